@@ -29,7 +29,7 @@ from outrider.state.errors import BadRequest
         ("a[tit]", "line 1, column 3: [tit] is no field tag; did you mean 'titl'?; expected a field tag such as [tiab]\n  a[tit]\n    ^"),
     ],
 )  # fmt: skip
-def test_the_message_points_at_the_place_and_says_what_was_expected(query: str, message: str) -> None:
+def test_the_message_points_at_the_place_and_names_what_was_expected(query: str, message: str) -> None:
     with pytest.raises(BooleanSyntaxError) as error:
         parse(query)
     assert str(error.value) == message
@@ -38,7 +38,7 @@ def test_the_message_points_at_the_place_and_says_what_was_expected(query: str, 
 
 
 @pytest.mark.parametrize(
-    ("query", "said", "column"),
+    ("query", "message", "column"),
     [
         ("", "empty", 1),
         (" \n\t ", "empty", 1),
@@ -69,8 +69,8 @@ def test_the_message_points_at_the_place_and_says_what_was_expected(query: str, 
         ('"a b"[au:~2]', "no running text", 1),
     ],
 )
-def test_bad_input(query: str, said: str, column: int) -> None:
-    with pytest.raises(BooleanSyntaxError, match=said) as error:
+def test_bad_input(query: str, message: str, column: int) -> None:
+    with pytest.raises(BooleanSyntaxError, match=message) as error:
         parse(query, "pubmed")
     assert error.value.column == column
 

@@ -40,9 +40,9 @@ PAPER = Paper(
 
 
 @pytest.mark.parametrize(
-    ("query", "wanted"),
+    ("query", "expected"),
     [
-        # words, wherever a hyphen or an accent stands
+        # words, wherever a hyphen or an accent is
         ("ASPIRIN[ti]", True), ("aspiri[ti]", False), ("post mortem[ti]", True), ("postmortem[ti]", False), ("post-mortem[ti]", True),
         ("naive[ti]", True), ("naïve[ti]", True), ("β-lactam[ti]", True), ("covid-19[ab]", True), ("covid[ab]", True), ("19[ab]", True),
         ("東京[ab]", True), ("京大[ab]", True), ("東大[ab]", False),
@@ -87,8 +87,8 @@ PAPER = Paper(
         ("NOT aspirin[ti]", False), ("aspirin[ti] NOT liver[ti]", True),
     ],
 )  # fmt: skip
-def test_what_a_query_matches(query: str, wanted: bool) -> None:
-    assert matches(parse(query, "pubmed").tree, PAPER) is wanted
+def test_what_a_query_matches(query: str, expected: bool) -> None:
+    assert matches(parse(query, "pubmed").tree, PAPER) is expected
 
 
 def test_what_a_record_does_not_say_is_false_and_its_negation_true() -> None:
@@ -111,7 +111,7 @@ def test_what_a_record_does_not_say_is_false_and_its_negation_true() -> None:
         assert matches(parse(f"NOT {query}").tree, bare), query
 
 
-def test_words_are_cut_once_for_several_trees_and_only_where_they_are_asked_for() -> None:
+def test_words_are_cut_once_for_several_trees_and_only_where_they_are_needed() -> None:
     document = Document(PAPER)
     assert Evaluator(parse("aspirin[ti] OR liver[mh]").tree).matches(document)
     assert set(document._columns) == {Field.TITLE}
@@ -136,23 +136,27 @@ patterns = st.recursive(words, _nest, max_leaves=5)
 
 @settings(max_examples=500, deadline=None)
 @given(patterns, st.lists(st.sampled_from(["a", "b", "bb", "c", "x"]), max_size=8))
-def test_patterns_occur_where_every_choice_of_places_says(pattern: Pattern, text: list[str]) -> None:
+def test_patterns_occur_where_an_exhaustive_search_finds_them(pattern: Pattern, text: list[str]) -> None:
     column = Column.from_texts([" ".join(text)])
-    found = {frozenset(place for start, end in one for place in range(start, end + 1)) for one in find_occurrences(pattern, column)}
-    assert found == {used for used, _ in _every(pattern, text)}
+    occurrences = {frozenset(place for start, end in one for place in range(start, end + 1)) for one in find_occurrences(pattern, column)}
+    assert occurrences == {used for used, _ in _every(pattern, text)}
     record = Paper(doc_id="1", title=" ".join(text))
-    assert matches(Text(pattern, (Field.TITLE,)), record) is bool(found)
+    assert matches(Text(pattern, (Field.TITLE,)), record) is bool(occurrences)
 
 
 def _every(pattern: Pattern, text: list[str]) -> set[tuple[frozenset[int], frozenset[int]]]:
     """Of each occurrence the places that it uses, and those that it spans."""
     if isinstance(pattern, Words):
-        asked = pattern.words
-        starts = [at for at in range(len(text) - len(asked) + 1) if all(_spelt(one, text[at + step]) for step, one in enumerate(asked))]
-        return {(frozenset(range(at, at + len(asked))),) * 2 for at in starts}  # type: ignore[misc]
+        pattern_words = pattern.words
+        starts = [
+            at
+            for at in range(len(text) - len(pattern_words) + 1)
+            if all(_spelt(one, text[at + step]) for step, one in enumerate(pattern_words))
+        ]
+        return {(frozenset(range(at, at + len(pattern_words))),) * 2 for at in starts}  # type: ignore[misc]
     if isinstance(pattern, Either):
         return set().union(*(_every(part, text) for part in pattern.parts))
-    found = set()
+    occurrences = set()
     for chosen in itertools.product(*(_every(part, text) for part in pattern.parts)):
         used = frozenset().union(*(places for places, _ in chosen))
         if len(used) != sum(len(places) for places, _ in chosen):
@@ -161,9 +165,9 @@ def _every(pattern: Pattern, text: list[str]) -> set[tuple[frozenset[int], froze
             continue
         spanned = set().union(*(places for _, places in chosen))
         if len(set(range(min(used), max(used) + 1)) - spanned) <= pattern.distance:
-            found.add((used, frozenset(range(min(used), max(used) + 1))))
-    return found
+            occurrences.add((used, frozenset(range(min(used), max(used) + 1))))
+    return occurrences
 
 
-def _spelt(asked: str, word: str) -> bool:
-    return word.startswith(asked[:-1]) if asked.endswith("*") else word == asked
+def _spelt(pattern_word: str, word: str) -> bool:
+    return word.startswith(pattern_word[:-1]) if pattern_word.endswith("*") else word == pattern_word

@@ -40,13 +40,13 @@ def test_every_match_and_nothing_else(share: int, records: list[Document], docum
     for number in range(share, QUERIES, SHARES):
         chance = random.Random(f"{SEED}/{number}")
         query = make_query(chance)
-        said = write_query(query, chance)
-        tree = parse(said, "pubmed").tree
+        query_text = write_query(query, chance)
+        tree = parse(query_text, "pubmed").tree
         evaluator = Evaluator(tree)
-        found = {place for place, record in enumerate(records) if evaluator.matches(record)}
-        wanted = find_matches(query, documents, {})
-        assert found == wanted, (said, sorted(found - wanted)[:3], sorted(wanted - found)[:3])
-        assert parse(format_tree(tree), "pubmed").tree == tree, said
+        matched = {place for place, record in enumerate(records) if evaluator.matches(record)}
+        expected = find_matches(query, documents, {})
+        assert matched == expected, (query_text, sorted(matched - expected)[:3], sorted(expected - matched)[:3])
+        assert parse(format_tree(tree), "pubmed").tree == tree, query_text
 
 
 def test_the_random_queries_are_worth_their_while(documents: list[dict[str, list[str]]]) -> None:

@@ -14,12 +14,12 @@ TW = (TI, AB)
 MP = (TI, AB, Field.KEYWORDS, Field.MESH)
 
 
-def term(said: str, *fields: Field) -> Text:
-    return Text(Words(tuple(said.split())), fields)
+def term(text: str, *fields: Field) -> Text:
+    return Text(Words(tuple(text.split())), fields)
 
 
-def words(said: str) -> Words:
-    return Words(tuple(said.split()))
+def words(text: str) -> Words:
+    return Words(tuple(text.split()))
 
 
 A, B, C = (term(word, TI) for word in "abc")
@@ -114,7 +114,7 @@ def test_lines_refer_to_lines(query: str, tree: object) -> None:
     assert parse(format_tree(read)).tree == read
 
 
-def test_a_history_keeps_its_lines_and_tells_those_that_nothing_uses() -> None:
+def test_a_history_keeps_its_lines_and_reports_unused_ones() -> None:
     read = parse("a.ti.\nb.ti.\nc.ti.\n1 and 3", "ovid")
     assert [(line.number, line.text, line.tree) for line in read.lines] == [
         (1, "a.ti.", A),
@@ -127,7 +127,7 @@ def test_a_history_keeps_its_lines_and_tells_those_that_nothing_uses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "line", "column", "said"),
+    ("query", "line", "column", "message"),
     [
         ("a.ti.\n1 and 7", 2, 7, "there is no line 7"),
         ("a.ti.\nor/1-7", 2, 1, "there is no line 2"),
@@ -144,8 +144,8 @@ def test_a_history_keeps_its_lines_and_tells_those_that_nothing_uses() -> None:
         ("use ppez (a", 1, 10, "never closed"),
     ],
 )
-def test_what_is_refused(query: str, line: int, column: int, said: str) -> None:
-    with pytest.raises(BooleanSyntaxError, match=said) as error:
+def test_what_is_refused(query: str, line: int, column: int, message: str) -> None:
+    with pytest.raises(BooleanSyntaxError, match=message) as error:
         parse(query, "ovid")
     assert (error.value.line, error.value.column) == (line, column)
 

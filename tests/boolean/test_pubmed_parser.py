@@ -17,8 +17,8 @@ TI = Field.TITLE
 TIAB = (Field.TITLE, Field.ABSTRACT, Field.KEYWORDS)
 
 
-def term(said: str, *fields: Field) -> Text:
-    return Text(Words(tuple(said.split())), fields or (Field.ALL,))
+def term(text: str, *fields: Field) -> Text:
+    return Text(Words(tuple(text.split())), fields or (Field.ALL,))
 
 
 A, B, C = (term(word, Field.TITLE) for word in "abc")

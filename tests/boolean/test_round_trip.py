@@ -21,7 +21,7 @@ signed = st.builds(
     lambda word, sign, rest: split_term(f"{word}{sign}{rest}"), st.text("abc-", min_size=1, max_size=4), signs, st.text("abc", max_size=2)
 ).filter(bool)
 phrases = st.builds(Words, words | signed | st.builds(lambda one, other: one + other, words, signed))
-single = st.builds(lambda said: Words(said[:1]), words | signed)
+single = st.builds(lambda signs: Words(signs[:1]), words | signed)
 word_fields = st.lists(
     st.sampled_from([Field.TITLE, Field.ABSTRACT, Field.KEYWORDS, Field.MESH, Field.BODY, Field.ALL, Field.JOURNAL_WORDS, Field.SUBSTANCE]),
     min_size=1,
@@ -43,7 +43,7 @@ def _nears(parts: st.SearchStrategy) -> st.SearchStrategy:
 patterns = near_words | _nears(st.recursive(phrases, _nears, max_leaves=6))
 years = st.integers(1001, 2999).map(str)
 dates = years | st.builds(lambda year, month: f"{year}/{month:02d}", years, st.integers(1, 12))
-names = st.text("abcde, -", min_size=1, max_size=10).map(lambda said: " ".join(split_term(said))).filter(bool)
+names = st.text("abcde, -", min_size=1, max_size=10).map(lambda text: " ".join(split_term(text))).filter(bool)
 headings = st.builds(Heading, names, st.just("") | names, st.booleans(), st.booleans()) | st.builds(
     lambda qualifier: Heading("", qualifier), names
 )
@@ -72,20 +72,20 @@ trees = st.recursive(leaves, _join, max_leaves=12)
 @given(trees)
 def test_parse_undoes_print(tree: Node) -> None:
     """Also in the syntax that is found by itself."""
-    said = format_tree(tree)
-    assert parse(said, "pubmed").tree == tree
-    assert parse(said).tree == tree
+    printed = format_tree(tree)
+    assert parse(printed, "pubmed").tree == tree
+    assert parse(printed).tree == tree
 
 
 @settings(max_examples=EXAMPLES // 3, deadline=None)
 @given(trees)
 def test_places_lie_in_the_query(tree: Node) -> None:
-    """The place of each part of a tree covers what was said of it."""
-    said = format_tree(tree)
-    stack: list[Node] = [parse(said, "pubmed").tree]
+    """The place of each part of a tree covers its text in the query."""
+    printed = format_tree(tree)
+    stack: list[Node] = [parse(printed, "pubmed").tree]
     while stack:
         node = stack.pop()
-        assert 0 <= node.at.start < node.at.end <= len(said)
+        assert 0 <= node.at.start < node.at.end <= len(printed)
         if isinstance(node, And | Or):
             stack += node.parts
         elif isinstance(node, Not):

@@ -40,7 +40,7 @@ def test_every_pubmed_topic_is_read_and_prints_back(form: str) -> None:
 
 @pytest.mark.skipif(not PUBMED.exists(), reason=f"{PUBMED} is not here; set OUTRIDER_DATA")
 def test_what_is_remarked_on_a_topic() -> None:
-    """One of them lacks an operator within a chain of OR: it is read from left to right, and the remark says where."""
+    """One of them lacks an operator within a chain of OR: it is read from left to right, and the remark gives the place."""
     (topic,) = (topic for topic in lines(PUBMED) if topic["id"] == "39")
     remarks = {remark.code: remark for remark in parse(topic["query"]).warnings}
     assert topic["query"][remarks["missing operator"].column - 1 :].startswith("Impaired[tiab]")
@@ -50,13 +50,13 @@ def test_what_is_remarked_on_a_topic() -> None:
 @pytest.mark.skipif(not OVID.exists(), reason=f"{OVID} is not here; set OUTRIDER_DATA")
 def test_ovid_topics_are_read_or_refused_with_the_reason() -> None:
     """At least 27 of 30, where the files hold the queries and not the titles alone."""
-    found = {
+    matches = {
         path.name: re.search(r"^Query:\s*\n(.*?)(?=^Pids:|\Z)", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
         for path in sorted(OVID.iterdir())
     }
-    queries = {name: said.group(1) for name, said in found.items() if said}
+    queries = {name: match.group(1) for name, match in matches.items() if match}
     if not queries:
-        pytest.skip(f"none of the {len(found)} files in {OVID} holds a query, only a title and an objective")
+        pytest.skip(f"none of the {len(matches)} files in {OVID} holds a query, only a title and an objective")
     refused = []
     for name, query in queries.items():
         try:
@@ -76,20 +76,20 @@ def test_the_boolean_queries_of_cisi_find_what_plain_text_finds() -> None:
         Paper(doc_id=document["id"], title=document["title"], abstract=document["text"]) for document in lines(CISI / "corpus.jsonl.gz")
     ]
     documents = [Document(paper) for paper in papers]
-    held = [[f" {' '.join(re.findall('[a-z0-9]+', text.lower()))} " for text in (paper.title, paper.abstract)] for paper in papers]
+    plain_texts = [[f" {' '.join(re.findall('[a-z0-9]+', text.lower()))} " for text in (paper.title, paper.abstract)] for paper in papers]
     assert len(queries) == 18
     for query in queries:
         tree = parse(as_pubmed(query)).tree
         assert parse(format_tree(tree)).tree == tree
         evaluator = Evaluator(tree)
-        found = [evaluator.matches(document) for document in documents]
-        assert found == [holds(query, texts) for texts in held]
-        assert any(found)
+        matched = [evaluator.matches(document) for document in documents]
+        assert matched == [holds(query, texts) for texts in plain_texts]
+        assert any(matched)
 
 
-def nest(said: str) -> Any:
+def nest(text: str) -> Any:
     """`#and ('a', #or ('b', 'c'))` as `("and", ["a", ("or", ["b", "c"])])`."""
-    parts = re.findall(r"#(?:and|or)|\(|\)|'[^']*'", said)
+    parts = re.findall(r"#(?:and|or)|\(|\)|'[^']*'", text)
 
     def read() -> Any:
         part = parts.pop(0)

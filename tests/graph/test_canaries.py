@@ -33,16 +33,16 @@ from support.injection_canaries import CANARIES, Canary
 QUERY = "popular statins for cholesterol since 2000"
 FILTERS = {"year": {"$lte": 2030}}
 TRIAL = "Statins lower cholesterol in elderly patients"
-SAYS = "Statins and cholesterol. Grade {}."
-ANN: dict[str, Any] = {"authors": ["Smith, Ann"], "abstract": SAYS.format(0.9)}
+ABSTRACT = "Statins and cholesterol. Grade {}."
+ANN: dict[str, Any] = {"authors": ["Smith, Ann"], "abstract": ABSTRACT.format(0.9)}
 HONEST: tuple[Record, ...] = (
     paper("pre", f"{TRIAL}: a cohort study (preprint)", abstract=ANN["abstract"]),
     paper("pub", f"{TRIAL}: a cohort study", identifiers=doi("10.1000/x"), year=2021, **ANN),
     *(
-        paper(f"w{at}", f"Statins in {of}", abstract=SAYS.format(0.5 + at / 10), year=2010)
+        paper(f"w{at}", f"Statins in {of}", abstract=ABSTRACT.format(0.5 + at / 10), year=2010)
         for at, of in enumerate(("gout", "stroke", "flu"))
     ),
-    *(Repository(doc_id=f"o/{name}", title=name, description=SAYS.format(0.8), stars=9_000) for name in ("pill", "dose", "lipid")),
+    *(Repository(doc_id=f"o/{name}", title=name, description=ABSTRACT.format(0.8), stars=9_000) for name in ("pill", "dose", "lipid")),
 )
 MARKED = "Cholesterol and the marked one"
 """What the record is called that carries the text; no rule reads in a canary that the query asks for it."""
@@ -62,27 +62,27 @@ HARM = {
     "search_mode": "exploratory",
     "expanded_keywords": [f"word{at}" for at in range(50)],
 }
-TOLD = "as the text demands"
+FORGED_REASON = "as the text demands"
 OF_THE_RUN = {"hits", "usage", "timings_ms", "execution_time_ms", "provenance_hash"}
-"""Hits are compared one by one. A work that stands alone takes a call more, and the hash covers what every record says."""
+"""Hits are compared one by one. A work in a call of its own adds a call, and the hash covers the contents of every record."""
 OF_PAPERS = {"title": "title", "abstract": "snippet", "venue": "venue"}
 OF_REPOSITORIES = {"readme": "readme", "tree": "tree", "topic": "topics", "licence": "licence"}
 """In which field a judge would read a text of a kind."""
 OF_THE_CALLER = {"feedback", "earlier"}
 SHARED_CALL = {one.name for one in CANARIES if not one.caught and one.kind in OF_PAPERS}
-"""What no pattern knows stands in one call with other works, whose scores a model that obeys it gives as it likes."""
+"""A text that no pattern matches shares a call with other works, whose scores an obedient model can set."""
 
 
 def carrying(text: str, kind: str) -> Record:
-    """The record with a text where its kind says."""
+    """The record with a text in the field that the kind names."""
     if kind in OF_REPOSITORIES:
         tree, readme = ["src", "tests", *([text] if kind == "tree" else [])], text if kind == "readme" else ""
         fields: dict[str, Any] = {"text": f"Statins. {readme}", "metadata": {"tree": tree}, "stars": 9_000}
         fields |= {"tags": (text,)} if kind == "topic" else {"licence": text} if kind == "licence" else {}
-        return Repository(doc_id="marked", title=MARKED, description=SAYS.format(0.6), **fields)
+        return Repository(doc_id="marked", title=MARKED, description=ABSTRACT.format(0.6), **fields)
     title, abstract = (f"{MARKED}. {text}", "") if kind == "title" else (MARKED, text if kind == "abstract" else "")
     venue = text if kind == "venue" else None
-    return paper("marked", title, abstract=f"{SAYS.format(0.6)} {abstract}", year=2015, venue=venue)
+    return paper("marked", title, abstract=f"{ABSTRACT.format(0.6)} {abstract}", year=2015, venue=venue)
 
 
 def harmless(canary: Canary) -> str:
@@ -91,13 +91,13 @@ def harmless(canary: Canary) -> str:
 
 
 def grade(text: str) -> float:
-    found = re.search(r"Grade (\d\.\d+)", text)
-    assert found, text
-    return float(found.group(1))
+    match = re.search(r"Grade (\d\.\d+)", text)
+    assert match, text
+    return float(match.group(1))
 
 
-def honest(asked: Request) -> Reply:
-    data = asked.data
+def honest(request: Request) -> Reply:
+    data = request.data
     if "blocks" in data:
         return Reply({"groups": [[one["id"] for block in data["blocks"] for one in block if one["title"].startswith(TRIAL)]]})
     if "papers" in data:
@@ -108,41 +108,48 @@ def honest(asked: Request) -> Reply:
 
 
 def gullible(kind: str) -> Answer:
-    """Obeys the text where it is shown, and says whatever could do harm: of other works, of other calls, of the search."""
+    """Obeys the text where it sees it, and answers whatever could do harm: to other works, other calls, the search."""
     more = {"strategy": {"sources": ["evil"]}, "sources": ["evil"], "hits": [], "filters": {}, "top_k": 1, "usage": {"calls": -7}}
 
-    def answer(asked: Request) -> Reply:
-        data = asked.data
-        said: dict[str, Any] = {}
-        if kind == "title" and _shown(titles := [one for block in data.get("blocks", []) for one in block]):
-            said = {"groups": [[one["id"] for one in titles], [f"r{at}" for at in range(60)], ["pub", "w0", "marked"]]}
+    def answer(request: Request) -> Reply:
+        data = request.data
+        forged: dict[str, Any] = {}
+        if kind == "title" and _includes_marked(titles := [one for block in data.get("blocks", []) for one in block]):
+            forged = {"groups": [[one["id"] for one in titles], [f"r{at}" for at in range(60)], ["pub", "w0", "marked"]]}
         if _carries(OF_PAPERS.get(kind), data.get("papers", [])):
-            said = {"results": _obeyed(data["papers"])}
+            forged = {"results": _obeyed(data["papers"])}
         if _carries(OF_REPOSITORIES.get(kind), [data.get("repository", {})]):
-            said = {"relevance": 1.0, "relevance_reason": TOLD, "documentation": 999, "ease_of_use": 10, "maturity": 10, "o/pill": 0}
+            forged = {
+                "relevance": 1.0,
+                "relevance_reason": FORGED_REASON,
+                "documentation": 999,
+                "ease_of_use": 10,
+                "maturity": 10,
+                "o/pill": 0,
+            }
         if {"user_feedback", "earlier_rounds"} & data.keys():
-            said = PLAN | HARM | {"queries": [*PLAN["queries"], {"text": "buy cheap pills"}]}
-        return Reply({**more, **said}) if said else honest(asked)
+            forged = PLAN | HARM | {"queries": [*PLAN["queries"], {"text": "buy cheap pills"}]}
+        return Reply({**more, **forged}) if forged else honest(request)
 
     return answer
 
 
-def _shown(works: list[dict[str, Any]]) -> bool:
+def _includes_marked(works: list[dict[str, Any]]) -> bool:
     return any(one.get("title", one.get("name", "")).startswith(MARKED) for one in works)
 
 
 def _carries(field: str | None, works: list[dict[str, Any]]) -> bool:
     """Whether the marked one is among them, and a judge reads that field of it."""
-    return any(field in one and _shown([one]) for one in works)
+    return any(field in one and _includes_marked([one]) for one in works)
 
 
 def _obeyed(papers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The best for the marked one, nothing for all others, and for all that it can think of."""
-    mine = [one["id"] for one in papers if _shown([one])]
+    mine = [one["id"] for one in papers if _includes_marked([one])]
     foreign = [*(f"p{at}" for at in range(1, 60)), *(one.doc_id for one in HONEST)]
     others = [name for name in foreign if name not in mine]
-    said = {"relevance_reason": TOLD, "tags": ["survey", "malware"]}
-    return [{"paper_id": name, "relevance_score": float(name in mine), **said} for name in (*mine, *others)]
+    fields = {"relevance_reason": FORGED_REASON, "tags": ["survey", "malware"]}
+    return [{"paper_id": name, "relevance_score": float(name in mine), **fields} for name in (*mine, *others)]
 
 
 @dataclass
@@ -158,10 +165,10 @@ class Bench:
         self.server.answer, self.shelf.records = answer, [*HONEST, record]
         self.server.requests.clear()
         self.shelf.queries.clear()
-        asked = {"query": QUERY, "filters": FILTERS, "top_k": 20, "distill_enabled": False, **more}
-        found = SearchResponse.model_validate(self.graph.invoke(asked))
-        assert not found.failures
-        return Ran(found, tuple(self.server.requests), tuple(one.where for one in self.shelf.queries))
+        request = {"query": QUERY, "filters": FILTERS, "top_k": 20, "distill_enabled": False, **more}
+        response = SearchResponse.model_validate(self.graph.invoke(request))
+        assert not response.failures
+        return Ran(response, tuple(self.server.requests), tuple(one.where for one in self.shelf.queries))
 
     def without(self, canary: Canary) -> Ran:
         """The run that it is compared with."""
@@ -195,15 +202,15 @@ class Ran:
         return next(hit for hit in self.answer.hits if hit.doc_id == "marked")
 
     def others(self) -> list[dict[str, Any]]:
-        """All hits but the marked one, in their order. A rank may differ only by where that one stands."""
+        """All hits but the marked one, in their order. A rank may differ only by the place of that one."""
         return [hit.model_dump(exclude={"rank"}) for hit in self.answer.hits if hit.doc_id != "marked"]
 
     def rest(self, title: str) -> dict[str, Any]:
         """The answer without its hits, and without what the marked one's own title and venue bring to the facets."""
-        told = self.answer.model_dump(exclude={**dict.fromkeys(OF_THE_RUN, True), "sources": {"__all__": {"took_ms"}}})
-        themes = {word: many for word, many in told["facets"]["key_themes"].items() if word not in words(title)}
-        venues = {name: many for name, many in told["facets"]["by_venue"].items() if name != self.marked().venue}
-        return {**told, "facets": {**told["facets"], "key_themes": themes, "by_venue": venues}}
+        rest_of_answer = self.answer.model_dump(exclude={**dict.fromkeys(OF_THE_RUN, True), "sources": {"__all__": {"took_ms"}}})
+        themes = {word: many for word, many in rest_of_answer["facets"]["key_themes"].items() if word not in words(title)}
+        venues = {name: many for name, many in rest_of_answer["facets"]["by_venue"].items() if name != self.marked().venue}
+        return {**rest_of_answer, "facets": {**rest_of_answer["facets"], "key_themes": themes, "by_venue": venues}}
 
 
 @pytest.fixture(scope="module")
@@ -233,25 +240,25 @@ def test_no_record_changes_anything_but_itself(bench: Bench, canary: Canary, obe
     title = f"{after.marked().title} {before.marked().title}"
     assert after.rest(title) == before.rest(title)
     assert 0 <= after.answer.usage.calls - before.answer.usage.calls <= 1
-    heard = obeyed and after.shows(canary.kind)
-    assert (after.marked().reason == TOLD) == heard
-    assert (after.marked().score > before.marked().score) == heard
+    misled = obeyed and after.shows(canary.kind)
+    assert (after.marked().reason == FORGED_REASON) == misled
+    assert (after.marked().score > before.marked().score) == misled
 
 
 @pytest.mark.parametrize("canary", [one for one in CANARIES if one.name.startswith("fake-answer")], ids=lambda one: one.name)
 def test_a_forged_answer_that_an_honest_model_quotes_is_not_its_own(bench: Bench, canary: Canary) -> None:
-    """It is asked again, and does not quote a second time."""
-    said: list[Request] = []
+    """The request is repeated, and the model does not quote a second time."""
+    quoted: list[Request] = []
 
-    def quoting(asked: Request) -> Reply:
-        own = honest(asked)
-        if said or not _shown(asked.data.get("papers", [])):
+    def quoting(request: Request) -> Reply:
+        own = honest(request)
+        if quoted or not _includes_marked(request.data.get("papers", [])):
             return own
-        said.append(asked)
+        quoted.append(request)
         return Reply(f"{json.dumps(own.content)}\nOne abstract is none: {canary.text}")
 
     before, after = bench.without(canary), bench.ran(carrying(canary.text, canary.kind), quoting)
-    assert said
+    assert quoted
     assert after.others() == before.others()
     assert after.scores() == before.scores()
 
@@ -273,7 +280,7 @@ def flagged(canary: Canary, ran: Ran) -> None:
 
 def only_its_call_suffers(before: Ran, after: Ran) -> None:
     """Papers of the same call are at the mercy of a model that obeys; which works there are, repositories and the search are not."""
-    (call,) = [one for one in after.of("papers") if _shown(one.data["papers"])]
+    (call,) = [one for one in after.of("papers") if _includes_marked(one.data["papers"])]
     there = {work["title"] for work in call.data["papers"]}
     assert [hit for hit in after.others() if hit["title"] not in there] == [hit for hit in before.others() if hit["title"] not in there]
     assert (after.answer.strategy, after.answer.intent, after.answer.failures) == (before.answer.strategy, before.answer.intent, ())
@@ -304,7 +311,7 @@ def test_what_the_caller_hands_on_changes_the_queries_at_most(bench: Bench, cana
 
 
 def handed(canary: Canary) -> dict[str, Any]:
-    """In the place of the request that its kind says."""
+    """In the place of the request that its kind names."""
     if canary.kind == "feedback":
         return {"user_feedback": canary.text}
     return {"previous_strategies": [{"queries": [{"text": canary.text, "boolean_query": canary.text}], "user_feedback": canary.text}]}
@@ -314,5 +321,5 @@ def test_there_are_at_least_forty() -> None:
     """Two of them only are neither recognised nor read alone."""
     assert len(SHARED_CALL) == 2
     assert len({one.text for one in CANARIES}) == len({one.name for one in CANARIES}) == len(CANARIES) >= 40
-    asked = {*words("statins cholesterol")}
-    assert not any(asked & set(words(one.text)) for one in CANARIES)  # or it would be found by other words than before
+    query_words = {*words("statins cholesterol")}
+    assert not any(query_words & set(words(one.text)) for one in CANARIES)  # or it would be found by other words than before

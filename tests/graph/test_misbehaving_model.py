@@ -32,8 +32,8 @@ from support.fakes import NOON, Shelf, doi, no_reranker, paper
 
 LATE_S = 0.5
 LIVER = "Aspirin and acute liver injury in adults"
-SAYS = "Aspirin harms the liver at high doses. Grade {}."
-ANN: dict[str, Any] = {"authors": ["Smith, Ann"], "abstract": SAYS.format(0.9)}
+ABSTRACT = "Aspirin harms the liver at high doses. Grade {}."
+ANN: dict[str, Any] = {"authors": ["Smith, Ann"], "abstract": ABSTRACT.format(0.9)}
 TOPICS = ("migraine", "pregnancy", "stroke", "diabetes", "surgery", "asthma", "dentistry", "cancer", "gout", "fever", "travel")
 GRADES = (0.8, 0.7, 0.7, 0.6, 0.6, 0.5, 0.5, 0.4, 0.4, 0.4, 0.1)
 """The last one is below the threshold."""
@@ -41,11 +41,11 @@ RECORDS: tuple[Record, ...] = (
     paper("pre", f"{LIVER}: a cohort study (preprint)", abstract=ANN["abstract"]),
     paper("pub", f"{LIVER}: a cohort study", identifiers=doi("10.1000/x"), year=2021, **ANN),
     *(
-        paper(f"w{at}", f"Aspirin in {topic}", abstract=SAYS.format(grade), year=2000 + at)
+        paper(f"w{at}", f"Aspirin in {topic}", abstract=ABSTRACT.format(grade), year=2000 + at)
         for at, (topic, grade) in enumerate(zip(TOPICS, GRADES, strict=True))
     ),
-    *(Repository(doc_id=f"o/{name}", title=name, description=SAYS.format(0.8), stars=900) for name in ("dose", "pill", "serum")),
-    Repository(doc_id="o/toy", title="toy", description=SAYS.format(0.8), stars=3),
+    *(Repository(doc_id=f"o/{name}", title=name, description=ABSTRACT.format(0.8), stars=900) for name in ("dose", "pill", "serum")),
+    Repository(doc_id="o/toy", title="toy", description=ABSTRACT.format(0.8), stars=3),
 )
 IDS = sorted(one.doc_id for one in RECORDS)
 PLAN = {
@@ -75,22 +75,22 @@ LATER = {who: ["fine_scorer"] for who in ("papers", "repositories", "the whole s
 numbers = count()
 
 
-def asker(asked: Request) -> str:
+def asker(request: Request) -> str:
     """Which part of the graph asks."""
     kinds = {"blocks": "dedup", "papers": "papers", "repository": "repositories"}
-    return next((kinds[key] for key in kinds if key in asked.data), "translator")
+    return next((kinds[key] for key in kinds if key in request.data), "translator")
 
 
 def grade(text: str) -> float:
-    found = re.search(r"Grade (\d\.\d+)", text)
-    assert found, text
-    return float(found.group(1))
+    match = re.search(r"Grade (\d\.\d+)", text)
+    assert match, text
+    return float(match.group(1))
 
 
-def well(asked: Request) -> Reply:
-    """What a good model says."""
-    data = asked.data
-    match asker(asked):
+def well(request: Request) -> Reply:
+    """The answer of a good model."""
+    data = request.data
+    match asker(request):
         case "dedup":
             same = [one["id"] for block in data["blocks"] for one in block if one["title"].startswith(LIVER)]
             return Reply({"groups": [same]})
@@ -109,7 +109,7 @@ class Misbehaviour:
     name: str
     twist: Callable[[Reply], Reply]
     error: str = ""
-    says: str = ""
+    message: str = ""
     once: bool = False
     closes: bool = False
     """Whether no later call is to be made, either."""
@@ -117,7 +117,7 @@ class Misbehaviour:
     """Whether the provider's figures never arrive."""
 
     def costs(self, node: str) -> tuple[str, ...]:
-        """Who loses by it. Wrong ids mean something only where works are told apart by them; elsewhere nothing follows."""
+        """Which parts fail by it. Wrong ids matter only where ids distinguish works; elsewhere nothing follows."""
         if self.name == "wrong ids":
             return tuple(who for who in NODES[node] if who == "papers")
         return NODES[node] if self.error else ()
@@ -129,12 +129,12 @@ def busy(seconds: str) -> Callable[[Reply], Reply]:
 
 def wrong_ids(good: Reply) -> Reply:
     """Foreign names of works, groups and sources."""
-    said = dict(good.content)
-    if "results" in said:
-        said["results"] = [{**one, "paper_id": f"w{at}"} for at, one in enumerate(said["results"])]
-    if "groups" in said:
-        said["groups"] = [["r98", "r99"], ["pre", "pub"]]
-    return replace(good, content={**said, "id": "someone/else", "sources": ["evil"]})
+    content = dict(good.content)
+    if "results" in content:
+        content["results"] = [{**one, "paper_id": f"w{at}"} for at, one in enumerate(content["results"])]
+    if "groups" in content:
+        content["groups"] = [["r98", "r99"], ["pre", "pub"]]
+    return replace(good, content={**content, "id": "someone/else", "sources": ["evil"]})
 
 
 def prose(good: Reply) -> Reply:
@@ -143,10 +143,10 @@ def prose(good: Reply) -> Reply:
 
 def unknown_fields(good: Reply) -> Reply:
     """In the answer, in its parts, and around it."""
-    said = {**good.content, "confidence": {"of": [1, None]}, "thoughts": "x"}
-    if "results" in said:
-        said["results"] = [{**one, "rank": 1, "why": None} for one in said["results"]]
-    message = {"role": "assistant", "content": json.dumps(said), "reasoning_content": "hm", "mood": 7}
+    content = {**good.content, "confidence": {"of": [1, None]}, "thoughts": "x"}
+    if "results" in content:
+        content["results"] = [{**one, "rank": 1, "why": None} for one in content["results"]]
+    message = {"role": "assistant", "content": json.dumps(content), "reasoning_content": "hm", "mood": 7}
     choice = {"index": 0, "message": message, "finish_reason": "stop", "weather": "fine"}
     used = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120, "queue_time": 0.5}
     return replace(good, raw=json.dumps({"choices": [choice], "usage": used, "x_provider": {"id": 1}}).encode())
@@ -184,22 +184,22 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Script:
-    """Answers well, but misbehaves at some askers; keeps what each was told of its use, None where nothing can have arrived."""
+    """Answers well, but misbehaves for some callers; records the usage it reported, None where nothing can have arrived."""
 
     misbehaviour: Misbehaviour | None = None
     at: tuple[str, ...] = ()
-    told: list[tuple[int, int] | None] = field(default_factory=list)
+    reported_usage: list[tuple[int, int] | None] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
 
-    def __call__(self, asked: Request) -> Reply:
-        who, good, bad = asker(asked), well(asked), self.misbehaviour
+    def __call__(self, request: Request) -> Reply:
+        who, good, bad = asker(request), well(request), self.misbehaviour
         if bad is None or who not in self.at or (bad.once and who in self.done):
-            self.told.append(good.usage)
+            self.reported_usage.append(good.usage)
             return good
         self.done.add(who)
         reply = bad.twist(good)
         refused = 400 <= reply.status < 500
-        self.told.append((0, 0) if refused else None if bad.unread else reply.usage)
+        self.reported_usage.append((0, 0) if refused else None if bad.unread else reply.usage)
         return reply
 
 
@@ -211,12 +211,12 @@ class Ran:
     script: Script
 
     @property
-    def asked(self) -> Counter[str]:
+    def calls_by_asker(self) -> Counter[str]:
         return Counter(map(asker, self.server.requests))
 
     @property
-    def said(self) -> str:
-        """All that the answer says of what was not done."""
+    def messages(self) -> str:
+        """All messages of the answer about what was not done."""
         return "\n".join([*(one.message for one in self.answer.failures), *(one.why for one in self.answer.bypassed)])
 
 
@@ -224,10 +224,10 @@ async def searched(script: Script, context: RunContext | None = None, **llm: Any
     """One run over a server of its own. The model's name is new each time: what one run learns of it is nothing to the next."""
     model = f"scripted-{next(numbers)}"
     with ChatServer(script) as server:
-        given = {"model": model, "prices": {model: "1/10"}, "score_all": True, "timeout_s": 600.0} | llm
+        llm_fields = {"model": model, "prices": {model: "1/10"}, "score_all": True, "timeout_s": 600.0} | llm
         shelf = Shelf(list(RECORDS))
         services = Services(
-            Settings(llm=llm_settings(server, **given), cache=CacheSettings(translations_s=0.0), run=RunSettings(run_timeout_s=600.0)),
+            Settings(llm=llm_settings(server, **llm_fields), cache=CacheSettings(translations_s=0.0), run=RunSettings(run_timeout_s=600.0)),
             clock=lambda: NOON,
             shelf=shelf,
             sources=(shelf,),
@@ -235,8 +235,8 @@ async def searched(script: Script, context: RunContext | None = None, **llm: Any
         )
         await services.warm()
         state: dict[str, Any] = {"query": "aspirin liver", "mode": "discovery"}
-        asked = {"query": "aspirin liver", "top_k": 50}
-        async for part in build(services).astream(asked, context=context or RunContext(), stream_mode="updates"):
+        request = {"query": "aspirin liver", "top_k": 50}
+        async for part in build(services).astream(request, context=context or RunContext(), stream_mode="updates"):
             for update in part.values():
                 state |= update
         answer = SearchResponse.model_validate({name: state[name] for name in SearchResponse.model_fields if name in state})
@@ -244,7 +244,7 @@ async def searched(script: Script, context: RunContext | None = None, **llm: Any
 
 
 def complete(ran: Ran) -> None:
-    """All is there, and usage is what the server was asked and told."""
+    """All is there, and usage matches the requests and the reported tokens."""
     accounted(ran)
     metered(ran)
 
@@ -270,19 +270,19 @@ def accounted(ran: Ran) -> None:
 
 
 def metered(ran: Ran) -> None:
-    usage, told = ran.answer.usage, [one for one in ran.script.told if one is not None]
-    assert (usage.calls, usage.untold_calls) == (len(ran.server.requests), len(ran.script.told) - len(told))
-    assert (usage.input_tokens, usage.output_tokens) == (sum(one[0] for one in told), sum(one[1] for one in told))
+    usage, reported = ran.answer.usage, [one for one in ran.script.reported_usage if one is not None]
+    assert (usage.calls, usage.untold_calls) == (len(ran.server.requests), len(ran.script.reported_usage) - len(reported))
+    assert (usage.input_tokens, usage.output_tokens) == (sum(one[0] for one in reported), sum(one[1] for one in reported))
     assert usage.cost_usd == pytest.approx((usage.input_tokens * 1 + usage.output_tokens * 10) / 1e6)
-    by_node = {"translator": ran.asked["translator"], "dedup": ran.asked["dedup"]}
-    by_node["fine_scorer"] = ran.asked["papers"] + ran.asked["repositories"]
+    by_node = {"translator": ran.calls_by_asker["translator"], "dedup": ran.calls_by_asker["dedup"]}
+    by_node["fine_scorer"] = ran.calls_by_asker["papers"] + ran.calls_by_asker["repositories"]
     assert {node: one.calls for node, one in usage.by_node.items()} == {node: calls for node, calls in by_node.items() if calls}
 
 
 async def test_without_misbehaviour_nothing_fails() -> None:
     ran = await searched(Script())
     complete(ran)
-    assert (ran.answer.failures, ran.asked) == ((), Counter(WELL))
+    assert (ran.answer.failures, ran.calls_by_asker) == ((), Counter(WELL))
     assert {hit.scored_by for hit in ran.answer.hits} == {"model"}
     assert "w10" not in {hit.doc_id for hit in ran.answer.hits}
     assert [fold.doc_id for hit in ran.answer.hits for fold in hit.duplicates] == ["pre"]
@@ -298,14 +298,14 @@ async def test_a_misbehaving_model_costs_its_own_part_only(node: str, bad: Misbe
     lost = bad.costs(node)
     for failure in ran.answer.failures:
         assert failure.error == bad.error
-        assert bad.says in failure.message
+        assert bad.message in failure.message
         assert "scripted" in failure.message
     failed = [one.node for one in ran.answer.failures]
     if bad.closes:  # so that no later node can ask
         assert [name.removesuffix(".model") for name in failed] == LATER[node]
         return
     assert failed == ([part(lost)] if lost else [])
-    assert {who: ran.asked[who] for who in WELL if who not in NODES[node]} == {
+    assert {who: ran.calls_by_asker[who] for who in WELL if who not in NODES[node]} == {
         who: calls for who, calls in WELL.items() if who not in NODES[node]
     }
     fallbacks_stand_in(ran, lost)
@@ -340,11 +340,11 @@ async def test_a_call_that_would_outlast_the_run_is_given_up(node: str) -> None:
 @pytest.mark.parametrize("calls", range(7))
 @pytest.mark.parametrize("name", ["", "500 always", "invalid JSON", "wrong ids"])
 async def test_no_call_beyond_the_budget(name: str, calls: int) -> None:
-    """A run in which nothing goes wrong takes seven; each misbehaviour stands at every node."""
+    """A run without errors takes seven; each misbehaviour occurs at every node."""
     ran = await searched(Script(NAMED.get(name), tuple(WELL)), RunContext(max_calls=calls))
     complete(ran)
     assert len(ran.server.requests) == calls
-    assert "llm.max_calls" in ran.said
+    assert "llm.max_calls" in ran.messages
 
 
 @pytest.mark.parametrize("usd", [0.000001, 0.01, 0.03, 0.06])
@@ -355,14 +355,14 @@ async def test_no_call_that_might_cost_more_than_the_run_may(name: str, usd: flo
     usage = ran.answer.usage
     assert usage.cost_usd is not None
     assert usage.cost_usd + usage.untold_usd <= usd
-    assert "llm.max_cost_usd" in ran.said or ran.asked == Counter(WELL)
+    assert "llm.max_cost_usd" in ran.messages or ran.calls_by_asker == Counter(WELL)
 
 
 async def test_a_bound_on_cost_cannot_be_kept_without_a_price() -> None:
     ran = await searched(Script(), RunContext(max_cost_usd=1.0), prices={})
     complete(ran)
     assert ran.server.requests == []
-    assert "llm.prices" in ran.said
+    assert "llm.prices" in ran.messages
 
 
 @pytest.mark.parametrize("first", WELL)
@@ -375,7 +375,7 @@ async def test_a_rejected_key_ends_the_run(first: str) -> None:
     assert (failure.node, failure.error) == ("fine_scorer" if first in {"papers", "repositories"} else first, "KeyRejected")
     assert "llm.api_key" in failure.message
     assert KEY not in ran.answer.model_dump_json()
-    assert sum(ran.asked[who] for who in at) == 1
+    assert sum(ran.calls_by_asker[who] for who in at) == 1
     assert not {"organizer", "rule_ranker"} & ran.answer.timings_ms.keys()
     assert (ran.answer.hits, len(ran.answer.provenance_hash)) == ((), 64)
     metered(ran)
@@ -399,6 +399,6 @@ def test_the_command_ends_with_4(first: str, tmp_path: Path, monkeypatch: pytest
         for name, value in {"MODEL": model, "BASE_URL": server.base_url, "API_KEY": KEY}.items():
             monkeypatch.setenv(f"OUTRIDER_LLM__{name}", value)
         assert command(["search", "aspirin liver", "-l", str(folder)]) == 4
-        shown = "".join(capsys.readouterr())
-    assert "rejects the key" in shown
-    assert KEY not in shown
+        output = "".join(capsys.readouterr())
+    assert "rejects the key" in output
+    assert KEY not in output

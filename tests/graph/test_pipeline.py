@@ -19,12 +19,12 @@ RECORDS = (
 NODES = [name for name in DESCRIPTIONS if name != "systematic"]
 
 
-def answered(**request: Any) -> SearchResponse:
+def search(**request: Any) -> SearchResponse:
     return SearchResponse.model_validate(build(services(*RECORDS)).invoke({"query": "aspirin liver", **request}))
 
 
 def test_one_line_from_request_to_evidence() -> None:
-    answer = answered()
+    answer = search()
     first = answer.hits[0]
     assert (first.doc_id, [folded.doc_id for folded in first.duplicates]) == ("a", ["b"])
     assert first.distilled_text == first.original_text[slice(*first.spans[0])] == "Aspirin harms the liver. The weather was fine."
@@ -38,9 +38,9 @@ def test_one_line_from_request_to_evidence() -> None:
 
 
 def test_the_same_request_of_the_same_library_has_the_same_hash() -> None:
-    assert answered().provenance_hash == answered().provenance_hash
-    assert answered().provenance_hash != answered(top_k=1).provenance_hash
-    assert answered().provenance_hash != answered(filters={"year": {"$gt": 2000}}).provenance_hash
+    assert search().provenance_hash == search().provenance_hash
+    assert search().provenance_hash != search(top_k=1).provenance_hash
+    assert search().provenance_hash != search(filters={"year": {"$gt": 2000}}).provenance_hash
 
 
 def test_it_runs_inside_a_running_loop_and_without_one() -> None:
@@ -70,7 +70,7 @@ def test_progress_is_streamed_as_nodes_start_and_finish() -> None:
         ({"query": {"title": "x"}}, BadRequest),
     ],
 )
-def test_a_bad_request_is_refused_at_the_door(request_: dict[str, Any], error: type[Exception]) -> None:
+def test_a_bad_request_is_refused_before_the_run(request_: dict[str, Any], error: type[Exception]) -> None:
     """LangGraph alone would drop an unknown field without a word."""
     with pytest.raises(error):
         build(services()).invoke(request_)

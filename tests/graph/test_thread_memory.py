@@ -18,22 +18,22 @@ from support.fakes import NOON, Shelf, paper
 
 
 def graph(chat: Chat | None = None) -> Any:
-    made = StateGraph(PipelineState, context_schema=RunContext, input_schema=SearchRequest)
+    builder = StateGraph(PipelineState, context_schema=RunContext, input_schema=SearchRequest)
     node = Translator(Shelf([paper("a")]), ("library",), StarsSettings(), lambda: NOON, chat)
-    made.add_node("translator", Guard(lambda: NOON, RunSettings())("translator", node, first=True), input_schema=PipelineState)
-    made.add_edge(START, "translator")
-    made.add_edge("translator", END)
-    return made.compile(checkpointer=InMemorySaver())
+    builder.add_node("translator", Guard(lambda: NOON, RunSettings())("translator", node, first=True), input_schema=PipelineState)
+    builder.add_edge(START, "translator")
+    builder.add_edge("translator", END)
+    return builder.compile(checkpointer=InMemorySaver())
 
 
 def test_each_round_on_a_thread_searches_something_new_and_remembers_all_before() -> None:
-    compiled, seen = graph(), set()
+    compiled, previous = graph(), set()
     for number in range(5):
-        asked = dict(SearchRequest(query="aspirin and hepatic injury", user_feedback=f"round {number}"))
-        strategy = compiled.invoke(asked, {"configurable": {"thread_id": "one"}})["strategy"]
+        search_request = dict(SearchRequest(query="aspirin and hepatic injury", user_feedback=f"round {number}"))
+        strategy = compiled.invoke(search_request, {"configurable": {"thread_id": "one"}})["strategy"]
         mark = make_word_set(strategy.queries[0].text)
-        assert mark not in seen
-        seen.add(mark)
+        assert mark not in previous
+        previous.add(mark)
         assert [one.user_feedback for one in strategy.earlier] == [f"round {before}" for before in range(number)]
 
 
@@ -44,7 +44,7 @@ def test_another_thread_remembers_nothing() -> None:
         assert (strategy.queries[0].text, strategy.earlier) == ("liver", ())
 
 
-SAID = {
+PLAN = {
     "queries": [
         {"text": "aspirin liver injury", "synonyms": ["salicylate"], "boolean_query": "aspirin AND liver AND injury"},
         {"text": "drug hepatotoxicity", "boolean_query": "drug AND hepatotoxicity"},
@@ -54,22 +54,22 @@ SAID = {
 
 
 def test_what_a_thread_remembers_reaches_the_model_and_its_queries_differ() -> None:
-    """Also those of a model that says the same in every round, and a thread of its own is told nothing."""
-    asked = dict(SearchRequest(query="does aspirin harm the liver"))
-    with ChatServer(lambda _: Reply(SAID)) as server:
+    """Also those of a model that answers the same in every round; a separate thread remembers nothing."""
+    search_request = dict(SearchRequest(query="does aspirin harm the liver"))
+    with ChatServer(lambda _: Reply(PLAN)) as server:
         compiled = graph(chat_over(server, timeout_s=60.0))
         rounds = [
-            compiled.invoke({**asked, "user_feedback": feedback}, {"configurable": {"thread_id": "one"}})["strategy"]
+            compiled.invoke({**search_request, "user_feedback": feedback}, {"configurable": {"thread_id": "one"}})["strategy"]
             for feedback in ("", "only in children", "no reviews")
         ]
-        compiled.invoke(asked, {"configurable": {"thread_id": "two"}})
+        compiled.invoke(search_request, {"configurable": {"thread_id": "two"}})
         first, second, third, other = [request.data for request in server.requests]
     assert [strategy.made_by for strategy in rounds] == ["model"] * 3
-    for strategy, told in zip(rounds, second["earlier_rounds"] + third["earlier_rounds"][1:], strict=False):
-        assert told["queries"] == [{"text": query.text, "boolean_query": query.boolean_query} for query in strategy.queries]
+    for strategy, remembered in zip(rounds, second["earlier_rounds"] + third["earlier_rounds"][1:], strict=False):
+        assert remembered["queries"] == [{"text": query.text, "boolean_query": query.boolean_query} for query in strategy.queries]
     assert (len(second["earlier_rounds"]), len(third["earlier_rounds"])) == (1, 2)
     assert third["earlier_rounds"][1]["user_feedback"] == second["user_feedback"] == "only in children"
     assert not {"earlier_rounds", "user_feedback"} & (first.keys() | other.keys())
     for mark in ("text", "boolean_query"):
-        said = [frozenset(getattr(query, mark).lower().replace('"', "").split()) for one in rounds for query in one.queries]
-        assert len(set(said)) == len(said) >= 5
+        query_words = [frozenset(getattr(query, mark).lower().replace('"', "").split()) for one in rounds for query in one.queries]
+        assert len(set(query_words)) == len(query_words) >= 5

@@ -23,7 +23,7 @@ from outrider.ingest.field_values import split_authors
         ("Jonsson-Rylander A. C.El Hachmane M.", ("Jonsson-Rylander A. C.", "El Hachmane M.")),
     ],
 )
-def test_names_are_told_apart(text: str, names: tuple[str, ...]) -> None:
+def test_names_are_distinguished(text: str, names: tuple[str, ...]) -> None:
     assert split_authors(text) == names
 
 
@@ -48,8 +48,8 @@ def test_one_name_stays_one(text: str) -> None:
 @given(st.text(max_size=60))
 def test_no_letter_is_lost(text: str) -> None:
     joined = "".join(split_authors(text))
-    left = [char for char in text if char.isalnum()]
-    assert [char for char in joined if char.isalnum()] == left or "and" in text.casefold()
+    letters = [char for char in text if char.isalnum()]
+    assert [char for char in joined if char.isalnum()] == letters or "and" in text.casefold()
 
 
 def test_a_row_of_a_table() -> None:

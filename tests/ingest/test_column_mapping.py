@@ -31,11 +31,11 @@ def test_every_known_name_is_found_in_any_dress(name: str, joint: str) -> None:
     assert name in find_columns([name.upper().replace("_", joint)], {}) or fold_name(name) != name
 
 
-def test_a_number_is_an_issue_only_beside_a_journal() -> None:
-    beside, alone = entry({"title": "T", "journal": "J", "number": "3"}).record, entry({"title": "T", "number": "3"}).record
-    assert isinstance(beside, Paper)
+def test_a_number_is_an_issue_only_with_a_journal() -> None:
+    with_journal, alone = entry({"title": "T", "journal": "J", "number": "3"}).record, entry({"title": "T", "number": "3"}).record
+    assert isinstance(with_journal, Paper)
     assert isinstance(alone, Paper)
-    assert (beside.issue, alone.issue, alone.metadata) == ("3", None, {"number": "3"})
+    assert (with_journal.issue, alone.issue, alone.metadata) == ("3", None, {"number": "3"})
 
 
 def test_a_mapped_column_holds_its_field_and_no_other() -> None:
@@ -52,7 +52,7 @@ def test_a_kind_makes_another_record() -> None:
     assert entry({"kind": "thesis", "title": "T"}).record.metadata == {"kind": "thesis"}
 
 
-def test_a_row_that_says_nothing_is_no_record() -> None:
+def test_an_empty_row_is_no_record() -> None:
     """An own id alone is nothing to find a record by; a value of an unknown name is."""
     assert isinstance(parse_row({"id": "1", "title": ""}, {}, "row 1"), BadEntry)
     assert entry({"id": 1, "colour": "red"}).own_id == "1"

@@ -29,14 +29,14 @@ class Everything:
     timeout_s: float = PATIENCE_S
     now: int = 0
     most: int = 0
-    asked: int = 0
+    lookups: int = 0
     hold: asyncio.Event | None = None
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
         raise AssertionError("nobody searches")
 
     async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
-        self.now, self.most, self.asked = self.now + 1, max(self.most, self.now + 1), self.asked + 1
+        self.now, self.most, self.lookups = self.now + 1, max(self.most, self.now + 1), self.lookups + 1
         try:
             await (self.hold.wait() if self.hold else asyncio.sleep(0.1 if value.endswith("/0") else 0))
         finally:
@@ -49,13 +49,13 @@ def targets(count: int) -> list[Target]:
 
 
 async def test_what_came_is_kept_in_small_batches() -> None:
-    shelves, seen = MemoryShelves(), list[IngestProgress]()
+    shelves, reports = MemoryShelves(), list[IngestProgress]()
     count = TARGETS_A_BATCH + 5
-    report = await ingest(shelves, [], targets=targets(count), remote=RemoteSources((Everything(),)), progress=seen.append)
+    report = await ingest(shelves, [], targets=targets(count), remote=RemoteSources((Everything(),)), progress=reports.append)
     assert (shelves.batches, report.added) == ([TARGETS_A_BATCH, 5], count)
     assert shelves.files == {}
-    assert (seen[-1].files_done, seen[-1].files_total, seen[-1].records, seen[-1].current) == (count, count, count, None)
-    assert "doi:10.1000/3" in {now.current for now in seen}
+    assert (reports[-1].files_done, reports[-1].files_total, reports[-1].records, reports[-1].current) == (count, count, count, None)
+    assert "doi:10.1000/3" in {now.current for now in reports}
 
 
 async def test_order_is_that_of_asking_and_few_are_under_way() -> None:
@@ -66,8 +66,8 @@ async def test_order_is_that_of_asking_and_few_are_under_way() -> None:
 
 
 async def test_one_that_is_not_there_stops_nothing() -> None:
-    asked = [Target("doi", "10.1000/gone"), *targets(2), Target("pmid", "1")]
-    report = await ingest(MemoryShelves(), [], targets=asked, remote=RemoteSources((Everything(),)))
+    requested = [Target("doi", "10.1000/gone"), *targets(2), Target("pmid", "1")]
+    report = await ingest(MemoryShelves(), [], targets=requested, remote=RemoteSources((Everything(),)))
     assert [file.status for file in report.files] == ["failed", "added", "added", "failed"]
     assert report.files[0].reasons == ("not known to crossref",)
     assert report.files[3].reasons == ("no active source can look up a pmid",)
@@ -81,7 +81,7 @@ async def test_what_is_under_way_is_given_up_when_nobody_takes_it() -> None:
                 while source.now < AT_ONCE:  # noqa: ASYNC110 - several must have begun
                     await asyncio.sleep(0)
             break
-    assert (source.now, source.asked) == (0, AT_ONCE)
+    assert (source.now, source.lookups) == (0, AT_ONCE)
 
 
 async def test_without_anybody_to_ask_nothing_begins() -> None:

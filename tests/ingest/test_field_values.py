@@ -31,7 +31,7 @@ from outrider.ingest.field_values import MAX_DEPTH, TooDeep, clean, parse_count,
     ],
 )
 def test_a_year_is_what_the_value_states(value: object, expected: tuple[int | None, bool]) -> None:
-    """A year comes out of the common ways to write a date; whatever says more is marked so that it can be kept."""
+    """A year comes out of the common ways to write a date; a value with more in it is marked so that it can be kept."""
     assert parse_year(value) == expected  # type: ignore[arg-type]
 
 
@@ -51,7 +51,7 @@ def test_a_year_is_what_the_value_states(value: object, expected: tuple[int | No
     ],
 )
 def test_lists_in_any_dress(value: object, expected: tuple[str, ...]) -> None:
-    """Authors are a list, a string with semicolons, or a list spelled out in a string; a name is never taken apart."""
+    """Authors are a list, a string with semicolons, or a list spelled out in a string; a name is never split."""
     assert parse_list(value) == expected  # type: ignore[arg-type]
 
 
@@ -62,7 +62,7 @@ def test_keywords_split_at_commas_only_without_semicolons() -> None:
 
 
 def test_counts_are_whole_numbers() -> None:
-    """`12`, `12.0` count; `1,234`, `-3` and `many` are left alone."""
+    """`12`, `12.0` count; `1,234`, `-3` and `many` are unchanged."""
     assert [parse_count(value) for value in ("12", 12, 12.0, "1,234", "-3", "many", True)] == [12, 12, 12, None, None, None, None]
 
 

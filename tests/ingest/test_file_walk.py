@@ -10,7 +10,7 @@ from outrider.state.errors import BadRequest
 
 
 def names(root: Path, *paths: Path) -> list[str]:
-    return [str(found.path.relative_to(root.resolve())) for found in walk(paths or [root])]
+    return [str(entry.path.relative_to(root.resolve())) for entry in walk(paths or [root])]
 
 
 def fill(root: Path, *files: str) -> None:
@@ -38,16 +38,16 @@ def test_a_link_back_up_ends(tmp_path: Path) -> None:
     (tmp_path / "deep" / "down" / "up").symlink_to(tmp_path)
     (tmp_path / "deep" / "self").symlink_to(tmp_path / "deep")
     (tmp_path / "round").symlink_to(tmp_path / "round")
-    found = walk([tmp_path])
-    assert [file.path.name for file in found] == ["a.md", "round"]
-    assert found[1].problem
+    entries = walk([tmp_path])
+    assert [file.path.name for file in entries] == ["a.md", "round"]
+    assert entries[1].problem
 
 
 def test_a_link_does_not_lead_out_of_the_folder_that_was_named(tmp_path: Path) -> None:
     fill(tmp_path, "named/a.md", "private/b.md")
     (tmp_path / "named" / "link").symlink_to(tmp_path / "private")
-    found = walk([tmp_path / "named"])
-    assert [(file.path.name, bool(file.skip_reason)) for file in found] == [("a.md", False), ("link", True)]
+    entries = walk([tmp_path / "named"])
+    assert [(file.path.name, bool(file.skip_reason)) for file in entries] == [("a.md", False), ("link", True)]
     assert [file.path.name for file in walk([tmp_path / "named" / "link"])] == ["b.md"]
 
 
@@ -55,8 +55,8 @@ def test_a_link_to_a_file_outside_is_passed_over_unless_named(tmp_path: Path) ->
     fill(tmp_path, "named/a.md", "private/b.md")
     (tmp_path / "named" / "link.md").symlink_to(tmp_path / "private" / "b.md")
     (tmp_path / "named" / "own.md").symlink_to("a.md")
-    found = walk([tmp_path / "named"])
-    assert [(file.path.name, "outside" in file.skip_reason) for file in found] == [("a.md", False), ("link.md", True)]
+    entries = walk([tmp_path / "named"])
+    assert [(file.path.name, "outside" in file.skip_reason) for file in entries] == [("a.md", False), ("link.md", True)]
     assert [file.path.name for file in walk([tmp_path / "named" / "link.md"])] == ["b.md"]
 
 
@@ -70,9 +70,9 @@ def test_a_name_that_is_no_text_is_a_problem_of_its_own(tmp_path: Path) -> None:
     (folder / "a.md").write_text("x")
     file.write_text("x")
     (tmp_path / "to.md").symlink_to(Path(os.fsdecode(b"gone\xfd.md")))
-    found = walk([tmp_path])
-    assert [str(file.path.relative_to(tmp_path)) for file in found] == ["to.md", "\\udcfe.md", "\\udcff/a.md"]
-    assert all(file.problem and file.problem.isascii() for file in found)
+    entries = walk([tmp_path])
+    assert [str(file.path.relative_to(tmp_path)) for file in entries] == ["to.md", "\\udcfe.md", "\\udcff/a.md"]
+    assert all(file.problem and file.problem.isascii() for file in entries)
 
 
 def test_a_file_is_found_once(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_what_is_no_file_is_passed_over_with_a_reason(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_opened_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stands in the list as a problem, and its neighbours are still found."""
+    """It is listed as a problem, and its neighbours are still found."""
     fill(tmp_path, "closed/a.md", "open/b.md")
     listed = Path.iterdir
 
@@ -123,4 +123,4 @@ def test_a_very_deep_folder_is_walked(tmp_path: Path) -> None:
         here /= "d"
     here.mkdir(parents=True)
     (here / "a.md").write_text("deep")
-    assert [found.path.name for found in walk([tmp_path])] == ["a.md"]
+    assert [entry.path.name for entry in walk([tmp_path])] == ["a.md"]

@@ -46,14 +46,14 @@ def distribution(root: Path, metadata: str, name: str = "a") -> PathDistribution
 
 def test_a_distribution_is_a_repository_record(tmp_path: Path) -> None:
     """The distribution's own name is the title; PEP 503's form is the id; UNKNOWN is nothing."""
-    found = make_record("quick-retry", distribution(tmp_path, METADATA))
-    assert (found.doc_id, found.title, found.description) == ("pypi:quick-retry", "Quick_Retry", "Retry calls")
-    assert (found.identifiers.pypi, found.identifiers.github) == ("quick-retry", "ann/quick-retry")
-    assert (found.authors, found.licence, found.language, found.year) == (("Ann Smith", "Bo Lee"), "MIT License", "Python", None)
-    assert found.tags == ("retry", "backoff", "Software Development / Libraries")
-    assert found.url == "https://github.com/Ann/Quick-Retry.git"
-    assert found.text == "# Quick Retry\n\nCalls that fail are tried again."
-    assert found.metadata["version"] == "1.2"
+    record = make_record("quick-retry", distribution(tmp_path, METADATA))
+    assert (record.doc_id, record.title, record.description) == ("pypi:quick-retry", "Quick_Retry", "Retry calls")
+    assert (record.identifiers.pypi, record.identifiers.github) == ("quick-retry", "ann/quick-retry")
+    assert (record.authors, record.licence, record.language, record.year) == (("Ann Smith", "Bo Lee"), "MIT License", "Python", None)
+    assert record.tags == ("retry", "backoff", "Software Development / Libraries")
+    assert record.url == "https://github.com/Ann/Quick-Retry.git"
+    assert record.text == "# Quick Retry\n\nCalls that fail are tried again."
+    assert record.metadata["version"] == "1.2"
 
 
 def test_requirements_are_edges(tmp_path: Path) -> None:
@@ -67,14 +67,14 @@ def test_requirements_are_edges(tmp_path: Path) -> None:
 
 def test_old_metadata_keeps_the_readme_in_a_header(tmp_path: Path) -> None:
     """Before metadata 2.1 its lines were indented; Keywords were separated by spaces."""
-    found = make_record(
+    record = make_record(
         "x",
         distribution(
             tmp_path, "Metadata-Version: 1.1\nName: x\nKeywords: one two\nDescription: First\n        second\n        \n        third\n"
         ),
     )
-    assert found.text == "First\nsecond\n\nthird"
-    assert found.tags == ("one", "two")
+    assert record.text == "First\nsecond\n\nthird"
+    assert record.tags == ("one", "two")
 
 
 def test_layout_is_dropped_but_not_in_code() -> None:
@@ -114,9 +114,9 @@ def test_each_name_once_and_broken_metadata_reported(tmp_path: Path, monkeypatch
 
 def test_this_environment() -> None:
     """The packages that we stand on are there, with their summaries and dependencies."""
-    found = {entry.record.doc_id: entry.record for entry in read_installed_packages() if isinstance(entry, Entry)}
-    assert list(found) == sorted(found)
-    pydantic = found["pypi:pydantic"]
+    by_id = {entry.record.doc_id: entry.record for entry in read_installed_packages() if isinstance(entry, Entry)}
+    assert list(by_id) == sorted(by_id)
+    pydantic = by_id["pypi:pydantic"]
     assert isinstance(pydantic, Repository)
     assert pydantic.title == "pydantic"
     assert "type hints" in pydantic.description

@@ -59,16 +59,16 @@ def stopped_midway(library: Path, source: Path, how: signal.Signals) -> tuple[in
     assert process.stdout
     assert any(line.strip().isdigit() and int(line) >= 300 for line in process.stdout)
     process.send_signal(how)
-    _, said = process.communicate(timeout=30)
-    return process.returncode, said
+    _, output = process.communicate(timeout=30)
+    return process.returncode, output
 
 
 @pytest.mark.parametrize(("how", "status"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
 async def test_an_interrupted_run_is_completed_by_the_next(tmp_path: Path, how: signal.Signals, status: int) -> None:
     """Killed or interrupted in the middle of a file: the library stays sound, what was stored stays, nothing is doubled."""
     source = rows(tmp_path / "rows.jsonl")
-    code, said = stopped_midway(tmp_path / "library", source, how)
-    assert (code, "Traceback" in said) == (status, False)
+    code, output = stopped_midway(tmp_path / "library", source, how)
+    assert (code, "Traceback" in output) == (status, False)
     library = await Library.open(tmp_path / "library")
     before = await library.count()
     assert 300 <= before < ROWS
@@ -88,8 +88,8 @@ async def test_a_killed_run_leaves_no_record_without_its_vector(tmp_path: Path, 
     monkeypatch.setattr(sys.modules[__name__], "SCRIPT", EMBEDDING)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(str(Path(__file__).parents[up] / name) for up, name in ((2, "src"), (1, ""))))
     source = rows(tmp_path / "rows.jsonl")
-    code, said = stopped_midway(tmp_path / "library", source, signal.SIGKILL)
-    assert (code, said) == (-signal.SIGKILL, "")
+    code, output = stopped_midway(tmp_path / "library", source, signal.SIGKILL)
+    assert (code, output) == (-signal.SIGKILL, "")
     library = await Library.open(tmp_path / "library")
     assert 300 <= await library.count() < ROWS
     assert await library.check() == ()
@@ -108,9 +108,9 @@ async def test_two_runs_at_once_make_no_duplicates(tmp_path: Path) -> None:
     for run in runs:
         out, error = run.communicate(timeout=600)
         assert run.returncode == 0, error
-        said = out.splitlines()[-1].split()
-        assert said[0] == "report"
-        assert sum(map(int, said[1:4])) == ROWS
+        summary = out.splitlines()[-1].split()
+        assert summary[0] == "report"
+        assert sum(map(int, summary[1:4])) == ROWS
     library = await Library.open(tmp_path / "library")
     assert await library.count() == ROWS
     assert await library.check() == ()

@@ -66,7 +66,7 @@ def test_a_path_that_exists_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert split_targets(arguments) == ([Path(arguments[at]) for at in (0, 1, 2, 4)], [Target("doi", "10.1000/y")])
 
 
-def test_each_is_asked_for_once_however_it_is_written() -> None:
+def test_each_is_requested_once_however_it_is_written() -> None:
     arguments = ["https://doi.org/10.1000/X", "doi:10.1000/x", "https://example.org/a#b", "https://example.org/a", "\0"]
     assert split_targets(arguments) == ([Path("\0")], [Target("doi", "10.1000/x"), Target(PAGE, "https://example.org/a")])
 

@@ -66,7 +66,7 @@ def test_entries_without_id_are_one_where_they_are_equal() -> None:
 
 
 def test_a_repeated_id_loses_nothing() -> None:
-    """Other contents under the same id get a suffix; a repeat of either is a repeat; an id that looks like one is kept apart."""
+    """Other contents under the same id get a suffix; a repeat of either is a repeat; an id that looks like one stays separate."""
     named = ids(Namer("/a", single=False), entry("x", "1"), entry("y", "1"), entry("x", "1"), entry("y", "1"), entry("z", "1#2"))
     assert named.count("RepeatedEntry") == 2
     assert len({*named}) == 4
@@ -121,7 +121,7 @@ def test_groups_are_bounded_by_count_and_bytes() -> None:
 async def test_a_reader_never_runs_far_ahead() -> None:
     """A consumer that stops taking stops the reader: few groups wait, whatever the file's size."""
     read: list[int] = []
-    left = threading.Event()
+    closed = threading.Event()
 
     def outcomes() -> Iterator[Outcome]:
         try:
@@ -129,14 +129,14 @@ async def test_a_reader_never_runs_far_ahead() -> None:
                 read.append(number)
                 yield name_texts(str(number))[0]
         finally:
-            left.set()
+            closed.set()
 
     groups = read_groups(outcomes, Bounds(10, 10**6))
-    for taken in range(1, 6):
+    for count in range(1, 6):
         await anext(groups)
-        assert len(read) <= 10 * (taken + READ_AHEAD)
+        assert len(read) <= 10 * (count + READ_AHEAD)
     await groups.aclose()
-    assert await asyncio.to_thread(left.wait, PATIENCE_S)
+    assert await asyncio.to_thread(closed.wait, PATIENCE_S)
     assert len(read) <= 10 * (5 + READ_AHEAD)
 
 
@@ -155,7 +155,7 @@ async def test_what_was_read_before_a_break_arrives_before_it() -> None:
 
 
 async def test_every_file_is_accounted_for(tmp_path: Path) -> None:
-    """Read, passed over, empty or broken: each file stands in the report, in order, with a reason where it is not simply read."""
+    """Read, skipped, empty or broken: each file is in the report, in order, with a reason where it is not simply read."""
     jsonl(tmp_path / "a.jsonl", [*ROWS])
     (tmp_path / "b.md").write_text("# Note")
     (tmp_path / "c.vec").write_bytes(b"\x00")
@@ -210,7 +210,7 @@ async def test_an_edited_note_stays_one_record(tmp_path: Path) -> None:
 
 
 async def test_the_same_content_elsewhere_is_not_a_new_record(tmp_path: Path) -> None:
-    """A copy, a renamed file: unchanged, and the report says where it was read; in one run and over two."""
+    """A copy, a renamed file: unchanged, and the report names where it was read; in one run and over two."""
     (tmp_path / "a.md").write_text("# Note")
     (tmp_path / "b.md").write_text("# Note")
     shelves = MemoryShelves()
@@ -347,12 +347,12 @@ async def test_progress_ends_at_the_total(tmp_path: Path) -> None:
     """It never goes back, and names the file being read."""
     jsonl(tmp_path / "a.jsonl", ROWS)
     (tmp_path / "b.md").write_text("# B")
-    seen: list[IngestProgress] = []
-    await ingest(MemoryShelves(), [tmp_path], progress=seen.append, batch_records=3)
-    assert (seen[-1].files_done, seen[-1].files_total, seen[-1].records, seen[-1].current) == (2, 2, 11, None)
-    assert seen[-1].bytes_done == seen[-1].bytes_total > 0
-    assert [now.records for now in seen] == sorted(now.records for now in seen)
-    assert {now.current.name for now in seen if now.current} == {"a.jsonl", "b.md"}
+    reports: list[IngestProgress] = []
+    await ingest(MemoryShelves(), [tmp_path], progress=reports.append, batch_records=3)
+    assert (reports[-1].files_done, reports[-1].files_total, reports[-1].records, reports[-1].current) == (2, 2, 11, None)
+    assert reports[-1].bytes_done == reports[-1].bytes_total > 0
+    assert [now.records for now in reports] == sorted(now.records for now in reports)
+    assert {now.current.name for now in reports if now.current} == {"a.jsonl", "b.md"}
 
 
 async def test_a_cancelled_run_stops_at_once_and_is_completed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -416,7 +416,7 @@ def test_ingestion_twice_equals_once(files: dict[str, list[tuple[str | None, str
     assert len(first.files) == len(second.files) == len(files)
 
 
-async def test_an_entry_with_nothing_in_it_is_said_and_does_not_make_the_file_partial(tmp_path: Path) -> None:
+async def test_an_empty_entry_is_reported_and_does_not_make_the_file_partial(tmp_path: Path) -> None:
     """Otherwise the file would be read again and again."""
     (tmp_path / "some.ris").write_text("TY  - JOUR\nTI  - Liver\nER  - \n\nTY  - JOUR\nER  - \n")
     library = MemoryShelves()
@@ -448,24 +448,24 @@ async def test_a_known_file_whose_records_are_gone_is_read_again(tmp_path: Path)
 async def test_changed_records_are_embedded_before_they_are_written(tmp_path: Path) -> None:
     shelves, model = MemoryShelves(), WordEmbedder(context=3, refused=frozenset({"Cursed"}))
     path = jsonl(tmp_path / "rows.jsonl", [*ROWS, {"id": "none", "title": "Cursed"}])
-    seen: list[IngestProgress] = []
-    report = await ingest(shelves, [path], embedder=model, progress=seen.append)
+    reports: list[IngestProgress] = []
+    report = await ingest(shelves, [path], embedder=model, progress=reports.append)
     assert (report.vectors.model, report.vectors.embedded, report.vectors.cut, report.vectors.off) == ("words", 10, 10, "")
     (cursed,) = {*shelves.records} - {*shelves.vectors}
     assert (report.vectors.without, report.vectors.reasons) == (1, (f"{cursed}: refused",))
-    assert (11, 11) in [now.embedding for now in seen]
+    assert (11, 11) in [now.embedding for now in reports]
     again = await ingest(shelves, [path], embedder=model)
     assert (again.unchanged, again.vectors.embedded, again.vectors.without) == (11, 0, 0)
 
 
-async def test_without_a_model_the_report_says_why(tmp_path: Path) -> None:
+async def test_without_a_model_the_report_gives_the_reason(tmp_path: Path) -> None:
     shelves = MemoryShelves()
     report = await ingest(shelves, [jsonl(tmp_path / "rows.jsonl", ROWS)], off="no weights on this machine")
     assert (report.added, report.vectors.without, report.vectors.off) == (10, 10, "no weights on this machine")
     assert shelves.vectors == {}
 
 
-async def test_another_model_or_none_at_all_is_told_before_anything_is_read(tmp_path: Path) -> None:
+async def test_another_model_or_none_at_all_is_reported_before_anything_is_read(tmp_path: Path) -> None:
     shelves = MemoryShelves(space=WordEmbedder(name="other").space)
     path = jsonl(tmp_path / "rows.jsonl", ROWS)
     with pytest.raises(EmbeddingSpaceMismatch):
@@ -482,7 +482,7 @@ async def test_another_model_or_none_at_all_is_told_before_anything_is_read(tmp_
 
 
 async def test_a_model_that_dies_in_the_middle_costs_no_record(tmp_path: Path) -> None:
-    """It is not asked again, and what was embedded before stays."""
+    """The model is not called again, and what was embedded before stays."""
     shelves = MemoryShelves()
     model = WordEmbedder(error=ModelUnavailable("the endpoint is gone"), error_after=4)
     report = await ingest(shelves, [jsonl(tmp_path / "rows.jsonl", ROWS)], embedder=model, batch_records=4)

@@ -28,7 +28,7 @@ def test_an_identifier_that_is_none_stays() -> None:
 
 
 def test_of_several_values_the_valid_one_is_taken() -> None:
-    """An ISBN beside an ISSN: the ISSN stays."""
+    """An ISBN and an ISSN: the ISSN stays."""
     draft = Draft({"SN": ["0893-8512", "978-3-0346-0479-6"]})
     assert draft.identifier(normal_isbn, "SN") == "9783034604796"
     assert draft.rest == {"SN": "0893-8512"}
@@ -48,8 +48,8 @@ def test_no_value_makes_a_reader_fail(raw: dict[str, object]) -> None:
     names = tuple(cleaned)
     for ask in ("text", "line", "lines", "year", "count", "flag"):
         draft = Draft(cleaned)
-        taken = getattr(draft, ask)(*names)
-        assert taken or taken in (0, False) or draft.rest == cleaned
+        result = getattr(draft, ask)(*names)
+        assert result or result in (0, False) or draft.rest == cleaned
     draft = Draft(cleaned)
     doi = draft.identifier(normal_doi, *names)
     assert draft.rest == cleaned if doi is None else normal_doi(doi) == doi
@@ -77,7 +77,7 @@ DOIS = ("doi:10.1000/a", "doi:10.1000/b")
     ],
 )
 def test_references_in_any_dress(value: object, targets: tuple[str, ...], stays: bool) -> None:
-    """What says more than identifiers stays as well; a number alone is how many there are."""
+    """A value with more than identifiers stays as well; a number alone is their count."""
     draft = Draft({"references": value})  # type: ignore[dict-item]
     assert tuple(edge.target for edge in draft.references("references")) == targets
     assert draft.rest == ({"references": value} if stays else {})

@@ -121,15 +121,15 @@ def holds(where: Filter, record: Paper) -> bool:
             return any(holds(part, record) for part in parts)
         case Compare("tags", "$eq", value):
             return value in record.tags
-    held = getattr(record, where.field) or None
+    field_value = getattr(record, where.field) or None
     if where.operator == "$exists":
-        return (held is not None) is where.value
-    if held is None:
+        return (field_value is not None) is where.value
+    if field_value is None:
         return False
     if where.operator == "$in":
-        return held in where.value  # type: ignore[operator]
-    return bool({"$eq": held == where.value, "$gt": held > where.value, "$gte": held >= where.value,
-                 "$lt": held < where.value, "$lte": held <= where.value}[where.operator])  # fmt: skip
+        return field_value in where.value  # type: ignore[operator]
+    return bool({"$eq": field_value == where.value, "$gt": field_value > where.value, "$gte": field_value >= where.value,
+                 "$lt": field_value < where.value, "$lte": field_value <= where.value}[where.operator])  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -181,9 +181,9 @@ async def test_an_index_finds_what_comparing_all_finds(indexed_library: Library)
     assert (about.index, about.vectors) == ("IVF_SQ", 901)
     assert about.recall is not None
     assert about.recall >= 0.98
-    held = await indexed_library._vectors.registry.current()
-    assert held is not None
-    assert 0 < held.nprobes <= 15
+    registry = await indexed_library._vectors.registry.current()
+    assert registry is not None
+    assert 0 < registry.nprobes <= 15
     queries = [f"w{n} w{n + 1} w{n + 2}" for n in range(30)]
     library = indexed_library
     both = [(await search_dense(library, text, limit=10), await search_dense(library, text, limit=10, exact=True)) for text in queries]
@@ -204,8 +204,8 @@ async def test_rows_that_the_index_does_not_cover_are_found(indexed_library: Lib
 
 async def test_a_narrow_filter_opens_more_partitions(indexed_library: Library) -> None:
     """All that match are found, wherever their vectors lie."""
-    wanted = parse_filter({"doc_id": {"$in": [f"{n:03}" for n in range(0, 900, 100)]}})
-    assert len(await search_dense(indexed_library, "w1 w2", where=wanted)) == 9
+    narrow = parse_filter({"doc_id": {"$in": [f"{n:03}" for n in range(0, 900, 100)]}})
+    assert len(await search_dense(indexed_library, "w1 w2", where=narrow)) == 9
     year = parse_filter({"year": 2003})
     exact = await search_dense(indexed_library, "w1 w2", where=year, limit=10, exact=True)
     assert await search_dense(indexed_library, "w1 w2", where=year, limit=10) == exact

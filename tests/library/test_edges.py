@@ -113,7 +113,7 @@ def test_removed_records_leave_no_edge(tags: dict[str, list[str]], removed: set[
     assert stored == expected
 
 
-async def test_a_library_without_a_graph_says_so_and_gets_one(library: Library) -> None:
+async def test_a_library_without_a_graph_reports_it_and_gets_one(library: Library) -> None:
     """As one of an earlier Outrider; its edges are written anew from the records."""
     records: list[Record] = [
         Paper(doc_id="a", tags=("x",), text="y" * 5_000),

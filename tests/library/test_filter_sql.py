@@ -1,4 +1,4 @@
-"""Filters as SQL select exactly the records that an evaluator written apart from it selects."""
+"""Filters as SQL select exactly the records that an independent evaluator selects."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def test_min_max_minds_neither_scale_nor_shift(one: list[int], other: list[int],
     ids=["equal", "negative", "no numbers", "one no number", "endless", "rising", "huge", "tiny"],
 )
 def test_one_list_keeps_its_order_whatever_its_scores(scores: tuple[float, ...]) -> None:
-    """Scores say how far places lie apart, never which comes first."""
+    """Scores give the distance between places, never their order."""
     fused = min_max([make_list(dict(zip("cab", scores, strict=True)))])
     assert order(fused) == ["c", "a", "b"]
     assert fused["c"] == pytest.approx(1.0)
@@ -171,14 +171,14 @@ def test_the_settings_choose_method_weights_and_k() -> None:
 @given(any_lists)
 def test_interleaving_keeps_each_lists_own_order_and_names_a_work_once(many: list[RankedList]) -> None:
     """Works of one list alone keep the order of that list."""
-    found = order(interleave(many))
-    assert sorted(found) == sorted({place.doc_id for one in many for place in one.results})
+    interleaved = order(interleave(many))
+    assert sorted(interleaved) == sorted({place.doc_id for one in many for place in one.results})
     for one in many:
         others = {place.doc_id for other in many if other is not one for place in other.results}
         alone = [place.doc_id for place in one.results if place.doc_id not in others]
-        assert [doc_id for doc_id in found if doc_id in alone] == alone
+        assert [doc_id for doc_id in interleaved if doc_id in alone] == alone
     if many and many[0].results:
-        assert found[0] == many[0].results[0].doc_id
+        assert interleaved[0] == many[0].results[0].doc_id
 
 
 def test_interleaving_by_rank() -> None:

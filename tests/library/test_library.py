@@ -210,14 +210,14 @@ async def test_match_is_exact(library: Library) -> None:
 async def test_scan_streams_one_version_in_order(library: Library) -> None:
     ids = [f"{number:04}" for number in range(250)]
     await library.upsert([paper(doc_id, year=int(doc_id)) for doc_id in reversed(ids)])
-    seen = []
+    doc_ids = []
     async for record in library.scan(batch=40):
-        if not seen:
+        if not doc_ids:
             await library.remove(ids[100:])
             await library.upsert([paper("new")])
             await library.optimize(force=True)
-        seen.append(record.doc_id)
-    assert seen == ids
+        doc_ids.append(record.doc_id)
+    assert doc_ids == ids
     where = parse_filter({"year": {"$gte": 90}})
     assert [record.doc_id async for record in library.scan(where)] == ids[90:100]
     assert [record.doc_id for record in await library.page(where, limit=4, offset=8)] == ids[98:100]
@@ -311,8 +311,8 @@ async def test_check_names_what_is_wrong(library: Library) -> None:
     await table.update({"record": '{"kind":"paper","doc_id":"a","title":"changed"}'}, where="doc_id = 'a'")
     await table.update({"record": "{"}, where="doc_id = 'b'")
     await table.drop_index("rank_text_idx")
-    found = await library.check()
-    assert [problem.split("; ")[0].split(" (")[0] for problem in found] == [
+    problems = await library.check()
+    assert [problem.split("; ")[0].split(" (")[0] for problem in problems] == [
         "the index on rank_text is missing",
         "record 'a' does not agree with its content hash",
         "record 'b' cannot be read",
@@ -354,12 +354,12 @@ def test_one_handle_serves_several_event_loops(tmp_path: Path) -> None:
 
 
 async def test_a_search_leaves_edges_out_and_all_else_has_them(library: Library) -> None:
-    """A review cites hundreds of works; nobody looks at them in a list of results."""
+    """A review cites hundreds of works; a list of results does not show them."""
     cited = tuple(Edge(relation="cites", target=f"doi:10.1000/{at}") for at in range(3))
     whole = paper("a", "Aspirin", text="x" * 5_000, edges=cited)
     await library.upsert([whole, paper("b", "Statins")])
-    (found,) = await library.search("aspirin")
-    assert found.record == whole.model_copy(update={"edges": (), "text": "x" * 4_000})
+    (hit,) = await library.search("aspirin")
+    assert hit.record == whole.model_copy(update={"edges": (), "text": "x" * 4_000})
     assert await library.fetch(["a"]) == await library.page(limit=1) == [whole]
     first, _ = [record async for record in library.scan()]
     assert first == whole

@@ -46,8 +46,8 @@ async def graph(library: Library) -> Neighbours:
 
 
 async def paths(graph: Neighbours, *anchors: str) -> dict[str, set[tuple[str, str, str]]]:
-    found = await graph.around(anchors, 100)
-    return {place.doc_id: {(way.anchor, way.relation, way.through) for way in place.paths} for place in found}
+    neighbours = await graph.around(anchors, 100)
+    return {place.doc_id: {(way.anchor, way.relation, way.through) for way in place.paths} for place in neighbours}
 
 
 async def test_citations_lead_both_ways_whichever_was_ingested_first(graph: Neighbours) -> None:
@@ -88,8 +88,8 @@ async def test_from_a_drug_by_its_papers_to_adverse_effects(graph: Neighbours) -
 
 async def test_anchors_that_lead_to_each_other_are_neighbours(graph: Neighbours) -> None:
     """The more of them lead to one, the better its place."""
-    found = await graph.around(["new", "mid"], 100)
-    assert [place.doc_id for place in found] == ["old", "mid", "new", "peer"]
+    neighbours = await graph.around(["new", "mid"], 100)
+    assert [place.doc_id for place in neighbours] == ["old", "mid", "new", "peer"]
 
 
 @given(st.permutations(["new", "mid", "peer", "mesh:aspirin", "author:knuth, d"]))
@@ -109,13 +109,13 @@ def test_the_order_of_anchors_does_not_matter(anchors: Sequence[str]) -> None:
 
 
 ROUTES = st.tuples(st.sampled_from("abc"), st.sampled_from(["cites", "author"]), st.sampled_from("xyz"))
-WAYS = st.dictionaries(ROUTES, st.floats(0.01, 2), min_size=1).map(lambda weights: tuple(weights.items()))
+ROUTE_MAPS = st.dictionaries(ROUTES, st.floats(0.01, 2), min_size=1).map(lambda weights: tuple(weights.items()))
 
 
-@given(st.dictionaries(st.sampled_from("pqrs"), WAYS, min_size=1), st.sampled_from("pqrs"), st.floats(0.01, 2))
-def test_a_further_path_never_lowers_a_neighbour(ways: dict[str, Routes], lucky: str, weight: float) -> None:
-    before = [place.doc_id for place in _rank_neighbours(ways, 10)]
-    more = {**ways, lucky: (*ways.get(lucky, ()), (("d", "cites", ""), weight))}
+@given(st.dictionaries(st.sampled_from("pqrs"), ROUTE_MAPS, min_size=1), st.sampled_from("pqrs"), st.floats(0.01, 2))
+def test_a_further_path_never_lowers_a_neighbour(routes: dict[str, Routes], lucky: str, weight: float) -> None:
+    before = [place.doc_id for place in _rank_neighbours(routes, 10)]
+    more = {**routes, lucky: (*routes.get(lucky, ()), (("d", "cites", ""), weight))}
     after = [place.doc_id for place in _rank_neighbours(more, 10)]
     assert lucky not in before or after.index(lucky) <= before.index(lucky)
     assert [doc_id for doc_id in after if doc_id != lucky] == [doc_id for doc_id in before if doc_id != lucky]
@@ -124,9 +124,9 @@ def test_a_further_path_never_lowers_a_neighbour(ways: dict[str, Routes], lucky:
 async def test_a_rare_entity_weighs_more_than_a_frequent_one(library: Library) -> None:
     frequent = [Paper(doc_id=f"f{number}", tags=("frequent",)) for number in range(9)]
     await library.upsert([Paper(doc_id="a", tags=("rare", "frequent")), Paper(doc_id="r", tags=("rare",)), *frequent])
-    found = await LibraryGraph(library).around(["a"], 3)
-    assert [place.doc_id for place in found] == ["r", "f0", "f1"]
-    assert found[0].score == pytest.approx(1 / 1.584962500721156)  # log2(1 + 2)
+    neighbours = await LibraryGraph(library).around(["a"], 3)
+    assert [place.doc_id for place in neighbours] == ["r", "f0", "f1"]
+    assert neighbours[0].score == pytest.approx(1 / 1.584962500721156)  # log2(1 + 2)
 
 
 async def test_hubs_are_not_followed_but_what_they_are_the_name_of_is(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,9 +148,9 @@ async def test_hubs_are_not_followed_but_what_they_are_the_name_of_is(library: L
 async def test_a_frequent_entity_does_not_crowd_out_a_rare_one(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "MOST_RECORDS", 5)
     await library.upsert([*(Paper(doc_id=f"m{number}", tags=("many",)) for number in range(9)), Paper(doc_id="z", tags=("few",))])
-    found = await LibraryGraph(library).around(["keyword:many", "keyword:few"], 100)
-    assert len(found) == 6
-    assert "z" in {place.doc_id for place in found}
+    neighbours = await LibraryGraph(library).around(["keyword:many", "keyword:few"], 100)
+    assert len(neighbours) == 6
+    assert "z" in {place.doc_id for place in neighbours}
 
 
 ENTITIES = [
@@ -186,7 +186,7 @@ async def test_entities_that_a_text_names(library: Library, text: str, named: li
     assert list(await LibraryGraph(library).entities(text)) == named
 
 
-async def test_entities_are_found_beside_very_frequent_ones(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_entities_are_found_among_very_frequent_ones(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "FIRST_ROWS", 4)
     await library.upsert([*(Paper(doc_id=f"m{number}", tags=("data base",)) for number in range(9)), *ENTITIES])
     assert await LibraryGraph(library).entities("data base for operating systems") == (
@@ -207,7 +207,7 @@ async def test_names_are_looked_up_and_mistyped_ones_compared(graph: Neighbours)
 
 
 @pytest.mark.parametrize(
-    ("ways", "reason"),
+    ("links", "reason"),
     [
         ([("1", "cited by", ""), ("2", "cited by", "")], "cites 2 of your top 10"),
         ([("1", "cites", "")], "cited by 1 of your top 10"),
@@ -219,17 +219,17 @@ async def test_names_are_looked_up_and_mistyped_ones_compared(graph: Neighbours)
         ([], ""),
     ],
 )
-def test_reasons_describe_the_record(ways: list[tuple[str, str, str]], reason: str) -> None:
-    assert explain_paths([Way(*way) for way in ways], of="of your top 10") == reason
+def test_reasons_describe_the_record(links: list[tuple[str, str, str]], reason: str) -> None:
+    assert explain_paths([Way(*way) for way in links], of="of your top 10") == reason
 
 
 def test_only_the_first_reasons_are_named() -> None:
-    ways = [Way("1", "keyword", f"keyword:{name}") for name in "abcde"]
-    assert explain_paths(ways, of="") == "shares keyword a with it; shares keyword b with it; shares keyword c with it; and 2 more"
+    links = [Way("1", "keyword", f"keyword:{name}") for name in "abcde"]
+    assert explain_paths(links, of="") == "shares keyword a with it; shares keyword b with it; shares keyword c with it; and 2 more"
 
 
 async def test_duplicates_by_identifier_are_neighbours(library: Library) -> None:
     same = Identifiers(doi="10.1/x")
     await library.upsert([Paper(doc_id="a", identifiers=same), Paper(doc_id="b", identifiers=same)])
-    (found,) = await LibraryGraph(library).around(["a"], 5)
-    assert (found.doc_id, found.score, explain_paths(found.paths, of="")) == ("b", DIRECT, "is doi:10.1/x like it")
+    (neighbour,) = await LibraryGraph(library).around(["a"], 5)
+    assert (neighbour.doc_id, neighbour.score, explain_paths(neighbour.paths, of="")) == ("b", DIRECT, "is doi:10.1/x like it")

@@ -132,7 +132,7 @@ async def test_two_tasks_that_write_at_once_take_turns(tmp_path: Path) -> None:
     assert await handles[0].count() == 5
 
 
-async def test_without_the_lock_the_primary_key_keeps_writers_apart(tmp_path: Path) -> None:
+async def test_without_the_lock_the_primary_key_separates_writers(tmp_path: Path) -> None:
     """As on object storage, where there is no lock."""
 
     await Library.open(tmp_path, create=True)

@@ -42,10 +42,10 @@ def peer(corpus: list[dict[str, str]], queries: list[dict[str, str]]) -> list[tu
     ]
     index = bm25s.BM25()
     index.index(tokens[0], show_progress=False)
-    found, scores = index.retrieve(tokens[1], k=10, show_progress=False)
+    ranked, scores = index.retrieve(tokens[1], k=10, show_progress=False)
     return [
         (query["id"], corpus[doc]["id"], float(score))
-        for query, docs, row in zip(queries, found, scores, strict=True)
+        for query, docs, row in zip(queries, ranked, scores, strict=True)
         for doc, score in zip(docs, row, strict=True)
     ]
 

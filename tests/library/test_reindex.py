@@ -49,13 +49,13 @@ def fresh(embedder: WordEmbedder, **more: object) -> WordEmbedder:
     return WordEmbedder(**{"name": embedder.name, "dimension": embedder.dimension, **more})  # type: ignore[arg-type]
 
 
-def holding(at: int, there: threading.Event, gate: threading.Event) -> Callable[[int], None]:
+def holding(at: int, there: threading.Event, release: threading.Event) -> Callable[[int], None]:
     """For an embedder: stops before that text until the gate opens."""
 
     def hold(count: int) -> None:
         if count == at:
             there.set()
-            gate.wait(60)
+            release.wait(60)
 
     return hold
 
@@ -123,8 +123,8 @@ async def test_the_old_space_answers_until_the_switch(library: Library) -> None:
     """And what is written, changed or removed meanwhile is there after it."""
     await fill(library, 40)
     other = await Library.open(library.uri)
-    there, gate = threading.Event(), threading.Event()
-    task = asyncio.create_task(library.reindex(fresh(NEW, before=holding(20, there, gate))))
+    there, release = threading.Event(), threading.Event()
+    task = asyncio.create_task(library.reindex(fresh(NEW, before=holding(20, there, release))))
     await asyncio.to_thread(there.wait, 60)
     assert len(await near(other, "fox", OLD)) == 40
     await other.remove(["039"])
@@ -133,7 +133,7 @@ async def test_the_old_space_answers_until_the_switch(library: Library) -> None:
     await other.upsert(late)
     assert (await near(other, "otter", OLD))[0] == "001"
     assert not task.done()
-    gate.set()
+    release.set()
     await task
     assert await other.space() == NEW.space
     assert sorted(await near(other, "fox", NEW)) == sorted(record.doc_id for record in await other.page(limit=100))
@@ -175,12 +175,12 @@ async def test_a_model_that_dies_keeps_what_is_done(library: Library) -> None:
 
 async def test_a_cancelled_run_resumes_where_it_stopped(library: Library) -> None:
     await fill(library, 60)
-    there, gate = threading.Event(), threading.Event()
-    slow = fresh(NEW, before=holding(25, there, gate))
+    there, release = threading.Event(), threading.Event()
+    slow = fresh(NEW, before=holding(25, there, release))
     task = asyncio.create_task(library.reindex(slow))
     await asyncio.to_thread(there.wait, 60)
     task.cancel()
-    gate.set()
+    release.set()
     with pytest.raises(asyncio.CancelledError):
         await task
     again = fresh(NEW)
@@ -274,15 +274,15 @@ async def test_a_record_that_is_embedded_in_a_later_round_is_not_without(library
     """Changed or removed while the others were embedded."""
     await fill(library, 15)
     await library.upsert([Document(doc_id="000"), Document(doc_id="001"), Document(doc_id="empty")])
-    there, gate = threading.Event(), threading.Event()
-    task = asyncio.create_task(library.reindex(fresh(NEW, before=holding(10, there, gate))))
+    there, release = threading.Event(), threading.Event()
+    task = asyncio.create_task(library.reindex(fresh(NEW, before=holding(10, there, release))))
     other = await Library.open(library.uri)
     await asyncio.to_thread(there.wait, 60)
     assert (await other._vectors.count_by_model(await other._vectors.building())).get("new")
     await other.upsert([Paper(doc_id="000", title="otter")])
     await other.remove(["001"])
     assert not task.done()
-    gate.set()
+    release.set()
     done = await task
     assert (done.records, done.without, done.reasons) == (15, 1, ("empty: holds no text to embed",))
     other.close()
@@ -393,11 +393,11 @@ async def test_without_a_lock_the_later_one_continues(library: Library) -> None:
     for handle in handles:
         handle._location = Location(library.uri, None)
         handle._vectors._location = handle._location
-    there, gate = threading.Event(), threading.Event()
-    first = asyncio.create_task(handles[0].reindex(fresh(NEW, before=holding(30, there, gate))))
+    there, release = threading.Event(), threading.Event()
+    first = asyncio.create_task(handles[0].reindex(fresh(NEW, before=holding(30, there, release))))
     await asyncio.to_thread(there.wait, 60)
     await handles[1].reindex(WordEmbedder(name="third"))
-    gate.set()
+    release.set()
     with pytest.raises(LibraryBusy, match=r"another reindex .* began meanwhile"):
         await first
     assert await library.space() == WordEmbedder(name="third").space

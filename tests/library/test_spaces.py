@@ -85,9 +85,9 @@ async def test_an_unchanged_text_keeps_its_vector(library: Library) -> None:
     model = WordEmbedder()
     assert await put(library, paper("a", "fox", year=2001), embedder=model) == EmbeddingReport(reused=1)
     await library.upsert([paper("b", "hen", year=2001)])
-    assert model.texts == []
-    found = await library.dense(WORDS.vector("fox"), WORDS.space, parse_filter({"year": 2001}))
-    assert [one.doc_id for one in found] == ["a", "b"]
+    assert model.seen == []
+    hits = await library.dense(WORDS.vector("fox"), WORDS.space, parse_filter({"year": 2001}))
+    assert [one.doc_id for one in hits] == ["a", "b"]
     assert await library.check() == ()
 
 
@@ -155,23 +155,23 @@ ONES = np.ones(16, dtype=np.float32)
 
 
 @pytest.mark.parametrize(
-    ("results", "says"),
+    ("results", "message"),
     [
         ([], r"words gave 0 vectors for 1 texts"),
         ([EmbeddedText(ONES), EmbeddedText(ONES)], r"words gave 2 vectors for 1 texts"),
         ([EmbeddedText(np.ones(15, dtype=np.float32))], r"vector of shape \(15,\) instead of \(16,\)"),
     ],
 )
-async def test_a_model_that_gives_too_few_or_another_shape(library: Library, results: list[EmbeddedText], says: str) -> None:
-    with pytest.raises(BadVectors, match=says):
+async def test_a_model_that_gives_too_few_or_another_shape(library: Library, results: list[EmbeddedText], message: str) -> None:
+    with pytest.raises(BadVectors, match=message):
         await library.embed([paper("a", "fox")], Odd(results))
     assert await library.space() is None
 
 
-@pytest.mark.parametrize(("vector", "says"), [(ONES * np.nan, "not numbers"), (ONES * np.inf, "not numbers"), (ONES * 0, "of zeros")])
-async def test_a_vector_without_direction_is_reported_not_written(library: Library, vector: np.ndarray, says: str) -> None:
+@pytest.mark.parametrize(("vector", "message"), [(ONES * np.nan, "not numbers"), (ONES * np.inf, "not numbers"), (ONES * 0, "of zeros")])
+async def test_a_vector_without_direction_is_reported_not_written(library: Library, vector: np.ndarray, message: str) -> None:
     done = await library.embed([paper("a", "fox")], Odd([EmbeddedText(vector)]))
-    assert says in done.without["a"]
+    assert message in done.without["a"]
     assert await library.space() is None
 
 
@@ -193,31 +193,31 @@ async def test_progress_is_reported_on_the_event_loop(library: Library) -> None:
 
 
 async def test_a_cancelled_embedding_stops_the_model(library: Library) -> None:
-    begun, gate, ended = threading.Event(), threading.Event(), threading.Event()
+    begun, release, ended = threading.Event(), threading.Event(), threading.Event()
 
     class PausedEmbedder(WordEmbedder):
         def embed_each(self, *texts: Any, **more: Any) -> list[EmbeddedText]:
             begun.set()
-            gate.wait(60)
+            release.wait(60)
             try:
                 return super().embed_each(*texts, **more)
             finally:
                 ended.set()
 
-    held = PausedEmbedder()
-    task = asyncio.create_task(library.embed([paper(str(n), f"fox {n}") for n in range(5_000)], held))
+    paused = PausedEmbedder()
+    task = asyncio.create_task(library.embed([paper(str(n), f"fox {n}") for n in range(5_000)], paused))
     await asyncio.to_thread(begun.wait, 60)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    gate.set()
+    release.set()
     assert await asyncio.to_thread(ended.wait, 60)
-    stopped = len(held.texts)
+    stopped = len(paused.texts)
     await asyncio.sleep(0.1)
-    assert len(held.texts) == stopped < 100
+    assert len(paused.texts) == stopped < 100
 
 
-async def test_a_search_that_meets_a_switch_says_what_happened(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_search_during_a_switch_reports_what_happened(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process drops the table between reading which one it is and reading it."""
     await put(library, paper("a", "fox"))
     other = await Library.open(library.uri)

@@ -35,12 +35,12 @@ def test_one_or_two_documents_are_no_topic() -> None:
 
 def test_a_term_stands_in_some_title_or_description() -> None:
     """Bodies also say "overall"."""
-    found = [Document(doc_id=str(number), title="Kangaroo", text="overall pouches") for number in range(FIRST - 1)]
-    assert related_terms("kangaroo", [*found, Document(doc_id="x", title="Pouches")], 5) == ("pouches",)
+    records = [Document(doc_id=str(number), title="Kangaroo", text="overall pouches") for number in range(FIRST - 1)]
+    assert related_terms("kangaroo", [*records, Document(doc_id="x", title="Pouches")], 5) == ("pouches",)
 
 
 def test_forms_of_a_word_count_together_under_the_most_frequent() -> None:
-    """Of equally frequent forms the shortest stands for them; stop words, numbers and short words are no terms."""
+    """Of equally frequent forms the shortest represents them; stop words, numbers and short words are no terms."""
     assert related_terms("kangaroo", hits("Kangaroo hopping", "Kangaroo hops", "Kangaroo hops to 2020 ab"), 5) == ("hops",)
     assert related_terms("kangaroo", hits("Hopping of it 2020 ab", "Hop of it 2020 ab"), 5) == ("hop",)
 

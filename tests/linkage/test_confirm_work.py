@@ -50,7 +50,7 @@ def test_identifiers_that_contradict(one: dict[str, str], other: dict[str, str],
     assert identifiers_contradict(*records) == contradict
 
 
-def test_a_preprint_may_have_another_doi_beside_the_same_arxiv_number() -> None:
+def test_a_preprint_may_have_another_doi_with_the_same_arxiv_number() -> None:
     """OpenAlex gives arXiv's own DOI, arXiv the journal's; two journals' DOIs still show two works."""
     openalex = by_ann(identifiers=Identifiers(doi=ARXIV, arxiv="2101.00001", openalex="W1"))
     arxiv = by_ann("b", identifiers=Identifiers(doi=JOURNAL, arxiv="2101.00001"))

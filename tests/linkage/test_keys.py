@@ -14,23 +14,23 @@ from support.fakes import paper
 
 
 @pytest.mark.parametrize(
-    ("said", "first", "last"),
+    ("text", "first", "last"),
     [
         ("123-9", "123", "129"), ("pp. 123–129", "123", "129"), ("123-129", "123", "129"), ("S12-S15", "s12", "s15"),
         ("e0227919", "e227919", ""),
         ("152-153.e1", "152", "153"), ("3‐", "3", ""), ("10-Jun", "", ""), ("no pagination", "", ""), ("", "", ""),
     ],
 )  # fmt: skip
-def test_pages(said: str, first: str, last: str) -> None:
-    assert parse_pages(said)[:2] == (first, last)
+def test_pages(text: str, first: str, last: str) -> None:
+    assert parse_pages(text)[:2] == (first, last)
 
 
 @pytest.mark.parametrize(
-    ("said", "number"),
+    ("text", "number"),
     [("19", "19"), ("9 (1)", "9"), ("1)", ""), ("Suppl 1", "s1"), ("Supplement 1", "s1"), ("0", ""), (None, ""), ("01-Feb", "")],
 )
-def test_numbers(said: str | None, number: str) -> None:
-    assert parse_number(said) == number
+def test_numbers(text: str | None, number: str) -> None:
+    assert parse_number(text) == number
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,9 @@ def test_numbers(said: str | None, number: str) -> None:
     ],
 )  # fmt: skip
 def test_names(name: str, family: str, initials: str) -> None:
-    found = parse_name(name)
-    assert found is not None
-    assert found[:2] == (family, initials)
+    name_parts = parse_name(name)
+    assert name_parts is not None
+    assert name_parts[:2] == (family, initials)
 
 
 @pytest.mark.parametrize("nobody", ["", ", ", "et al", "Anonymous", "?"])
@@ -81,15 +81,15 @@ def test_generic_titles(title: str, generic: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "address"),
+    ("text", "address"),
     [
         ("https://www.Example.org/a/?utm_source=x&b=1#top", "example.org/a?b=1"), ("http://example.org/a", "example.org/a"),
         ("https://example.org:443/", "example.org"), ("https://example.org:8080/x", "example.org:8080/x"),
         ("ftp://example.org/a", None), ("not an address", None), ("https://[bad", None),
     ],
 )  # fmt: skip
-def test_addresses(said: str, address: str | None) -> None:
-    assert canonical_url(said) == address
+def test_addresses(text: str, address: str | None) -> None:
+    assert canonical_url(text) == address
 
 
 def test_identifiers_have_one_form() -> None:
@@ -98,9 +98,9 @@ def test_identifiers_have_one_form() -> None:
     assert normal_repository("https://github.com/Encode/HTTPX.git") == normal_repository("encode/httpx") == "encode/httpx"
     assert normal_repository("git@github.com:encode/httpx.git") == "encode/httpx"
     assert normal_repository("encode") is None
-    said = Identifiers(doi="https://doi.org/10.1000/ABC", arxiv="arXiv:2101.00001v3", pmid="PMID: 0017", isbn="0-306-40615-2")
-    found = dict(make_keys(paper("a", identifiers=said)).identifiers)
-    assert found == {"doi": "10.1000/abc", "arxiv": "2101.00001", "pmid": "17", "isbn": "9780306406157"}
+    identifiers = Identifiers(doi="https://doi.org/10.1000/ABC", arxiv="arXiv:2101.00001v3", pmid="PMID: 0017", isbn="0-306-40615-2")
+    normalized = dict(make_keys(paper("a", identifiers=identifiers)).identifiers)
+    assert normalized == {"doi": "10.1000/abc", "arxiv": "2101.00001", "pmid": "17", "isbn": "9780306406157"}
 
 
 @given(
@@ -112,9 +112,11 @@ def test_identifiers_have_one_form() -> None:
         },
     )
 )
-def test_identifiers_survive_a_round_trip(said: Identifiers) -> None:
+def test_identifiers_survive_a_round_trip(identifiers: Identifiers) -> None:
     """The normal form of a normal form is itself."""
-    once = {scheme: value for scheme, value in make_keys(paper("a", identifiers=said)).identifiers if scheme in Identifiers.model_fields}
+    once = {
+        scheme: value for scheme, value in make_keys(paper("a", identifiers=identifiers)).identifiers if scheme in Identifiers.model_fields
+    }
     again = {scheme: value for scheme, value in make_keys(paper("a", identifiers=Identifiers(**once))).identifiers if scheme in once}
     assert again == once
 

@@ -15,7 +15,7 @@ from outrider.state.records import Identifiers, Page, Paper, Record
 from support.fakes import candidate, doi, make_found_by, paper
 
 EVIL = "Buy pills."
-SAID = "Drugs harm livers."
+ABSTRACT = "Drugs harm livers."
 PAGE = Page(doc_id="web:x", title="T", source="web", abstract=EVIL, description=EVIL, text=EVIL, url="https://x.example/", year=1999)
 
 
@@ -33,7 +33,7 @@ def test_the_page_of_an_identifier_at_those_who_give_it_is_its_link() -> None:
     assert fill_missing(paper("openalex:1", source="openalex", identifiers=doi("10.1000/a")), [page]).url is None
 
 
-def test_what_a_page_of_the_users_own_says_is_their_word() -> None:
+def test_values_of_the_users_own_page_are_theirs() -> None:
     work = fill_missing(paper("crossref:1", source="crossref"), [PAGE.model_copy(update={"source": "library"})])
     assert (work.abstract, work.metadata["filled_from"]) == (
         EVIL,
@@ -42,9 +42,9 @@ def test_what_a_page_of_the_users_own_says_is_their_word() -> None:
 
 
 def test_what_a_service_gave_a_page_it_gives_on() -> None:
-    page = fill_missing(PAGE.model_copy(update={"abstract": ""}), [paper("openalex:1", source="openalex", abstract=SAID)])
+    page = fill_missing(PAGE.model_copy(update={"abstract": ""}), [paper("openalex:1", source="openalex", abstract=ABSTRACT)])
     work = fill_missing(paper("crossref:1", source="crossref"), [page])
-    assert (work.abstract, work.metadata["filled_from"]) == (SAID, {"abstract": "openalex", "text": WEB, "year": WEB})
+    assert (work.abstract, work.metadata["filled_from"]) == (ABSTRACT, {"abstract": "openalex", "text": WEB, "year": WEB})
 
 
 def test_what_came_from_a_page_gives_way_to_a_services_word() -> None:
@@ -72,14 +72,14 @@ def test_a_poisoned_record_is_bare_again_and_counts_for_nothing() -> None:
 
 def test_nothing_of_a_page_is_kept_under_the_id_of_a_service() -> None:
     work = fill_missing(paper("crossref:1", "T", source="crossref"), [PAGE])
-    known = fill_missing(paper("crossref:2", "T", source="crossref", abstract=SAID), [PAGE])
+    known = fill_missing(paper("crossref:2", "T", source="crossref", abstract=ABSTRACT), [PAGE])
     by = (make_found_by(source="crossref"),)
-    (kept,) = select_records_to_save([candidate(work, found_by=by), candidate(known, found_by=by)])
-    assert (kept.doc_id, kept.abstract, kept.text, kept.year) == ("crossref:2", SAID, "", None)
+    (saved,) = select_records_to_save([candidate(work, found_by=by), candidate(known, found_by=by)])
+    assert (saved.doc_id, saved.abstract, saved.text, saved.year) == ("crossref:2", ABSTRACT, "", None)
 
 
 fields = {
-    "abstract": some.sampled_from(["", SAID, EVIL]),
+    "abstract": some.sampled_from(["", ABSTRACT, EVIL]),
     "text": some.sampled_from(["", "Body.", EVIL]),
     "url": some.sampled_from([None, "https://x.example/", "https://y.example/"]),
     "year": some.sampled_from([None, 1999, 2020]),

@@ -44,10 +44,10 @@ def resolve_on_disk(records: Sequence[Record], decisions: Decisions | None = Non
     with TemporaryDirectory() as folder, closing(OutOfCoreResolver(Path(folder), decisions=decisions or Decisions())) as work:
         for record in records:
             work.add(record.doc_id, make_keys(record))
-        found = work.resolve()
-        ambiguous = [(pair.one, pair.other, pair.judgement.score) for pair in found.ambiguous_pairs()]
-        groups = list(found.groups())
-        return [group.places for group in groups], [group.reasons for group in groups], ambiguous, list(found.find_related())
+        resolution = work.resolve()
+        ambiguous = [(pair.one, pair.other, pair.judgement.score) for pair in resolution.ambiguous_pairs()]
+        groups = list(resolution.groups())
+        return [group.places for group in groups], [group.reasons for group in groups], ambiguous, list(resolution.find_related())
 
 
 @settings(max_examples=30, deadline=None)

@@ -19,9 +19,11 @@ def by_ann(doc_id: str = "a", title: str = TITLE, **fields: object) -> Paper:
 def test_a_preprint_and_its_publication() -> None:
     preprint = by_ann("p", identifiers=doi("10.1101/2020.01.02.123456"))
     published = by_ann("j", identifiers=doi("10.1000/j.1"), year=2021, venue="J Hepatol", pages="1-9")
-    found = resolve([published, preprint])
-    assert found.groups == ((0,), (1,))
-    assert [(link.one, link.other, link.relation.kind, link.relation.forward) for link in found.related] == [(0, 1, "preprint of", False)]
+    resolution = resolve([published, preprint])
+    assert resolution.groups == ((0,), (1,))
+    assert [(link.one, link.other, link.relation.kind, link.relation.forward) for link in resolution.related] == [
+        (0, 1, "preprint of", False)
+    ]
 
 
 def test_one_arxiv_number_is_one_work() -> None:
@@ -49,7 +51,7 @@ def test_parts_of_a_series() -> None:
     assert judgement.relation.kind == "part beside"
 
 
-def test_what_crossref_says_of_updates() -> None:
+def test_updates_that_crossref_names() -> None:
     notice = by_ann("n", "Notice", metadata={"update_to": [{"type": "retraction", "doi": "10.1000/J.1"}]}, authors=[])
     article = by_ann("a", identifiers=doi("10.1000/j.1"))
     for records, forward in (([notice, article], True), ([article, notice], False)):
@@ -60,6 +62,6 @@ def test_what_crossref_says_of_updates() -> None:
 def test_a_paper_and_its_code() -> None:
     code = Repository(doc_id="r", title="liver", identifiers=Identifiers(github="ann/liver"))
     article = by_ann(abstract="Code is at https://github.com/Ann/Liver.")
-    found = resolve([article, code])
-    assert found.groups == ((0,), (1,))
-    assert [(link.relation.kind, link.relation.forward) for link in found.related] == [("code of", False)]
+    resolution = resolve([article, code])
+    assert resolution.groups == ((0,), (1,))
+    assert [(link.relation.kind, link.relation.forward) for link in resolution.related] == [("code of", False)]

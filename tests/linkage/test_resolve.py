@@ -21,8 +21,8 @@ OTHER = "Statins and chronic kidney disease in children"
 
 
 def by_ann(doc_id: str = "a", title: str = TITLE, **fields: object) -> Paper:
-    said = {"authors": ["Smith, Ann", "Bell, J.", "Cole, K."], "year": 2020, "venue": "J Hepatol"}
-    return paper(doc_id, title, **(said | fields))
+    values = {"authors": ["Smith, Ann", "Bell, J.", "Cole, K."], "year": 2020, "venue": "J Hepatol"}
+    return paper(doc_id, title, **(values | fields))
 
 
 def group_ids(records: Sequence[Record], resolution: Resolution) -> set[frozenset[str]]:
@@ -36,13 +36,13 @@ def test_copies_in_different_dress_are_one_work() -> None:
         by_ann("ris", "<i>Aspirin</i> and acute liver injury in adults", authors=["Ann Smith", "J. Bell"], venue="Journal of Hepatology"),
         by_ann("else", OTHER, identifiers=doi("10.1000/j.2"), pages="7-9"),
     ]
-    found = resolve(records)
-    assert group_ids(records, found) == {frozenset({"crossref", "pubmed", "ris"}), frozenset({"else"})}
-    assert [len(why) for why in found.reasons] == [2, 0]
-    assert all("title equal" in line for line in found.reasons[0])
+    resolution = resolve(records)
+    assert group_ids(records, resolution) == {frozenset({"crossref", "pubmed", "ris"}), frozenset({"else"})}
+    assert [len(why) for why in resolution.reasons] == [2, 0]
+    assert all("title equal" in line for line in resolution.reasons[0])
 
 
-def test_no_chain_through_a_record_that_says_little() -> None:
+def test_no_chain_through_a_record_with_few_fields() -> None:
     """B could be either; A and C stand in different places of print."""
     first = by_ann("a", identifiers=doi("10.1000/1"), volume="1", issue="1", pages="10-19")
     third = by_ann("c", identifiers=doi("10.1000/2"), volume="9", issue="2", pages="200-210", year=2023)
@@ -88,7 +88,7 @@ def test_titles_that_are_one_and_titles_that_are_not(title: str, same: bool) -> 
     assert (judge(by_ann(), by_ann("b", title)).verdict == "same") is same
 
 
-def test_evidence_says_field_level_and_side() -> None:
+def test_evidence_names_field_level_and_side() -> None:
     judgement = judge(by_ann(identifiers=doi("10.1000/1")), by_ann("b", year=2021, identifiers=doi("10.1000/2")))
     sides = {evidence.field: evidence.speaks for evidence in judgement.evidence if evidence.weight}
     assert sides["title"] == "for"
@@ -96,12 +96,12 @@ def test_evidence_says_field_level_and_side() -> None:
     assert 0 < judgement.chance < 1
 
 
-def test_the_grey_zone_is_named() -> None:
-    found = resolve([paper("a", TITLE), paper("b", TITLE)])
-    assert [(pair.one, pair.other, pair.judgement.verdict) for pair in found.ambiguous_pairs] == [(0, 1, "unsure")]
+def test_ambiguous_pairs_are_named() -> None:
+    resolution = resolve([paper("a", TITLE), paper("b", TITLE)])
+    assert [(pair.one, pair.other, pair.judgement.verdict) for pair in resolution.ambiguous_pairs] == [(0, 1, "unsure")]
 
 
-def test_two_numbers_of_one_registry_keep_two_works_apart() -> None:
+def test_two_numbers_of_one_registry_keep_two_works_separate() -> None:
     records = [by_ann("a", identifiers=Identifiers(pmid="1")), by_ann("b", identifiers=Identifiers(pmid="2"))]
     assert len(resolve(records).groups) == 2
 
@@ -148,17 +148,17 @@ def test_the_order_of_input_changes_nothing(records: list[Record], random: objec
 @given(MANY)
 @settings(max_examples=60, deadline=None)
 def test_every_record_is_in_exactly_one_group(records: list[Record]) -> None:
-    found = resolve(records)
-    assert sorted(at for members in found.groups for at in members) == list(range(len(records)))
-    assert len(found.reasons) == len(found.groups)
-    assert all(bool(why) == (len(members) > 1) for members, why in zip(found.groups, found.reasons, strict=True))
-    assert list(found.groups) == sorted(found.groups)
+    resolution = resolve(records)
+    assert sorted(at for members in resolution.groups for at in members) == list(range(len(records)))
+    assert len(resolution.reasons) == len(resolution.groups)
+    assert all(bool(why) == (len(members) > 1) for members, why in zip(resolution.groups, resolution.reasons, strict=True))
+    assert list(resolution.groups) == sorted(resolution.groups)
 
 
 @given(MANY)
 @settings(max_examples=60, deadline=None)
 def test_a_group_alone_stays_one(records: list[Record]) -> None:
-    """Resolving is idempotent: what was put together is not taken apart again."""
+    """Resolving is idempotent: merged records are not split again."""
     for members in resolve(records).groups:
         assert len(resolve([records[at] for at in members]).groups) == 1
 
@@ -202,6 +202,6 @@ def test_a_thousand_identical_records_are_one() -> None:
     assert resolve([by_ann(str(at)) for at in range(1_000)]).groups == (tuple(range(1_000)),)
 
 
-def test_keys_are_the_same_for_what_cannot_be_told_apart() -> None:
+def test_keys_are_the_same_for_indistinguishable_records() -> None:
     assert make_keys(by_ann("a")) == make_keys(by_ann("b"))
     assert judge_keys(make_keys(by_ann()), make_keys(by_ann())).verdict == "same"

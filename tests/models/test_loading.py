@@ -1,4 +1,4 @@
-"""Devices, memory, and what a failed load is told as. No model is loaded."""
+"""Devices, memory, and how a failed load is reported. No model is loaded."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_a_device_that_is_here(device: str) -> None:
     "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")]
 )
 def test_a_load_that_memory_does_not_hold(tmp_path: Path, error: Exception) -> None:
-    says = "big does not fit into memory; set reranker.model_name to a smaller model or reranker.device to cpu"
-    with pytest.raises(ModelUnavailable, match=says), catch_load_errors(Weights("big", tmp_path, ""), RERANKER):
+    message = "big does not fit into memory; set reranker.model_name to a smaller model or reranker.device to cpu"
+    with pytest.raises(ModelUnavailable, match=message), catch_load_errors(Weights("big", tmp_path, ""), RERANKER):
         raise error
 
 

@@ -29,12 +29,12 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, str]]]:
     """A hub that answers every request with the last status and `x-error-code` put into the list."""
-    says: list[tuple[int, str]] = []
+    answers: list[tuple[int, str]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(says[-1][0])
-            self.send_header("x-error-code", says[-1][1])
+            self.send_response(answers[-1][0])
+            self.send_header("x-error-code", answers[-1][1])
             self.send_header("content-length", "0")
             self.end_headers()
 
@@ -44,7 +44,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, str]]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-    yield says
+    yield answers
     server.shutdown()
     server.server_close()
 
@@ -73,7 +73,7 @@ def test_a_name_without_owner_is_of_sentence_transformers(empty_cache: Path) -> 
     assert find_weights("some-model", fetch=False).name == "sentence-transformers/some-model"
 
 
-def test_the_version_that_a_library_holds_is_found_beside_a_newer_one(empty_cache: Path) -> None:
+def test_the_version_that_a_library_holds_is_found_next_to_a_newer_one(empty_cache: Path) -> None:
     put(empty_cache, "a/b", "b" * 40)
     old = put(empty_cache, "a/b", COMMIT)
     (empty_cache / "models--a--b" / "refs" / "main").write_text("b" * 40)
@@ -173,17 +173,17 @@ def test_the_rest_of_a_model_that_is_named_is_fetched(empty_cache: Path, monkeyp
     assert is_cached("a/b")
 
 
-def test_a_message_names_the_setting_that_was_asked(hub: list[tuple[int, str]]) -> None:
+def test_a_message_names_the_setting_that_was_used(hub: list[tuple[int, str]]) -> None:
     hub.append((404, "RepoNotFound"))
-    asked = SettingNames("reranker.model_name", "reranker.device", "reranker.base_url")
+    names = SettingNames("reranker.model_name", "reranker.device", "reranker.base_url")
     with pytest.raises(ModelUnavailable, match=r"set reranker\.model_name to a/b"):
-        find_weights("a/b", fetch=False, names=asked)
+        find_weights("a/b", fetch=False, names=names)
     with pytest.raises(ModelUnavailable, match=r"give another reranker\.model_name"):
-        find_weights("a/b", fetch=True, names=asked)
+        find_weights("a/b", fetch=True, names=names)
 
 
 @pytest.mark.parametrize("where", ["iterdir", "is_dir", "open"])
-def test_a_folder_that_may_not_be_read_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+def test_a_folder_that_may_not_be_read_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     folder = put(tmp_path, "a/b")
 
     def refuse(path: Path, *_: object, **__: object) -> None:
@@ -201,7 +201,7 @@ def test_a_name_that_no_folder_can_have() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"),
+    ("answer", "message"),
     [
         ((404, "RepoNotFound"), "the hub has no model a/b"),
         ((401, "RepoNotFound"), "the hub has no model a/b"),
@@ -209,9 +209,9 @@ def test_a_name_that_no_folder_can_have() -> None:
         ((500, ""), "the hub cannot be reached"),
     ],
 )
-def test_a_hub_that_refuses_is_told_in_one_line(hub: list[tuple[int, str]], answer: tuple[int, str], says: str) -> None:
+def test_a_hub_that_refuses_is_reported_in_one_line(hub: list[tuple[int, str]], answer: tuple[int, str], message: str) -> None:
     hub.append(answer)
-    with pytest.raises(ModelUnavailable, match=says) as caught:
+    with pytest.raises(ModelUnavailable, match=message) as caught:
         find_weights("a/b", fetch=True)
     assert "\n" not in str(caught.value)
 
@@ -225,7 +225,7 @@ def test_a_hub_that_cannot_be_reached_is_given_up_at_once(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "message"),
     [
         ("/no/such/folder", "there is no such folder"),
         ("./nothing", "there is no such folder"),
@@ -235,8 +235,8 @@ def test_a_hub_that_cannot_be_reached_is_given_up_at_once(monkeypatch: pytest.Mo
         (__file__, "a model is a folder, this is a file"),
     ],
 )
-def test_names_that_mean_nothing(name: str, says: str) -> None:
-    with pytest.raises(ModelUnavailable, match=says):
+def test_names_that_mean_nothing(name: str, message: str) -> None:
+    with pytest.raises(ModelUnavailable, match=message):
         find_weights(name, fetch=True)
 
 
@@ -253,12 +253,12 @@ def test_the_fingerprint_of_large_weights_reads_their_ends(tmp_path: Path, monke
     monkeypatch.setattr(weights, "FULL_HASH_BELOW", 10)
     monkeypatch.setattr(weights, "END_BYTES", 4)
     folder = put(tmp_path, "a/b")
-    said = []
+    fingerprints = []
     for content in (b"head--middle--tail", b"head--MIDDLE--tail", b"head--middle--TAIL", b"HEAD--middle--tail", b"head--middle---tail"):
         (folder / "model.safetensors").write_bytes(content)
-        said.append(fingerprint(folder))
-    assert said[0] == said[1]
-    assert len(set(said)) == 4
+        fingerprints.append(fingerprint(folder))
+    assert fingerprints[0] == fingerprints[1]
+    assert len(set(fingerprints)) == 4
 
 
 def test_names_that_mean_one_model() -> None:

@@ -15,7 +15,7 @@ from outrider.state.intent import Constraints, NumberRange
 from outrider.state.records import Record, Repository
 from support.fakes import NOON, candidate, paper
 
-ASKED = Constraints(years=NumberRange(min=2010, max=2020), stars=NumberRange(min=50))
+CONSTRAINTS = Constraints(years=NumberRange(min=2010, max=2020), stars=NumberRange(min=50))
 NOW = datetime.fromtimestamp(NOON, UTC)  # 21 September 2026
 EVERY = ("year", "stars", "updated", "readme", "archived", "fork")
 
@@ -25,7 +25,7 @@ def repository(**fields: object) -> Repository:
 
 
 def why_not(record: Record, **settings: object) -> str | None:
-    _, rejected = apply_rules([candidate(record)], Rules(ASKED, CoarseFilterSettings.model_validate(settings), NOW))
+    _, rejected = apply_rules([candidate(record)], Rules(CONSTRAINTS, CoarseFilterSettings.model_validate(settings), NOW))
     return rejected[0].why if rejected else None
 
 
@@ -79,7 +79,7 @@ REVIEW = {"publication_types": ["JournalArticle", "Review"]}
 
 
 @pytest.mark.parametrize(
-    ("fields", "wanted", "why"),
+    ("fields", "allowed", "why"),
     [
         ({}, "review", None),
         ({"metadata": {"type": "Pdf"}}, "review", None),
@@ -95,14 +95,14 @@ REVIEW = {"publication_types": ["JournalArticle", "Review"]}
         ({"metadata": {"entry_type": "phdthesis"}}, "thesis", None),
     ],
 )
-def test_papers_of_other_types_are_removed_where_their_type_is_said(fields: dict[str, object], wanted: str, why: str | None) -> None:
+def test_papers_of_other_types_are_removed_where_their_type_is_known(fields: dict[str, object], allowed: str, why: str | None) -> None:
     record = paper("a", year=2015, **fields)
-    assert why_not(record, paper_types=wanted) == why
+    assert why_not(record, paper_types=allowed) == why
     assert why_not(record) is None
 
 
 @pytest.mark.parametrize(
-    ("language", "wanted", "why"),
+    ("language", "allowed", "why"),
     [
         (None, "en", None),
         ("und", "en", None),
@@ -114,28 +114,28 @@ def test_papers_of_other_types_are_removed_where_their_type_is_said(fields: dict
         ("grc", "la", "its language (grc) is not la"),
     ],
 )
-def test_papers_in_other_languages_are_removed_where_their_language_is_said(language: str | None, wanted: str, why: str | None) -> None:
-    assert why_not(paper("a", year=2015, language=language), paper_languages=wanted) == why
+def test_papers_in_other_languages_are_removed_where_their_language_is_known(language: str | None, allowed: str, why: str | None) -> None:
+    assert why_not(paper("a", year=2015, language=language), paper_languages=allowed) == why
     assert why_not(paper("a", year=2015, language=language)) is None
 
 
-def test_what_says_neither_type_nor_language_is_unchecked() -> None:
+def test_a_paper_without_type_and_language_is_unchecked() -> None:
     rules = Rules(Constraints(), CoarseFilterSettings(paper_types="review", paper_languages="en"), NOW)
     lacking, article = paper("a"), paper("b", metadata=CROSSREF, language="en")
     (bare, known, code), _ = apply_rules([candidate(lacking), candidate(article), candidate(whole())], rules)
     assert bare.unchecked == ("type", "language")
-    assert known.unchecked == ("type",)  # whoever calls it an article does not say that it is no review
+    assert known.unchecked == ("type",)  # a work of type article may be a review
     assert code.unchecked == ()  # its language is one of programs
 
 
-@pytest.mark.parametrize(("field", "said"), [("paper_types", "reviev"), ("paper_languages", "en, Klingonese")])
-def test_a_type_or_language_that_nobody_knows_is_refused(field: str, said: str) -> None:
+@pytest.mark.parametrize(("field", "value"), [("paper_types", "reviev"), ("paper_languages", "en, Klingonese")])
+def test_a_type_or_language_that_nobody_knows_is_refused(field: str, value: str) -> None:
     with pytest.raises(ValueError, match="unknown"):
-        CoarseFilterSettings.model_validate({field: said})
+        CoarseFilterSettings.model_validate({field: value})
 
 
-def test_what_a_rule_cannot_look_at_is_told() -> None:
-    rules = Rules(ASKED, CoarseFilterSettings(), NOW)
+def test_what_a_rule_cannot_check_is_reported() -> None:
+    rules = Rules(CONSTRAINTS, CoarseFilterSettings(), NOW)
     (bare, known, undated), _ = apply_rules([candidate(repository()), candidate(whole()), candidate(paper("p"))], rules)
     assert bare.unchecked == EVERY
     assert known.unchecked == ()
@@ -143,14 +143,14 @@ def test_what_a_rule_cannot_look_at_is_told() -> None:
 
 
 def whole() -> Repository:
-    said = {"stars": 100, "updated_at": "2026-09-01T00:00:00Z", "text": "# Read me", "archived": False, "is_fork": False}
-    return repository(year=2015, **said)
+    values = {"stars": 100, "updated_at": "2026-09-01T00:00:00Z", "text": "# Read me", "archived": False, "is_fork": False}
+    return repository(year=2015, **values)
 
 
 def test_what_is_rejected_keeps_its_reason() -> None:
     works = [candidate(paper("a", "Old", year=1999)), candidate(paper("b", year=2012))]
-    kept, rejected = apply_rules(works, Rules(ASKED, CoarseFilterSettings(), NOW))
-    assert [one.record.doc_id for one in kept] == ["b"]
+    passed, rejected = apply_rules(works, Rules(CONSTRAINTS, CoarseFilterSettings(), NOW))
+    assert [one.record.doc_id for one in passed] == ["b"]
     assert [(row.doc_id, row.title, row.why) for row in rejected] == [("a", "Old", "year 1999 is outside 2010-2020")]
 
 
@@ -158,8 +158,8 @@ def test_each_kind_is_cut_by_fused_order_not_by_stars() -> None:
     young = candidate(Repository(doc_id="young", stars=60))
     giants = [candidate(Repository(doc_id=f"giant {number}", stars=90_000)) for number in range(3)]
     papers = [candidate(paper(f"p{number}")) for number in range(3)]
-    kept, cut = limit_each_kind([giants[0], papers[0], young, papers[1], *giants[1:], papers[2]], 2, 2)
-    assert [one.record.doc_id for one in kept] == ["giant 0", "p0", "young", "p1"]
+    passed, cut = limit_each_kind([giants[0], papers[0], young, papers[1], *giants[1:], papers[2]], 2, 2)
+    assert [one.record.doc_id for one in passed] == ["giant 0", "p0", "young", "p1"]
     assert [(row.doc_id, row.why) for row in cut] == [
         ("giant 1", "beyond the first 2 repositories"), ("giant 2", "beyond the first 2 repositories"), ("p2", "beyond the first 2 works"),
     ]  # fmt: skip
@@ -176,7 +176,7 @@ works = st.builds(
 
 @given(st.lists(works, max_size=12, unique_by=lambda one: one.record.doc_id), st.integers(1, 5))
 def test_nothing_is_lost(many: list[Candidate], most: int) -> None:
-    passed, rejected = apply_rules(many, Rules(ASKED, CoarseFilterSettings(), NOW))
-    kept, cut = limit_each_kind(passed, most, most)
-    told = [one.record.doc_id for one in kept] + [row.doc_id for row in (*rejected, *cut)]
-    assert sorted(told) == sorted(one.record.doc_id for one in many)
+    passed, rejected = apply_rules(many, Rules(CONSTRAINTS, CoarseFilterSettings(), NOW))
+    remaining, cut = limit_each_kind(passed, most, most)
+    doc_ids = [one.record.doc_id for one in remaining] + [row.doc_id for row in (*rejected, *cut)]
+    assert sorted(doc_ids) == sorted(one.record.doc_id for one in many)

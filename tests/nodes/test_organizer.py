@@ -97,7 +97,7 @@ async def test_the_cut_comes_last_and_the_library_gives_the_whole_text() -> None
     assert len(update["provenance_hash"]) == 64
 
 
-def test_a_hit_says_where_it_was_ranked_best() -> None:
+def test_a_hit_names_where_it_was_ranked_best() -> None:
     one = candidate(paper("a", description="D"), found_by=[make_found_by(3, strategy="lance_dense"), make_found_by(1)])
     hit = to_hit(one, 1)
     assert (hit.source_strategy, hit.content, hit.original_text) == ("lance_fts", "D", "D")
@@ -110,18 +110,18 @@ TEXTS = ("title", "description", "abstract", "text", "venue", "language", "updat
 PLURAL = ("tags", "authors", "mesh")
 
 
-def saying(name: str, text: str, others: str) -> Record:
+def make_record_with(name: str, text: str, others: str) -> Record:
     """A record with a text in one field, and others in all the rest."""
     kind = Paper if name in Paper.model_fields else Repository
-    said: dict[str, Any] = {one: [text if one == name else others] if one in PLURAL else text if one == name else others for one in TEXTS}
-    return kind(doc_id="d", **{one: value for one, value in said.items() if one in kind.model_fields})
+    values: dict[str, Any] = {one: [text if one == name else others] if one in PLURAL else text if one == name else others for one in TEXTS}
+    return kind(doc_id="d", **{one: value for one, value in values.items() if one in kind.model_fields})
 
 
 @pytest.mark.parametrize("others", ["", LONG], ids=["alone", "among long ones"])
 @pytest.mark.parametrize("name", TEXTS)
 def test_orders_are_flagged_wherever_they_stand(name: str, others: str) -> None:
-    assert to_hit(candidate(saying(name, ORDERS, others)), 1).flags == ("override",)
-    assert to_hit(candidate(saying(name, "", others)), 1).flags == ()
+    assert to_hit(candidate(make_record_with(name, ORDERS, others)), 1).flags == ("override",)
+    assert to_hit(candidate(make_record_with(name, "", others)), 1).flags == ()
 
 
 @pytest.mark.parametrize(
@@ -131,19 +131,23 @@ def test_orders_are_flagged_wherever_they_stand(name: str, others: str) -> None:
 )
 @pytest.mark.parametrize("others", [{}, {"a note": LONG, "authors": ["Smith, Ann"] * 2_000}], ids=["alone", "among long ones"])
 def test_orders_in_metadata_are_flagged(metadata: dict[str, Any], others: dict[str, Any]) -> None:
-    shown = bool(metadata.keys() & {"tree", *repository_scoring.SHOWN_METADATA})
+    visible = bool(metadata.keys() & {"tree", *repository_scoring.SHOWN_METADATA})
     flags = to_hit(candidate(Repository(doc_id="d", metadata={**others, **metadata})), 1).flags
-    assert flags == (("override",) if shown or not others else ())
+    assert flags == (("override",) if visible or not others else ())
 
 
 @pytest.mark.parametrize("kind", [Paper, Repository])
 @given(st.data())
 def test_whatever_a_judge_is_shown_was_looked_through(kind: type[Record], data: st.DataObject) -> None:
-    """Orders at any place of any text: if a judge sees them, the hit says so."""
+    """Orders at any place of any text: if a judge sees them, the hit is flagged."""
     name = data.draw(st.sampled_from([one for one in (*TEXTS, "tree") if one == "tree" or one in kind.model_fields]))
     others = data.draw(st.sampled_from(["", "word " * 50, LONG]))
     text = f"{data.draw(st.sampled_from(['', 'word ' * 9, 'word ' * 55, LONG]))} {ORDERS} {others}"
-    record = saying(name, text, others) if name != "tree" else Repository(doc_id="d", text=others, metadata={"a": LONG, "tree": [text]})
-    shown = repository_scoring.describe_repository(record) if isinstance(record, Repository) else paper_scoring.describe_work(record)
-    if ORDERS in str(shown):
+    record = (
+        make_record_with(name, text, others)
+        if name != "tree"
+        else Repository(doc_id="d", text=others, metadata={"a": LONG, "tree": [text]})
+    )
+    description = repository_scoring.describe_repository(record) if isinstance(record, Repository) else paper_scoring.describe_work(record)
+    if ORDERS in str(description):
         assert to_hit(candidate(record), 1).flags == ("override",)

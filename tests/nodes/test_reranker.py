@@ -25,15 +25,15 @@ class Longest:
     """The longer a text, the better."""
 
     name: str = "longest"
-    seen: list[str] = field(default_factory=list)
-    gate: Event | None = None
+    texts: list[str] = field(default_factory=list)
+    release: Event | None = None
     """Nothing is scored before it is set."""
     error: SearchError | None = None
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        if self.gate:
-            self.gate.wait(600)
-        self.seen.append(query)
+        if self.release:
+            self.release.wait(600)
+        self.texts.append(query)
         if self.error:
             raise self.error
         return [float(len(text)) for text in texts]
@@ -44,8 +44,8 @@ def works(*lengths: int) -> tuple[Candidate, ...]:
     return tuple(candidate(paper(f"w{at}", "t" * length), score=1 - at / 10, reason="title has: t") for at, length in enumerate(lengths))
 
 
-async def run(found: tuple[Candidate, ...], reranker: ports.Reranker | None, why: str = "why", **asked: Any) -> Update:
-    run_timeout_s, weight = asked.pop("run_timeout_s", 5.0), asked.pop("weight", 1.0)
+async def run(candidates: tuple[Candidate, ...], reranker: ports.Reranker | None, why: str = "why", **request: Any) -> Update:
+    run_timeout_s, weight = request.pop("run_timeout_s", 5.0), request.pop("weight", 1.0)
     calls: list[bool] = []
 
     async def provider(*, asked: bool) -> tuple[ports.Reranker | None, str]:
@@ -53,67 +53,67 @@ async def run(found: tuple[Candidate, ...], reranker: ports.Reranker | None, why
         return reranker, why
 
     node = Reranker(provider, RerankerSettings(depth=3, weight=weight), RunSettings(run_timeout_s=run_timeout_s), time.time)
-    state = PipelineState(query="q", candidates=found, started_at=time.time(), **asked)
+    state = PipelineState(query="q", candidates=candidates, started_at=time.time(), **request)
     update = await node(state, RUNTIME)
     assert calls in ([], [bool(state.rerank_enabled)])
     return update
 
 
-def ids(found: Sequence[Candidate]) -> list[str]:
-    return [one.record.doc_id for one in found]
+def ids(candidates: Sequence[Candidate]) -> list[str]:
+    return [one.record.doc_id for one in candidates]
 
 
 async def test_the_first_are_reordered_and_the_tail_follows_as_it_was() -> None:
     longest = Longest()
     update = await run(works(1, 3, 2, 9, 8), longest)
-    found = update["candidates"]
-    assert ids(found) == ["w1", "w2", "w0", "w3", "w4"]
-    assert [one.reranked for one in found] == [1, 2, 3, None, None]
-    assert found[0].scores == {"reranker": 3.0, "reranked": 1.0}
-    assert [one.score for one in found] == pytest.approx([0.9, 0.8, 1.0, 0.7, 0.6]), "what the rules said stays"
-    assert found[0].reason == "title has: t; place 1 by longest, 2 before"
-    assert longest.seen == ["q"]
+    candidates = update["candidates"]
+    assert ids(candidates) == ["w1", "w2", "w0", "w3", "w4"]
+    assert [one.reranked for one in candidates] == [1, 2, 3, None, None]
+    assert candidates[0].scores == {"reranker": 3.0, "reranked": 1.0}
+    assert [one.score for one in candidates] == pytest.approx([0.9, 0.8, 1.0, 0.7, 0.6]), "what the rules said stays"
+    assert candidates[0].reason == "title has: t; place 1 by longest, 2 before"
+    assert longest.texts == ["q"]
     assert "bypassed" not in update
     assert "failures" not in update
 
 
 def test_places_come_from_both_scores_by_weight() -> None:
-    found = rerank_candidates(works(1, 3, 2), "q", Longest(), 50, 0.5)
-    assert ids(found) == ["w1", "w0", "w2"]
-    assert [one.scores["reranked"] for one in found] == pytest.approx([0.75, 0.5, 0.25])
+    reranked = rerank_candidates(works(1, 3, 2), "q", Longest(), 50, 0.5)
+    assert ids(reranked) == ["w1", "w0", "w2"]
+    assert [one.scores["reranked"] for one in reranked] == pytest.approx([0.75, 0.5, 0.25])
     assert ids(rerank_candidates(works(1, 3, 2), "q", Longest(), 50, 0.0)) == ["w0", "w1", "w2"]
 
 
 def test_what_a_model_left_unread_is_not_read_by_another() -> None:
     unread = [replace(one, unread=True) for one in works(1, 3, 2, 9)]
-    found = rerank_candidates([*works(1, 3), *unread[2:]], "q", Longest(), 50, 1.0)
-    assert ids(found) == ["w1", "w0", "w2", "w3"]
-    assert [one.reranked for one in found] == [1, 2, None, None]
+    reranked = rerank_candidates([*works(1, 3), *unread[2:]], "q", Longest(), 50, 1.0)
+    assert ids(reranked) == ["w1", "w0", "w2", "w3"]
+    assert [one.reranked for one in reranked] == [1, 2, None, None]
     assert ids(rerank_candidates(unread, "q", Longest(), 50, 1.0)) == ids(unread)
 
 
 @pytest.mark.parametrize(
-    ("asked", "why"),
+    ("fields", "why"),
     [
         ({"rerank_enabled": False}, SWITCHED_OFF),
         ({"fusion_enabled": False}, LISTS_APART),
         ({"fusion_enabled": False, "rerank_enabled": False}, SWITCHED_OFF),
     ],
 )
-async def test_what_the_request_does_not_want_does_not_run_and_is_said(asked: dict[str, Any], why: str) -> None:
+async def test_a_reranker_that_the_request_switches_off_does_not_run_and_is_reported(fields: dict[str, Any], why: str) -> None:
     longest = Longest()
-    update = await run(works(1, 2), longest, **asked)
+    update = await run(works(1, 2), longest, **fields)
     assert [(step.step, step.why) for step in update["bypassed"]] == [("reranker", why)]
     assert "candidates" not in update
-    assert longest.seen == []
+    assert longest.texts == []
 
 
-async def test_asked_for_it_runs_even_on_lists_that_are_not_fused() -> None:
+async def test_when_requested_it_runs_even_on_lists_that_are_not_fused() -> None:
     update = await run(works(1, 2), Longest(), fusion_enabled=False, rerank_enabled=True)
     assert ids(update["candidates"]) == ["w1", "w0"]
 
 
-async def test_without_a_reranker_the_reason_is_said() -> None:
+async def test_without_a_reranker_the_reason_is_reported() -> None:
     update = await run(works(1, 2), None, "not probed yet")
     assert update == {"bypassed": update["bypassed"]}
     assert update["bypassed"][0].why == "not probed yet"
@@ -124,7 +124,7 @@ async def test_one_work_needs_no_order() -> None:
     assert await run((), Longest()) == {}
 
 
-async def test_a_model_that_fails_leaves_the_order_and_is_said() -> None:
+async def test_a_model_that_fails_leaves_the_order_and_is_reported() -> None:
     update = await run(works(1, 2), Longest(error=ModelUnavailable("the server is gone")))
     assert "candidates" not in update
     assert [(one.node, one.error, one.message) for one in update["failures"]] == [("reranker", "ModelUnavailable", "the server is gone")]
@@ -132,10 +132,10 @@ async def test_a_model_that_fails_leaves_the_order_and_is_said() -> None:
 
 
 async def test_a_slow_model_is_left_behind_when_the_time_of_the_run_is_over() -> None:
-    gate, started = Event(), time.monotonic()
-    update = await run(works(1, 2), Longest(gate=gate), run_timeout_s=0.1)
+    release, started = Event(), time.monotonic()
+    update = await run(works(1, 2), Longest(release=release), run_timeout_s=0.1)
     assert time.monotonic() - started < 0.1 + BUSY_S
-    gate.set()
+    release.set()
     assert "candidates" not in update
     assert update["failures"][0].error == "TimeoutError"
     assert "the order is as before" in update["bypassed"][0].why

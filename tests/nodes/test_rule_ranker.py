@@ -15,7 +15,7 @@ WEIGHTS = RankingSettings()
 WORDS = ("liver", "heart", "cell", "dose", "trial")
 
 
-def test_more_of_the_query_ranks_higher_and_says_why() -> None:
+def test_more_of_the_query_ranks_higher_and_gives_the_reason() -> None:
     works = [
         candidate(paper("a", "Cooking with gas"), scores={"fused": 0.5}),
         candidate(paper("b", "Retrying calls", abstract="Exponential backoff.", citations=1200), scores={"fused": 0.5}),
@@ -28,7 +28,7 @@ def test_more_of_the_query_ranks_higher_and_says_why() -> None:
     assert {first.scored_by, second.scored_by} == {"rules"}
 
 
-def test_the_tail_is_not_compared_by_its_text_and_says_so() -> None:
+def test_the_tail_is_not_compared_by_its_text_and_reports_it() -> None:
     works = [candidate(paper(name, "Retry"), scores={"fused": fused}) for name, fused in (("a", 1.0), ("b", 0.9))]
     first, second = rank_by_rules(works, "retry", WEIGHTS, 2026, depth=1)
     assert (first.record.doc_id, "bm25" in first.scores) == ("a", True)
@@ -52,14 +52,14 @@ def test_no_match_is_zero_not_the_floor_of_bm25_plus() -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from(WORDS), max_size=8), max_size=8), st.sets(st.sampled_from(WORDS)))
-def test_the_figures_are_those_of_rank_bm25(texts: list[list[str]], asked: set[str]) -> None:
-    ours = compared(sorted(asked), [" ".join(text) for text in texts])
+def test_the_figures_are_those_of_rank_bm25(texts: list[list[str]], query_words: set[str]) -> None:
+    ours = compared(sorted(query_words), [" ".join(text) for text in texts])
     if not any(texts):
         assert not any(ours)
         return
-    theirs = BM25Plus(texts).get_scores(sorted(asked)).tolist()
-    held = [score if asked & set(text) else 0.0 for score, text in zip(theirs, texts, strict=True)]
-    assert ours == pytest.approx([score / (max(held) or 1.0) for score in held])
+    theirs = BM25Plus(texts).get_scores(sorted(query_words)).tolist()
+    expected = [score if query_words & set(text) else 0.0 for score, text in zip(theirs, texts, strict=True)]
+    assert ours == pytest.approx([score / (max(expected) or 1.0) for score in expected])
 
 
 def test_recency_halves_and_the_unknown_is_in_the_middle() -> None:

@@ -62,7 +62,7 @@ async def test_a_slow_source_is_cut_off_at_the_time_limit() -> None:
 
 @dataclass
 class Stubborn(Shelf):
-    """Goes on when it is told to stop, and fails once it is let go."""
+    """Continues when it is cancelled, and fails once it is released."""
 
     let: asyncio.Event = field(default_factory=asyncio.Event)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -100,11 +100,11 @@ async def test_a_source_that_cancels_itself_ends_no_search() -> None:
 
 
 async def test_a_search_that_is_cancelled_is_cancelled() -> None:
-    asking = asyncio.ensure_future(scouted(Shelf(delay_s=5)))
+    task = asyncio.ensure_future(scouted(Shelf(delay_s=5)))
     await asyncio.sleep(0.05)
-    asking.cancel()
+    task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asking
+        await task
 
 
 class Generous(Shelf):
@@ -112,20 +112,20 @@ class Generous(Shelf):
         return SourceAnswer(tuple(Scored(paper(f"p{number}", "liver"), 1.0) for number in range(query.limit + 5)))
 
 
-async def test_no_more_is_taken_than_was_asked_for() -> None:
+async def test_no_more_is_taken_than_was_requested() -> None:
     update = await scouted(Generous())
     assert [(row.asked, row.returned) for row in update["sources"]] == [(100, 100)]
     assert len(update["candidates"]) == 100  # type: ignore[arg-type]
 
 
 async def test_searches_run_at_once() -> None:
-    """Each source waits until both have been asked."""
+    """Each source waits until both have been called."""
     both = asyncio.Barrier(2)
     update = await scouted(Shelf([paper("a", "liver")], barrier=both), Shelf(name="shelf", barrier=both))
     assert [row.status for row in update["sources"]] == ["ok", "empty"]
 
 
-async def test_expanded_keywords_go_beside_the_words_of_the_request() -> None:
+async def test_expanded_keywords_are_added_to_the_words_of_the_request() -> None:
     shelf = Shelf([paper("a", "liver")])
     await scouted(shelf, strategy=STRATEGY.model_copy(update={"expanded_keywords": ("hepatic",)}))
     assert [(query.text, query.widened) for query in shelf.queries] == [("liver", ("hepatic",))]
@@ -142,8 +142,8 @@ def test_words_of_the_request_let_records_without_the_field_pass() -> None:
     assert make_constraint_filter(strategy) == Or((Compare("year", "$gte", 2020), Not(Compare("year", "$exists", True))))
 
 
-def test_only_stars_that_words_name_are_asked_before_the_cut_and_only_of_repositories() -> None:
-    """The default minimum is the coarse filter's: it says whom it left out."""
+def test_only_named_stars_are_required_before_the_cut_and_only_of_repositories() -> None:
+    """The default minimum is the coarse filter's: it reports what it left out."""
     default = Constraints(stars=NumberRange(min=50))
     assert make_constraint_filter(STRATEGY.model_copy(update={"constraints": default})) is None
     named = make_constraint_filter(STRATEGY.model_copy(update={"constraints": default.model_copy(update={"stars_named": True})}))
@@ -151,7 +151,7 @@ def test_only_stars_that_words_name_are_asked_before_the_cut_and_only_of_reposit
     assert named == Or((Not(Compare("kind", "$eq", "repository")), in_range))
 
 
-async def test_nobody_to_ask_is_said() -> None:
+async def test_a_search_without_sources_is_reported() -> None:
     update = await scouted(Shelf(strategies=()))
     assert "no source runs" in update["failures"][0].message
 
@@ -171,10 +171,10 @@ def test_a_candidate_keeps_everyone_who_found_it() -> None:
 
 
 def test_what_was_kept_of_a_service_fills_its_newer_answer_and_the_users_own_stands() -> None:
-    kept = paper("openalex:W1", "Livers", source="openalex", abstract="Kept.", citations=3)
+    stored = paper("openalex:W1", "Livers", source="openalex", abstract="Kept.", citations=3)
     own = paper("openalex:W2", "My livers", citations=1)
     newer = [paper(f"openalex:W{number}", "Livers", source="openalex", citations=9) for number in (1, 2)]
-    library = (Scored(kept, 1.0), Scored(own, 0.5))
+    library = (Scored(stored, 1.0), Scored(own, 0.5))
     answers = [("library", library), ("library", library), ("openalex", tuple(Scored(one, 1.0) for one in newer))]
     first, second = collect_records(answers).values()
     assert (first.citations, first.abstract, first.metadata["filled_from"]) == (9, "Kept.", {"abstract": "openalex"})

@@ -28,7 +28,7 @@ def test_each_field_is_part_of_the_prompt_and_of_its_versions(name: str) -> None
 
 
 @pytest.mark.parametrize("name", DOMAINS[1:])
-def test_who_judges_is_not_told_how_to_plan_and_the_other_way_round(name: str) -> None:
+def test_a_judge_is_not_instructed_how_to_plan_and_vice_versa(name: str) -> None:
     field = load_domain(name)
     assert field is not None
     _, planning, judging = re.split(r"### (?:Planning|Judging)\n", field.text)
@@ -55,7 +55,7 @@ def test_who_judges_is_not_told_how_to_plan_and_the_other_way_round(name: str) -
     ],
 )
 def test_sections_of_a_file(text: str, planning: str, judging: str) -> None:
-    """A file without them is told whole."""
+    """A file without them is used whole."""
     field = Prompt("domain", text, frozenset())
     assert (select_section(field, "planning"), select_section(field, "judging")) == (planning, judging)
     assert select_section(None, "planning") == select_section(None, "judging") == ""
@@ -76,9 +76,9 @@ def test_what_cannot_be_used_is_a_setting_that_is_wrong(tmp_path: Path) -> None:
         QueryPrompt.load("biomedicl")
     with pytest.raises(SettingsError, match="cannot be read"):
         QueryPrompt.load(str(tmp_path / "none.md"))
-    for text, says in (("", "is empty"), ("x" * (MAX_DOMAIN_CHARS + 1), "20,001 characters")):
+    for text, message in (("", "is empty"), ("x" * (MAX_DOMAIN_CHARS + 1), "20,001 characters")):
         (tmp_path / "bad.md").write_text(text, encoding="utf-8")
-        with pytest.raises(SettingsError, match=says):
+        with pytest.raises(SettingsError, match=message):
             QueryPrompt.load(str(tmp_path / "bad.md"))
 
 
@@ -88,8 +88,8 @@ def test_the_five_examples_are_answers_that_would_be_taken_whole() -> None:
     assert len(drafts) == 5
     assert {draft.intent_type for draft in drafts} == {"survey", "library", "dataset", "general", "method"}
     for example, draft in zip(examples, drafts, strict=True):
-        said = json.loads(example)
-        assert set(said) == set(Draft.model_fields)
+        answer = json.loads(example)
+        assert set(answer) == set(Draft.model_fields)
         assert 2 <= len(draft.queries) <= 4
         assert all(parses(query.boolean_query) for query in draft.queries)
-        assert [query.model_dump(mode="json") for query in sanitize_queries(draft)] == said["queries"]
+        assert [query.model_dump(mode="json") for query in sanitize_queries(draft)] == answer["queries"]

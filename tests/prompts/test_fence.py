@@ -1,4 +1,4 @@
-"""Whatever stands in a fence, it stays in it, and comes out as it went in."""
+"""Text in a fence: it cannot leave the fence, and is parsed unchanged."""
 
 from __future__ import annotations
 

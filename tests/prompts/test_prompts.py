@@ -10,8 +10,8 @@ from outrider.prompts import PLACEHOLDER, load
 
 @pytest.mark.parametrize("path", sorted(Path(prompts.__path__[0]).glob("*.md")), ids=lambda path: path.stem)
 def test_every_prompt_loads(path: Path) -> None:
-    found = frozenset(PLACEHOLDER.findall(path.read_text()))
-    assert load(path.stem, found).version
+    placeholders = frozenset(PLACEHOLDER.findall(path.read_text()))
+    assert load(path.stem, placeholders).version
 
 
 def test_a_wrong_placeholder_is_found_at_start() -> None:

@@ -47,12 +47,12 @@ async def test_another_loop_waits_without_being_held_up_and_lends_its_context() 
 
     ticked = threading.Event()
 
-    async def told() -> tuple[str, str]:
+    async def read_context() -> tuple[str, str]:
         while not ticked.is_set():  # noqa: ASYNC110 - set in another thread
             await asyncio.sleep(0.005)
         return WHO.get(), await _name()
 
-    task = asyncio.create_task(in_background(told()))
+    task = asyncio.create_task(in_background(read_context()))
     for _ in range(4):
         await asyncio.sleep(0.005)
     assert not task.done()
@@ -79,7 +79,7 @@ async def test_errors_and_cancelling_reach_the_other_loop() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(None) as time_is_up:
             await in_background(waits())
-    assert ended.is_set()  # before the caller goes on
+    assert ended.is_set()  # before the caller continues
 
 
 def test_on_its_own_loop_nothing_is_handed_over() -> None:
@@ -129,11 +129,11 @@ async def test_cancelled_work_completes_its_cleanup(call: Call, way: str) -> Non
 @pytest.mark.parametrize("call", CALLS)
 async def test_work_that_was_cancelled_before_it_began_never_begins(call: Call) -> None:
     """Neither is it reported as never awaited."""
-    held, free, done = threading.Event(), threading.Event(), threading.Event()
+    started, free, done = threading.Event(), threading.Event(), threading.Event()
     began = []
 
     async def holding() -> None:
-        held.set()
+        started.set()
         free.wait(30)
 
     async def work() -> None:
@@ -143,7 +143,7 @@ async def test_work_that_was_cancelled_before_it_began_never_begins(call: Call) 
         done.set()
 
     holder = asyncio.create_task(call(holding))
-    assert await asyncio.to_thread(held.wait, 5)
+    assert await asyncio.to_thread(started.wait, 5)
     waiting = asyncio.create_task(call(work))
     await asyncio.sleep(0)
     waiting.cancel()
@@ -286,8 +286,8 @@ def test_an_interrupt_cancels_the_work(last: str) -> None:
     assert process.stdout
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGINT)
-    said, errors = process.communicate(timeout=30)
-    assert said == "cleaned up\n"
+    output, errors = process.communicate(timeout=30)
+    assert output == "cleaned up\n"
     assert errors.rstrip().endswith("KeyboardInterrupt")
     assert process.returncode == -signal.SIGINT
 
@@ -303,6 +303,6 @@ def test_an_interrupt_cancels_the_work(last: str) -> None:
 def test_the_end_of_a_process_does_not_wait_for_work_that_blocks(last: str) -> None:
     started = time.monotonic()
     process = _program(last)
-    said, errors = process.communicate(timeout=30)
-    assert (said, errors, process.returncode) == ("begun\nleft\n", "", 0)
+    output, errors = process.communicate(timeout=30)
+    assert (output, errors, process.returncode) == ("begun\nleft\n", "", 0)
     assert time.monotonic() - started < 20

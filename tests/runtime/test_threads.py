@@ -12,9 +12,9 @@ from support.patience import BUSY_S
 
 
 async def test_the_result_comes_back_and_the_context_goes_along() -> None:
-    said: ContextVar[str] = ContextVar("said")
-    said.set("here")
-    assert await run_in_thread(said.get) == "here"
+    variable: ContextVar[str] = ContextVar("said")
+    variable.set("here")
+    assert await run_in_thread(variable.get) == "here"
 
 
 def test_work_that_is_left_behind_does_not_hold_up_the_end_of_the_process() -> None:

@@ -60,15 +60,15 @@ async def test_they_are_wanted_while_there_is_enough_else_to_do(workers: Workers
     assert not workers.available()
 
 
-async def test_work_of_a_worker_that_ends_is_told_and_another_one_starts(
+async def test_a_worker_that_ends_is_reported_and_another_one_starts(
     workers: Workers, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     workers.start(1, [], lambda: True)
     await ready(workers)
-    gate = tmp_path / "end"
-    waiting = [asyncio.create_task(workers.run(ending, str(gate).encode())) for _ in range(3)]
+    end_file = tmp_path / "end"
+    waiting = [asyncio.create_task(workers.run(ending, str(end_file).encode())) for _ in range(3)]
     await asyncio.sleep(0)  # all three are for the same worker
-    gate.touch()
+    end_file.touch()
     lost = await asyncio.gather(*waiting, return_exceptions=True)
     assert [type(one) for one in lost] == [NoWorker] * 3
     await ready(workers)
@@ -79,7 +79,7 @@ async def test_work_of_a_worker_that_ends_is_told_and_another_one_starts(
 async def test_a_module_that_cannot_be_loaded_leaves_no_worker_wanted(workers: Workers) -> None:
     workers.start(1, ["outrider.no_such_module"], lambda: True)
     async with asyncio.timeout(60):
-        while not (workers._ready and workers._ready.done()):  # noqa: ASYNC110 - nobody tells
+        while not (workers._ready and workers._ready.done()):  # noqa: ASYNC110 - no event reports it
             await asyncio.sleep(0.01)
     assert not workers.available()
     with pytest.raises(NoWorker):
@@ -141,10 +141,10 @@ def test_a_process_ends_while_its_worker_computes(tmp_path: Path) -> None:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     try:
-        _, said = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert said.rstrip().endswith("KeyboardInterrupt")
+    assert errors.rstrip().endswith("KeyboardInterrupt")
     assert not _runs(worker)
 
 

@@ -19,7 +19,7 @@ COMPUTED = "library.uri"  # its default depends on the platform, so the file sho
 
 def _lines() -> dict[str, tuple[int, str]]:
     """Dotted name -> (line index, line), also for keys in comments."""
-    found, groups = {}, []
+    line_by_name, groups = {}, []
     for index, line in enumerate(FILE.read_text(encoding="utf-8").splitlines()):
         text = line.replace("# uri:", "uri:", 1)
         key, colon, rest = text.strip().partition(":")
@@ -27,8 +27,8 @@ def _lines() -> dict[str, tuple[int, str]]:
             continue
         del groups[(len(text) - len(text.lstrip())) // 2 :]
         groups.append(key)
-        found[".".join(groups)] = (index, rest.split("#")[0].strip())
-    return found
+        line_by_name[".".join(groups)] = (index, rest.split("#")[0].strip())
+    return line_by_name
 
 
 @pytest.mark.parametrize("leaf", leaves().values(), ids=leaves())

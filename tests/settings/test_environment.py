@@ -52,10 +52,10 @@ def test_a_key_goes_to_the_address_that_it_belongs_to(
 
 
 def test_the_origin_of_a_key_is_shown_and_the_key_is_not(tmp_path: Path) -> None:
-    found = loaded(tmp_path, DEEPSEEK)
-    assert found.origins["llm.api_key"] == found.origins["llm.base_url"] == "environment variable DEEPSEEK_API_KEY"
-    assert redact(found.settings)["llm"]["api_key"] == "********"
-    assert "sk-deep" not in repr(found)
+    configuration = loaded(tmp_path, DEEPSEEK)
+    assert configuration.origins["llm.api_key"] == configuration.origins["llm.base_url"] == "environment variable DEEPSEEK_API_KEY"
+    assert redact(configuration.settings)["llm"]["api_key"] == "********"
+    assert "sk-deep" not in repr(configuration)
 
 
 def service_key(name: str, environ: dict[str, str], **flags: object) -> tuple[str, str]:

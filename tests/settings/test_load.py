@@ -65,7 +65,7 @@ def test_each_layer_wins_over_the_one_below(place: Place) -> None:
 
 
 def test_the_library_has_a_short_variable_and_a_flag(place: Place) -> None:
-    """OUTRIDER_LIBRARY stands for library.uri; a flag is stronger; two variables that disagree are refused."""
+    """OUTRIDER_LIBRARY sets library.uri; a flag is stronger; two variables that disagree are refused."""
     assert place.load(OUTRIDER_LIBRARY="s3://b/lib").settings.library.uri == "s3://b/lib"
     assert place.load(OUTRIDER_LIBRARY="a", flags={"library.uri": Path("b")}).settings.library.uri == "b"
     assert "set one of them" in place.refusal(OUTRIDER_LIBRARY="a", OUTRIDER_LIBRARY__URI="b")
@@ -77,8 +77,8 @@ def test_the_library_has_a_short_variable_and_a_flag(place: Place) -> None:
 )
 def test_a_relative_library_in_a_file_is_relative_to_the_file(place: Place, uri: str, expected: str) -> None:
     """Addresses and absolute paths stay as they are."""
-    found = place.load(f"library: {{uri: '{uri}'}}").settings.library.uri
-    assert found == expected.format(cwd=place.cwd, home=Path.home())
+    library_uri = place.load(f"library: {{uri: '{uri}'}}").settings.library.uri
+    assert library_uri == expected.format(cwd=place.cwd, home=Path.home())
 
 
 @pytest.mark.parametrize(
@@ -242,16 +242,16 @@ def test_a_key_must_fit_into_an_http_header(place: Place, section: str) -> None:
     loaded = place.load(f"{section}:\n  api_key: |\n    sk-secret\n")
     assert getattr(loaded.settings, section).api_key.get_secret_value() == "sk-secret"
     for key in ("sk-secr\u00e9t", "sk-\u2028secret", "sk-\\nsecret", "sk-\\0secret"):
-        said = place.refusal(f'{section}:\n  api_key: "{key}"\n')
-        assert said == f"{place.cwd}/search_config.yaml:2: {section}.api_key contains a character that an HTTP header cannot carry"
+        message = place.refusal(f'{section}:\n  api_key: "{key}"\n')
+        assert message == f"{place.cwd}/search_config.yaml:2: {section}.api_key contains a character that an HTTP header cannot carry"
 
 
 def test_secrets_are_never_shown(place: Place) -> None:
     """Neither in what is shown, nor in repr, nor in a message about a wrong value."""
     loaded = place.load("library:\n  uri: s3://me:pass@host/x\n  storage_options: {key: s3cret, empty: ''}\n")
-    shown = redact(loaded.settings)
-    assert shown["library"] == {"uri": "s3://********@host/x", "storage_options": {"key": "********", "empty": ""}}
-    assert "s3cret" not in repr(loaded) + str(shown)
+    redacted = redact(loaded.settings)
+    assert redacted["library"] == {"uri": "s3://********@host/x", "storage_options": {"key": "********", "empty": ""}}
+    assert "s3cret" not in repr(loaded) + str(redacted)
     message = place.refusal(OUTRIDER_LIBRARY__STORAGE_OPTIONS='{"key": ["s3cret"]}')
     assert "library.storage_options.key" in message
     assert "s3cret" not in message
@@ -264,16 +264,16 @@ def test_an_unknown_flag_is_refused(place: Place) -> None:
 
 
 @given(st.text(max_size=40), st.dictionaries(st.sampled_from(["A", "B_1"]), st.text(max_size=5)))
-def test_text_without_a_dollar_is_left_alone(text: str, environ: dict[str, str]) -> None:
-    """Expansion touches references only, and `$$` stands for any dollar."""
+def test_text_without_a_dollar_is_unchanged(text: str, environ: dict[str, str]) -> None:
+    """Expansion touches references only, and `$$` is a literal dollar."""
     assert expand(text.replace("$", "$$"), environ) == text
 
 
 @pytest.mark.parametrize(
-    ("variable", "nearest"), [("OUTRIDER_LIBARY", "OUTRIDER_LIBRARY"), ("OUTRIDER_RUN_CANDIDATES", "OUTRIDER_RUN__CANDIDATES")]
+    ("variable", "suggestion"), [("OUTRIDER_LIBARY", "OUTRIDER_LIBRARY"), ("OUTRIDER_RUN_CANDIDATES", "OUTRIDER_RUN__CANDIDATES")]
 )
-def test_a_misspelt_variable_of_ours_is_refused(place: Place, variable: str, nearest: str) -> None:
-    with pytest.raises(SettingsError, match=f"{variable} names no setting; did you mean {nearest}"):
+def test_a_misspelt_variable_of_ours_is_refused(place: Place, variable: str, suggestion: str) -> None:
+    with pytest.raises(SettingsError, match=f"{variable} names no setting; did you mean {suggestion}"):
         place.load(**{variable: "x"})
 
 

@@ -19,9 +19,9 @@ FILE = "search_config.yaml"
 
 
 def read(folder: Path, text: str = "", user: str = "", **environ: str) -> LoadedSettings:
-    for name, said in (("work", text), ("user", user)):
+    for name, content in (("work", text), ("user", user)):
         (folder / name).mkdir(exist_ok=True)
-        (folder / name / FILE).write_text(said)
+        (folder / name / FILE).write_text(content)
     return load(environ=ENVIRON | environ, cwd=folder / "work", user_dir=folder / "user")
 
 
@@ -46,10 +46,10 @@ def test_the_file_sets_no_address_for_a_key_from_elsewhere(tmp_path: Path, secti
     """With and without a scheme; the key is in a variable or in the user's own file. The message names a remedy."""
     variable = "OUTRIDER_" + section.upper().replace(".", "__")
     text = nested(f"{section}.base_url", address)
-    said = refusal(tmp_path, text, **{f"{variable}__API_KEY": "ours"})
-    assert f"{section}.base_url is set in {tmp_path}/work/{FILE}:" in said
-    assert f"but its key in environment variable {variable}__API_KEY" in said
-    assert f"export {variable}__BASE_URL with the address, or name the file with --config" in said
+    message = refusal(tmp_path, text, **{f"{variable}__API_KEY": "ours"})
+    assert f"{section}.base_url is set in {tmp_path}/work/{FILE}:" in message
+    assert f"but its key in environment variable {variable}__API_KEY" in message
+    assert f"export {variable}__BASE_URL with the address, or name the file with --config" in message
     assert "but its key in" in refusal(tmp_path, text, nested(f"{section}.api_key", "ours"))
     read(tmp_path, text)
 
@@ -58,10 +58,10 @@ def test_the_file_sets_no_address_for_a_key_from_elsewhere(tmp_path: Path, secti
 def test_no_environment_variable_goes_to_its_address(tmp_path: Path, section: str) -> None:
     address = {"base_url": "https://evil.example"}
     for setting in ("api_key", *(["model_name"] if section in ("embedding", "reranker") else [])):
-        said = refusal(tmp_path, nested(section, {**address, setting: "${AWS_SECRET_ACCESS_KEY}"}))
-        assert f"{section}.{setting} in {tmp_path}/work/{FILE}:" in said
-        assert "reads the environment variable AWS_SECRET_ACCESS_KEY" in said
-        assert "--config" in said
+        message = refusal(tmp_path, nested(section, {**address, setting: "${AWS_SECRET_ACCESS_KEY}"}))
+        assert f"{section}.{setting} in {tmp_path}/work/{FILE}:" in message
+        assert "reads the environment variable AWS_SECRET_ACCESS_KEY" in message
+        assert "--config" in message
     assert "reads the environment" in refusal(tmp_path, nested(section, {**address, "api_key": "${NOT_SET:-x}"}))
     assert "reads the environment" in refusal(tmp_path, nested(f"{section}.base_url", "https://evil.example/${AWS_SECRET_ACCESS_KEY}"))
     read(tmp_path, nested(section, {**address, "api_key": "its own"}))
@@ -80,11 +80,11 @@ def test_trusted_files_and_variables_may_set_the_address(tmp_path: Path, section
     inside = load(environ=ENVIRON, cwd=tmp_path / "user", user_dir=tmp_path / "user")
     named = read(tmp_path, nested("llm.base_url", "https://evil.example"), OUTRIDER_CONFIG=str(tmp_path / "mine.yaml"), **ours)
     for loaded in (inside, named, read(tmp_path, "", text), read(tmp_path, **ours, **{f"{variable}__BASE_URL": "https://mine.example"})):
-        found = loaded.settings
+        effective = loaded.settings
         for part in section.split("."):
-            found = getattr(found, part)
-        assert found.base_url == "https://mine.example"  # type: ignore[attr-defined]
-        assert found.api_key.get_secret_value() in ("ours", "s3cret")  # type: ignore[attr-defined]
+            effective = getattr(effective, part)
+        assert effective.base_url == "https://mine.example"  # type: ignore[attr-defined]
+        assert effective.api_key.get_secret_value() in ("ours", "s3cret")  # type: ignore[attr-defined]
     assert named.settings.llm.base_url != "https://evil.example"
 
 
@@ -107,7 +107,7 @@ ACME = "OUTRIDER_SOURCES__EXTRA__ACME__"
 
 
 @pytest.mark.parametrize(
-    "said",
+    "options",
     [
         {"base_url": "https://evil.example"}, {"base_url": "evil.example/api"}, {"base_url": "evil"}, {"where": "evil.example"},
         {"where": "evil。example"}, {"where": "127.1"}, {"where": 1572395042}, {"where": 93.1201}, {"where": "//evil"}, {"where": "::1"},
@@ -115,17 +115,17 @@ ACME = "OUTRIDER_SOURCES__EXTRA__ACME__"
         {"keycloak": "evil.example"},
     ],
 )  # fmt: skip
-def test_any_value_of_a_plugin_may_be_an_address(tmp_path: Path, said: dict[str, object]) -> None:
-    text = nested("sources.extra.acme", said)
+def test_any_value_of_a_plugin_may_be_an_address(tmp_path: Path, options: dict[str, object]) -> None:
+    text = nested("sources.extra.acme", options)
     assert "but its key in environment variable" in refusal(tmp_path, text, **{f"{ACME}API_KEY": "ours"})
     assert f"but sources.extra.acme.auth in {tmp_path}/user" in refusal(tmp_path, text, nested("sources.extra.acme.auth", {"token": "x"}))
-    assert "reads the environment" in refusal(tmp_path, nested("sources.extra.acme", {**said, "x": "${AWS_SECRET_ACCESS_KEY}"}))
-    assert "reads the environment" in refusal(tmp_path, nested("sources.extra.acme", {**said, "x": [{"y": "${AWS_SECRET_ACCESS_KEY}"}]}))
+    assert "reads the environment" in refusal(tmp_path, nested("sources.extra.acme", {**options, "x": "${AWS_SECRET_ACCESS_KEY}"}))
+    assert "reads the environment" in refusal(tmp_path, nested("sources.extra.acme", {**options, "x": [{"y": "${AWS_SECRET_ACCESS_KEY}"}]}))
     read(tmp_path, text, OUTRIDER_SOURCES__EXTRA__OTHER__API_KEY="ours")
     read(tmp_path, text, **{f"{ACME}ROWS": "5"})
 
 
-def test_plain_values_of_a_plugin_are_allowed_beside_its_key(tmp_path: Path) -> None:
+def test_plain_values_of_a_plugin_are_allowed_with_its_key(tmp_path: Path) -> None:
     plain = {"rows": 50, "gap_s": 0.5, "sort": "newest first", "fields": ["a", "b_c"], "fast": True, "none": None}
     text = nested("sources.extra.acme", plain)
     assert read(tmp_path, text, **{f"{ACME}API_KEY": "ours"}).settings.sources.extra["acme"] == {**plain, "api_key": "ours"}
@@ -188,7 +188,7 @@ PLACES = st.sampled_from(["", "/f/search_config.yaml:1", "/user/search_config.ya
 def test_exactly_these_combinations_are_refused(section: str, address: str, key: str, reads_address: bool, reads_key: bool) -> None:
     """Refused if the folder's file sets the address and either the key is set elsewhere or a variable is read."""
     reads = {"/f/search_config.yaml:1": ("X",)}
-    given = {
+    variables = {
         f"{section}.{name}": Entry(value, where, reads.get(where, ()) if reading else ())
         for name, value, where, reading in (
             ("base_url", "evil.example", address, reads_address),
@@ -200,9 +200,9 @@ def test_exactly_these_combinations_are_refused(section: str, address: str, key:
     bad = of_folder and (reads_address or (bool(key) and not key.startswith("/f/")) or (key.startswith("/f/") and reads_key))
     if bad:
         with pytest.raises(SettingsError):
-            check_untrusted_file(given, "/f/search_config.yaml")
+            check_untrusted_file(variables, "/f/search_config.yaml")
     else:
-        check_untrusted_file(given, "/f/search_config.yaml")
+        check_untrusted_file(variables, "/f/search_config.yaml")
 
 
 HASH = "sha256:" + "0" * 64
@@ -217,9 +217,9 @@ HASH = "sha256:" + "0" * 64
     ],
 )
 def test_the_working_folder_does_not_decide_who_may_use_the_server(tmp_path: Path, name: str, value: object) -> None:
-    said = refusal(tmp_path, nested(name, value))
-    assert name in said
-    assert "--config" in said
+    message = refusal(tmp_path, nested(name, value))
+    assert name in message
+    assert "--config" in message
     section, _, field = name.partition(".")
     assert getattr(getattr(read(tmp_path, "", nested(name, value)).settings, section), field)
 
@@ -228,9 +228,9 @@ def test_the_working_folder_does_not_decide_who_may_use_the_server(tmp_path: Pat
     ("name", "address"), [("threads.uri", "postgresql://evil.example/x"), ("tracing.endpoint", "https://evil.example")]
 )
 def test_the_working_folder_does_not_decide_where_searches_are_sent(tmp_path: Path, name: str, address: str) -> None:
-    said = refusal(tmp_path, nested(name, address))
-    assert f"{name} is set in" in said
-    assert "OUTRIDER_" + name.upper().replace(".", "__") in said
+    message = refusal(tmp_path, nested(name, address))
+    assert f"{name} is set in" in message
+    assert "OUTRIDER_" + name.upper().replace(".", "__") in message
     read(tmp_path, "", nested(name, address))
 
 

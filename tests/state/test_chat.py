@@ -14,18 +14,18 @@ from outrider.state.response import NodeUsage
 
 
 def spend(
-    budget: Budget, node: str = "translator", most_usd: float | None = 0.01, cost_usd: float | None = 0.004, told: bool = True
+    budget: Budget, node: str = "translator", most_usd: float | None = 0.01, cost_usd: float | None = 0.004, reported: bool = True
 ) -> None:
     with budget.call(node, most_usd) as call:
-        if told:
+        if reported:
             call.input_tokens, call.output_tokens, call.cost_usd = 100, 20, cost_usd
 
 
-def test_what_was_spent_is_told_by_node() -> None:
+def test_usage_is_reported_by_node() -> None:
     budget = Budget()
     spend(budget)
     spend(budget, "fine_scorer")
-    spend(budget, "fine_scorer", told=False)
+    spend(budget, "fine_scorer", reported=False)
     assert budget.spent.model_dump(exclude={"by_node"}) == {
         "calls": 3, "input_tokens": 200, "output_tokens": 40, "cost_usd": 0.008, "untold_calls": 1, "untold_usd": 0.01,
     }  # fmt: skip
@@ -46,7 +46,7 @@ def test_an_untold_call_at_an_unknown_price_is_unknown_unless_it_has_certainly_u
     with budget.call("translator", None) as refused:
         refused.input_tokens, refused.output_tokens, refused.cost_usd = 0, 0, 0.0
     assert budget.spent.cost_usd == 0.0
-    spend(budget, most_usd=None, told=False)
+    spend(budget, most_usd=None, reported=False)
     assert (budget.spent.cost_usd, budget.spent.untold_calls, budget.spent.untold_usd) == (None, 1, 0.0)
     assert budget.spent.by_node["translator"].cost_usd is None
 
@@ -80,9 +80,9 @@ def test_a_bound_on_cost_needs_a_price() -> None:
 def test_no_run_goes_beyond_its_bound(calls: list[tuple[float, float, bool]], bound: float) -> None:
     """Where a provider charges no more than the most that was reckoned with."""
     budget, charged = Budget(max_cost_usd=bound), 0.0
-    for most_usd, share, told in calls:
+    for most_usd, share, reported in calls:
         try:
-            spend(budget, most_usd=most_usd, cost_usd=most_usd * share, told=told)
+            spend(budget, most_usd=most_usd, cost_usd=most_usd * share, reported=reported)
         except BudgetSpent:
             continue
         charged += most_usd * share

@@ -15,7 +15,7 @@ def strategy(text: str, *before: SearchStrategy, feedback: str = "") -> SearchSt
     return SearchStrategy(queries=(query,), sources=("library",), strategies=(), earlier=parse_rounds(before), user_feedback=feedback)
 
 
-def test_a_strategy_and_its_json_tell_the_same() -> None:
+def test_a_strategy_and_its_json_hold_the_same() -> None:
     one = strategy("liver", feedback="newer")
     as_json = json.loads(one.model_dump_json())
     assert (
@@ -26,7 +26,7 @@ def test_a_strategy_and_its_json_tell_the_same() -> None:
     assert (parse_rounds([one])[0].queries[0].text, parse_rounds([one])[0].user_feedback) == ("liver", "newer")
 
 
-def test_the_last_strategy_tells_of_all_before_it() -> None:
+def test_the_last_strategy_lists_all_before_it() -> None:
     first = strategy("a")
     second = strategy("b", first)
     third = strategy("c", second)
@@ -43,7 +43,7 @@ def test_the_last_rounds_are_kept_and_long_queries_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("value", "message"),
     [
         ("liver", "takes a list of strategies"),
         ({"queries": []}, "takes a list of strategies"),
@@ -55,9 +55,9 @@ def test_the_last_rounds_are_kept_and_long_queries_cut() -> None:
         ([{"queries": []}] * (MAX_ROUNDS + 1), "holds 21 strategies; at most 20"),
     ],
 )
-def test_what_is_no_strategy_is_refused(given: object, says: str) -> None:
-    with pytest.raises(BadRequest, match=rf"previous_strategies: .*{says}"):
-        check_request({"query": "x", "previous_strategies": given})
+def test_what_is_no_strategy_is_refused(value: object, message: str) -> None:
+    with pytest.raises(BadRequest, match=rf"previous_strategies: .*{message}"):
+        check_request({"query": "x", "previous_strategies": value})
 
 
 def test_feedback_is_bounded() -> None:

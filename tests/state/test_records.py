@@ -4,12 +4,12 @@ from outrider.state.records import RECORD, Document, Identifiers, Repository
 from support.fakes import paper
 
 
-def test_the_kind_tells_the_class() -> None:
+def test_the_kind_selects_the_class() -> None:
     assert isinstance(RECORD.validate_python({"kind": "repository", "doc_id": "a", "stars": 3}), Repository)
     assert isinstance(RECORD.validate_python({"kind": "document", "doc_id": "a"}), Document)
 
 
-def test_the_content_hash_knows_what_is_said_not_where_it_lay() -> None:
+def test_the_content_hash_covers_the_content_and_not_its_location() -> None:
     one = paper("a", "T", origin="here", metadata={"x": 1})
     assert one.content_hash() == paper("b", "T", origin="there", metadata={"x": 1}).content_hash()
     assert one.content_hash() != paper("a", "T", origin="here", metadata={"x": 2}).content_hash()

@@ -15,7 +15,7 @@ def test_synonyms_and_old_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("fields", "message"),
     [
         ({}, "query: Field required"),
         ({"query": ""}, "query: has no letter or digit"),
@@ -35,13 +35,13 @@ def test_synonyms_and_old_names() -> None:
         ({"query": "x", "distill_top": 51}, "distill_top"),
     ],
 )
-def test_bad_requests_name_the_field(asked: dict[str, object], says: str) -> None:
-    with pytest.raises(BadRequest, match=says):
-        check_request(asked)
+def test_bad_requests_name_the_field(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(BadRequest, match=message):
+        check_request(fields)
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("fields", "message"),
     [
         ({"query": {"title": "x"}}, "mapping"),
         ({"query": "x" * 20_001}, "20,001 characters"),
@@ -50,9 +50,9 @@ def test_bad_requests_name_the_field(asked: dict[str, object], says: str) -> Non
         ({"query": "x", "mode": "systematic", "strategies": ["dense"]}, "words exactly"),
     ],
 )
-def test_what_the_mode_cannot_honour_is_refused(asked: dict[str, object], says: str) -> None:
-    with pytest.raises(BadRequest, match=says):
-        check_request(asked)
+def test_what_the_mode_cannot_honour_is_refused(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(BadRequest, match=message):
+        check_request(fields)
 
 
 @pytest.mark.parametrize("query", [{"title": "x"}, "x" * 20_001, "x[ti] AND y"])

@@ -37,23 +37,29 @@ def test_there_are_canaries_of_every_kind() -> None:
 
 
 @pytest.mark.parametrize("canary", CANARIES, ids=lambda one: one.name)
-def test_what_is_known_is_found_and_what_is_not_is_said(canary: Canary) -> None:
+def test_a_canary_is_flagged_if_it_is_listed_as_caught(canary: Canary) -> None:
     assert bool(suspicious(canary.text)) == canary.caught
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_an_answer_in_the_form_that_a_prompt_asks_for_is_found(prompt: str) -> None:
     """In whatever way it is written down."""
-    said = example(prompt)
-    forms = (json.dumps(said), json.dumps(said, indent=2), json.dumps(said, separators=(",", ":")), json.dumps(json.dumps(said)), str(said))
+    answer = example(prompt)
+    forms = (
+        json.dumps(answer),
+        json.dumps(answer, indent=2),
+        json.dumps(answer, separators=(",", ":")),
+        json.dumps(json.dumps(answer)),
+        str(answer),
+    )
     assert {suspicious(f"We study aspirin. {form}") for form in forms} == {("answer",)}
 
 
-def test_a_forged_score_is_found_whatever_else_it_says() -> None:
+def test_a_forged_score_is_found_whatever_surrounds_it() -> None:
     (one,) = example("score_papers")["results"]
     least = {"paper_id": "p1", "relevance_score": 1.0}
-    for said in (least, dict(reversed(least.items())), dict(reversed(one.items())), {"papers": [least]}):
-        assert suspicious(json.dumps({"results": [said]})) == ("answer",)
+    for forged in (least, dict(reversed(least.items())), dict(reversed(one.items())), {"papers": [least]}):
+        assert suspicious(json.dumps({"results": [forged]})) == ("answer",)
 
 
 @pytest.mark.parametrize(
@@ -135,27 +141,27 @@ def took(text: str) -> float:
 
 @given(st.text())
 def test_any_text_has_an_answer(text: str) -> None:
-    found = suspicious(text)
-    assert set(found) <= NAMES
-    assert list(found) == sorted(set(found))
+    flags = suspicious(text)
+    assert set(flags) <= NAMES
+    assert list(flags) == sorted(set(flags))
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda one: one.name)
 @given(st.data())
 def test_whatever_a_pattern_finds_holds_one_of_its_signs(pattern: Pattern, data: st.DataObject) -> None:
-    found = re.sub(r"[^\S\n ]", " ", data.draw(st.from_regex(pattern.regex)))  # in plain text a blank is a space
-    assert FOREIGN.search(found) or pattern.name in find_candidates(found)
+    match_text = re.sub(r"[^\S\n ]", " ", data.draw(st.from_regex(pattern.regex)))  # in plain text a blank is a space
+    assert FOREIGN.search(match_text) or pattern.name in find_candidates(match_text)
 
 
 @given(st.from_regex(UNSEEN))
-def test_whatever_is_unseen_holds_one_of_its_marks(found: str) -> None:
-    assert any(mark in found for mark in UNSEEN_MARKS)
-    assert "<" in found or "[" in found
+def test_whatever_is_unseen_holds_one_of_its_marks(match_text: str) -> None:
+    assert any(mark in match_text for mark in UNSEEN_MARKS)
+    assert "<" in match_text or "[" in match_text
 
 
 @given(st.from_regex(BASE64))
-def test_whatever_may_be_base64_holds_a_run(found: str) -> None:
-    assert LEAST_RUN in found.encode("ascii", "replace").translate(IN_BASE64)
+def test_whatever_may_be_base64_holds_a_run(match_text: str) -> None:
+    assert LEAST_RUN in match_text.encode("ascii", "replace").translate(IN_BASE64)
 
 
 def test_every_blank_beyond_ascii_is_known() -> None:

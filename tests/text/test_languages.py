@@ -1,4 +1,4 @@
-"""One language, one code, whoever wrote it."""
+"""One language, one code, in every spelling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which addresses can be asked, and what is shown of a server's words."""
+"""Addresses that can be requested, and what is shown of a server's message."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8)
 
 
 @given(KEYS, st.text(), st.text())
-def test_no_key_stands_in_what_is_told_however_it_is_written(key: str, before: str, after: str) -> None:
-    for said in (key, repr(key), repr(f"Bearer {key}".encode()), json.dumps({"key": key}), repr(f"Bearer {key}\n".encode())):
-        assert "*" * 8 in redact(f"{said} {after}", key)
-        shown = redact(f"{before} {said} {after}", key)
-        assert key not in shown.replace("*" * 8, "") or key in f"{before} {after}"
+def test_no_key_is_in_a_redacted_text_however_it_is_written(key: str, before: str, after: str) -> None:
+    for form in (key, repr(key), repr(f"Bearer {key}".encode()), json.dumps({"key": key}), repr(f"Bearer {key}\n".encode())):
+        assert "*" * 8 in redact(f"{form} {after}", key)
+        redacted = redact(f"{before} {form} {after}", key)
+        assert key not in redacted.replace("*" * 8, "") or key in f"{before} {after}"
 
 
 @pytest.mark.parametrize("before", range(180, 201))
@@ -55,5 +55,5 @@ def test_addresses(address: str, whether: bool) -> None:
     assert is_http_url(address) is whether
 
 
-def test_what_says_nothing_is_named_by_its_kind_unless_it_is_a_text() -> None:
+def test_an_error_without_a_message_is_named_by_its_kind_unless_it_is_a_text() -> None:
     assert (redact(TimeoutError(), ""), redact("", ""), redact(" \n", "")) == ("TimeoutError", "", "")

@@ -76,7 +76,7 @@ def test_scifact_sentences_are_found() -> None:
     file = DATA / "ir" / "scifact" / "corpus.jsonl.gz"
     if not file.is_file():
         pytest.skip(f"no {file}; set OUTRIDER_DATA")
-    right = found = wanted = 0
+    right = sentence_count = expected_count = 0
     with gzip.open(file, "rt", encoding="utf-8") as lines:
         for line in itertools.islice(lines, 0, None, 16):
             text = ""
@@ -84,8 +84,8 @@ def test_scifact_sentences_are_found() -> None:
             for sentence in json.loads(line)["sentences"]:
                 text = f"{text} {sentence}".strip()
                 ends.add(len(text))
-            if "+/-" in text or ". . ." in text:  # cut there by whoever made the set
+            if "+/-" in text or ". . ." in text:  # cut there by the authors of the set
                 continue
             ours = {end for _, end in sentence_spans(text)}
-            right, found, wanted = right + len(ours & ends), found + len(ours), wanted + len(ends)
-    assert 2 * right / (found + wanted) > 0.99
+            right, sentence_count, expected_count = right + len(ours & ends), sentence_count + len(ours), expected_count + len(ends)
+    assert 2 * right / (sentence_count + expected_count) > 0.99

@@ -34,7 +34,7 @@ PIECES = [
         ("x² H₂O ½", ["x", "2", "h", "2", "o", "12"]),
         ("東京2020年", ["東", "京", "2020", "年"]),
         ("μ-opioid Σίσυφος ΣΊΣΥΦΟΣ", ["μ", "opioid", "σίσυφος", "σίσυφοσ"]),
-        ("nai\u0308ve", ["nai", "ve"]),  # an accent that stands by itself parts the word, as in the index
+        ("nai\u0308ve", ["nai", "ve"]),  # a separate accent splits the word, as in the index
         ("", []),
         ("—…!", []),
     ],
@@ -63,15 +63,15 @@ def test_an_index_finds_a_word_exactly_where_it_is_cut_out() -> None:
             singles[word].add(number)
         for pair in pairwise(cut):
             pairs[" ".join(pair)].add(number)
-    asked = {word: where for word, where in singles.items() if tokens(word) == [word]}
-    assert len(asked) > 0.9 * len(singles)  # the others can be met, but not asked for by themselves: a dotted i, a fraction slash
+    single_words = {word: where for word, where in singles.items() if tokens(word) == [word]}
+    assert len(single_words) > 0.9 * len(singles)  # the others occur, but are no query of their own: a dotted i, a fraction slash
     two = {pair: where for pair, where in chance.sample(sorted(pairs.items()), 150) if tokens(pair) == pair.split()}
-    found_words, found_pairs = asyncio.run(_found(texts, list(asked), list(two)))
-    assert found_words == asked
+    found_words, found_pairs = asyncio.run(_find_places(texts, list(single_words), list(two)))
+    assert found_words == single_words
     assert found_pairs == two
 
 
-async def _found(texts: list[str], words: list[str], phrases: list[str]) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
+async def _find_places(texts: list[str], words: list[str], phrases: list[str]) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
     import lancedb
     import pyarrow as pa
     from lancedb.index import FTS

@@ -8,15 +8,15 @@ from outrider.text.languages_and_work_types import GENRES, TYPES, normal_type
 
 
 @pytest.mark.parametrize(
-    ("said", "normal"),
+    ("work_type", "normal"),
     [
         ("journal-article", "article"), ("Journal Article", "article"), ("JournalArticle", "article"), ("JOUR", "article"),
         ("Systematic Review", "review"), ("MetaAnalysis", "review"), ("posted-content", "preprint"), ("inproceedings", "conference"),
         ("Case Reports", "case-report"), ("Research Support, N.I.H., Extramural", None), ("Pdf", None), ("", None), ("-", None),
     ],
 )  # fmt: skip
-def test_one_word_whoever_says_it(said: str, normal: str | None) -> None:
-    assert normal_type(said) == normal
+def test_one_word_for_every_spelling_of_a_type(work_type: str, normal: str | None) -> None:
+    assert normal_type(work_type) == normal
 
 
 @given(st.sampled_from(sorted(TYPES)), st.sampled_from(["", " ", "-", "_"]))

@@ -104,12 +104,12 @@ def line(text: str | None) -> str | None:
 
 def normal(record: BaseRecord, **changed: object) -> dict[str, object]:
     """What a format of one-line fields can say of a record."""
-    said = {name: getattr(record, name) for name in CARRIED}
+    values = {name: getattr(record, name) for name in CARRIED}
     for name in ("title", "abstract", "venue", "volume", "issue", "language"):
-        said[name] = line(said[name])
+        values[name] = line(values[name])
     for name in ("authors", "tags"):
-        said[name] = tuple(one for text in said[name] if (one := line(text)))
-    return said | {"doi": record.identifiers.doi, "pmid": record.identifiers.pmid} | changed
+        values[name] = tuple(one for text in values[name] if (one := line(text)))
+    return values | {"doi": record.identifiers.doi, "pmid": record.identifiers.pmid} | changed
 
 
 @FEW
@@ -149,10 +149,10 @@ def test_bibtex_gives_back_what_it_carries(paper: Paper) -> None:
 
 
 def test_bibtex_keys(tmp_path: Path) -> None:
-    """The record's own key is kept, a made one says author, year and title; no key comes twice."""
+    """The record's own key is kept, a generated one has author, year and title; no key comes twice."""
     own = Paper(doc_id="", title="T", metadata={"key": "Own:2019", "entry_type": "book", "publisher": "P & Sons"})
-    made = Paper(doc_id="", title="The Größe of things", authors=("van Müller, J.",), year=2020)
-    text = write_records("bibtex", [own, own, made, Paper(doc_id="")])
+    record = Paper(doc_id="", title="The Größe of things", authors=("van Müller, J.",), year=2020)
+    text = write_records("bibtex", [own, own, record, Paper(doc_id="")])
     assert re.findall(r"@(\w+)\{([^,\s]*)", text) == [
         ("book", "Own:2019"),
         ("book", "Own:2019-2"),
@@ -213,7 +213,7 @@ def test_markdown_is_for_people() -> None:
 
 
 def test_records_are_written_one_at_a_time() -> None:
-    """Each record is on the stream before the next one is asked for."""
+    """Each record is on the stream before the next one is requested."""
     for form in FORMATS:
         stream = io.StringIO(newline="")
         out = make_writer(form, stream)
@@ -237,8 +237,8 @@ def test_a_record_without_title_and_abstract_can_be_read_again(form: str, tmp_pa
     records = [Paper(doc_id="a", text="A body only."), Paper(doc_id="b", metadata={"odd col": 3.5, "N2x": "words"})]
     path = tmp_path / f"out{suffix}"
     with path.open("w", encoding="utf-8", newline="") as stream:
-        made = make_writer(form, stream)
+        writer = make_writer(form, stream)
         for record in records:
-            made.record(record)
+            writer.record(record)
     read = {"ris": ris.read, "bibtex": bibtex.read}[form](path, ReadOptions())
     assert [isinstance(entry, Entry) for entry in read] == [True, True]

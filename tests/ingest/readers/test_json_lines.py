@@ -108,7 +108,7 @@ def test_a_long_list_is_read_piece_by_piece(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_broken_list_gives_what_came_before(tmp_path: Path) -> None:
-    """A syntax error ends a JSON file; the message says where, and the records before it stand."""
+    """A syntax error ends a JSON file; the message gives the place, and the records before it are kept."""
     first, broken = entries(tmp_path, '[{"title": "A"}, {"title": oops}, {"title": "B"}]', "some.json")
     assert paper(first).title == "A"
     assert isinstance(broken, BadEntry)

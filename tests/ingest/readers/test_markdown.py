@@ -23,10 +23,10 @@ def test_front_matter_names_the_document(tmp_path: Path) -> None:
     """Known fields have their places, the rest stays in the metadata; the text is what follows."""
     front = "title: On lysis\nauthors: [Ann Smith, {name: Bo Lee}]\ntags: phage, lysis\ndate: 2021-03-04\n"
     front += "doi: 10.1000/X\nlang: en\nseries: {part: 2, seen: 2020-01-01}"
-    found = document(tmp_path / "a.md", f"---\n{front}\n---\n\n# Heading\n\nText.\n")
-    assert (found.title, found.authors, found.tags, found.year) == ("On lysis", ("Ann Smith", "Bo Lee"), ("phage", "lysis"), 2021)
-    assert (found.identifiers.doi, found.language, found.text) == ("10.1000/x", "en", "# Heading\n\nText.")
-    assert found.metadata == {"series": {"part": 2, "seen": "2020-01-01"}}
+    record = document(tmp_path / "a.md", f"---\n{front}\n---\n\n# Heading\n\nText.\n")
+    assert (record.title, record.authors, record.tags, record.year) == ("On lysis", ("Ann Smith", "Bo Lee"), ("phage", "lysis"), 2021)
+    assert (record.identifiers.doi, record.language, record.text) == ("10.1000/x", "en", "# Heading\n\nText.")
+    assert record.metadata == {"series": {"part": 2, "seen": "2020-01-01"}}
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_the_first_heading_is_the_title(tmp_path: Path, text: str, title: str) -
     ],
 )  # fmt: skip
 def test_front_matter_that_cannot_be_used_stays_in_the_text(tmp_path: Path, front: str, why: str) -> None:
-    """Nothing is lost, nothing is executed or expanded, and the record says why."""
-    found = document(tmp_path / "a.md", f"---\n{front}\n---\n# Title\n")
-    assert found.title == "Title"
-    assert front in found.text
-    assert str(found.metadata["front_matter"]).startswith(why)
+    """Nothing is lost, nothing is executed or expanded, and the record gives the reason."""
+    record = document(tmp_path / "a.md", f"---\n{front}\n---\n# Title\n")
+    assert record.title == "Title"
+    assert front in record.text
+    assert str(record.metadata["front_matter"]).startswith(why)
 
 
 def test_a_rule_is_no_front_matter() -> None:

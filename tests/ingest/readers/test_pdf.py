@@ -37,13 +37,13 @@ def encrypt_pdf(path: Path, password: str) -> Path:
 
 def test_text_title_and_authors(tmp_path: Path) -> None:
     """All pages are one text; the document information names title and authors."""
-    found = record(
+    paper = record(
         write_pdf(tmp_path / "a.pdf", "First page.", "Second page.", Title="Lysis", Author="Ann Smith and Bo Lee", Keywords="phage; lysis")
     )
-    assert (found.title, found.authors, found.tags) == ("Lysis", ("Ann Smith", "Bo Lee"), ("phage", "lysis"))
-    assert found.text == "First page.\n\nSecond page."
-    assert isinstance(found, Document)
-    assert found.metadata == {"pages_read": 2, "pages_total": 2}
+    assert (paper.title, paper.authors, paper.tags) == ("Lysis", ("Ann Smith", "Bo Lee"), ("phage", "lysis"))
+    assert paper.text == "First page.\n\nSecond page."
+    assert isinstance(paper, Document)
+    assert paper.metadata == {"pages_read": 2, "pages_total": 2}
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_text_title_and_authors(tmp_path: Path) -> None:
         ("Ann Smith, Bo Lee", ("Ann Smith", "Bo Lee")),
     ],
 )
-def test_authors_are_told_apart(tmp_path: Path, author: str, names: tuple[str, ...]) -> None:
+def test_authors_are_distinguished(tmp_path: Path, author: str, names: tuple[str, ...]) -> None:
     assert record(write_pdf(tmp_path / "a.pdf", "x", Author=author)).authors == names
 
 
@@ -86,7 +86,7 @@ def test_an_empty_or_truncated_file_is_unreadable(tmp_path: Path, content: bytes
         record(tmp_path / "a.pdf")
 
 
-def test_an_encrypted_document_says_so(tmp_path: Path) -> None:
+def test_an_encrypted_document_is_reported(tmp_path: Path) -> None:
     """One that opens without a password is read."""
     with pytest.raises(UnreadableFile, match="encrypted; save a copy without its password first"):
         record(encrypt_pdf(tmp_path / "a.pdf", "password"))
@@ -94,16 +94,16 @@ def test_an_encrypted_document_says_so(tmp_path: Path) -> None:
 
 
 def test_pages_beyond_the_bound_are_counted_not_read(tmp_path: Path) -> None:
-    found = record(write_pdf(tmp_path / "a.pdf", *(f"page {number}" for number in range(9))), ReadOptions(max_pages=3))
-    assert found.text == "page 0\n\npage 1\n\npage 2"
-    assert found.metadata == {"pages_read": 3, "pages_total": 9}
+    paper = record(write_pdf(tmp_path / "a.pdf", *(f"page {number}" for number in range(9))), ReadOptions(max_pages=3))
+    assert paper.text == "page 0\n\npage 1\n\npage 2"
+    assert paper.metadata == {"pages_read": 3, "pages_total": 9}
 
 
 def test_of_ten_thousand_pages_those_within_the_bound_are_read(tmp_path: Path) -> None:
     path = write_pdf(tmp_path / "a.pdf", *(f"page {number} of many" for number in range(10_000)))
-    found = record(path, ReadOptions(max_pages=1_500))
-    assert found.metadata == {"pages_read": 1_500, "pages_total": 10_000}
-    assert found.text.endswith("page 1499 of many")
+    paper = record(path, ReadOptions(max_pages=1_500))
+    assert paper.metadata == {"pages_read": 1_500, "pages_total": 10_000}
+    assert paper.text.endswith("page 1499 of many")
 
 
 def test_memory_does_not_grow_with_the_pages_read(tmp_path: Path) -> None:
@@ -126,10 +126,10 @@ def test_text_is_made_fit_to_store() -> None:
 
 @pytest.mark.skipif(not DATA.exists(), reason=f"no data at {DATA}; set OUTRIDER_DATA")
 def test_a_real_paper() -> None:
-    found = record(DATA / "fulltext/acl_pdf/N18-3011.pdf")
-    assert found.title == "Construction of the Literature Graph in Semantic Scholar"
-    assert found.authors[:2] == ("Waleed Ammar", "Dirk Groeneveld")
-    assert "heterogeneous graph" in found.text
+    paper = record(DATA / "fulltext/acl_pdf/N18-3011.pdf")
+    assert paper.title == "Construction of the Literature Graph in Semantic Scholar"
+    assert paper.authors[:2] == ("Waleed Ammar", "Dirk Groeneveld")
+    assert "heterogeneous graph" in paper.text
 
 
 @pytest.mark.skipif(not DATA.exists(), reason=f"no data at {DATA}; set OUTRIDER_DATA")

@@ -23,8 +23,8 @@ def document(path: Path, content: bytes) -> Document:
 
 def test_a_text_is_one_document(tmp_path: Path) -> None:
     """Whole, with line feeds, titled by its file."""
-    found = document(tmp_path / "field notes.txt", b"\n one\r\ntwo\rthree \n")
-    assert (found.title, found.text, found.metadata) == ("field notes", "one\ntwo\nthree", {})
+    record = document(tmp_path / "field notes.txt", b"\n one\r\ntwo\rthree \n")
+    assert (record.title, record.text, record.metadata) == ("field notes", "one\ntwo\nthree", {})
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,9 @@ def test_a_text_is_one_document(tmp_path: Path) -> None:
 )
 def test_encodings(tmp_path: Path, text: str, encoding: str, encoding_note: str | None) -> None:
     """A guess is named as one."""
-    found = document(tmp_path / "a.txt", text.encode(encoding))
-    assert found.text == text
-    assert found.metadata.get("encoding") == encoding_note
+    record = document(tmp_path / "a.txt", text.encode(encoding))
+    assert record.text == text
+    assert record.metadata.get("encoding") == encoding_note
 
 
 @pytest.mark.parametrize(

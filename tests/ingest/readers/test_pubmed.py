@@ -42,30 +42,35 @@ def test_one_article(tmp_path: Path) -> None:
     """Labels stay in the abstract, mark-up goes, references' identifiers are not the article's own."""
     (entry,) = entries(tmp_path / "a.xml", ARTICLE.format(pmid=12))
     assert isinstance(entry, Entry)
-    found = entry.record
-    assert isinstance(found, Paper)
+    record = entry.record
+    assert isinstance(record, Paper)
     assert entry.own_id == "12"
-    assert (found.title, found.abstract) == ("Lysis of E. coli.", "METHODS: We looked.\nWe saw.")
-    assert found.identifiers.pairs() == (("doi", "10.1000/own"), ("pmid", "12"), ("pmcid", "PMC5"))
-    assert (found.year, found.venue, found.volume, found.issue, found.pages) == (1998, "Journal of Phages", "3", "4", "10-9")
-    assert (found.authors, found.language, found.mesh, found.tags) == (("Smith, Ann", "Phage Group"), "de", ("Bacteriophages",), ("lysis",))
-    assert found.edges == (
+    assert (record.title, record.abstract) == ("Lysis of E. coli.", "METHODS: We looked.\nWe saw.")
+    assert record.identifiers.pairs() == (("doi", "10.1000/own"), ("pmid", "12"), ("pmcid", "PMC5"))
+    assert (record.year, record.venue, record.volume, record.issue, record.pages) == (1998, "Journal of Phages", "3", "4", "10-9")
+    assert (record.authors, record.language, record.mesh, record.tags) == (
+        ("Smith, Ann", "Phage Group"),
+        "de",
+        ("Bacteriophages",),
+        ("lysis",),
+    )
+    assert record.edges == (
         Edge(relation="cites", target="doi:10.1000/cited"),
         Edge(relation="cites", target="pmid:8"),
         Edge(relation="retraction_in", target="pmid:99"),
     )
-    assert found.metadata["mesh_qualified"] == ["Bacteriophages/genetics"]
+    assert record.metadata["mesh_qualified"] == ["Bacteriophages/genetics"]
 
 
 def test_a_bad_article_does_not_stop_the_others(tmp_path: Path) -> None:
-    found = entries(
+    results = entries(
         tmp_path / "a.xml",
         ARTICLE.format(pmid=1),
         "<PubmedArticle/>",
         "<PubmedArticle><MedlineCitation/></PubmedArticle>",
         ARTICLE.format(pmid=2),
     )
-    assert [type(entry) for entry in found] == [Entry, BadEntry, BadEntry, Entry]
+    assert [type(entry) for entry in results] == [Entry, BadEntry, BadEntry, Entry]
 
 
 def test_what_stands_before_a_break_is_read(tmp_path: Path) -> None:
@@ -109,7 +114,7 @@ def test_recorded_answers() -> None:
     counts = {}
     for path in sorted((DATA / "recorded/pubmed_biopython/Entrez").glob("pubmed*.xml")):
         if b"<PubmedArticleSet" in path.read_bytes():
-            found = list(read(path, ReadOptions()))
-            counts[path.name] = len(found)
-            assert all(isinstance(entry, Entry) and entry.own_id and entry.record.title for entry in found)
+            results = list(read(path, ReadOptions()))
+            counts[path.name] = len(results)
+            assert all(isinstance(entry, Entry) and entry.own_id and entry.record.title for entry in results)
     assert sum(counts.values()) > 5

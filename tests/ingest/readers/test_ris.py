@@ -103,7 +103,7 @@ def test_faulty_years_stay(tmp_path: Path) -> None:
     assert (paper(dated).year, paper(dated).metadata["PY"], paper(dated).metadata["DA"]) == (2012, "10 15", "2012/07/03")
 
 
-def test_a_record_that_says_nothing_is_reported(tmp_path: Path) -> None:
+def test_a_record_without_values_is_reported(tmp_path: Path) -> None:
     """TY and ER alone are no record; notes alone are."""
     nothing, notes = entries(tmp_path, "TY  - GEN\nTI  -\nER  -\n\nTY  - GEN\nN1  - note\nER  -\n")
     assert isinstance(nothing, BadEntry)
@@ -132,13 +132,13 @@ def test_a_file_beyond_the_limit_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not SAVED.is_dir(), reason=f"no shared data at {SAVED}")
-def test_real_exports_hold_as_many_records_as_rispy_says() -> None:
+def test_real_exports_hold_as_many_records_as_rispy_reads() -> None:
     """EndNote, Zotero, Ovid, Embase, Scopus, Web of Science: rispy counts the same records, and titles agree."""
     for path in sorted([*SAVED.glob("*.ris"), *SAVED.glob("*.txt")]):
         read = list(ris.read(path, ReadOptions()))
         expected = rispy.load(path, encoding="utf-8-sig", enforce_list_tags=False, list_tags=list(rispy.config.TAG_KEY_MAPPING))
         assert len(read) == len(expected), path.name
         titles = [parsed.record.title for parsed in read if isinstance(parsed, Entry) and parsed.record.title]
-        wanted = [" ".join((one.get("title") or one.get("primary_title") or [""])[0].split()) for one in expected]
+        expected_titles = [" ".join((one.get("title") or one.get("primary_title") or [""])[0].split()) for one in expected]
         if path.name != "baseline_tag_and_field_definitions.ris":  # its tabs are beyond rispy
-            assert titles == [title for title in wanted if title], path.name
+            assert titles == [title for title in expected_titles if title], path.name

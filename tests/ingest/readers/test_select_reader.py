@@ -43,7 +43,7 @@ def test_a_suffix_chooses_the_reader(tmp_path: Path, name: str, reader: str) -> 
     ],
 )
 def test_xml_is_known_by_its_root(tmp_path: Path, xml: bytes, reader: str) -> None:
-    """The suffix says nothing; comments, the document type and prefixes do not mislead."""
+    """The suffix does not matter; comments, the document type and prefixes do not mislead."""
     assert choose_reader(tmp_path / "a.xml", xml) == reader
 
 
@@ -70,6 +70,6 @@ def test_every_reader_can_be_loaded() -> None:
         assert list(inspect.signature(reader.load()).parameters) == ["path", "options"]
 
 
-def test_no_reader_says_why(tmp_path: Path) -> None:
+def test_no_reader_gives_the_reason(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"")
     assert select_reader(tmp_path / "a") == NoReader("no reader for a file without a suffix")

@@ -43,8 +43,8 @@ def test_separators_and_encodings(tmp_path: Path, separator: str, encoding: str,
     (only,) = entries(tmp_path, lines.encode(encoding))
     assert paper(only).title.startswith("Köln")
     assert paper(only).authors == ("Müller, J", "Curie, M")
-    wanted = {"id": "1", "Publication Year": "2019/08/01", "some column": "x"} | ({"encoding": encoding_note} if encoding_note else {})
-    assert (paper(only).year, paper(only).metadata) == (2019, wanted)
+    expected = {"id": "1", "Publication Year": "2019/08/01", "some column": "x"} | ({"encoding": encoding_note} if encoding_note else {})
+    assert (paper(only).year, paper(only).metadata) == (2019, expected)
     assert isinstance(only, Entry)
     assert only.own_id == "1"
 
@@ -71,13 +71,13 @@ def test_mapped_columns(tmp_path: Path) -> None:
 
 
 def test_a_mapped_column_that_is_not_there(tmp_path: Path) -> None:
-    """The message names the column asked for and those there are."""
+    """The message names the requested column and the existing ones."""
     with pytest.raises(UnreadableFile, match=r"no column 'Heading' \(for title\); the columns are: title, b"):
         entries(tmp_path, "title,b\nT,5\n", title="Heading")
 
 
 def test_a_table_without_a_known_column_is_refused(tmp_path: Path) -> None:
-    """A table of judgements is no bibliography; the message says how to name its columns."""
+    """A table of judgements is no bibliography; the message explains how to name its columns."""
     with pytest.raises(UnreadableFile, match=r"none of its columns is known \(query, doc, relevance\); name them with --map"):
         entries(tmp_path, "query\tdoc\trelevance\n1\t2\t3\n", "qrels.tsv")
 
@@ -90,7 +90,7 @@ def test_ragged_rows(tmp_path: Path) -> None:
     assert paper(last).abstract == "x"
 
 
-def test_a_row_that_says_nothing_is_reported_with_its_line(tmp_path: Path) -> None:
+def test_an_empty_row_is_reported_with_its_line(tmp_path: Path) -> None:
     """Neither title nor text nor anything else: no record, and the line is named."""
     first, empty = entries(tmp_path, 'id,title,abstract\n1,"a\nb",\n2,,\n')
     assert paper(first).title == "a b"
@@ -121,12 +121,12 @@ def test_a_repository_row(tmp_path: Path) -> None:
 
 
 def test_an_unknown_kind_stays(tmp_path: Path) -> None:
-    """A kind that is none of ours says nothing to us."""
+    """It selects no record class and stays in the metadata."""
     assert paper(entries(tmp_path, "kind,title\nthesis,T\n")[0]).metadata == {"kind": "thesis"}
 
 
 def test_the_issue_number_of_reference_managers(tmp_path: Path) -> None:
-    """`number` is the issue beside a journal or volume, else a number."""
+    """`number` is the issue if there is a journal or volume, else a number."""
     assert paper(entries(tmp_path, "title,journal,number\nT,J,4\n")[0]).issue == "4"
     assert paper(entries(tmp_path, "title,number\nT,4\n")[0]).metadata == {"number": "4"}
 
@@ -156,7 +156,7 @@ def workbook(tmp_path: Path, sheets: dict[str, list[list[object]]]) -> Path:
 
 
 def test_a_workbook(tmp_path: Path) -> None:
-    """Cells of any type; each sheet has its own header; own ids of a second sheet are set apart; others are reported."""
+    """Cells of any type; each sheet has its own header; ids of different sheets stay separate; others are reported."""
     rows = [["id", "Title", "Year", "Seen", "Authors"], [1, "T", 2019.0, dt.datetime(2020, 1, 2, tzinfo=None), "A; B"], [], [2, None, "NA"]]
     path = workbook(tmp_path, {"one": rows, "two": [[], ["id", "title"], [1, "U"]], "three": [["x"], ["y"]], "four": []})
     first, empty, second, unknown = tables.read(path, ReadOptions())
@@ -221,7 +221,7 @@ def test_real_tables_give_all_their_rows(name: str, records: int) -> None:
 
 @needs_data
 def test_every_table_of_a_reference_tool_has_records() -> None:
-    """All CSV, TSV and TAB files in their dialects: no row is lost, none is without title and abstract but where the file says so."""
+    """All CSV, TSV and TAB files in their dialects: no row is lost, and only rows without them in the file lack title and abstract."""
     for path in sorted(path for path in (DATA / "bibliographies").rglob("*.[ct]*") if path.suffix in (".csv", ".tsv", ".tab")):
         read = list(tables.read(path, ReadOptions()))
         assert read, path.name

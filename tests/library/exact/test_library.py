@@ -29,9 +29,9 @@ ODD = ["ไทยheart2", "heart\u0301 failure", "हिन्दी heart"]
 
 def make_records(count: int) -> list[Record]:
     chance = random.Random(SEED)
-    made = [make_record(chance, number) for number in range(count)]
+    records = [make_record(chance, number) for number in range(count)]
     return [
-        one.model_copy(update={"title": f"{one.title} {ODD[place % 3]}"}) if place % 50 == 49 else one for place, one in enumerate(made)
+        one.model_copy(update={"title": f"{one.title} {ODD[place % 3]}"}) if place % 50 == 49 else one for place, one in enumerate(records)
     ]
 
 
@@ -64,11 +64,11 @@ async def test_every_match_and_nothing_else(library: Library) -> None:
         chance = random.Random(f"library/{SEED}/{number}")
         query = make_query(chance)
         text = write_query(query, chance)
-        wanted = sorted(remaining[place].doc_id for place in find_matches(query, plain, {}))
-        assert await ids(pinned, text) == wanted, text
+        expected = sorted(remaining[place].doc_id for place in find_matches(query, plain, {}))
+        assert await ids(pinned, text) == expected, text
         tree = parse(text, "pubmed").tree
         if number % 4 == 0:
-            assert len(await pinned.candidates(tree)) >= len(wanted) == await pinned.count(tree), text
+            assert len(await pinned.candidates(tree)) >= len(expected) == await pinned.count(tree), text
 
 
 @pytest.mark.parametrize(
@@ -93,18 +93,18 @@ async def test_a_run_reads_its_snapshot_whatever_is_written(library: Library) ->
     pinned = await library.pin("run-1")
     tree = parse("NOT xyz[ti]").tree
     pages = pinned.pages(tree, size=70)
-    found = [await anext(pages)]
+    pages_read = [await anext(pages)]
     await library.remove([one.doc_id for one in records[:150]])
     await library.upsert([Paper(doc_id="d10", title="xyz"), Paper(doc_id="new", title="heart")])
     await library.optimize(force=True)
-    found += [page async for page in pages]
-    whole = [hit.record for page in found for hit in page.hits]
+    pages_read += [page async for page in pages]
+    whole = [hit.record for page in pages_read for hit in page.hits]
     assert whole == sorted(records, key=lambda one: one.doc_id)
-    assert [len(page.hits) for page in found] == [70, 70, 70, 70, 20]
+    assert [len(page.hits) for page in pages_read] == [70, 70, 70, 70, 20]
     again = await library.pinned("run-1")
     assert again.snapshot == pinned.snapshot
-    assert [page async for page in again.pages(tree, found[1].cursor, 70)] == found[2:]
-    assert [page async for page in again.pages(tree, found[-1].cursor)] == []
+    assert [page async for page in again.pages(tree, pages_read[1].cursor, 70)] == pages_read[2:]
+    assert [page async for page in again.pages(tree, pages_read[-1].cursor)] == []
     assert await (await library.pinned()).count(tree) == 151
     await library.untag("run-1")
     with pytest.raises(LibraryError, match=r"no tag 'run-1' any more.*begin a new run"):
@@ -133,14 +133,14 @@ async def test_rows_of_an_earlier_outrider_are_read(library: Library) -> None:
     await library.upsert(records)
     await library._table.update({OTHER: None, TAGS: None}, where="doc_id < 'd3'")
     query = "smith[au] OR tumour[ot] OR hear*[ti] OR review[pt]"
-    wanted = sorted(one.doc_id for one in records if Evaluator(parse(query).tree).matches(one))
-    assert await ids(await library.pinned(), query) == wanted
+    expected = sorted(one.doc_id for one in records if Evaluator(parse(query).tree).matches(one))
+    assert await ids(await library.pinned(), query) == expected
     await library._table.drop_columns([OTHER, TAGS])
     await library.optimize(force=True)
-    assert await ids(await library.pinned(), query) == wanted
+    assert await ids(await library.pinned(), query) == expected
     assert await library.check() == ()
     await library.upsert([Paper(doc_id="new", title="x", authors=("Smith, J",))])
-    assert await ids(await library.pinned(), query) == [*wanted, "new"]
+    assert await ids(await library.pinned(), query) == [*expected, "new"]
 
 
 async def test_deep_and_long_queries_are_answered(library: Library) -> None:
@@ -155,7 +155,7 @@ async def test_deep_and_long_queries_are_answered(library: Library) -> None:
     assert await pinned.count(parse(" OR ".join(f"word{number}[tiab]" for number in range(3_000))).tree) == 0
 
 
-def test_what_lies_in_a_row_says_the_same_as_the_record() -> None:
+def test_a_row_holds_the_same_as_the_record() -> None:
     records = make_records(200)
     rows = [to_row(one, "") for one in records]
     for number in range(60):
@@ -165,7 +165,7 @@ def test_what_lies_in_a_row_says_the_same_as_the_record() -> None:
         assert stored == [evaluator.matches(one) for one in records]
 
 
-async def test_the_dictionary_covers_what_it_says(library: Library) -> None:
+async def test_the_dictionary_covers_the_fragments_that_it_lists(library: Library) -> None:
     """After a compaction too; what came later is found by reading it."""
     await library.upsert([Paper(doc_id=f"{number}", title=f"hepato{number}") for number in range(20)])
     await library.optimize(force=True)

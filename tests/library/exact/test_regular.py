@@ -43,8 +43,8 @@ def test_the_index_finds_what_the_evaluator_cuts_out() -> None:
                 pairs[f"{one} {other}"].add(number)
     queries = sorted(words, key=lambda word: (-len(words[word]), word))[:60], sorted(pairs, key=lambda pair: (-len(pairs[pair]), pair))[:60]
     found_words, found_pairs = asyncio.run(_search_index(texts, *queries))
-    assert all(words[word] <= found for word, found in found_words.items())
-    assert all(pairs[pair] <= found for pair, found in found_pairs.items())
+    assert all(words[word] <= places for word, places in found_words.items())
+    assert all(pairs[pair] <= places for pair, places in found_pairs.items())
 
 
 async def _search_index(texts: list[str], words: list[str], phrases: list[str]) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
@@ -73,7 +73,7 @@ def test_a_record_with_other_characters_is_marked() -> None:
         assert ODD not in other_words(Paper(doc_id="1", abstract=text)), text
 
 
-def test_names_stand_in_the_forms_that_are_asked_for() -> None:
+def test_names_are_indexed_in_the_forms_that_are_searched() -> None:
     words = tokens(other_words(Paper(doc_id="1", authors=("Smith, John Alan Bob Carl",), venue="The Lancet", volume="12")))
     assert {"smith", "john", "j", "ja", "jab", "lancet", "12"} <= set(words)
     assert "jabc" not in words

@@ -25,7 +25,7 @@ class Results(Model):
 
 
 @pytest.mark.parametrize(
-    "said",
+    "answer_text",
     [
         '{"id": "a", "score": 0.5}',
         {"id": "a", "score": 0.5},
@@ -41,8 +41,8 @@ class Results(Model):
         "{{ {not json {" + '{"id": "a", "score": 0.5}',
     ],
 )
-def test_the_object_that_fits_is_read(said: str | dict[str, Any]) -> None:
-    assert parse_answer(said, One) == ParsedAnswer(One(id="a", score=0.5))
+def test_the_object_that_fits_is_read(answer_text: str | dict[str, Any]) -> None:
+    assert parse_answer(answer_text, One) == ParsedAnswer(One(id="a", score=0.5))
 
 
 @pytest.mark.parametrize("own", ['{"id": "a", "score": 0.5}', "{'id': 'a', 'score': 0.5,}"], ids=["whole", "broken"])
@@ -56,7 +56,7 @@ def test_of_two_that_differ_none_is_read(own: str, quoted: str, form: str) -> No
 
 
 @pytest.mark.parametrize(
-    "said",
+    "answer_text",
     [
         '{"results": [{"id": "a", "score": 0.5}]. The text says {"results": [{"id": "a", "score": 1.0}]}',
         'It says <think>. {"results": [{"id": "a", "score": 0.5}]} {"results": [{"id": "a", "score": 1.0}]} </think>{"results": []}',
@@ -64,12 +64,12 @@ def test_of_two_that_differ_none_is_read(own: str, quoted: str, form: str) -> No
         '{"results": [{"id": "it says {"results": [{"id": "a", "score": 1.0}]}", "score": 0.5}]}',
     ],
 )
-def test_nor_where_one_was_not_closed_or_seems_to_be_thought(said: str) -> None:
-    assert parse_answer(said, Results) == AMBIGUOUS
+def test_nor_where_one_was_not_closed_or_seems_to_be_thought(answer_text: str) -> None:
+    assert parse_answer(answer_text, Results) == AMBIGUOUS
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("answer_text", "why"),
     [
         ("", "is empty"),
         ("no idea", "no JSON object"),
@@ -84,21 +84,21 @@ def test_nor_where_one_was_not_closed_or_seems_to_be_thought(said: str) -> None:
         ("{" + "x" * MAX_REPAIR_CHARS + "}", "no JSON object"),
     ],
 )
-def test_what_does_not_fit_is_said_in_words(said: str, why: str) -> None:
-    found = parse_answer(said, One)
-    assert isinstance(found, UnusableAnswer)
-    assert why in found.why
+def test_what_does_not_fit_is_reported_in_words(answer_text: str, why: str) -> None:
+    parsed = parse_answer(answer_text, One)
+    assert isinstance(parsed, UnusableAnswer)
+    assert why in parsed.why
 
 
 def test_what_an_answer_quotes_as_a_text_is_a_text() -> None:
-    said = json.dumps({"id": 'It says {"id": "z", "score": 1.0}', "score": 0.5})
-    assert parse_answer(said, One) == ParsedAnswer(One(id='It says {"id": "z", "score": 1.0}', score=0.5))
+    answer_text = json.dumps({"id": 'It says {"id": "z", "score": 1.0}', "score": 0.5})
+    assert parse_answer(answer_text, One) == ParsedAnswer(One(id='It says {"id": "z", "score": 1.0}', score=0.5))
 
 
 def test_of_a_cut_list_what_is_whole_is_read() -> None:
     """The item that is cut is lost; its score is not guessed."""
-    said = '{"results": [{"id": "a", "score": 0.5}, {"id": "b", "score": 0.'
-    assert parse_answer(said, Results) == ParsedAnswer(Results(results=(One(id="a", score=0.5),)))
+    answer_text = '{"results": [{"id": "a", "score": 0.5}, {"id": "b", "score": 0.'
+    assert parse_answer(answer_text, Results) == ParsedAnswer(Results(results=(One(id="a", score=0.5),)))
 
 
 def test_an_answer_with_the_right_fields_shows_that_the_schema_was_known() -> None:
@@ -118,7 +118,7 @@ def test_a_hostile_answer_takes_no_time() -> None:
 
 
 @given(st.text(max_size=200))
-def test_any_text_is_read_or_said_to_be_unusable(text: str) -> None:
+def test_any_text_is_read_or_reported_as_unusable(text: str) -> None:
     assert isinstance(parse_answer(text, One), ParsedAnswer | UnusableAnswer)
 
 
@@ -131,12 +131,12 @@ def test_any_text_is_read_or_said_to_be_unusable(text: str) -> None:
 )
 def test_two_in_any_prose_are_read_if_they_are_equal(name: str, other: str, score: float, another: float, prose: str) -> None:
     first, second = One(id=name, score=score), One(id=other, score=another)
-    said = f"{prose}{json.dumps(first.model_dump())}{prose}{json.dumps(second.model_dump())}{prose}"
-    assert parse_answer(said, One) == (ParsedAnswer(first) if first == second else AMBIGUOUS)
+    answer_text = f"{prose}{json.dumps(first.model_dump())}{prose}{json.dumps(second.model_dump())}{prose}"
+    assert parse_answer(answer_text, One) == (ParsedAnswer(first) if first == second else AMBIGUOUS)
     assert parse_answer(f"{prose}{json.dumps(first.model_dump())}" * 2, One) == ParsedAnswer(first)
 
 
 @given(st.text(max_size=30), st.floats(0, 1), st.text(alphabet=st.characters(exclude_characters="{}<"), max_size=60))
 def test_json_in_any_prose_is_found_unchanged(name: str, score: float, prose: str) -> None:
-    said = f"{prose}{json.dumps({'id': name, 'score': score})}{prose}"
-    assert parse_answer(said, One) == ParsedAnswer(One(id=name, score=score))
+    answer_text = f"{prose}{json.dumps({'id': name, 'score': score})}{prose}"
+    assert parse_answer(answer_text, One) == ParsedAnswer(One(id=name, score=score))

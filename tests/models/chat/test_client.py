@@ -12,15 +12,15 @@ from outrider.models.chat.client import ConcurrencyLimiter
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=20))
 def test_nobody_passes_beyond_their_limit_and_everybody_passes(callers: list[tuple[int, bool]]) -> None:
-    """Whatever their limits, and whoever leaves while waiting."""
+    """Whatever their limits, and whichever of them leave while waiting."""
     passed: list[int] = []
 
     async def run() -> None:
-        made, now = ConcurrencyLimiter(), 0
+        limiter, now = ConcurrencyLimiter(), 0
 
         async def call(at: int, limit: int) -> None:
             nonlocal now
-            async with made.slot(limit):
+            async with limiter.slot(limit):
                 assert now < limit
                 now += 1
                 try:
@@ -36,9 +36,9 @@ def test_nobody_passes_beyond_their_limit_and_everybody_passes(callers: list[tup
             if leaves:
                 task.cancel()
         async with asyncio.timeout(5):
-            found = await asyncio.gather(*tasks, return_exceptions=True)
-        assert all(one is None or isinstance(one, asyncio.CancelledError) for one in found), found
-        async with asyncio.timeout(1), made.slot(1):
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(one is None or isinstance(one, asyncio.CancelledError) for one in results), results
+        async with asyncio.timeout(1), limiter.slot(1):
             pass
 
     asyncio.run(run())
@@ -49,10 +49,10 @@ def test_calls_pass_in_the_order_of_their_coming() -> None:
     order: list[int] = []
 
     async def run() -> None:
-        made = ConcurrencyLimiter()
+        limiter = ConcurrencyLimiter()
 
         async def call(at: int) -> None:
-            async with made.slot(1):
+            async with limiter.slot(1):
                 order.append(at)
                 await asyncio.sleep(0)
 
@@ -66,14 +66,14 @@ def test_who_comes_back_stands_behind_those_who_wait() -> None:
     order: list[str] = []
 
     async def run() -> None:
-        made = ConcurrencyLimiter()
+        limiter = ConcurrencyLimiter()
 
         async def call(name: str) -> None:
-            async with made.slot(1):
+            async with limiter.slot(1):
                 order.append(name)
 
         async def twice() -> None:
-            async with made.slot(1):
+            async with limiter.slot(1):
                 await asyncio.sleep(0.01)
             await call("again")
 
@@ -87,19 +87,19 @@ def test_who_comes_back_stands_behind_those_who_wait() -> None:
 
 def test_a_place_that_was_given_to_one_who_leaves_goes_to_the_next() -> None:
     async def run() -> None:
-        made = ConcurrencyLimiter()
+        limiter = ConcurrencyLimiter()
 
         async def call() -> None:
-            async with made.slot(1):
+            async with limiter.slot(1):
                 pass
 
-        async with made.slot(1):
+        async with limiter.slot(1):
             waiting = [asyncio.create_task(call()) for _ in range(3)]
             await asyncio.sleep(0)
         waiting[0].cancel()  # after its turn has come, before it runs
         async with asyncio.timeout(1):
-            found = await asyncio.gather(*waiting, return_exceptions=True)
-        assert [type(one) for one in found] == [asyncio.CancelledError, type(None), type(None)]
+            results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(one) for one in results] == [asyncio.CancelledError, type(None), type(None)]
 
     asyncio.run(run())
 
@@ -109,14 +109,14 @@ def test_one_with_a_low_limit_is_not_overtaken_for_ever() -> None:
     order: list[str] = []
 
     async def run(leaves: bool) -> None:
-        made, order[:] = ConcurrencyLimiter(), []
+        limiter, order[:] = ConcurrencyLimiter(), []
 
         async def call(name: str, limit: int) -> None:
-            async with made.slot(limit):
+            async with limiter.slot(limit):
                 order.append(name)
                 await asyncio.sleep(0)
 
-        async with made.slot(9):
+        async with limiter.slot(9):
             low = asyncio.create_task(call("low", 1))
             high = asyncio.create_task(call("high", 9))
             for _ in range(3):

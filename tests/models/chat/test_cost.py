@@ -11,7 +11,7 @@ from outrider.state.errors import SettingsError
 
 
 def test_a_call_costs_what_its_tokens_cost() -> None:
-    """Cached input is cheaper where the price says so, and dear where the provider begins to keep it."""
+    """Cached input is cheaper where the price states it, and dearer where the provider writes the cache."""
     price = Price(0.10, 0.50, cached=0.01, cache_write=0.125)
     assert price.usd(TokenUsage(1_000_000, 0)) == pytest.approx(0.10)
     assert price.usd(TokenUsage(0, 1_000_000)) == pytest.approx(0.50)
@@ -23,9 +23,11 @@ def test_a_call_costs_what_its_tokens_cost() -> None:
 
 
 @given(st.sampled_from(sorted(PRICES)), st.integers(0, 10**6), st.integers(0, 10**5), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
-def test_no_call_costs_more_than_the_most(model: str, tokens: int, output: int, cached: float, kept: float, said: float) -> None:
+def test_no_call_costs_more_than_the_most(
+    model: str, tokens: int, output: int, cached: float, stored_share: float, answer_share: float
+) -> None:
     price, cached_tokens = PRICES[model], int(tokens * cached)
-    used = TokenUsage(tokens, int(output * said), cached_tokens, int((tokens - cached_tokens) * kept))
+    used = TokenUsage(tokens, int(output * answer_share), cached_tokens, int((tokens - cached_tokens) * stored_share))
     assert 0 <= price.usd(used) <= price.max_usd(tokens, output) + 1e-12
 
 

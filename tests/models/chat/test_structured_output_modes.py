@@ -1,4 +1,4 @@
-"""How a shape is asked for."""
+"""The modes in which a structured answer is requested."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_schema_is_what_strict_providers_take() -> None:
     assert "maxLength" not in describe_schema(make_schema(Whole, bounds_lengths=False))
 
 
-def test_what_works_is_asked_first_and_the_rest_keeps_its_order() -> None:
+def test_what_works_is_tried_first_and_the_rest_keeps_its_order() -> None:
     assert Capabilities().modes() == list(OutputMode)
     assert Capabilities(working_mode=OutputMode.JSON_MODE).modes() == [
         OutputMode.JSON_MODE,

@@ -13,7 +13,7 @@ from outrider.state.model import Model
 from support.chat_client import chat_over
 from support.chat_server import ChatServer, Reply
 
-ASKED = ChatRequest(node="fine_scorer", system="Judge.", user="[]", max_output_tokens=50)
+REQUEST = ChatRequest(node="fine_scorer", system="Judge.", user="[]", max_output_tokens=50)
 
 
 class Judged(Model):
@@ -21,12 +21,12 @@ class Judged(Model):
 
 
 async def questions(chat: EndpointChat, many: int) -> None:
-    await asyncio.gather(*(chat.answer(ASKED, Judged, Budget()) for _ in range(many)))
+    await asyncio.gather(*(chat.answer(REQUEST, Judged, Budget()) for _ in range(many)))
 
 
 async def given_up(chat: EndpointChat, steps: int) -> None:
-    """A question that nobody waits for any more after so many steps of the loop."""
-    task = asyncio.create_task(chat.answer(ASKED, Judged, Budget()))
+    """A question that is cancelled after so many steps of the loop."""
+    task = asyncio.create_task(chat.answer(REQUEST, Judged, Budget()))
     for _ in range(steps):
         await asyncio.sleep(0)
     task.cancel()
@@ -35,7 +35,7 @@ async def given_up(chat: EndpointChat, steps: int) -> None:
 
 async def test_a_call_that_is_given_up_leaves_no_connection_open_that_nobody_holds() -> None:
     """The pool closes what a server has hung up within the next call, wherever that one is given up."""
-    with ChatServer(lambda _: Reply({"id": "a"}, delay_s=0.02)) as server, warnings.catch_warnings(record=True) as seen:
+    with ChatServer(lambda _: Reply({"id": "a"}, delay_s=0.02)) as server, warnings.catch_warnings(record=True) as caught_warnings:
         warnings.simplefilter("always", ResourceWarning)
         chat = chat_over(server)
         await questions(chat, 1)
@@ -44,4 +44,4 @@ async def test_a_call_that_is_given_up_leaves_no_connection_open_that_nobody_hol
             server.hang_up()
             await in_background(given_up(chat, steps))
             gc.collect()
-            assert [str(one.message) for one in seen if issubclass(one.category, ResourceWarning)] == [], steps
+            assert [str(one.message) for one in caught_warnings if issubclass(one.category, ResourceWarning)] == [], steps

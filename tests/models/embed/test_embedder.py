@@ -52,7 +52,7 @@ def test_without_normalisation_vectors_keep_their_length(tiny: MakeModel) -> Non
 
 
 @pytest.mark.parametrize("empty", ["", "  \n\t"])
-def test_an_empty_text_is_refused_and_among_others_told(tiny: MakeModel, empty: str) -> None:
+def test_an_empty_text_is_refused_and_reported_among_others(tiny: MakeModel, empty: str) -> None:
     model = Embedder(str(tiny()))
     with pytest.raises(BadRequest, match=r"text 2 of 2 cannot be embedded by .*the text is empty"):
         model.embed(["a", empty])
@@ -91,8 +91,8 @@ def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(key: str | SecretStr
         BadRequest, match=r"^embedding\.api_key (contains a character that an HTTP header cannot carry|takes a text)"
     ) as caught:
         Embedder("a", base_url="http://127.0.0.1:1", api_key=key)
-    shown = "".join(traceback.format_exception(caught.value))
-    assert "sk-sec" not in shown
+    report = "".join(traceback.format_exception(caught.value))
+    assert "sk-sec" not in report
 
 
 def test_every_setting_is_an_argument(tiny: MakeModel) -> None:
@@ -108,7 +108,7 @@ def test_none_switches_embedding_off(name: str) -> None:
 
 
 @pytest.mark.usefixtures("no_weights_here")
-def test_auto_fetches_nothing_and_says_what_to_set() -> None:
+def test_auto_fetches_nothing_and_names_the_setting() -> None:
     with pytest.raises(ModelUnavailable, match=f"set embedding.model_name to {SMALL[0]}: naming a model lets it be fetched"):
         Embedder(device="cpu").embed("a")
 
@@ -123,10 +123,10 @@ def test_auto_takes_the_best_whose_weights_are_here(tiny: MakeModel, monkeypatch
 
 
 def test_auto_takes_the_librarys_own_model(tiny: MakeModel) -> None:
-    held = Embedder(str(tiny("own")), context_length=12, normalize_embeddings=False).space
-    assert Embedder.from_settings(EmbeddingSettings(), held).space == held
+    space = Embedder(str(tiny("own")), context_length=12, normalize_embeddings=False).space
+    assert Embedder.from_settings(EmbeddingSettings(), space).space == space
     other = tiny("other", dimension=8)
-    assert Embedder.from_settings(EmbeddingSettings(model_name=str(other)), held).space.dimension == 8
+    assert Embedder.from_settings(EmbeddingSettings(model_name=str(other)), space).space.dimension == 8
 
 
 @pytest.mark.usefixtures("no_weights_here")
@@ -147,16 +147,16 @@ def test_packages_that_are_missing_are_named_with_the_extra(monkeypatch: pytest.
 def test_many_threads_load_the_model_once(tiny: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, loads = str(tiny()), []
     load = module._load
-    monkeypatch.setattr(module, "_load", lambda *given: loads.append(1) or load(*given))
+    monkeypatch.setattr(module, "_load", lambda *arguments: loads.append(1) or load(*arguments))
     model = Embedder(folder)
-    found: list[np.ndarray] = []
-    threads = [threading.Thread(target=lambda: found.append(model.embed("a b"))) for _ in range(4)]
+    vectors: list[np.ndarray] = []
+    threads = [threading.Thread(target=lambda: vectors.append(model.embed("a b"))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(loads) == 1
-    assert len(found) == 4
+    assert len(vectors) == 4
 
 
 def test_a_failed_load_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,18 +25,18 @@ Answering = Callable[[list[str]], Reply]
 
 
 class Server:
-    """`answering` may be replaced; `asked` holds the bodies and `headers` those of each request."""
+    """`answering` may be replaced; `bodies` holds the bodies and `headers` those of each request."""
 
     def __init__(self) -> None:
         self.answering: Answering = right
-        self.asked: list[dict[str, Any]] = []
+        self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                outer.asked.append(body)
+                outer.bodies.append(body)
                 outer.headers.append({name.lower(): value for name, value in self.headers.items()})
                 status, headers, content = outer.answering(body["input"])
                 self.send_response(status)
@@ -94,11 +94,11 @@ def embedder(server: Server, **settings: Any) -> Embedder:
     return Embedder("letters", base_url=server.url, api_key=KEY, **settings)
 
 
-def test_vectors_come_in_the_order_of_the_texts_and_the_space_says_what_is_served(server: Server) -> None:
+def test_vectors_come_in_the_order_of_the_texts_and_the_space_names_what_is_served(server: Server) -> None:
     model = embedder(server)
-    found = model.embed(["aab", "c", "dd"])
-    np.testing.assert_allclose(found, [unit("aab"), unit("c"), unit("dd")], atol=1e-6)
-    assert found.dtype == np.float32
+    vectors = model.embed(["aab", "c", "dd"])
+    np.testing.assert_allclose(vectors, [unit("aab"), unit("c"), unit("dd")], atol=1e-6)
+    assert vectors.dtype == np.float32
     assert (model.space.model_name, model.space.revision, model.space.dimension) == ("letters", "letters-v1", 5)
     assert server.headers[-1]["authorization"] == f"Bearer {KEY}"
 
@@ -115,9 +115,9 @@ def test_without_normalisation_the_servers_own_vectors_are_given(server: Server)
 def test_the_prompts_of_a_preset_are_sent_with_its_served_name(server: Server) -> None:
     model = Embedder("bge-small-en-v1.5", base_url=server.url)
     model.embed("x", role="query")
-    assert server.asked[-1]["input"] == ["Represent this sentence for searching relevant passages: x"]
+    assert server.bodies[-1]["input"] == ["Represent this sentence for searching relevant passages: x"]
     model.embed("x")
-    assert server.asked[-1]["input"] == ["x"]
+    assert server.bodies[-1]["input"] == ["x"]
 
 
 def test_the_key_of_another_service_is_not_sent(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def first_right_then(answering: Answering) -> Answering:
 
 
 @pytest.mark.parametrize(
-    ("answering", "says"),
+    ("answering", "message"),
     [
         (lambda texts: reply(items(texts)[:-1]), "1 vectors for 2 texts"),
         (lambda texts: reply([*items(texts), *items(["x"])]), "3 vectors for 2 texts"),
@@ -162,9 +162,9 @@ def first_right_then(answering: Answering) -> Answering:
         (lambda texts: reply("no list"), "without embeddings"),
     ],
 )
-def test_vectors_that_cannot_be_used_are_refused_with_what_came(server: Server, answering: Answering, says: str) -> None:
+def test_vectors_that_cannot_be_used_are_refused_with_what_came(server: Server, answering: Answering, message: str) -> None:
     server.answering = first_right_then(answering)
-    with pytest.raises(BadVectors, match=says) as caught:
+    with pytest.raises(BadVectors, match=message) as caught:
         embedder(server).embed(["b", "c"])
     assert "letters at http://127.0.0.1" in str(caught.value)
 
@@ -185,18 +185,18 @@ def test_a_vector_with_a_value_that_is_no_number_spoils_its_own_text_only(server
         model.embed(["c", "b"])
 
 
-def test_a_server_that_is_busy_for_a_moment_is_asked_again(server: Server) -> None:
+def test_a_server_that_is_busy_for_a_moment_is_called_again(server: Server) -> None:
     busy = iter([True])
     server.answering = lambda texts: refusal(429, "later", {"retry-after": "0.01"}) if next(busy, False) else right(texts)
     np.testing.assert_allclose(embedder(server).embed("ab"), [unit("ab")], atol=1e-6)
-    assert len(server.asked) == 3  # refused, the first vector, the text
+    assert len(server.bodies) == 3  # refused, the first vector, the text
 
 
 HTML = b"<html>Welcome</html>"
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"),
+    ("answer", "message"),
     [
         (refusal(429, "later", {"retry-after": "0.01"}), "429"),
         (refusal(500, "it broke", {"retry-after": "0.01"}), "answers 500: .*it broke"),
@@ -210,29 +210,29 @@ HTML = b"<html>Welcome</html>"
         (refusal(400, "Input is too long"), "too long"),
     ],
 )
-def test_a_server_that_cannot_serve_is_told_in_one_line_without_the_key(server: Server, answer: Reply, says: str) -> None:
+def test_a_server_that_cannot_serve_is_reported_in_one_line_without_the_key(server: Server, answer: Reply, message: str) -> None:
     server.answering = lambda _: answer
-    with pytest.raises(ModelUnavailable, match=says) as caught:
+    with pytest.raises(ModelUnavailable, match=message) as caught:
         embedder(server).embed("a text")
     assert KEY not in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert len(server.asked) <= 3
+    assert len(server.bodies) <= 3
 
 
 def test_a_server_that_does_not_answer_in_time(server: Server) -> None:
     def answering(texts: list[str]) -> Reply:
-        gate.wait(600)
+        release.wait(600)
         return right(texts)
 
-    gate = Event()
+    release = Event()
     server.answering = answering
     with pytest.raises(ModelUnavailable, match=r"did not answer within 0.05 s"):
         embedder(server, timeout_s=0.05).embed("a")
-    gate.set()
+    release.set()
 
 
 @pytest.mark.parametrize(
-    ("address", "says"),
+    ("address", "message"),
     [
         ("http://user:pass@127.0.0.1:1/v1", "cannot be reached"),
         ("localhost:8080/v1", "must be an address such as"),
@@ -240,8 +240,8 @@ def test_a_server_that_does_not_answer_in_time(server: Server) -> None:
         ("http://localhost:8080/v1\n", "must be an address such as"),
     ],
 )
-def test_an_address_where_nothing_answers(address: str, says: str) -> None:
-    with pytest.raises(ModelUnavailable, match=says) as caught:
+def test_an_address_where_nothing_answers(address: str, message: str) -> None:
+    with pytest.raises(ModelUnavailable, match=message) as caught:
         Embedder("letters", base_url=address).embed("a")
     assert "pass" not in str(caught.value)
 
@@ -251,21 +251,21 @@ def test_auto_cannot_guess_what_a_server_serves(server: Server) -> None:
         Embedder(base_url=server.url).embed("a")
 
 
-def reads(limit: int, most_texts: int = 1000, says: str = "") -> Answering:
+def reads(limit: int, most_texts: int = 1000, message: str = "") -> Answering:
     """A server that reads `limit` characters, each a token, of at most `most_texts` texts."""
 
     def answering(texts: list[str]) -> Reply:
         longest = max(map(len, texts))
         if len(texts) > most_texts:
             return refusal(413, f"batch size {len(texts)} > maximum allowed batch size {most_texts}")
-        return right(texts) if longest <= limit else refusal(400, says.format(longest=longest) or "input too long")
+        return right(texts) if longest <= limit else refusal(400, message.format(longest=longest) or "input too long")
 
     return answering
 
 
-def test_a_text_too_long_for_the_server_is_cut_to_what_it_says_that_it_reads(server: Server) -> None:
-    said = "This model's maximum context length is 100 tokens. However, you requested {longest} tokens in the input"
-    server.answering = reads(100, says=said)
+def test_a_text_too_long_for_the_server_is_cut_to_the_length_that_it_names(server: Server) -> None:
+    error_text = "This model's maximum context length is 100 tokens. However, you requested {longest} tokens in the input"
+    server.answering = reads(100, message=error_text)
     long, short = embedder(server).embed_each(["ab" * 500, "c"])
     assert (long.read.tokens, long.read.of) == (95, 1000)
     assert long.vector is not None
@@ -285,24 +285,24 @@ def test_a_server_that_takes_no_text_gives_a_problem_not_a_loop(server: Server) 
     (answer,) = embedder(server).embed_each(["b" * 1000])
     assert answer.vector is None
     assert "too long" in answer.problem
-    assert len(server.asked) < 12
+    assert len(server.bodies) < 12
 
 
 def test_batches_become_as_small_as_the_server_takes(server: Server) -> None:
     server.answering = reads(10_000, most_texts=3)
     texts = ["a" * n for n in range(1, 18)]
     counts: list[int] = []
-    found = embedder(server).embed_each(texts, progress=lambda done, _: counts.append(done))
-    np.testing.assert_allclose([one.vector for one in found], [unit(text) for text in texts], atol=1e-6)
+    vectors = embedder(server).embed_each(texts, progress=lambda done, _: counts.append(done))
+    np.testing.assert_allclose([one.vector for one in vectors], [unit(text) for text in texts], atol=1e-6)
     assert counts == sorted(counts)
     assert counts[-1] == len(texts)
-    assert sum(len(body["input"]) > 3 for body in server.asked) == 3  # 17, 8, 4: then it is known
+    assert sum(len(body["input"]) > 3 for body in server.bodies) == 3  # 17, 8, 4: then it is known
 
 
 def test_a_document_of_two_million_characters_is_sent_only_as_far_as_it_can_be_read(server: Server) -> None:
     model = embedder(server, context_length=100)
     (answer,) = model.embed_each(["abcd" * 500_000])
-    assert len(server.asked[-1]["input"][0]) == 100 * MAX_CHARS_PER_TOKEN
+    assert len(server.bodies[-1]["input"][0]) == 100 * MAX_CHARS_PER_TOKEN
     assert answer.read.tokens == 100 * MAX_CHARS_PER_TOKEN
     assert answer.read.of is None
 

@@ -28,8 +28,8 @@ MakeModel = Callable[..., Path]
 TEXTS = ("a", "Aspirin prevents stroke.", "the cat sat on the mat and looked at the dog for a while", "naïve café 中文", "x" * 40, "b c")
 
 
-def of(folder: Path, **wanted: Any) -> Embedder:
-    return Embedder(str(folder), device="cpu", **wanted)
+def of(folder: Path, **options: Any) -> Embedder:
+    return Embedder(str(folder), device="cpu", **options)
 
 
 def test_vectors_are_those_of_sentence_transformers(minilm: Embedder, minilm_folder: str) -> None:
@@ -60,7 +60,7 @@ def test_batching_never_changes_a_vector(
         np.testing.assert_allclose(answer.vector / np.linalg.norm(answer.vector), alone[text], atol=1e-5)
 
 
-def test_the_space_says_what_the_model_is(minilm: Embedder) -> None:
+def test_the_space_identifies_the_model(minilm: Embedder) -> None:
     """Real MiniLM."""
     space = minilm.space
     assert (space.dimension, space.context_length, space.pooling, space.query_prompt) == (384, 256, "mean", "")
@@ -68,7 +68,7 @@ def test_the_space_says_what_the_model_is(minilm: Embedder) -> None:
     assert len(space.revision) == 71
 
 
-def test_the_record_says_how_many_tokens_of_how_many(minilm: Embedder) -> None:
+def test_the_record_counts_the_tokens_that_were_embedded(minilm: Embedder) -> None:
     """Real MiniLM, which reads 256 tokens, two of them special."""
     short, long = minilm.embed_each(["one two three", "word " * 300])
     assert (short.read.tokens, short.read.of) == (3, 3)
@@ -76,7 +76,7 @@ def test_the_record_says_how_many_tokens_of_how_many(minilm: Embedder) -> None:
 
 
 def test_a_document_of_two_million_characters_is_read_to_the_limit(tiny: MakeModel, caplog: pytest.LogCaptureFixture) -> None:
-    """Random weights: a long document beside a short one costs neither padding nor a warning."""
+    """Random weights: a long document next to a short one costs neither padding nor a warning."""
     model = of(tiny())
     with caplog.at_level(logging.WARNING), warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -185,7 +185,7 @@ def with_a_nan(model: Any) -> None:
         model.embeddings.word_embeddings.weight[5] = float("nan")  # the letter a
 
 
-def test_a_text_whose_vector_is_no_number_is_told_and_the_others_are_embedded(tiny: MakeModel) -> None:
+def test_a_text_whose_vector_is_no_number_is_reported_and_the_others_are_embedded(tiny: MakeModel) -> None:
     model = of(tiny(spoil=with_a_nan))
     bad, good = model.embed_each(["a", "b"])
     assert bad.vector is None
@@ -224,9 +224,9 @@ def other_width(folder: Path) -> None:
 def a_weight_less(folder: Path) -> None:
     from safetensors.torch import load_file, save_file
 
-    kept = load_file(folder / "model.safetensors")
-    del kept["encoder.layer.0.output.dense.weight"]
-    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    weights = load_file(folder / "model.safetensors")
+    del weights["encoder.layer.0.output.dense.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def a_pickle(folder: Path) -> None:
@@ -284,8 +284,8 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved(tiny: MakeModel, monkey
     before = model.embed(texts)
     tried = small_memory(model, monkeypatch, 2, error)
     counts: list[tuple[int, int]] = []
-    found = model.embed_each(texts, progress=lambda done, of: counts.append((done, of)))
-    np.testing.assert_allclose([one.vector for one in found], before, atol=1e-5)
+    vectors = model.embed_each(texts, progress=lambda done, of: counts.append((done, of)))
+    np.testing.assert_allclose([one.vector for one in vectors], before, atol=1e-5)
     assert tried[:3] == [8, 4, 2]
     assert counts[-1] == (8, 8)
 

@@ -30,9 +30,9 @@ def test_what_does_not_fit_is_halved_until_it_does_and_only_single_texts_are_giv
             raise BatchTooLarge("no room")
         return batch
 
-    seen = list(run_by_length(lengths, 16, 1000, run))
-    assert sorted(place for batch, _ in seen for place in batch) == list(range(len(lengths)))
-    for batch, answer in seen:
+    batches = list(run_by_length(lengths, 16, 1000, run))
+    assert sorted(place for batch, _ in batches for place in batch) == list(range(len(lengths)))
+    for batch, answer in batches:
         if isinstance(answer, BatchTooLarge):
             assert len(batch) == 1
             assert lengths[batch[0]] > memory

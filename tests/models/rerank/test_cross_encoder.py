@@ -70,7 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return bert(tmp_path_factory.mktemp("models") / "tiny")
 
 
-def test_each_pair_has_its_score_whatever_stands_beside_it(folder: Path) -> None:
+def test_each_pair_has_its_score_whatever_is_in_its_batch(folder: Path) -> None:
     """Scores come in the order of the texts, and a batch changes none by more than 1e-5."""
     reranker = CrossEncoderReranker(str(folder), "cpu")
     texts = ["a b c", "", "x" * 9_000, *(f"{letter} " * count for count, letter in enumerate(LETTERS, start=1))]
@@ -100,11 +100,11 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved(folder: Path, monkeypat
     import torch
 
     model = load_cross_encoder(str(folder), "cpu", downloads=False)
-    asked: list[int] = []
+    batch_sizes: list[int] = []
     whole = model.predict
 
     def short_of_memory(pairs: Any, *, batch_size: int, **rest: Any) -> Any:
-        asked.append(batch_size)
+        batch_sizes.append(batch_size)
         if batch_size > 8:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return whole(pairs, batch_size=batch_size, **rest)
@@ -112,10 +112,10 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved(folder: Path, monkeypat
     expected = CrossEncoderReranker(str(folder), "cpu").scores("q", list(LETTERS))
     monkeypatch.setattr(model, "predict", short_of_memory)
     assert CrossEncoderReranker(str(folder), "cpu", _model=model).scores("q", list(LETTERS)) == pytest.approx(expected, abs=1e-5)
-    assert asked == [32, 16, 8]
+    assert batch_sizes == [32, 16, 8]
 
 
-def test_a_single_text_that_does_not_fit_is_said_and_other_errors_pass() -> None:
+def test_a_single_text_that_does_not_fit_is_reported_and_other_errors_pass() -> None:
     class Model:
         device = "cuda:0"
         error = RuntimeError("CUDA out of memory")
@@ -224,25 +224,25 @@ def test_presets_are_known_with_and_without_their_owner() -> None:
 async def test_of_those_that_wait_for_their_turn_only_the_wanted_run_and_it_loads_again_after_a_release(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[str] = []
+    queries: list[str] = []
 
     class Model:
         def predict(self, pairs: list[tuple[str, str]], **_: Any) -> list[float]:
-            asked.append(pairs[0][0])
+            queries.append(pairs[0][0])
             return [0.0] * len(pairs)
 
     loads: list[str] = []
     monkeypatch.setattr(cross_encoder, "load_cross_encoder", lambda name, *_, **__: loads.append(name) or Model())
     reranker = CrossEncoderReranker("m")
     with reranker._running:
-        left, waiting = (asyncio.create_task(run_in_thread(partial(reranker.scores, query, ["t"]), query)) for query in ("a", "b"))
+        cancelled, waiting = (asyncio.create_task(run_in_thread(partial(reranker.scores, query, ["t"]), query)) for query in ("a", "b"))
         await asyncio.sleep(0.05)
-        left.cancel()
-        await asyncio.wait([left])
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
     assert await waiting == [0.0]
     for thread in [one for one in threading.enumerate() if one.name == "a"]:
         await asyncio.to_thread(thread.join, 5)
-    assert asked == ["b"]
+    assert queries == ["b"]
     reranker.release()
     assert reranker.scores("c", ["t"]) == [0.0]
     assert loads == ["m", "m"]

@@ -17,9 +17,9 @@ from support.rerank_server import Answer, Server
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.close()
+    new_server = Server()
+    yield new_server
+    new_server.close()
 
 
 def tei(path: str, body: dict[str, Any]) -> Answer:
@@ -46,10 +46,10 @@ def reranker(server: Server, **fields: Any) -> EndpointReranker:
 @pytest.mark.parametrize("form", [tei, jina])
 def test_scores_come_back_in_the_order_of_the_texts_from_either_form(server: Server, form: Callable[[str, dict[str, Any]], Answer]) -> None:
     server.answer = form
-    asked = reranker(server, model_name="m", api_key="key")
-    assert asked.scores("q", ["a", "aaa", "aa"]) == pytest.approx([0.1, 0.3, 0.2])
+    client = reranker(server, model_name="m", api_key="key")
+    assert client.scores("q", ["a", "aaa", "aa"]) == pytest.approx([0.1, 0.3, 0.2])
     tries = len(server.requests)
-    assert asked.scores("q", ["aa"]) == pytest.approx([0.2])
+    assert client.scores("q", ["aa"]) == pytest.approx([0.2])
     assert len(server.requests) == tries + 1, "the form is found out once"
     assert {key for _, _, key in server.requests} == {"Bearer key"}
 
@@ -63,7 +63,7 @@ def test_the_address_may_name_the_path(server: Server, end: str, form: Callable[
     assert server.requests[-1][0] == path
 
 
-def test_many_texts_are_asked_in_batches(server: Server) -> None:
+def test_many_texts_are_sent_in_batches(server: Server) -> None:
     server.answer = tei
     texts = ["a" * at for at in range(BATCH * 2 + 3)]
     assert reranker(server).scores("q", texts) == pytest.approx([at / 10 for at in range(len(texts))])
@@ -71,7 +71,7 @@ def test_many_texts_are_asked_in_batches(server: Server) -> None:
     assert reranker(server).scores("q", []) == []
 
 
-def test_a_busy_server_is_asked_again_after_the_time_that_it_names(server: Server) -> None:
+def test_a_busy_server_is_called_again_after_the_time_that_it_names(server: Server) -> None:
     waits: list[float] = []
     server.answer = lambda path, body: tei(path, body) if waits else (429, {}, {"Retry-After": "2"})
     assert reranker(server, sleep=waits.append).scores("q", ["aa"]) == pytest.approx([0.2])
@@ -91,7 +91,7 @@ def test_a_server_that_stays_busy_or_asks_for_too_long_is_given_up(server: Serve
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "words"),
+    ("status", "answer", "words"),
     [
         (401, {"error": "bad key sekret"}, "reranker.api_key"),
         (404, {"error": "no such path"}, "no rerank endpoint"),
@@ -99,8 +99,8 @@ def test_a_server_that_stays_busy_or_asks_for_too_long_is_given_up(server: Serve
         (200, b"<html>hello</html>", "something else than JSON"),
     ],
 )
-def test_what_a_server_refuses_is_one_line_without_the_key(server: Server, status: int, said: Any, words: str) -> None:
-    server.answer = lambda _, __: (status, said, {})
+def test_what_a_server_refuses_is_one_line_without_the_key(server: Server, status: int, answer: Any, words: str) -> None:
+    server.answer = lambda _, __: (status, answer, {})
     with pytest.raises(ModelUnavailable, match=words) as raised:
         reranker(server, api_key="sekret").scores("q", ["a"])
     assert "sekret" not in str(raised.value)
@@ -138,15 +138,15 @@ def test_scores_that_are_missing_doubled_or_no_numbers_are_refused(server: Serve
 
 def test_a_slow_server_is_left_after_the_time_limit(server: Server) -> None:
     def slow(path: str, body: dict[str, Any]) -> Answer:
-        gate.wait(600)
+        release.wait(600)
         return tei(path, body)
 
-    gate, started = Event(), time.monotonic()
+    release, started = Event(), time.monotonic()
     server.answer = slow
     with pytest.raises(ModelUnavailable, match=r"0\.1 s"):
         reranker(server, timeout_s=0.1).scores("q", ["a"])
     assert time.monotonic() - started < 0.1 + BUSY_S
-    gate.set()
+    release.set()
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_an_address_that_leads_nowhere_is_named(address: str, words: str) -> Non
 
 
 def test_a_password_in_the_address_is_not_shown() -> None:
-    asked = EndpointReranker("http://user:hush@127.0.0.1:9", "m")
+    client = EndpointReranker("http://user:hush@127.0.0.1:9", "m")
     with pytest.raises(ModelUnavailable) as raised:
-        asked.scores("q", ["a"])
-    assert "hush" not in str(raised.value) + asked.name
+        client.scores("q", ["a"])
+    assert "hush" not in str(raised.value) + client.name

@@ -20,18 +20,18 @@ from outrider.state.errors import BadVectors
 class Letters:
     """Each letter is a token; equal letters have equal vectors, others are orthogonal."""
 
-    asked: list[tuple[int, str]] = field(default_factory=list)
+    calls: list[tuple[int, str]] = field(default_factory=list)
     spoil: float = 1.0
 
     def token_vectors(self, texts: Sequence[str], role: TextRole) -> list[np.ndarray]:
-        self.asked.append((len(texts), role))
+        self.calls.append((len(texts), role))
         return [np.eye(26, dtype=np.float32)[[ord(letter) - 97 for letter in text]] * self.spoil for text in texts]
 
 
 def test_each_token_of_the_query_looks_for_its_nearest_in_the_text() -> None:
     letters = Letters()
     assert LateInteraction(letters).scores("ab", ["xaxbx", "xxa", "xyz", ""]) == pytest.approx([1.0, 0.5, 0.0, -1.0])
-    assert letters.asked == [(1, "query"), (4, "document")]
+    assert letters.calls == [(1, "query"), (4, "document")]
     assert LateInteraction(letters).scores("", ["a"]) == [-1.0]
     assert LateInteraction(letters).scores("a", []) == []
 
@@ -43,10 +43,10 @@ def test_token_vectors_that_are_no_numbers_are_refused() -> None:
 
 @given(st.text("abcd", min_size=1, max_size=8), st.text("abcd", min_size=1, max_size=20))
 def test_the_order_of_tokens_does_not_matter_and_more_text_never_harms(query: str, text: str) -> None:
-    (asked,), (read,) = Letters().token_vectors([query], "query"), Letters().token_vectors([text], "document")
-    score = max_sim(asked, read)
-    assert max_sim(asked[::-1], read[::-1]) == pytest.approx(score)
-    assert max_sim(asked, np.concatenate([read, np.eye(26, dtype=np.float32)[:2]])) >= score - 1e-6
+    (query_vectors,), (read,) = Letters().token_vectors([query], "query"), Letters().token_vectors([text], "document")
+    score = max_sim(query_vectors, read)
+    assert max_sim(query_vectors[::-1], read[::-1]) == pytest.approx(score)
+    assert max_sim(query_vectors, np.concatenate([read, np.eye(26, dtype=np.float32)[:2]])) >= score - 1e-6
     assert score == pytest.approx(sum(letter in text for letter in query) / len(query))
 
 
@@ -55,18 +55,18 @@ async def test_it_stops_between_batches_when_nobody_waits_any_more() -> None:
 
     class Slow(Letters):
         def token_vectors(self, texts: Sequence[str], role: TextRole) -> list[np.ndarray]:
-            found = super().token_vectors(texts, role)
+            vectors = super().token_vectors(texts, role)
             if role == "document":
                 started.set()
                 go_on.wait(5)
-            return found
+            return vectors
 
     letters = Slow()
     work = asyncio.create_task(run_in_thread(lambda: LateInteraction(letters).scores("a", ["b"] * (BATCH + 1)), "left"))
     assert await asyncio.to_thread(started.wait, 5)
     work.cancel()
     await asyncio.wait([work])
-    (left,) = [thread for thread in threading.enumerate() if thread.name == "left"]
+    (abandoned,) = [thread for thread in threading.enumerate() if thread.name == "left"]
     go_on.set()
-    await asyncio.to_thread(left.join, 5)
-    assert letters.asked == [(1, "query"), (BATCH, "document")]
+    await asyncio.to_thread(abandoned.join, 5)
+    assert letters.calls == [(1, "query"), (BATCH, "document")]

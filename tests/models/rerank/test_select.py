@@ -56,7 +56,7 @@ class Embedder:
 
 def verdict(reranker: str, effect: str = "better", judged_at: str = "2026-09-21T12:00:00+00:00", **fields: Any) -> Verdict:
     revision = "1" if reranker.startswith("late") else reranker if " at " in reranker else COMMIT
-    said = {
+    values = {
         "revision": revision,
         "before": 0.5,
         "after": 0.6,
@@ -68,7 +68,7 @@ def verdict(reranker: str, effect: str = "better", judged_at: str = "2026-09-21T
         "snapshot": "x@1",
     }
     why = f"{reranker} is {effect}"
-    return Verdict.model_validate({**said, "reranker": reranker, "effect": effect, "judged_at": judged_at, "why": why, **fields})
+    return Verdict.model_validate({**values, "reranker": reranker, "effect": effect, "judged_at": judged_at, "why": why, **fields})
 
 
 @pytest.fixture(autouse=True)
@@ -90,17 +90,17 @@ def trained(folder: Path, weights: str = "weights") -> Path:
     return folder
 
 
-def test_auto_is_off_until_a_probe_has_been_run_and_says_so() -> None:
+def test_auto_is_off_until_an_evaluation_has_run_and_reports_it() -> None:
     assert choose_reranker(AUTO, Embedder(), []) == (None, NOT_PROBED)
 
 
-def test_auto_runs_what_the_last_probe_chose_and_says_why() -> None:
+def test_auto_runs_what_the_last_evaluation_chose_and_gives_the_reason() -> None:
     reranker, why = choose_reranker(AUTO, Embedder(), [verdict(LATE, chosen=True), verdict("other")])
     assert isinstance(reranker, LateInteraction)
     assert (reranker.name, why) == (LATE, f"{LATE} is better")
 
 
-def test_auto_runs_none_where_the_last_probe_found_none_whatever_an_older_one_said() -> None:
+def test_auto_runs_none_where_the_last_evaluation_chose_none_whatever_an_older_one_chose() -> None:
     older = verdict(LATE, chosen=True, judged_at="2026-01-01T00:00:00+00:00")
     reranker, why = choose_reranker(AUTO, Embedder(), [verdict(LATE, "unclear", after=0.51), verdict("m", "worse", after=0.3), older])
     assert reranker is None
@@ -156,17 +156,17 @@ def test_an_endpoint_serves_the_name() -> None:
     assert (reranker.name, reranker.api_key, reranker.timeout_s) == ("m at http://localhost:1", "k", 7)
     auto = RerankerSettings(base_url="http://localhost:1")
     name = "reranker at http://localhost:1"
-    found, _ = choose_reranker(auto, Embedder(), [verdict(name, chosen=True)])
-    assert found is not None
-    assert found.name == name
+    selected, _ = choose_reranker(auto, Embedder(), [verdict(name, chosen=True)])
+    assert selected is not None
+    assert selected.name == name
     assert choose_reranker(auto, Embedder(), [verdict(LATE, chosen=True)])[0].name == LATE  # type: ignore[union-attr]
 
 
 def test_a_probe_compares_what_is_at_hand_and_downloads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choose, "is_on_this_machine", lambda name: name.startswith("BAAI"))
-    found = list_rerankers(RerankerSettings(model_name="somebody/model"), Embedder())
-    assert [one.name for one in found] == ["somebody/model", PRESET, LATE]
-    assert not found[1].downloads  # type: ignore[attr-defined]
+    candidates = list_rerankers(RerankerSettings(model_name="somebody/model"), Embedder())
+    assert [one.name for one in candidates] == ["somebody/model", PRESET, LATE]
+    assert not candidates[1].downloads  # type: ignore[attr-defined]
     assert [one.name for one in list_rerankers(AUTO, Embedder(ModelUnavailable("none")))] == [PRESET]
 
 
@@ -184,17 +184,17 @@ def test_a_verdict_is_of_weights_and_no_longer_counts_when_the_folder_is_trained
     own = make_reranker("mine", AUTO, None)
     assert own.name == str(folder.resolve()), "another working directory must not mean another folder"
     assert make_reranker(str(folder), AUTO, None).name == own.name
-    held = [verdict(own.name, chosen=True, revision=revision.find_revision(own))]
+    stored = [verdict(own.name, chosen=True, revision=revision.find_revision(own))]
     monkeypatch.chdir("/")
-    before, why = choose_reranker(AUTO, None, held)
+    before, why = choose_reranker(AUTO, None, stored)
     assert before is not None
-    assert (before.name, why) == (own.name, held[0].why)
-    assert choose_reranker(AUTO, None, held)[0] is before, "it holds its loaded model"
+    assert (before.name, why) == (own.name, stored[0].why)
+    assert choose_reranker(AUTO, None, stored)[0] is before, "it holds its loaded model"
     trained(folder, "others")
-    reranker, why = choose_reranker(AUTO, None, held)
+    reranker, why = choose_reranker(AUTO, None, stored)
     assert reranker is None
     assert "not those that the last probe judged" in why
-    harm = [verdict(own.name, "worse", revision=held[0].revision)]
+    harm = [verdict(own.name, "worse", revision=stored[0].revision)]
     reranker, why = choose_reranker(RerankerSettings(model_name=str(folder)), None, harm)
     assert why == WEIGHTS_CHANGED
     assert reranker is not None
@@ -212,13 +212,13 @@ def test_a_verdict_that_names_no_weights_or_another_commit_counts_for_nothing() 
     assert choose_reranker(AUTO, Embedder(), [verdict(LATE, chosen=True, revision="2")])[0] is None
 
 
-def test_what_was_judged_and_is_gone_is_said() -> None:
+def test_what_was_judged_and_is_gone_is_reported() -> None:
     reranker, why = choose_reranker(AUTO, None, [verdict("/no/where", chosen=True)])
     assert reranker is None
     assert "/no/where, which is not available" in why
 
 
-def test_a_named_one_whose_weights_are_not_here_is_told_before_a_search_needs_it(tmp_path: Path) -> None:
+def test_a_named_one_whose_weights_are_missing_is_reported_before_a_search_needs_it(tmp_path: Path) -> None:
     reranker, why = choose_reranker(RerankerSettings(model_name="no/such-model"), None, [])
     assert reranker is not None
     assert why == NOT_FETCHED
@@ -231,40 +231,40 @@ def test_a_named_one_whose_weights_are_not_here_is_told_before_a_search_needs_it
 
 
 @pytest.mark.parametrize("error", [ModelUnavailable("an endpoint gives no token vectors"), BadVectors("NaN"), MissingExtra("a", "b")])
-def test_late_interaction_without_token_vectors_is_off_and_says_why(error: Exception) -> None:
+def test_late_interaction_without_token_vectors_is_off_and_gives_the_reason(error: Exception) -> None:
     class Endpoint(Embedder):
         def token_vectors(self, texts: Sequence[str], role: TextRole) -> list[np.ndarray]:
             raise error
 
     settings = RerankerSettings(model_name="late-interaction")
-    for asked in (False, True):
-        assert choose_reranker(settings, Endpoint(), [], requested=asked) == (None, str(error))
+    for requested in (False, True):
+        assert choose_reranker(settings, Endpoint(), [], requested=requested) == (None, str(error))
     assert list_rerankers(settings, Endpoint()) == []
 
 
 @pytest.mark.usefixtures("cached")
-def test_asked_for_the_best_of_the_last_probe_runs_then_what_it_did_not_judge_then_what_does_harm() -> None:
-    def asked(*verdicts: Verdict) -> tuple[str, str]:
+def test_when_requested_the_best_of_the_last_evaluation_runs_then_what_it_did_not_judge_then_what_does_harm() -> None:
+    def select(*verdicts: Verdict) -> tuple[str, str]:
         reranker, why = choose_reranker(AUTO, Embedder(), verdicts, requested=True)
         assert reranker is not None
         return reranker.name, why
 
-    assert asked() == ("Qwen/Qwen3-Reranker-0.6B", REQUESTED), "cross-encoders come before late interaction"
+    assert select() == ("Qwen/Qwen3-Reranker-0.6B", REQUESTED), "cross-encoders come before late interaction"
     unclear, worse = verdict(PRESET, "unclear", after=0.52), verdict("Qwen/Qwen3-Reranker-0.6B", "worse", after=0.4)
-    assert asked(verdict(LATE, "unclear", after=0.51), unclear, worse) == (PRESET, unclear.why)
-    assert asked(worse) == (PRESET, REQUESTED)
-    assert asked(verdict(LATE, "unclear", after=0.51, revision="2"), worse) == (PRESET, REQUESTED)
+    assert select(verdict(LATE, "unclear", after=0.51), unclear, worse) == (PRESET, unclear.why)
+    assert select(worse) == (PRESET, REQUESTED)
+    assert select(verdict(LATE, "unclear", after=0.51, revision="2"), worse) == (PRESET, REQUESTED)
     names = ("Qwen/Qwen3-Reranker-0.6B", PRESET, "cross-encoder/ms-marco-MiniLM-L6-v2", LATE)
     harmful = [verdict(name, "worse", after=0.4 - at / 100) for at, name in enumerate(names)]
-    assert asked(*harmful) == (names[0], harmful[0].why)
+    assert select(*harmful) == (names[0], harmful[0].why)
 
 
 @pytest.mark.usefixtures("cached")
-def test_few_are_kept_and_asking_again_gives_the_same() -> None:
+def test_few_are_kept_and_a_second_call_gives_the_same() -> None:
     choose._cross_encoder.cache_clear()
-    held = [verdict("Qwen/Qwen3-Reranker-0.6B", "unclear", revision=""), verdict(PRESET, "worse")]
-    first, _ = choose_reranker(AUTO, None, held, requested=True)
-    assert choose_reranker(AUTO, None, held, requested=True)[0] is first, "it holds its loaded model"
+    stored = [verdict("Qwen/Qwen3-Reranker-0.6B", "unclear", revision=""), verdict(PRESET, "worse")]
+    first, _ = choose_reranker(AUTO, None, stored, requested=True)
+    assert choose_reranker(AUTO, None, stored, requested=True)[0] is first, "it holds its loaded model"
     for at in range(5):
         choose_reranker(RerankerSettings(model_name=f"somebody/model-{at}"), None, [])
     assert choose._cross_encoder.cache_info().currsize == CACHED_MODELS

@@ -25,42 +25,42 @@ TWICE = [
 ]
 
 
-def there(given_: Sequence[Candidate], stands: Decisions, *, fold: bool) -> Clusters:
+def there(inputs: Sequence[Candidate], stands: Decisions, *, fold: bool) -> Clusters:
     """As a worker does it, in this process."""
-    answer = cluster_pickled(pickle.dumps((given_, stands, fold)))
-    works, grey = module._Reader(answer, given_).load()
-    return Clusters(works, grey, module.PairJudge(stands))
+    answer = cluster_pickled(pickle.dumps((inputs, stands, fold)))
+    works, ambiguous = module._Reader(answer, inputs).load()
+    return Clusters(works, ambiguous, module.PairJudge(stands))
 
 
 @given(MANY, LOGS, st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_what_comes_back_is_what_is_found_here(many: list[Record], log: list[tuple[str, ...]], fold: bool) -> None:
-    given_, stands = candidates(many), make_decisions(*log)
-    here, found = cluster_candidates(given_, stands, fold_versions=fold), there(given_, stands, fold=fold)
-    assert (found.works, found.ambiguous_pairs) == (here.works, here.ambiguous_pairs)
+def test_the_worker_returns_the_same_clusters(many: list[Record], log: list[tuple[str, ...]], fold: bool) -> None:
+    inputs, stands = candidates(many), make_decisions(*log)
+    here, offloaded = cluster_candidates(inputs, stands, fold_versions=fold), there(inputs, stands, fold=fold)
+    assert (offloaded.works, offloaded.ambiguous_pairs) == (here.works, here.ambiguous_pairs)
     assert there(here.works, stands, fold=fold).works == here.works
 
 
 def test_only_what_was_made_is_carried_back() -> None:
-    given_ = candidates([*TWICE, *(paper(f"d{at}", f"Another topic{at}", abstract="Long. " * 1_000) for at in range(20))])
-    assert len(cluster_pickled(pickle.dumps((given_, NO_DECISIONS, True)))) < 20_000
-    sent = {id(one.record) for one in given_}
-    found = there(given_, NO_DECISIONS, fold=True)
-    assert [id(work.record) in sent for work in found.works].count(False) == 1
-    assert all(id(one) in sent for work in found.works for one in work.members)
+    inputs = candidates([*TWICE, *(paper(f"d{at}", f"Another topic{at}", abstract="Long. " * 1_000) for at in range(20))])
+    assert len(cluster_pickled(pickle.dumps((inputs, NO_DECISIONS, True)))) < 20_000
+    sent_ids = {id(one.record) for one in inputs}
+    clusters = there(inputs, NO_DECISIONS, fold=True)
+    assert [id(work.record) in sent_ids for work in clusters.works].count(False) == 1
+    assert all(id(one) in sent_ids for work in clusters.works for one in work.members)
 
 
 async def test_a_busy_process_has_it_done_and_an_idle_one_does_it(workers: Counted) -> None:
     busy = True
     workers.start(1, WORKER_MODULES, lambda: busy)
     await ready(workers)
-    given_ = candidates(TWICE)
-    here = cluster_candidates(given_)
-    assert (await offload_clustering(workers, given_, NO_DECISIONS)).works == here.works
+    inputs = candidates(TWICE)
+    here = cluster_candidates(inputs)
+    assert (await offload_clustering(workers, inputs, NO_DECISIONS)).works == here.works
     assert workers.runs == 1
     busy = False
-    assert (await offload_clustering(workers, given_, NO_DECISIONS)).works == here.works
-    assert (await offload_clustering(None, given_, NO_DECISIONS)).works == here.works
+    assert (await offload_clustering(workers, inputs, NO_DECISIONS)).works == here.works
+    assert (await offload_clustering(None, inputs, NO_DECISIONS)).works == here.works
     assert workers.runs == 1
 
 
@@ -68,11 +68,11 @@ async def test_where_the_worker_is_gone_it_is_done_here(workers: Counted, monkey
     workers.start(1, WORKER_MODULES, lambda: True)
     await ready(workers)
     monkeypatch.setattr(module, "cluster_pickled", pickle.loads)
-    given_ = candidates(TWICE)
+    inputs = candidates(TWICE)
     with pytest.raises(Exception, match="bytes"):  # a mistake of ours is no worker that is gone
-        await offload_clustering(workers, given_, NO_DECISIONS)
+        await offload_clustering(workers, inputs, NO_DECISIONS)
     monkeypatch.undo()
     for process in workers._pool._processes.values():  # type: ignore[union-attr]
         process.kill()
-    assert (await offload_clustering(workers, given_, NO_DECISIONS)).works == cluster_candidates(given_).works
+    assert (await offload_clustering(workers, inputs, NO_DECISIONS)).works == cluster_candidates(inputs).works
     assert workers.runs == 2

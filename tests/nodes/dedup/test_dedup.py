@@ -30,7 +30,7 @@ def test_one_identifier_and_agreeing_titles_are_one_work() -> None:
 
 
 def test_copies_in_one_list_do_not_add_up() -> None:
-    """Otherwise a work that stands in three files would rank above a better one that stands in one."""
+    """Otherwise a work in three files would rank above a better one in a single file."""
     copies = [
         candidate(paper(name, "Aspirin", identifiers=doi("10.1000/x")), found_by=[make_found_by(rank)], scores={"fused": fused})
         for name, rank, fused in (("a", 2, 0.6), ("b", 3, 0.5))
@@ -174,7 +174,7 @@ def test_the_page_of_a_shared_doi_joins_no_supplements() -> None:
     assert len(deduplicate([candidate(page), *map(candidate, supplements)])) == 3
 
 
-def test_supplements_that_share_a_doi_stay_apart() -> None:
+def test_supplements_that_share_a_doi_stay_separate() -> None:
     works = deduplicate(
         [
             candidate(paper("a", "Abstract P1: statins", identifiers=doi("10.1/s"))),
@@ -184,7 +184,7 @@ def test_supplements_that_share_a_doi_stay_apart() -> None:
     assert [work.record.doc_id for work in works] == ["a", "b"]
 
 
-def test_an_identifier_that_contradicts_keeps_records_apart() -> None:
+def test_an_identifier_that_contradicts_keeps_records_separate() -> None:
     """Packages of one repository share its address and nearly their names."""
     both = [Identifiers(github="o/telemetry", pypi=f"telemetry-exporter-{part}") for part in ("common", "commons")]
     works = deduplicate([candidate(paper(str(known.pypi), str(known.pypi), identifiers=known)) for known in both])
@@ -200,8 +200,8 @@ def test_the_order_of_leaders() -> None:
 
 
 def known_as(number: int, title: str, page: bool, **known: str | None) -> Candidate:
-    said = {"doc_id": f"d{number}", "title": title, "identifiers": known, "url": f"https://doi.org/{known['doi']}"}
-    return candidate((Page if page else Paper).model_validate(said), scores={"fused": 0.1}, score=0.1)
+    values = {"doc_id": f"d{number}", "title": title, "identifiers": known, "url": f"https://doi.org/{known['doi']}"}
+    return candidate((Page if page else Paper).model_validate(values), scores={"fused": 0.1}, score=0.1)
 
 
 works = st.builds(
@@ -231,8 +231,8 @@ def test_nothing_is_lost_and_order_does_not_change_the_groups(many: list[Candida
 
 
 def bare(record: Record) -> dict[str, Any]:
-    said = record.model_dump(mode="json", include={*FILLED, "doc_id", "kind", "title", "source"})
-    return said | {f"identifiers.{scheme}": value for scheme, value in record.identifiers.pairs()}
+    values = record.model_dump(mode="json", include={*FILLED, "doc_id", "kind", "title", "source"})
+    return values | {f"identifiers.{scheme}": value for scheme, value in record.identifiers.pairs()}
 
 
 fields = st.fixed_dictionaries(
@@ -262,7 +262,7 @@ copies = st.lists(fields, min_size=1, max_size=5).map(
 
 @settings(max_examples=60, deadline=None)
 @given(copies, st.randoms(use_true_random=False))
-def test_merging_changes_nothing_that_the_leader_says_and_loses_no_field(many: list[Candidate], random: Any) -> None:
+def test_merging_changes_no_value_of_the_leader_and_loses_no_field(many: list[Candidate], random: Any) -> None:
     (work,) = deduplicate(many)
     leader = next(one.record for one in many if one.record.doc_id == work.record.doc_id)
     before, after = bare(leader), bare(work.record)

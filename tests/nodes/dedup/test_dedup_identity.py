@@ -37,14 +37,14 @@ def works(*records: Record, decisions: Decisions | None = None, **settings: Any)
     return deduplicate([candidate(one) for one in records], decisions or Decisions(), **settings)
 
 
-def groups(found: Sequence[Candidate]) -> set[frozenset[str]]:
-    return {frozenset(one.doc_id for one in list_records(work)) for work in found}
+def groups(candidates: Sequence[Candidate]) -> set[frozenset[str]]:
+    return {frozenset(one.doc_id for one in list_records(work)) for work in candidates}
 
 
 # versions
 
 
-def test_a_preprint_and_its_publication_are_one_hit_that_says_so() -> None:
+def test_a_preprint_and_its_publication_are_one_hit_with_a_link() -> None:
     (work,) = works(PREPRINT, FIRST)
     assert (work.record.doc_id, work.record.year) == ("one", 2020)  # linked, not merged: neither fills the other
     assert [(one.doc_id, one.why.split(":")[0]) for one in work.duplicates] == [("pre", "versions of one work")]
@@ -52,10 +52,10 @@ def test_a_preprint_and_its_publication_are_one_hit_that_says_so() -> None:
     assert to_hit(work, 1).related == work.related
 
 
-def test_a_setting_keeps_versions_apart_and_linked() -> None:
-    found = works(PREPRINT, FIRST, fold_versions=False)
-    assert groups(found) == {frozenset({"pre"}), frozenset({"one"})}
-    assert {(work.record.doc_id, one.relation, one.doc_id) for work in found for one in work.related} == {
+def test_a_setting_keeps_versions_separate_and_linked() -> None:
+    separate = works(PREPRINT, FIRST, fold_versions=False)
+    assert groups(separate) == {frozenset({"pre"}), frozenset({"one"})}
+    assert {(work.record.doc_id, one.relation, one.doc_id) for work in separate for one in work.related} == {
         ("pre", "preprint of", "one"),
         ("one", "has preprint", "pre"),
     }
@@ -65,9 +65,9 @@ def test_a_setting_keeps_versions_apart_and_linked() -> None:
 def test_two_publications_do_not_chain_through_a_preprint(seed: int) -> None:
     records = [FIRST, PREPRINT, SECOND]
     Random(seed).shuffle(records)
-    found = works(*records)
-    assert groups(found) == {frozenset({"pre", "one"}), frozenset({"two"})}
-    links = {(work.record.doc_id, one.relation, one.doc_id) for work in found for one in work.related}
+    merged = works(*records)
+    assert groups(merged) == {frozenset({"pre", "one"}), frozenset({"two"})}
+    links = {(work.record.doc_id, one.relation, one.doc_id) for work in merged for one in work.related}
     assert {("two", "has preprint", "one"), ("one", "has preprint", "pre")} <= links
 
 
@@ -91,8 +91,8 @@ def test_a_web_page_that_two_engines_found_is_one_hit(fields: dict[str, str]) ->
 
 def test_pages_of_two_addresses_or_with_two_identifiers_stay_two() -> None:
     assert len(works(GOOGLES, BINGS.model_copy(update={"url": "https://en.wiki.example/Aspirin_2"}))) == 2
-    told = [one.model_copy(update={"identifiers": doi(f"10.1000/{one.doc_id}")}) for one in (GOOGLES, BINGS)]
-    assert len(works(*told)) == 2
+    identified = [one.model_copy(update={"identifiers": doi(f"10.1000/{one.doc_id}")}) for one in (GOOGLES, BINGS)]
+    assert len(works(*identified)) == 2
 
 
 def test_a_work_and_the_page_that_its_link_leads_to_are_one() -> None:
@@ -122,16 +122,16 @@ def test_a_work_and_the_page_that_its_link_leads_to_are_one() -> None:
     ids=["erratum", "retraction", "reply", "crossref"],
 )
 def test_a_notice_and_its_article_are_linked(other: Record, here: str, there: str) -> None:
-    found = {work.record.doc_id: work for work in works(FIRST, other)}
-    assert [(one.relation, one.doc_id) for one in found["one"].related] == [(here, "x")]
-    assert [(one.relation, one.doc_id, bool(one.why)) for one in found["x"].related] == [(there, "one", True)]
+    by_id = {work.record.doc_id: work for work in works(FIRST, other)}
+    assert [(one.relation, one.doc_id) for one in by_id["one"].related] == [(here, "x")]
+    assert [(one.relation, one.doc_id, bool(one.why)) for one in by_id["x"].related] == [(there, "one", True)]
 
 
 def test_a_paper_its_code_and_parts_of_a_series() -> None:
     code = Repository(doc_id="code", title="ann/liver", identifiers=Identifiers(github="ann/liver"), source="github")
     parts = [by_ann(f"part {at}", f"Malaria in the age of drug resistance. Part {at}. {of}") for at, of in ((1, "Drugs"), (2, "Nets"))]
-    found = works(FIRST.model_copy(update={"abstract": "See https://github.com/Ann/Liver."}), code, *parts)
-    assert {(work.record.doc_id, one.relation, one.doc_id) for work in found for one in work.related} == {
+    linked = works(FIRST.model_copy(update={"abstract": "See https://github.com/Ann/Liver."}), code, *parts)
+    assert {(work.record.doc_id, one.relation, one.doc_id) for work in linked for one in work.related} == {
         ("one", "has code", "code"),
         ("code", "code of", "one"),
         ("part 1", "part beside", "part 2"),
@@ -143,8 +143,8 @@ def test_links_name_the_leader_of_what_was_merged_since() -> None:
     erratum = by_ann("x", f"Erratum to: {LIVER}")
     first = works(FIRST, erratum)
     richer = candidate(FIRST.model_copy(update={"doc_id": "rich", "abstract": "Long.", "citations": 3, "source": "openalex"}))
-    found = {work.record.doc_id: work for work in deduplicate([*first, richer])}
-    assert [(one.relation, one.doc_id) for one in found["x"].related] == [("corrects", "rich")]
+    by_id = {work.record.doc_id: work for work in deduplicate([*first, richer])}
+    assert [(one.relation, one.doc_id) for one in by_id["x"].related] == [("corrects", "rich")]
 
 
 # who found it
@@ -154,15 +154,15 @@ def test_where_a_work_was_seen() -> None:
     known = {"title": LIVER, "identifiers": doi("10.1000/one")}
     page = Page(doc_id="web:1", source="web", url="https://doi.org/10.1000/one", **known)
     mine = paper("mine", **known)
-    for records, seen in (((FIRST, page), "both"), ((FIRST, mine), "api-only"), ((page,), "web-only"), ((mine,), "library-only")):
+    for records, expected in (((FIRST, page), "both"), ((FIRST, mine), "api-only"), ((page,), "web-only"), ((mine,), "library-only")):
         (work,) = works(*records)
-        assert to_hit(work, 1).seen_in == seen
+        assert to_hit(work, 1).seen_in == expected
 
 
 # decisions
 
 
-def test_what_was_split_stays_apart_and_what_was_merged_together() -> None:
+def test_what_was_split_stays_separate_and_what_was_merged_stays_merged() -> None:
     copy = FIRST.model_copy(update={"doc_id": "copy"})
     far = by_ann("far", "Statins and kidneys of children", authors=["Roe, R."])
     assert groups(works(FIRST, copy, decisions=make_decisions(("split", "copy")))) == {frozenset({"one"}), frozenset({"copy"})}
@@ -191,7 +191,7 @@ def test_later_decisions_go_before_earlier_ones(log: list[tuple[str, ...]]) -> N
     assert (stands.same, stands.different) == ({}, {})
 
 
-def test_a_merge_that_goes_against_a_split_is_told() -> None:
+def test_a_merge_that_goes_against_a_split_is_reported() -> None:
     assert make_decisions(("split", "a", "c"), ("merge", "a", "b"), ("merge", "b", "c")).conflicts()
     assert not make_decisions(("split", "a", "c"), ("merge", "a", "b"), ("merge", "a", "c")).conflicts()  # it takes the split back
 
@@ -214,16 +214,16 @@ def test_a_page_that_is_with_a_work_by_hand_joins_no_other_when_it_is_done_again
 def test_order_changes_nothing_twice_is_once_and_undoing_restores(
     many: list[Record], log: list[tuple[str, ...]], fold: bool, random: Random
 ) -> None:
-    given_, stands = candidates(many), make_decisions(*log)
-    once = deduplicate(given_, stands, fold_versions=fold)
-    shuffled = list(given_)
+    before, stands = candidates(many), make_decisions(*log)
+    once = deduplicate(before, stands, fold_versions=fold)
+    shuffled = list(before)
     random.shuffle(shuffled)
     assert deduplicate(shuffled, stands, fold_versions=fold) == once
     assert deduplicate(once, stands, fold_versions=fold) == once
     back = sorted((one for work in once for one in list_records(work)), key=lambda one: one.doc_id)
     assert back == many  # exactly as they came
     assert groups(deduplicate(candidates(back), stands, fold_versions=fold)) == groups(once)
-    assert {place for work in once for place in work.found_by} == {place for one in given_ for place in one.found_by}
+    assert {place for work in once for place in work.found_by} == {place for one in before for place in one.found_by}
 
 
 @given(MANY, LOGS)
@@ -244,7 +244,7 @@ def test_no_work_holds_a_contradiction_without_a_stated_reason(many: list[Record
 @example([paper("a", f"{LIVER}: a cohort study", authors=["Smith, A"]), paper("b", f"Erratum to: {LIVER}", authors=["Roe, R."])])
 @given(MANY)
 @settings(max_examples=40, deadline=None)
-def test_a_glance_loses_nothing(many: list[Record]) -> None:
+def test_the_prefilter_loses_nothing(many: list[Record]) -> None:
     near = [set(members) for members in prefilter(many, range(len(many)))]
     whole = resolve(many)
     assert all(any(set(group) <= members for members in near) for group in whole.groups if len(group) > 1)
@@ -263,6 +263,6 @@ def test_a_glance_loses_nothing(many: list[Record]) -> None:
     ids=["nothing", "endless", "scripts", "years", "thousand"],
 )
 def test_bad_input_loses_nothing(records: list[Paper]) -> None:
-    found = works(*records)
-    assert sorted(one.doc_id for work in found for one in list_records(work)) == sorted(one.doc_id for one in records)
-    assert deduplicate(found) == found
+    merged = works(*records)
+    assert sorted(one.doc_id for work in merged for one in list_records(work)) == sorted(one.doc_id for one in records)
+    assert deduplicate(merged) == merged

@@ -43,7 +43,7 @@ FULL = paper("full", LIVER, identifiers=Identifiers(pmid="1"), abstract="Long.",
 LATER = paper("later", f"{LIVER}: a cohort study", identifiers=Identifiers(pmid="2"), authors=["A. Smith"], year=2020)
 IN_MICE = paper("mice", "Aspirin and acute liver injury in mice", **ANN)
 TRIO = (BARE, FULL, LATER)
-"""The first may be either of the others, which PubMed numbers apart."""
+"""The first may be either of the others, which have different PubMed numbers."""
 
 
 def works(records: Sequence[Record]) -> tuple[Candidate, ...]:
@@ -56,8 +56,8 @@ def grouped(*groups: Sequence[str]) -> Callable[[Request], Reply]:
     return lambda _: Reply({"groups": groups})
 
 
-def one_giant_group(asked: Request) -> Reply:
-    return Reply({"groups": [[item["id"] for block in asked.data["blocks"] for item in block]]})
+def one_giant_group(request: Request) -> Reply:
+    return Reply({"groups": [[item["id"] for block in request.data["blocks"] for item in block]]})
 
 
 async def after(records: Sequence[Record], answer: Callable[[Request], Reply], **settings: Any) -> tuple[Update, ChatServer]:
@@ -109,8 +109,8 @@ async def test_what_the_evidence_does_not_bear_out_is_not_merged(caplog: pytest.
 
 async def test_refused_pairs_are_counted() -> None:
     with ChatServer(one_giant_group) as server:
-        said = await propose_pairs(chat_over(server), PROMPT, TRIO, [[0, 1, 2]], Budget(), 5.0)
-    assert (list(said.accepted), said.refused) == ([(0, 1), (0, 2)], 1)  # surest first
+        proposals = await propose_pairs(chat_over(server), PROMPT, TRIO, [[0, 1, 2]], Budget(), 5.0)
+    assert (list(proposals.accepted), proposals.refused) == ([(0, 1), (0, 2)], 1)  # surest first
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ async def test_what_is_no_id_costs_nothing_else(more: Any) -> None:
 
 
 @pytest.mark.parametrize("groups", [[[1, 2]], [["Aspirin and the liver", None]], ["r1", "r2"]], ids=str)
-async def test_an_answer_without_any_id_is_asked_for_again(groups: Any) -> None:
+async def test_an_answer_without_any_id_is_requested_again(groups: Any) -> None:
     replies = iter((Reply({"groups": groups}), Reply({"groups": [["r1", "r2"]]})))
     update, server = await after(TRIO, lambda _: next(replies))
     assert ids(update) == [{"bare", "full"}, {"later"}]
@@ -149,7 +149,7 @@ async def test_nothing_alike_asks_nothing() -> None:
 
 
 async def test_without_a_model_nothing_is_compared() -> None:
-    """The scorer says already that there is none."""
+    """The scorer already reports that there is none."""
     node = Dedup(None, PROMPT, LlmSettings(), RunSettings(), lambda: NOON)
     update = await node(PipelineState(query="q", candidates=works(TRIO)), None)  # type: ignore[arg-type]
     assert ids(update) == [{"bare"}, {"full"}, {"later"}]
@@ -192,7 +192,7 @@ async def test_the_model_gets_half_of_the_time_that_is_left() -> None:
     assert "0.2 s" in update["failures"][0].message
 
 
-async def test_a_model_that_goes_on_and_on_has_still_said_something() -> None:
+async def test_an_endless_answer_is_used_as_far_as_it_is_whole() -> None:
     update, _ = await after(TRIO, lambda _: Reply({"groups": [["r1", "r2"] * 100] * 100}))
     assert ids(update) == [{"bare", "full"}, {"later"}]
 
@@ -212,7 +212,7 @@ async def test_duplicates_of_the_exact_pass_stay() -> None:
 
 
 async def test_many_works_go_in_few_calls() -> None:
-    """Only the pairs that evidence leaves open are asked about, sixty titles a call, three calls."""
+    """The model receives only the pairs that evidence leaves open: sixty titles a call, three calls."""
     letters = [f"{one}{other}x" for one, other in combinations("bcdfghklmnprstvwz", 2)]
     pairs = [
         paper(f"{word}{number}", f"{word}in {word}or {word}um {word}al treatment{end}", year=2020)
@@ -220,12 +220,12 @@ async def test_many_works_go_in_few_calls() -> None:
         for number, end in enumerate(("", ": a trial"))
     ]
     update, server = await after(pairs, one_giant_group)
-    assert [sum(len(block) for block in asked.data["blocks"]) for asked in server.requests] == [MAX_TITLES] * 3
+    assert [sum(len(block) for block in request.data["blocks"]) for request in server.requests] == [MAX_TITLES] * 3
     assert len(update["candidates"]) == 200 - 90
     assert update["bypassed"][0].why.startswith("20 similar titles")
 
 
-async def test_other_words_in_a_title_are_not_asked_about() -> None:
+async def test_other_words_in_a_title_are_not_sent_to_the_model() -> None:
     _, server = await after([*TRIO, IN_MICE], grouped())
     assert [len(block) for block in server.requests[0].data["blocks"]] == [3]
 
@@ -271,24 +271,26 @@ RECORDS = st.lists(
 @given(RECORDS)
 @settings(max_examples=40, deadline=None)
 def test_blocks_are_disjoint_small_and_worth_a_question(records: list[Paper]) -> None:
-    found = cluster_candidates(works(records))
-    blocks = make_blocks(found.ambiguous_pairs, MAX_BLOCK)
+    clusters = cluster_candidates(works(records))
+    blocks = make_blocks(clusters.ambiguous_pairs, MAX_BLOCK)
     places = [at for block in blocks for at in block]
     assert len(places) == len(set(places))
     assert all(2 <= len(block) <= MAX_BLOCK for block in blocks)
-    assert all(any(pair in found.ambiguous_pairs for pair in combinations(block, 2)) for block in blocks)
+    assert all(any(pair in clusters.ambiguous_pairs for pair in combinations(block, 2)) for block in blocks)
     assert [block for one in make_questions(blocks) for block in one.blocks] == list(map(tuple, blocks))
 
 
 @given(RECORDS, st.lists(st.lists(st.sampled_from(["r1", "r2", "r3", "r4", "r5", "r6", "x"]), max_size=8), max_size=4))
 @settings(max_examples=40, deadline=None)
 def test_whatever_a_model_answers_the_works_are_a_partition(records: list[Paper], groups: list[list[str]]) -> None:
-    """Nothing is lost, nothing stands twice, and no two of a work contradict."""
-    found = cluster_candidates(works(records))
+    """Nothing is lost, nothing is repeated, and no two records of a work contradict each other."""
+    clusters = cluster_candidates(works(records))
     answer = DuplicateGroups(groups=tuple(map(tuple, groups)))
-    pairs = [pair for question in make_questions(make_blocks(found.ambiguous_pairs, MAX_BLOCK)) for pair in question.pairs(answer)]
-    held = [one.record for one in found.works]
-    once = merge_pairs(found.works, {pair: "why" for pair in pairs if model_may_join(judge(held[pair[0]], held[pair[1]]))}, found.judge)
+    pairs = [pair for question in make_questions(make_blocks(clusters.ambiguous_pairs, MAX_BLOCK)) for pair in question.pairs(answer)]
+    before = [one.record for one in clusters.works]
+    once = merge_pairs(
+        clusters.works, {pair: "why" for pair in pairs if model_may_join(judge(before[pair[0]], before[pair[1]]))}, clusters.judge
+    )
     assert sorted(one.doc_id for work in once for one in list_records(work)) == sorted(one.doc_id for one in records)
     for work in once:
         for one, other in combinations(list_records(work), 2):

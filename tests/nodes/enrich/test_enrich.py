@@ -35,7 +35,7 @@ from support.fakes import NOON, candidate, doi, make_found_by, paper
 from support.patience import BUSY_S
 
 TITLE = "Lysis of bacteria by phages of the gut"
-SAID = "Phages lyse bacteria."
+ABSTRACT = "Phages lyse bacteria."
 Kind = Literal["html", "text", "pdf", "doi"]
 
 
@@ -49,7 +49,7 @@ class Service:
     delay_s: float = 0.0
     timeout_s: float = 10.0
     strategies: tuple[str, ...] = ("relevance",)
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    lookups: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -59,12 +59,12 @@ class Service:
         raise AssertionError("nobody searches here")
 
     async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
-        self.asked.append((scheme, value))
+        self.lookups.append((scheme, value))
         await asyncio.sleep(self.delay_s)
-        said = self.works.get((scheme, value))
-        if isinstance(said, SearchError):
-            raise said
-        return said
+        answer = self.works.get((scheme, value))
+        if isinstance(answer, SearchError):
+            raise answer
+        return answer
 
 
 @dataclass(frozen=True)
@@ -77,20 +77,20 @@ class Read:
 class Reader:
     pages: Mapping[str, Read | SourceError | Exception] = field(default_factory=dict)
     delay_s: float = 0.0
-    asked: list[str] = field(default_factory=list)
+    lookups: list[str] = field(default_factory=list)
     cancelled: int = 0
 
     async def fetch(self, url: str, within_s: float) -> Read:
-        self.asked.append(url)
+        self.lookups.append(url)
         try:
             await asyncio.sleep(self.delay_s)
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-        said = self.pages.get(url, SourceUnavailable(f"{url} answered 404"))
-        if isinstance(said, Exception):
-            raise said
-        return said
+        answer = self.pages.get(url, SourceUnavailable(f"{url} answered 404"))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
 
 @dataclass
@@ -120,13 +120,13 @@ class Describer:
 
     name: str = "github"
     delay_s: float = 0.0
-    asked: list[str] = field(default_factory=list)
+    lookups: list[str] = field(default_factory=list)
 
     async def details(self, records: Sequence[Repository], within_s: float) -> Detailed:
-        self.asked += [record.doc_id for record in records]
+        self.lookups += [record.doc_id for record in records]
         await asyncio.sleep(self.delay_s)
-        told = tuple(record.model_copy(update={"text": f"README of {record.title}"}) for record in records)
-        return Detailed(told, len(records), len(records), "ok", "as far as the limit allows", retry_at=NOON)
+        described = tuple(record.model_copy(update={"text": f"README of {record.title}"}) for record in records)
+        return Detailed(described, len(records), len(records), "ok", "as far as the limit allows", retry_at=NOON)
 
 
 LIBRARY = Service("library", schemes=frozenset({"doi"}))
@@ -197,40 +197,40 @@ def tellers(record: Record | SearchError, *names: str, scheme: str = "doi", valu
 
 
 FULL = paper(
-    "openalex:W1", TITLE, abstract=SAID, year=2020, source="openalex", identifiers=doi("10.1000/a"), url="https://doi.org/10.1000/a"
+    "openalex:W1", TITLE, abstract=ABSTRACT, year=2020, source="openalex", identifiers=doi("10.1000/a"), url="https://doi.org/10.1000/a"
 )
 
 
-async def test_an_abstract_comes_by_the_identifier_and_says_from_whom() -> None:
+async def test_an_abstract_comes_by_the_identifier_and_names_its_source() -> None:
     (one,) = records(await enriched(work(identifiers=doi("10.1000/a")), sources=tellers(FULL, "openalex")))
-    assert (one.doc_id, one.abstract, one.year, one.url) == ("crossref:1", SAID, 2020, "https://doi.org/10.1000/a")
+    assert (one.doc_id, one.abstract, one.year, one.url) == ("crossref:1", ABSTRACT, 2020, "https://doi.org/10.1000/a")
     assert one.metadata["filled_from"] == {"abstract": "openalex", "year": "openalex", "url": "openalex"}
 
 
-async def test_a_link_with_a_doi_is_asked_for_and_never_fetched() -> None:
+async def test_a_link_with_a_doi_is_looked_up_and_never_fetched() -> None:
     reader, url = Reader(), "https://publisher.example/doi/10.1000/a"
     update = await enriched(page(url, f"{TITLE} | Publisher"), sources=tellers(FULL, "openalex"), reader=reader)
-    assert (records(update)[0].abstract, records(update)[0].url, reader.asked) == (SAID, url, [])
+    assert (records(update)[0].abstract, records(update)[0].url, reader.lookups) == (ABSTRACT, url, [])
     assert (rows(update)["identifiers"].status, rows(update)["identifiers"].returned) == ("ok", 1)
     assert (await enriched(page(url), reader=reader))["candidates"][0].record.abstract == ""
-    assert reader.asked == []  # nobody to ask is no reason to fetch it
+    assert reader.lookups == []  # no source to call is no reason to fetch it
 
 
-async def test_whoever_found_a_work_is_not_asked_again_and_the_next_only_where_the_first_has_no_abstract() -> None:
+async def test_the_source_of_a_work_is_not_called_again_and_the_next_only_where_the_first_has_no_abstract() -> None:
     bare = FULL.model_copy(update={"abstract": ""})
     crossref, pubmed = tellers(FULL, "crossref", "pubmed")
     openalex, scholar = *tellers(bare, "openalex"), *tellers(FULL, "semantic_scholar")
     await enriched(work(identifiers=doi("10.1000/a")), sources=[crossref, scholar, pubmed, openalex])
-    assert [len(source.asked) for source in (crossref, openalex, scholar, pubmed)] == [0, 1, 1, 0]
+    assert [len(source.lookups) for source in (crossref, openalex, scholar, pubmed)] == [0, 1, 1, 0]
 
 
-def test_who_has_most_abstracts_is_asked_first_and_each_once() -> None:
+def test_the_source_with_most_abstracts_is_called_first_and_each_once() -> None:
     known = Identifiers(doi="10.1000/a", pmid="1", arxiv="2101.00001")
     schemes = {"crossref": ["doi"], "third": ["doi"], "semantic_scholar": ["doi", "arxiv", "pmid"], "arxiv": ["arxiv"]}
     schemes |= {"pubmed": ["pmid", "doi"], "openalex": ["doi", "pmid"]}
     sources = [Service(name, schemes=frozenset(known)) for name, known in schemes.items()]
-    asked = [(one.source.name, one.scheme) for one in plan_lookups(sources, known, frozenset())]
-    assert asked == [
+    order = [(one.source.name, one.scheme) for one in plan_lookups(sources, known, frozenset())]
+    assert order == [
         ("openalex", "doi"),
         ("pubmed", "pmid"),
         ("arxiv", "arxiv"),
@@ -245,7 +245,7 @@ def test_who_has_most_abstracts_is_asked_first_and_each_once() -> None:
 async def test_a_service_that_fails_costs_only_its_own_call() -> None:
     broken = tellers(RateLimited("wait"), "openalex")
     update = await enriched(work(identifiers=doi("10.1000/a")), sources=[*broken, *tellers(FULL, "semantic_scholar")])
-    assert records(update)[0].abstract == SAID
+    assert records(update)[0].abstract == ABSTRACT
     row = rows(update)["identifiers"]
     assert (row.source, row.asked, row.returned, row.status) == ("enrich", 1, 1, "partial")
     assert row.message == "at most 100 works in 6 s, 3 s without news; openalex rate-limited (1)"
@@ -271,7 +271,7 @@ async def test_a_page_gives_text_and_identifiers_and_these_the_abstract() -> Non
     reader = Reader({url: fetched(url, text="Long text.", authors=("A. Frost",), identifiers=doi("10.1000/a"))})
     update = await enriched(page(url), sources=tellers(FULL, "openalex"), reader=reader)
     (one,) = records(update)
-    assert (one.text, one.authors, one.abstract, one.identifiers.doi) == ("Long text.", ("A. Frost",), SAID, "10.1000/a")
+    assert (one.text, one.authors, one.abstract, one.identifiers.doi) == ("Long text.", ("A. Frost",), ABSTRACT, "10.1000/a")
     assert one.metadata["filled_from"]["abstract"] == "openalex"
     assert {name: (row.asked, row.returned, row.status) for name, row in rows(update).items()} == {
         "identifiers": (1, 1, "ok"),
@@ -279,20 +279,20 @@ async def test_a_page_gives_text_and_identifiers_and_these_the_abstract() -> Non
     }
 
 
-@pytest.mark.parametrize("said", [fetched("https://lab.example/a", text=SAID), Forbidden("it answered 403")])
-async def test_finds_with_one_link_share_one_visit(said: Read | SourceError) -> None:
-    """A search engine gave it as a page, a catalogue as a paper: the page is fetched once, and both have what it says."""
-    reader = Reader({"https://lab.example/a": said}, delay_s=0.01)
+@pytest.mark.parametrize("answer", [fetched("https://lab.example/a", text=ABSTRACT), Forbidden("it answered 403")])
+async def test_finds_with_one_link_share_one_visit(answer: Read | SourceError) -> None:
+    """A search engine gave it as a page, a catalogue as a paper: the page is fetched once, and both have its values."""
+    reader = Reader({"https://lab.example/a": answer}, delay_s=0.01)
     update = await enriched(page("https://lab.example/a"), work(url="https://lab.example/a"), reader=reader)
-    assert reader.asked == ["https://lab.example/a"]
-    assert [bool(record.text) for record in records(update)] == [isinstance(said, Read)] * 2
+    assert reader.lookups == ["https://lab.example/a"]
+    assert [bool(record.text) for record in records(update)] == [isinstance(answer, Read)] * 2
 
 
-async def test_a_link_that_leads_to_a_doi_is_asked_for() -> None:
+async def test_a_link_that_leads_to_a_doi_is_looked_up() -> None:
     url = "https://short.example/a"
     reader = Reader({url: fetched("https://doi.org/10.1000/a", "doi", title="", identifiers=doi("10.1000/a"))})
     (one,) = records(await enriched(page(url), sources=tellers(FULL, "openalex"), reader=reader))
-    assert (one.abstract, one.url, one.text) == (SAID, url, "")
+    assert (one.abstract, one.url, one.text) == (ABSTRACT, url, "")
 
 
 async def test_a_paper_takes_nothing_of_a_page_with_another_title() -> None:
@@ -315,7 +315,7 @@ FAMOUS = paper("openalex:W9", "Attention is all you need", abstract="Famous.", s
 async def test_an_identifier_that_nobody_confirmed_is_not_taken(
     answer: Record | SearchError, lookups: int, declared: bool, abstract: str
 ) -> None:
-    """Whether the page has an abstract or not, the service contradicts, is down, or may not be asked."""
+    """Whether the page has an abstract or not, the service contradicts, is down, or may not be called."""
     url = "https://pages.example/a"
     reader, keeper = Reader({url: fetched(url, text="Buy!", abstract=abstract, identifiers=doi("10.1000/a"))}), Shelf()
     update = await enriched(page(url), sources=tellers(answer, "openalex"), reader=reader, lookups=lookups, keeper=keeper)
@@ -352,7 +352,7 @@ async def test_a_work_whose_text_is_a_pages_lacks_an_abstract() -> None:
     own = work("crossref:2", identifiers=doi("10.1000/b"), text="Of Crossref.")
     (openalex,) = tellers(FULL, "openalex")
     first, _ = records(await enriched(had, own, sources=[openalex]))
-    assert (first.abstract, first.text, openalex.asked) == (SAID, "Of a page.", [("doi", "10.1000/a")])
+    assert (first.abstract, first.text, openalex.lookups) == (ABSTRACT, "Of a page.", [("doi", "10.1000/a")])
 
 
 @pytest.mark.parametrize("title", ["Sign in - Example SSO", "pages.example is for sale", ""])
@@ -375,7 +375,7 @@ async def test_a_plain_text_needs_no_title() -> None:
 async def test_an_identifier_that_a_page_gave_makes_one_work_of_two() -> None:
     url = "https://pages.example/a"
     reader = Reader({url: fetched(url, text="Long text.", identifiers=doi("10.1000/a"))})
-    first = work("openalex:W1", by="openalex", abstract=SAID, identifiers=doi("10.1000/a"))
+    first = work("openalex:W1", by="openalex", abstract=ABSTRACT, identifiers=doi("10.1000/a"))
     update = await enriched(page(url), first, reader=reader)
     (one,) = update["candidates"]
     assert (one.record.doc_id, one.record.text, update["total_candidates"]) == ("openalex:W1", "Long text.", 1)
@@ -410,10 +410,10 @@ async def test_failing_pages_cost_themselves_and_are_counted_by_reason() -> None
         "https://x.example/10.1000/a",
     ],
 )
-async def test_what_says_no_more_than_its_service_did_is_not_fetched(url: str) -> None:
+async def test_a_page_that_adds_nothing_to_its_service_is_not_fetched(url: str) -> None:
     reader = Reader()
     assert rows(await enriched(page(url), reader=reader)) == {}
-    assert reader.asked == []
+    assert reader.lookups == []
 
 
 async def test_a_bug_in_a_reader_is_no_status_and_leaves_no_task_behind() -> None:
@@ -426,7 +426,7 @@ async def test_a_bug_in_a_reader_is_no_status_and_leaves_no_task_behind() -> Non
 async def test_of_lookups_the_best_finds_come_first_whatever_they_are() -> None:
     openalex, url = Service("openalex"), "https://x.example/doi/10.1000/web"
     await enriched(work(identifiers=doi("10.1000/best")), page(url), sources=[openalex], lookups=1)
-    assert openalex.asked == [("doi", "10.1000/best")]
+    assert openalex.lookups == [("doi", "10.1000/best")]
 
 
 async def test_budgets_leave_out_the_last_and_pages_come_before_papers() -> None:
@@ -436,11 +436,11 @@ async def test_budgets_leave_out_the_last_and_pages_come_before_papers() -> None
     numbered = [work(f"crossref:{number}", identifiers=doi(f"10.1000/{number}")) for number in range(3)]
     openalex = Service("openalex")
     update = await enriched(*by_link, *numbered, *map(page, links), sources=[openalex], reader=reader, pages=4, lookups=2)
-    assert reader.asked == [*links, "https://papers.example/0"]
-    assert openalex.asked == [("doi", "10.1000/0"), ("doi", "10.1000/1")]
-    said = rows(update)
-    assert ("1 left out (enrich.pages)" in said["pages"].message, said["pages"].asked) == (True, 4)
-    assert ("1 left out (enrich.lookups)" in said["identifiers"].message, said["identifiers"].asked) == (True, 2)
+    assert reader.lookups == [*links, "https://papers.example/0"]
+    assert openalex.lookups == [("doi", "10.1000/0"), ("doi", "10.1000/1")]
+    report = rows(update)
+    assert ("1 left out (enrich.pages)" in report["pages"].message, report["pages"].asked) == (True, 4)
+    assert ("1 left out (enrich.lookups)" in report["identifiers"].message, report["identifiers"].asked) == (True, 2)
 
 
 async def test_what_came_is_used_when_time_is_over() -> None:
@@ -470,24 +470,24 @@ async def test_nothing_for_too_long_ends_it() -> None:
 
 
 async def test_a_service_that_hangs_leaves_time_to_the_next() -> None:
-    """With the budgets as they are: the next one is asked before nothing came for too long."""
+    """With the default budgets: the next one is called before nothing came for too long."""
     openalex, scholar = tellers(FULL, "openalex", "semantic_scholar")
     openalex.delay_s, began = 3_600.0, time.monotonic()
     update = await enriched(*(work(f"crossref:{at}", identifiers=doi("10.1000/a")) for at in range(3)), sources=[openalex, scholar])
     assert time.monotonic() - began < EnrichSettings().idle_s
-    assert [one.abstract for one in records(update)] == [SAID] * 3
+    assert [one.abstract for one in records(update)] == [ABSTRACT] * 3
     row = rows(update)["identifiers"]
     assert (row.status, row.returned) == ("partial", 3)
     assert "openalex did not answer in time (3)" in row.message
 
 
 async def test_a_service_that_is_given_up_is_news() -> None:
-    """Three that hang, one after another, take longer than `idle_s`, and the fourth is asked all the same."""
+    """Three that hang, one after another, take longer than `idle_s`, and the fourth is still called."""
     hanging, (last,) = tellers(FULL, "openalex", "semantic_scholar", "third"), tellers(FULL, "fourth")
     for one in hanging:
         one.delay_s = 3_600.0
     update = await enriched(work(identifiers=doi("10.1000/a")), sources=[*hanging, last], idle_s=0.8)
-    assert (records(update)[0].abstract, len(last.asked)) == (SAID, 1)
+    assert (records(update)[0].abstract, len(last.lookups)) == (ABSTRACT, 1)
 
 
 async def test_what_was_given_up_took_all_the_time() -> None:
@@ -498,7 +498,7 @@ async def test_what_was_given_up_took_all_the_time() -> None:
     assert all(300 <= rows(update)[name].took_ms < 300 + 1_000 * BUSY_S for name in ("identifiers", "pages"))
 
 
-async def test_who_has_no_turn_is_asked_no_more() -> None:
+async def test_a_rate_limited_source_is_not_called_again() -> None:
     """The searches of others want it."""
 
     class Limited(Service):
@@ -516,7 +516,7 @@ async def test_who_has_no_turn_is_asked_no_more() -> None:
     first = page("https://pages.example/a")
     reader = Reader({"https://pages.example/a": fetched("https://pages.example/a", identifiers=doi("10.1000/z"))}, delay_s=0.3)
     update = await enriched(*works, first, sources=[openalex, scholar], reader=reader)
-    assert len(scholar.asked) == 1
+    assert len(scholar.lookups) == 1
     row = rows(update)["identifiers"]
     assert (row.asked, row.status) == (6, "rate_limited")
     assert "semantic_scholar rate-limited (6)" in row.message
@@ -534,12 +534,12 @@ async def test_cancelled_it_leaves_nothing_behind() -> None:
     repository = candidate(
         Repository(doc_id="github:a/b", title="b", source="github", stars=99), found_by=(make_found_by(source="github"),)
     )
-    asked = (page("https://pages.example/a"), work(identifiers=doi("10.1000/a")), repository)
-    running = asyncio.create_task(enriched(*asked, sources=[openalex, github], reader=reader, detailers=[describer]))
+    candidates = (page("https://pages.example/a"), work(identifiers=doi("10.1000/a")), repository)
+    running = asyncio.create_task(enriched(*candidates, sources=[openalex, github], reader=reader, detailers=[describer]))
     async with asyncio.timeout(60):
-        while not (reader.asked and openalex.asked and describer.asked):  # noqa: ASYNC110 - lists of the stand-ins
+        while not (reader.lookups and openalex.lookups and describer.lookups):  # noqa: ASYNC110 - lists of the stand-ins
             await asyncio.sleep(0.01)
-    assert (len(reader.asked), len(openalex.asked), len(describer.asked)) == (1, 1, 1)
+    assert (len(reader.lookups), len(openalex.lookups), len(describer.lookups)) == (1, 1, 1)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -556,7 +556,7 @@ async def test_repositories_that_would_be_scored_are_looked_at() -> None:
     others = [repository(100, updated_at="2020-01-01"), repository(101, archived=True), repository(102, source="library")]
     those = [*others, *(repository(number) for number in range(30))]
     update = await enriched(*those, sources=[Service("github", schemes=frozenset())], detailers=[describer])
-    assert describer.asked == [f"github:x/{number}" for number in range(24)]  # of 25 that break no rule one is the library's own
+    assert describer.lookups == [f"github:x/{number}" for number in range(24)]  # of 25 that break no rule one is the library's own
     assert [one.record.doc_id for one in update["candidates"]] == [one.record.doc_id for one in those]
     assert [bool(one.record.text) for one in update["candidates"]] == [False] * 3 + [True] * 24 + [False] * 6
     row = rows(update)["details"]
@@ -564,10 +564,10 @@ async def test_repositories_that_would_be_scored_are_looked_at() -> None:
     assert row.retry_at == "2026-09-21T14:13:20+00:00"
 
 
-async def test_as_many_repositories_as_hits_are_asked_for() -> None:
+async def test_as_many_repositories_as_hits_are_requested() -> None:
     describer = Describer()
     await enriched(*map(repository, range(40)), sources=[Service("github", schemes=frozenset())], detailers=[describer], top_k=30)
-    assert len(describer.asked) == 30
+    assert len(describer.lookups) == 30
 
 
 async def test_a_slow_look_at_repositories_is_a_status() -> None:
@@ -579,28 +579,28 @@ async def test_a_slow_look_at_repositories_is_a_status() -> None:
 
 async def test_the_library_alone_costs_nothing() -> None:
     keeper = Shelf()
-    asked = (page("https://pages.example/a"), work(identifiers=doi("10.1000/a")))
-    assert await enriched(*asked, sources=(), keeper=keeper) == {}
-    assert await enriched(*asked, sources=tellers(FULL, "openalex"), named=("library",), keeper=keeper) == {}
-    assert await enriched(*asked, sources=tellers(FULL, "openalex"), enabled=False, keeper=keeper) == {}
+    candidates = (page("https://pages.example/a"), work(identifiers=doi("10.1000/a")))
+    assert await enriched(*candidates, sources=(), keeper=keeper) == {}
+    assert await enriched(*candidates, sources=tellers(FULL, "openalex"), named=("library",), keeper=keeper) == {}
+    assert await enriched(*candidates, sources=tellers(FULL, "openalex"), enabled=False, keeper=keeper) == {}
     assert keeper.writes == 0
 
 
-async def test_only_whom_the_request_names_is_asked() -> None:
+async def test_only_sources_that_the_request_names_are_called() -> None:
     openalex, scholar = tellers(FULL, "openalex", "semantic_scholar")
     keeper = Shelf()
     await enriched(work(identifiers=doi("10.1000/a")), sources=[openalex, scholar], named=("semantic_scholar",), keeper=keeper)
-    assert (openalex.asked, scholar.asked, keeper.writes) == ([], [("doi", "10.1000/a")], 0)
+    assert (openalex.lookups, scholar.lookups, keeper.writes) == ([], [("doi", "10.1000/a")], 0)
 
 
 async def test_abstracts_of_services_are_kept_with_who_found_them() -> None:
     url = "https://pages.example/a"
     mine = candidate(paper("mine", "My own", abstract="Mine."), found_by=(make_found_by(), make_found_by(source="openalex")))
-    held = candidate(paper("s2:9", "Kept before", abstract="Old.", source="semantic_scholar"), found_by=(make_found_by(),))
+    complete = candidate(paper("s2:9", "Kept before", abstract="Old.", source="semantic_scholar"), found_by=(make_found_by(),))
     repo = candidate(Repository(doc_id="github:a/b", text="README", source="github"), found_by=(make_found_by(source="github"),))
     bare = work("crossref:2", "Nobody knows what it says")
     keeper = Shelf()
-    those = (page(url), work(abstract=SAID), mine, held, repo, bare)
+    those = (page(url), work(abstract=ABSTRACT), mine, complete, repo, bare)
     update = await enriched(*those, reader=Reader({url: fetched(url, text="Text.")}), keeper=keeper)
     assert {doc_id: (one.source, one.origin) for doc_id, one in keeper.records.items()} == {
         f"web:{url}": ("web", ORIGIN),
@@ -608,14 +608,14 @@ async def test_abstracts_of_services_are_kept_with_who_found_them() -> None:
     }
     row = rows(update)["keep"]
     assert (row.source, row.asked, row.returned, row.status, row.message) == ("library", 2, 2, "ok", "2 new")
-    assert rows(await enriched(work(abstract=SAID), keeper=Shelf(), keep=False)) == {}
+    assert rows(await enriched(work(abstract=ABSTRACT), keeper=Shelf(), keep=False)) == {}
 
 
-async def test_what_the_library_says_already_is_not_written() -> None:
+async def test_what_the_library_holds_already_is_not_written() -> None:
     keeper = Shelf()
-    asked = work(abstract=SAID, citations=3, metadata={"type": "article"}, authors=("A. Frost",))
-    await enriched(asked, keeper=keeper)
-    again = await enriched(asked, keeper=keeper)
+    known_work = work(abstract=ABSTRACT, citations=3, metadata={"type": "article"}, authors=("A. Frost",))
+    await enriched(known_work, keeper=keeper)
+    again = await enriched(known_work, keeper=keeper)
     assert (keeper.writes, rows(again)["keep"].message) == (1, "1 unchanged")
 
 
@@ -624,7 +624,7 @@ async def test_newer_figures_replace_kept_ones_and_what_is_left_out_stays() -> N
     before = paper(
         "crossref:1",
         TITLE,
-        abstract=SAID,
+        abstract=ABSTRACT,
         text=long,
         citations=3,
         year=2020,
@@ -633,7 +633,7 @@ async def test_newer_figures_replace_kept_ones_and_what_is_left_out_stays() -> N
         edges=({"relation": "cites", "target": "doi:10.1/x"},),
     )
     keeper = Shelf({"crossref:1": before})
-    update = await enriched(work(abstract=SAID, text=long[:4_000], citations=5), keeper=keeper)
+    update = await enriched(work(abstract=ABSTRACT, text=long[:4_000], citations=5), keeper=keeper)
     now = keeper.records["crossref:1"]
     assert (now.citations, now.year, now.text, now.edges, now.origin) == (5, 2020, long, before.edges, "list.bib")
     assert rows(update)["keep"].message == "1 changed"
@@ -642,7 +642,7 @@ async def test_newer_figures_replace_kept_ones_and_what_is_left_out_stays() -> N
 async def test_a_record_of_the_users_own_is_never_overwritten() -> None:
     own = paper("crossref:1", "My notes on it", abstract="Mine.")
     keeper = Shelf({"crossref:1": own})
-    await enriched(work(abstract=SAID), keeper=keeper)
+    await enriched(work(abstract=ABSTRACT), keeper=keeper)
     assert (keeper.records, keeper.writes) == ({"crossref:1": own}, 0)
 
 
@@ -651,7 +651,7 @@ async def test_a_record_of_the_users_own_is_never_overwritten() -> None:
     [(LibraryBusy("busy"), "timeout"), (LibraryReadOnly("may not"), "forbidden"), (LibraryCorrupt("torn"), "unavailable")],
 )
 async def test_a_library_that_cannot_be_written_costs_one_row(error: SearchError, status: str) -> None:
-    update = await enriched(work(abstract=SAID), keeper=Shelf(error=error))
+    update = await enriched(work(abstract=ABSTRACT), keeper=Shelf(error=error))
     row = rows(update)["keep"]
     assert (row.status, row.returned, row.message) == (status, 0, f"not kept: {error}")
     assert len(update["candidates"]) == 1
@@ -659,7 +659,7 @@ async def test_a_library_that_cannot_be_written_costs_one_row(error: SearchError
 
 async def test_a_slow_library_does_not_hold_up_the_answer() -> None:
     began = time.monotonic()
-    update = await enriched(work(abstract=SAID), keeper=Shelf(delay_s=600.0), run_timeout_s=1.0)
+    update = await enriched(work(abstract=ABSTRACT), keeper=Shelf(delay_s=600.0), run_timeout_s=1.0)
     row = rows(update)["keep"]
     assert (row.status, row.returned, time.monotonic() - began < 1 + BUSY_S) == ("partial", 0, True)
     assert row.message.startswith("being kept: it takes more than ")
@@ -691,27 +691,27 @@ Build = Callable[..., Any]
     ),
 )
 def test_every_link_and_identifier_comes_from_somebodys_answer(
-    made: list[tuple[Build, dict[str, Any]]], works: dict[tuple[str, str], Paper], pages: dict[str, tuple[Kind, dict[str, Any]]]
+    builds: list[tuple[Build, dict[str, Any]]], works: dict[tuple[str, str], Paper], pages: dict[str, tuple[Kind, dict[str, Any]]]
 ) -> None:
     """And no link with a DOI is fetched, no abstract is another title's, no candidate is lost but into another."""
     reader = Reader({url: fetched(url, kind, **fields) for url, (kind, fields) in pages.items()})
-    given_ = [
+    inputs = [
         candidate(build(doc_id=f"x:{number}", source="x", **fields), found_by=(make_found_by(source="x", rank=number + 1),))
-        for number, (build, fields) in enumerate(made)
+        for number, (build, fields) in enumerate(builds)
     ]
-    update = asyncio.run(enriched(*given_, sources=[Service("openalex", works, frozenset({"doi", "arxiv"}))], reader=reader))
-    said = [*(one.record for one in given_), *works.values(), *(one.page for one in reader.pages.values())]  # type: ignore[union-attr]
-    if not given_:
+    update = asyncio.run(enriched(*inputs, sources=[Service("openalex", works, frozenset({"doi", "arxiv"}))], reader=reader))
+    origins = [*(one.record for one in inputs), *works.values(), *(one.page for one in reader.pages.values())]  # type: ignore[union-attr]
+    if not inputs:
         assert update == {}
         return
     for record in records(update):
-        assert record.url is None or record.url in {one.url for one in said}
-        assert {*record.identifiers.pairs()} <= {pair for one in said for pair in one.identifiers.pairs()}
+        assert record.url is None or record.url in {one.url for one in origins}
+        assert {*record.identifiers.pairs()} <= {pair for one in origins for pair in one.identifiers.pairs()}
         if record.abstract:
             assert record.title in {one.title for one in works.values() if one.abstract}
-    assert not [url for url in reader.asked if "/10." in url]
+    assert not [url for url in reader.lookups if "/10." in url]
     folded = [doc_id for one in update["candidates"] for doc_id in (one.record.doc_id, *(fold.doc_id for fold in one.duplicates))]
-    assert sorted(folded) == [one.record.doc_id for one in given_]
+    assert sorted(folded) == [one.record.doc_id for one in inputs]
 
 
 async def test_without_the_world_it_takes_no_time() -> None:

@@ -1,4 +1,4 @@
-"""A work by its identifier: who is asked, in which order, what is made of the answers, and what of those who fail."""
+"""Lookup of a work by identifier: sources, their order, merged answers and failures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class One:
     delay_s: float = 0.0
     timeout_s: float = 5.0
     strategies: tuple[str, ...] = ()
-    asked: list[tuple[str, str, float]] = field(default_factory=list)
+    lookups: list[tuple[str, str, float]] = field(default_factory=list)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -43,48 +43,48 @@ class One:
         raise AssertionError("nobody searches")
 
     async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
-        self.asked.append((scheme, value, within_s))
+        self.lookups.append((scheme, value, within_s))
         await asyncio.sleep(self.delay_s)
         if self.error:
             raise self.error
         return self.record
 
 
-def said(name: str, **fields: object) -> Record:
+def work_from(name: str, **fields: object) -> Record:
     return paper(f"{name}:1", **{"title": TITLE, "source": name, "identifiers": doi(X), **fields})
 
 
-async def found(sources: Sequence[One], within_s: float = 5.0) -> LookupResult:
+async def look_up_work(sources: Sequence[One], within_s: float = 5.0) -> LookupResult:
     return await look_up(sources, "doi", X, within_s)
 
 
 async def test_the_first_with_an_abstract_ends_it_and_gaps_are_filled() -> None:
     sources = [
-        One("crossref", said("crossref", abstract="Never asked.")),
-        One("semantic_scholar", said("semantic_scholar", abstract="Drugs harm livers.", year=2020)),
-        One("openalex", said("openalex", citations=7, venue="Hepatology", authors=("Doe, Jane",), tags=("liver",))),
+        One("crossref", work_from("crossref", abstract="Never asked.")),
+        One("semantic_scholar", work_from("semantic_scholar", abstract="Drugs harm livers.", year=2020)),
+        One("openalex", work_from("openalex", citations=7, venue="Hepatology", authors=("Doe, Jane",), tags=("liver",))),
     ]
-    answer = await found(sources)
+    answer = await look_up_work(sources)
     assert answer.sources == ("openalex", "semantic_scholar")
-    assert sources[0].asked == []
+    assert sources[0].lookups == []
     assert answer.record
     assert (answer.record.abstract, answer.record.citations, answer.record.year) == ("Drugs harm livers.", 7, 2020)
     assert answer.problems == ()
 
 
-async def test_only_who_knows_the_scheme_is_asked() -> None:
-    arxiv = One("arxiv", said("arxiv"), schemes=frozenset({"arxiv"}))
-    assert await found([arxiv]) == LookupResult(None, (), ())
-    assert arxiv.asked == []
+async def test_only_sources_that_know_the_scheme_are_called() -> None:
+    arxiv = One("arxiv", work_from("arxiv"), schemes=frozenset({"arxiv"}))
+    assert await look_up_work([arxiv]) == LookupResult(None, (), ())
+    assert arxiv.lookups == []
 
 
 async def test_who_fails_is_named_and_costs_nothing_else() -> None:
     sources = [
         One("openalex", error=SourceUnavailable("openalex answered 500")),
         One("pubmed", error=RateLimited("wait", 9.0)),
-        One("crossref", said("crossref")),
+        One("crossref", work_from("crossref")),
     ]
-    answer = await found(sources)
+    answer = await look_up_work(sources)
     assert answer.record
     assert answer.record.source == "crossref"
     assert answer.problems == ("openalex: answered 500", "pubmed: wait")
@@ -92,48 +92,48 @@ async def test_who_fails_is_named_and_costs_nothing_else() -> None:
 
 async def test_a_bug_passes_through() -> None:
     with pytest.raises(KeyError):
-        await found([One("openalex", error=KeyError("x"))])
+        await look_up_work([One("openalex", error=KeyError("x"))])
 
 
 async def test_one_that_hangs_leaves_time_to_the_others() -> None:
-    sources = [One("openalex", delay_s=600), One("crossref", said("crossref"))]
+    sources = [One("openalex", delay_s=600), One("crossref", work_from("crossref"))]
     began = time.monotonic()
-    answer = await found(sources, within_s=0.4)
+    answer = await look_up_work(sources, within_s=0.4)
     assert time.monotonic() - began < 0.4 + BUSY_S
     assert answer.record
     assert answer.problems == ("openalex: no answer within 0.2 s",)
-    assert sources[1].asked[0][2] <= 0.4
+    assert sources[1].lookups[0][2] <= 0.4
 
 
 async def test_a_record_of_another_work_fills_nothing() -> None:
     """Services know an identifier wrongly now and then: another title, or another PMID."""
     sources = [
-        One("openalex", said("openalex", year=2020, venue="Hepatology", authors=("Doe, Jane",), tags=("a", "b"))),
-        One("pubmed", said("pubmed", title="Proceedings of a meeting", abstract="All talks.")),
+        One("openalex", work_from("openalex", year=2020, venue="Hepatology", authors=("Doe, Jane",), tags=("a", "b"))),
+        One("pubmed", work_from("pubmed", title="Proceedings of a meeting", abstract="All talks.")),
     ]
-    answer = await found(sources)
+    answer = await look_up_work(sources)
     assert answer.record
     assert (answer.record.source, answer.record.abstract) == ("openalex", "")
 
 
 async def test_a_repository_needs_no_abstract() -> None:
     github = One("github", Repository(doc_id="github:a/b", title="a/b", source="github"))
-    other = One("other", said("other"))
-    answer = await found([github, other])
-    assert (answer.sources, other.asked) == (("github",), [])
+    other = One("other", work_from("other"))
+    answer = await look_up_work([github, other])
+    assert (answer.sources, other.lookups) == (("github",), [])
 
 
 @given(st.lists(st.sampled_from([*SOURCE_ORDER, "other", "third"]), unique=True), st.integers(0, 6))
 def test_asked_in_one_order_until_there_is_an_abstract(names: list[str], at: int) -> None:
     """However they are given, and each at most once."""
-    first = [name for name in SOURCE_ORDER if name not in OWN_SCHEMES]  # for a DOI, which is nobody's own
+    first = [name for name in SOURCE_ORDER if name not in OWN_SCHEMES]  # for a DOI, which belongs to no service
     order = [name for name in first if name in names] + [name for name in names if name not in first]
     having = order[at] if at < len(order) else ""
-    sources = [One(name, said(name, abstract="Yes." if name == having else "")) for name in names]
-    answer = asyncio.run(found(sources))
+    sources = [One(name, work_from(name, abstract="Yes." if name == having else "")) for name in names]
+    answer = asyncio.run(look_up_work(sources))
     assert list(answer.sources) == (order[: at + 1] if having else order)
-    assert [source.name for source in sources if source.asked] == [name for name in names if name in answer.sources]
-    assert all(len(source.asked) <= 1 for source in sources)
+    assert [source.name for source in sources if source.lookups] == [name for name in names if name in answer.sources]
+    assert all(len(source.lookups) <= 1 for source in sources)
     assert (answer.record is None) == (not names)
 
 
@@ -160,16 +160,16 @@ class Many(One):
 
 
 @given(
-    asked=st.lists(st.sampled_from([f"10.1/{letter}" for letter in "abcdefgh"]), max_size=12), known=st.sets(st.sampled_from("abcdefgh"))
+    values=st.lists(st.sampled_from([f"10.1/{letter}" for letter in "abcdefgh"]), max_size=12), known=st.sets(st.sampled_from("abcdefgh"))
 )
-async def test_lookups_of_one_moment_go_with_as_few_calls_as_there_can_be(asked: list[str], known: set[str]) -> None:
+async def test_lookups_of_one_moment_go_with_as_few_calls_as_there_can_be(values: list[str], known: set[str]) -> None:
     source = Many("openalex", had={f"10.1/{letter}": paper(f"openalex:{letter}") for letter in known})
     together = LookupBatcher()
-    got = await asyncio.gather(*(together.get(Lookup(source, "doi", value), 1.0) for value in asked))
-    assert got == [source.had.get(value) for value in asked]
-    assert sorted({value for call in source.calls for value in call}) == sorted(set(asked))
+    got = await asyncio.gather(*(together.get(Lookup(source, "doi", value), 1.0) for value in values))
+    assert got == [source.had.get(value) for value in values]
+    assert sorted({value for call in source.calls for value in call}) == sorted(set(values))
     assert all(len(call) <= 3 for call in source.calls)
-    if len(set(asked)) <= 3:
+    if len(set(values)) <= 3:
         assert len(source.calls) <= 1
 
 

@@ -1,4 +1,4 @@
-"""Adaptive scoring: what it says of the unread part, and that it always ends."""
+"""Adaptive scoring: its estimate for the unread part, and that it always ends."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def rules(count: int) -> list[float]:
 def test_risk_is_a_chance(judged: list[float | None], unread: int, top_k: int) -> None:
     """Within [0, 1], the same each time, and 0 where all was read."""
     of = rules(len(judged) + unread)
-    said = estimate_risk(of, judged, top_k)
-    assert 0 <= said <= 1
-    assert said == estimate_risk(of, judged, top_k)
+    risk = estimate_risk(of, judged, top_k)
+    assert 0 <= risk <= 1
+    assert risk == estimate_risk(of, judged, top_k)
     assert estimate_risk(of[: len(judged)], judged, top_k) == 0
 
 
@@ -85,7 +85,7 @@ def test_reading_ends_with_the_risk_as_allowed(scores: list[float], top_k: int, 
 
 
 def test_works_of_the_best_grade_are_final() -> None:
-    """An unread one can at most tie with the last of them, and then it stands behind it."""
+    """An unread one can at most tie with the last of them, and then it ranks behind it."""
     assert estimate_risk(rules(100), [1.0] * 10 + [0.0] * 20, 10) == 0
     assert estimate_risk(rules(100), [0.9] * 10 + [0.0] * 20, 10) == 0
     assert estimate_risk(rules(100), [1.0] * 9 + [0.0] * 21, 10) > 0
@@ -110,7 +110,7 @@ def test_hits_that_go_on_ask_for_more_than_hits_at_the_top() -> None:
     assert estimate_risk(rules(100), scattered, 10) > estimate_risk(rules(100), top, 10) + 0.2
 
 
-def test_what_could_not_be_scored_says_nothing() -> None:
+def test_unscored_works_do_not_change_the_estimate() -> None:
     """Thirty failures leave the prior as it was, thirty works without a hit do not."""
     failed, irrelevant = [None] * 30, [0.0] * 30
     assert observe(100, failed, 10).scored == ()
@@ -128,10 +128,10 @@ def test_the_first_wave_is_at_least_the_top_k() -> None:
 
 def test_a_wave_is_what_would_do_if_it_held_nothing() -> None:
     """One batch where one is enough, a whole wave where no wave is."""
-    seen: list[float | None] = [1.0] + [0.0] * 29
-    after = estimate_risk(rules(100), [*seen, *[0.0] * 10], 10)
-    assert choose_next_wave(rules(100), seen, 10, after) == BATCH
-    assert choose_next_wave(rules(100), seen, 10, 0.0) == WAVE
+    judged: list[float | None] = [1.0] + [0.0] * 29
+    after = estimate_risk(rules(100), [*judged, *[0.0] * 10], 10)
+    assert choose_next_wave(rules(100), judged, 10, after) == BATCH
+    assert choose_next_wave(rules(100), judged, 10, 0.0) == WAVE
 
 
 def test_the_anchor_next_to_a_score() -> None:
@@ -142,14 +142,14 @@ def test_the_anchor_next_to_a_score() -> None:
 
 def test_the_chance_is_that_of_its_own_model() -> None:
     """Queries drawn as the model supposes, with so few hits that no place has two: it states what then happens."""
-    drawn, prior, said, changed = random.Random(4), Prior(1.0, 2.0), 0.0, 0
+    drawn, prior, risk_sum, changed = random.Random(4), Prior(1.0, 2.0), 0.0, 0
     for _ in range(1_000):
         amount = drawn.gammavariate(prior.shape, 1 / prior.rate)
         rate = expected_rates(drawn.choice(EXPONENTS), 100)
         hits = [drawn.random() > math.exp(-amount * one) for one in rate]
-        seen = observe(100, [float(hit) for hit in hits[:30]], 100)
-        if seen.hits:
-            said += estimate_change(seen, prior)
+        observed = observe(100, [float(hit) for hit in hits[:30]], 100)
+        if observed.hits:
+            risk_sum += estimate_change(observed, prior)
             changed += any(hits[30:])
     assert 50 < changed < 250
-    assert changed == pytest.approx(said, rel=0.15)
+    assert changed == pytest.approx(risk_sum, rel=0.15)

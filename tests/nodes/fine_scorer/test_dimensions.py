@@ -50,9 +50,9 @@ def test_maintenance() -> None:
 
 
 def test_an_archived_repository_is_not_maintained() -> None:
-    found = dimensions(repository(updated_at="2026-09-21", archived=True), NOW)
-    assert found["maintenance"].score == 0.0
-    assert found["activity"].score is not None
+    values = dimensions(repository(updated_at="2026-09-21", archived=True), NOW)
+    assert values["maintenance"].score == 0.0
+    assert values["activity"].score is not None
 
 
 def test_of_what_nothing_is_known_there_is_no_score() -> None:

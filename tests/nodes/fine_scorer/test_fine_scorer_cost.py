@@ -37,16 +37,16 @@ def rows() -> list[dict[str, str]]:
 
 async def cost_usd(records: Sequence[Record], answer: Any, chars_a_token: tuple[float, float]) -> float:
     """Of all of them read, with the schema in each question and answers without blanks, as strict providers write them."""
-    said: list[int] = []
+    answer_sizes: list[int] = []
 
-    def counted(asked: Request) -> Reply:
-        content = answer(asked.data)
-        said.append(len(json.dumps(content, separators=(",", ":"))))
+    def counted(request: Request) -> Reply:
+        content = answer(request.data)
+        answer_sizes.append(len(json.dumps(content, separators=(",", ":"))))
         return Reply(content)
 
     _, server = await scored(counted, [candidate(record) for record in records], score_all=True, timeout_s=20.0)
-    sent, answered = asked_chars(server) / chars_a_token[0], sum(said) / chars_a_token[1]
-    return (sent * PRICE.input + answered * PRICE.output) / 1e6
+    input_tokens, output_tokens = asked_chars(server) / chars_a_token[0], sum(answer_sizes) / chars_a_token[1]
+    return (input_tokens * PRICE.input + output_tokens * PRICE.output) / 1e6
 
 
 def asked_chars(server: ChatServer) -> int:
@@ -71,10 +71,10 @@ async def test_a_hundred_papers_cost_at_most_three_tenths_of_a_cent(worth_a_reas
 
 async def test_a_hundred_repositories_cost_a_cent() -> None:
     """A call each, with 500 characters of its README: more than three times what papers cost."""
-    said: dict[str, Any] = {"relevance": 0.7, "documentation": 6, "ease_of_use": 5}
-    said |= {f"{name}_reason": REASON for name in said}
+    answer: dict[str, Any] = {"relevance": 0.7, "documentation": 6, "ease_of_use": 5}
+    answer |= {f"{name}_reason": REASON for name in answer}
     records = [
         Repository(doc_id=f"r{at}", title=f"o/p{at}", description=row["title"], text=row["text"], metadata={"tree": [*TREE]}, **REPOSITORY)
         for at, row in enumerate(rows())
     ]
-    assert round(await cost_usd(records, lambda _: said, REPOSITORIES), 4) == 0.0098
+    assert round(await cost_usd(records, lambda _: answer, REPOSITORIES), 4) == 0.0098

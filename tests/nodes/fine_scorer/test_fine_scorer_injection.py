@@ -1,4 +1,4 @@
-"""Whatever a text says to the model, only its own item can change."""
+"""Instructions in a text can change only that text's own item."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from support.scorer_over_server import by_title, of, result, scored, works
 
 
 @pytest.mark.parametrize("canary", [one for one in CANARIES if one.caught], ids=lambda one: one.name)
-async def test_a_text_that_speaks_to_the_model_is_judged_alone(canary: Canary) -> None:
-    """Even a model that obeys it has no other work before it, and what it says of ids that were not asked for is dropped."""
+async def test_a_text_that_addresses_the_model_is_scored_alone(canary: Canary) -> None:
+    """Even a model that obeys it sees no other work, and its scores for ids that were not sent are dropped."""
 
-    def gullible(asked: Request) -> Reply:
-        if any(one["title"] == "work 5 0.25" for one in asked.data["papers"]) and len(asked.data["papers"]) == 1:
+    def gullible(request: Request) -> Reply:
+        if any(one["title"] == "work 5 0.25" for one in request.data["papers"]) and len(request.data["papers"]) == 1:
             return Reply({"results": [result("p1", 1.0), *(result(f"p{at}", 0.0) for at in range(2, 60)), result("w3", 0.0)]})
-        return by_title(asked)
+        return by_title(request)
 
     clean = works(*(at / 20 for at in range(12)))
     injected = list(clean)
@@ -30,13 +30,13 @@ async def test_a_text_that_speaks_to_the_model_is_judged_alone(canary: Canary) -
 
 @pytest.mark.parametrize("canary", CANARIES, ids=lambda one: one.name)
 async def test_no_text_leaves_the_fence(canary: Canary) -> None:
-    """What is sent is the same prompt and one JSON object, whatever a title, an abstract or a venue says."""
+    """The request is the same prompt and one JSON object, whatever a title, an abstract or a venue contains."""
     record = paper("a", canary.text, abstract=canary.text, venue=canary.text)
     _, plain = await scored(lambda _: Reply({"results": [result("p1")]}), works(0.5), timeout_s=20.0)
-    made, server = await scored(lambda _: Reply({"results": [result("p1")]}), [candidate(record)], timeout_s=20.0)
-    sent = server.requests[0]
-    assert sent.system == plain.requests[0].system
-    assert (sent.user.count("<data>"), sent.user.count("</data>")) == (1, 1)
-    assert sorted(sent.data) == ["papers", "request"]
-    assert (sent.data["request"], len(sent.data["papers"])) == (plain.requests[0].data["request"], 1)
-    assert made.candidates[0].score == 0.5
+    scoring, server = await scored(lambda _: Reply({"results": [result("p1")]}), [candidate(record)], timeout_s=20.0)
+    request = server.requests[0]
+    assert request.system == plain.requests[0].system
+    assert (request.user.count("<data>"), request.user.count("</data>")) == (1, 1)
+    assert sorted(request.data) == ["papers", "request"]
+    assert (request.data["request"], len(request.data["papers"])) == (plain.requests[0].data["request"], 1)
+    assert scoring.candidates[0].score == 0.5

@@ -19,13 +19,13 @@ class Plan:
     """Waves of these sizes, then no more."""
 
     sizes: Iterator[int]
-    seen: list[list[float | None]] = field(default_factory=list)
+    observations: list[list[float | None]] = field(default_factory=list)
 
     max_risk: float = 0.05
 
     def wave(self, rules: Sequence[float], judged: Sequence[float | None], top_k: int, first: int) -> int:
         assert list(rules) == sorted(rules, reverse=True)
-        self.seen.append(list(judged))
+        self.observations.append(list(judged))
         return next(self.sizes, 0)
 
     def risk(self, rules: Sequence[float], judged: Sequence[float | None], top_k: int) -> float:
@@ -35,73 +35,73 @@ class Plan:
 async def test_works_are_read_in_waves_until_the_rest_hardly_matters() -> None:
     plan = Plan(iter([20, 10]))
     with ChatServer(by_title) as server:
-        made = await scorer(server, plan).score(works(*[0.9] * 12, *[0.2] * 38), QUESTION, 10, Budget(), 20.0)
-    assert (made.scoring, len(server.requests)) == (Scoring(read=30, of=50, risk=0.0123, max_risk=0.05), 3)
-    assert [len(judged) for judged in plan.seen] == [0, 20, 30]
-    unread = [one for one in made.candidates if one.scored_by == "unscored"]
+        result = await scorer(server, plan).score(works(*[0.9] * 12, *[0.2] * 38), QUESTION, 10, Budget(), 20.0)
+    assert (result.scoring, len(server.requests)) == (Scoring(read=30, of=50, risk=0.0123, max_risk=0.05), 3)
+    assert [len(judged) for judged in plan.observations] == [0, 20, 30]
+    unread = [one for one in result.candidates if one.scored_by == "unscored"]
     assert [one.record.doc_id for one in unread] == [f"w{at}" for at in range(30, 50)]
     assert all(one.reason == f"{NOT_READ}; title has: work" for one in unread)
-    assert [one.unread for one in made.candidates] == [one.scored_by == "unscored" for one in made.candidates]
-    assert all(one.scored_by == "model" for one in made.candidates[:10])
-    assert made.failures == ()
+    assert [one.unread for one in result.candidates] == [one.scored_by == "unscored" for one in result.candidates]
+    assert all(one.scored_by == "model" for one in result.candidates[:10])
+    assert result.failures == ()
 
 
 async def test_what_was_left_unread_stands_behind_all_that_was_read() -> None:
     """However few of those are relevant."""
     with ChatServer(by_title) as server:
-        made = await scorer(server, Plan(iter([30]))).score(works(*[0.9] * 3, *[0.0] * 47), QUESTION, 10, Budget(), 20.0)
-    assert [one.record.doc_id for one in made.candidates] == [f"w{at}" for at in range(50)]
-    assert [one.unread for one in made.candidates] == [False] * 30 + [True] * 20
-    assert [one.score for one in made.candidates] == sorted((one.score for one in made.candidates), reverse=True)
+        result = await scorer(server, Plan(iter([30]))).score(works(*[0.9] * 3, *[0.0] * 47), QUESTION, 10, Budget(), 20.0)
+    assert [one.record.doc_id for one in result.candidates] == [f"w{at}" for at in range(50)]
+    assert [one.unread for one in result.candidates] == [False] * 30 + [True] * 20
+    assert [one.score for one in result.candidates] == sorted((one.score for one in result.candidates), reverse=True)
 
 
 async def test_works_that_were_lost_make_the_risk_unknown() -> None:
     """Also where the reading stopped by itself."""
 
-    def answer(asked: Request) -> Reply:
-        return Reply("down", status=500) if "work 10 " in asked.user else by_title(asked)
+    def answer(request: Request) -> Reply:
+        return Reply("down", status=500) if "work 10 " in request.user else by_title(request)
 
     with ChatServer(answer) as server:
-        made = await scorer(server, Plan(iter([30]))).score(works(*[0.5] * 50), QUESTION, 10, Budget(), 20.0)
-    assert made.scoring == Scoring(read=20, of=50, risk=None, max_risk=0.05)
-    assert [one.unread for one in made.candidates] == [False] * 30 + [True] * 20
+        result = await scorer(server, Plan(iter([30]))).score(works(*[0.5] * 50), QUESTION, 10, Budget(), 20.0)
+    assert result.scoring == Scoring(read=20, of=50, risk=None, max_risk=0.05)
+    assert [one.unread for one in result.candidates] == [False] * 30 + [True] * 20
 
 
 async def test_score_all_reads_all() -> None:
     with ChatServer(by_title) as server:
-        made = await scorer(server, Plan(iter([10])), score_all=True).score(works(*[0.5] * 30), QUESTION, 10, Budget(), 20.0)
-    assert made.scoring == Scoring(read=30, of=30)
+        result = await scorer(server, Plan(iter([10])), score_all=True).score(works(*[0.5] * 30), QUESTION, 10, Budget(), 20.0)
+    assert result.scoring == Scoring(read=30, of=30)
 
 
-async def test_a_model_that_is_down_is_not_asked_for_ever() -> None:
+async def test_a_model_that_is_down_is_not_called_for_ever() -> None:
     with ChatServer(lambda _: Reply("down", status=500)) as server:
         node = scorer(server, Plan(iter([10] * 20)))
-        made = await node.score(works(*[0.5] * 200), QUESTION, 10, Budget(), 20.0)
-        asked = {one["title"] for one in (work for sent in server.requests for work in sent.data["papers"])}
-    assert (made.candidates, made.scoring) == ((), None)
-    assert len(asked) == 2 * BATCH
-    assert made.failures[0].message.startswith("200 of 200 works")
+        result = await node.score(works(*[0.5] * 200), QUESTION, 10, Budget(), 20.0)
+        titles = {one["title"] for one in (work for request in server.requests for work in request.data["papers"])}
+    assert (result.candidates, result.scoring) == ((), None)
+    assert len(titles) == 2 * BATCH
+    assert result.failures[0].message.startswith("200 of 200 works")
 
 
-async def test_a_wave_with_one_score_is_not_in_vain() -> None:
+async def test_a_wave_with_one_score_is_no_failed_wave() -> None:
     """However many of its calls failed, and whichever of them ended last."""
 
-    def answer(asked: Request) -> Reply:
-        good = any(one["title"].split()[1] in {"0", "30"} for one in asked.data["papers"])
-        return by_title(asked) if good else Reply("down", status=500, delay_s=0.05)
+    def answer(request: Request) -> Reply:
+        good = any(one["title"].split()[1] in {"0", "30"} for one in request.data["papers"])
+        return by_title(request) if good else Reply("down", status=500, delay_s=0.05)
 
     with ChatServer(answer) as server:
-        made = await scorer(server, Plan(iter([30, 30]))).score(works(*[0.5] * 60), QUESTION, 10, Budget(), 20.0)
-    assert made.scoring == Scoring(read=20, of=60, risk=None)
-    assert sum(one.scored_by == "model" for one in made.candidates) == 20
+        result = await scorer(server, Plan(iter([30, 30]))).score(works(*[0.5] * 60), QUESTION, 10, Budget(), 20.0)
+    assert result.scoring == Scoring(read=20, of=60, risk=None)
+    assert sum(one.scored_by == "model" for one in result.candidates) == 20
 
 
 async def test_the_rule_that_was_fitted_stops_the_reading() -> None:
     """Ten perfect works at the top can be beaten by none."""
     with ChatServer(by_title) as server:
-        made = await scorer(server, StopWhenSettled(0.05)).score(works(*[1.0] * 10, *[0.0] * 90), QUESTION, 10, Budget(), 20.0)
-    assert made.scoring is not None
-    assert made.scoring.read < 60
-    assert made.scoring.risk is not None
-    assert made.scoring.risk <= 0.05
-    assert [one.record.doc_id for one in made.candidates[:10]] == [f"w{at}" for at in range(10)]
+        result = await scorer(server, StopWhenSettled(0.05)).score(works(*[1.0] * 10, *[0.0] * 90), QUESTION, 10, Budget(), 20.0)
+    assert result.scoring is not None
+    assert result.scoring.read < 60
+    assert result.scoring.risk is not None
+    assert result.scoring.risk <= 0.05
+    assert [one.record.doc_id for one in result.candidates[:10]] == [f"w{at}" for at in range(10)]

@@ -26,25 +26,25 @@ def a_work(kind: str, place: int) -> Record:
 @given(st.lists(st.sampled_from(["paper", "paper", "paper", "speaks", "repository"]), max_size=60), st.integers(0, 5))
 def test_each_work_is_in_one_call_and_calls_are_in_the_order_of_their_first_works(kinds: list[str], start: int) -> None:
     works = [a_work(kind, place) for place, kind in enumerate(kinds)]
-    made = list(make_batches(works, range(start, len(works))))
-    assert sorted(place for call in made for place in call) == list(range(start, len(works)))
-    assert all(one[0] < other[0] for one, other in pairwise(made))
-    assert all(call == sorted(call) and len(call) <= BATCH for call in made)
-    assert all(len(call) == 1 for call in made if any(kinds[place] != "paper" for place in call))
-    assert sum(1 for call in made if kinds[call[0]] == "paper") == -(-kinds[start:].count("paper") // BATCH)
+    batches = list(make_batches(works, range(start, len(works))))
+    assert sorted(place for call in batches for place in call) == list(range(start, len(works)))
+    assert all(one[0] < other[0] for one, other in pairwise(batches))
+    assert all(call == sorted(call) and len(call) <= BATCH for call in batches)
+    assert all(len(call) == 1 for call in batches if any(kinds[place] != "paper" for place in call))
+    assert sum(1 for call in batches if kinds[call[0]] == "paper") == -(-kinds[start:].count("paper") // BATCH)
 
 
 def test_a_call_is_known_before_later_works_are_looked_at() -> None:
     class Counted(list[Record]):
-        seen = 0
+        reads = 0
 
         def __getitem__(self, place: int) -> Record:  # type: ignore[override]
-            self.seen = max(self.seen, place + 1)
+            self.reads = max(self.reads, place + 1)
             return super().__getitem__(place)
 
     works = Counted(a_work("paper", place) for place in range(50))
     assert next(make_batches(works, range(50))) == list(range(BATCH))
-    assert works.seen == BATCH
+    assert works.reads == BATCH
 
 
 def visible(record: Record) -> bool:

@@ -34,7 +34,7 @@ def test_others_do_not(query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "wanted", "left_out"),
+    ("query", "included", "left_out"),
     [
         ("a AND b", "a b", ()),
         ("a AND b NOT c", "a b", ("c",)),
@@ -46,8 +46,8 @@ def test_others_do_not(query: str) -> None:
         ('a NOT "b', 'a   "b', ()),
     ],
 )
-def test_what_a_query_wants_and_what_it_leaves_out(query: str, wanted: str, left_out: tuple[str, ...]) -> None:
-    assert split_negated(query) == (wanted, left_out)
+def test_what_a_query_wants_and_what_it_leaves_out(query: str, included: str, left_out: tuple[str, ...]) -> None:
+    assert split_negated(query) == (included, left_out)
 
 
 def test_depth_costs_no_stack() -> None:

@@ -29,8 +29,8 @@ STARS = StarsSettings()
 )
 def test_years(query: str, low: int | None, high: int | None, rest: str) -> None:
     """A year phrase becomes bounds and leaves the query; bounds the wrong way round are swapped."""
-    constraints, left = read_constraints(query, STARS, this_year=2026)
-    assert (constraints.years.min, constraints.years.max, left) == (low, high, rest)
+    constraints, remainder = read_constraints(query, STARS, this_year=2026)
+    assert (constraints.years.min, constraints.years.max, remainder) == (low, high, rest)
 
 
 @pytest.mark.parametrize(
@@ -74,5 +74,5 @@ def test_years_are_always_a_range(query: str) -> None:
     ],
 )
 def test_a_number_of_stars_is_taken_at_its_word(query: str, low: int | None, high: int | None, rest: str) -> None:
-    constraints, left = read_constraints(query, STARS, 2026)
-    assert (constraints.stars.min, constraints.stars.max, constraints.stars_named, left) == (low, high, True, rest)
+    constraints, remainder = read_constraints(query, STARS, 2026)
+    assert (constraints.stars.min, constraints.stars.max, constraints.stars_named, remainder) == (low, high, True, rest)

@@ -26,7 +26,7 @@ from support.chat_server import ChatServer, Reply
 from support.fakes import NOON, Shelf
 
 STARS = StarsSettings()
-SAID: dict[str, Any] = {"queries": [{"text": "hepatic injury", "keywords": ["hepatic"]}], "expanded_keywords": ["enzyme", "dose"]}
+DRAFT: dict[str, Any] = {"queries": [{"text": "hepatic injury", "keywords": ["hepatic"]}], "expanded_keywords": ["enzyme", "dose"]}
 PROMPT = QueryPrompt.load()
 
 
@@ -34,14 +34,14 @@ PROMPT = QueryPrompt.load()
 class Memory:
     """A `TextCache`."""
 
-    held: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
     age_s: float = 60.0
 
     async def get(self, key: str, within_s: float) -> CachedText | None:
-        return CachedText(self.held[key], self.age_s) if key in self.held else None
+        return CachedText(self.texts[key], self.age_s) if key in self.texts else None
 
     async def put(self, key: str, text: str) -> None:
-        self.held[key] = text
+        self.texts[key] = text
 
 
 @dataclass
@@ -49,16 +49,16 @@ class Model:
     """A `Chat` that counts."""
 
     name: str = "scripted at nowhere"
-    said: dict[str, Any] = field(default_factory=lambda: SAID)
+    draft: dict[str, Any] = field(default_factory=lambda: DRAFT)
     error: Exception | None = None
     calls: int = 0
 
-    async def answer(self, asked: ChatRequest, shape: Any, budget: Budget) -> Any:
-        with budget.call(asked.node, 0.0):
+    async def answer(self, request: ChatRequest, shape: Any, budget: Budget) -> Any:
+        with budget.call(request.node, 0.0):
             self.calls += 1
         if self.error:
             raise self.error
-        return shape.model_validate(self.said)
+        return shape.model_validate(self.draft)
 
 
 def translator(chat: Any, texts: Any, prompt: QueryPrompt = PROMPT, sources: tuple[str, ...] = ("library", "arxiv")) -> Translator:
@@ -66,11 +66,11 @@ def translator(chat: Any, texts: Any, prompt: QueryPrompt = PROMPT, sources: tup
 
 
 async def translated(chat: Any, texts: Any, budget: Budget | None = None, **request: Any) -> Translation:
-    asked = SearchRequest.model_validate({"query": "liver injury", **request})
-    return await translator(chat, texts).translate(asked, budget or Budget(), 5.0)
+    search_request = SearchRequest.model_validate({"query": "liver injury", **request})
+    return await translator(chat, texts).translate(search_request, budget or Budget(), 5.0)
 
 
-async def test_the_same_question_costs_one_call_and_the_answer_says_so() -> None:
+async def test_the_same_question_costs_one_call_and_the_answer_reports_it() -> None:
     chat, texts = Model(), Memory()
     first = await translated(chat, texts)
     again = await translated(chat, texts, Budget(max_calls=0))
@@ -84,17 +84,17 @@ async def test_the_same_question_costs_one_call_and_the_answer_says_so() -> None
 
 
 @pytest.mark.parametrize("age_s", [900.0, 1e6])
-async def test_what_is_too_old_is_asked_for_again(age_s: float) -> None:
+async def test_what_is_too_old_is_requested_again(age_s: float) -> None:
     chat, texts = Model(), Memory(age_s=age_s)
     await translated(chat, texts)
     assert (await translated(chat, texts)).usage.calls == 1
 
 
 @pytest.mark.parametrize("damaged", ["", "{", "[]", '{"queries": []}', '{"queries": [{"text": "!!"}]}', "\x00"])
-async def test_what_is_damaged_is_asked_for_again(damaged: str) -> None:
+async def test_what_is_damaged_is_requested_again(damaged: str) -> None:
     chat, texts = Model(), Memory()
     first = await translated(chat, texts)
-    texts.held = dict.fromkeys(texts.held, damaged)
+    texts.texts = dict.fromkeys(texts.texts, damaged)
     again = await translated(chat, texts)
     assert (chat.calls, again.strategy) == (2, first.strategy)
     assert not again.failures
@@ -103,8 +103,8 @@ async def test_what_is_damaged_is_asked_for_again(damaged: str) -> None:
 @pytest.mark.parametrize(
     "chat",
     [
-        Model(said={"queries": []}),
-        Model(said={"queries": [{"text": "!!"}], "concepts": ["liver"]}),
+        Model(draft={"queries": []}),
+        Model(draft={"queries": [{"text": "!!"}], "concepts": ["liver"]}),
         Model(error=BadAnswer("no shape")),
         Model(error=ChatUnavailable("down")),
     ],
@@ -112,14 +112,14 @@ async def test_what_is_damaged_is_asked_for_again(damaged: str) -> None:
 async def test_what_rules_planned_is_not_kept(chat: Model) -> None:
     texts = Memory()
     assert (await translated(chat, texts)).strategy.made_by == "rules"
-    assert not texts.held
+    assert not texts.texts
 
 
 async def test_where_the_key_is_rejected_nothing_is_kept() -> None:
     texts = Memory()
     with pytest.raises(KeyRejected):
         await translated(Model(error=KeyRejected("no")), texts)
-    assert not texts.held
+    assert not texts.texts
 
 
 PARTS: dict[str, Any] = {
@@ -165,9 +165,9 @@ def test_each_part_alone_makes_a_difference(part: str, data: st.DataObject) -> N
 @given(st.builds(Draft, queries=st.just(({"text": "liver"},)), topic=st.text(), concepts=st.lists(st.text()), year_to=st.integers(0, 9999)))
 def test_a_draft_comes_back_as_it_was(draft: Draft) -> None:
     async def there_and_back() -> None:
-        kept = PlanCache(Memory(), 900.0)
-        await kept.put("key", draft)
-        assert await kept.get("key") == (draft, 60.0)
+        cache = PlanCache(Memory(), 900.0)
+        await cache.put("key", draft)
+        assert await cache.get("key") == (draft, 60.0)
 
     asyncio.run(there_and_back())
 
@@ -177,19 +177,19 @@ def written(folder: Path) -> bytes:
 
 
 async def test_on_disk_no_key_is_kept_and_a_broken_folder_costs_no_search(tmp_path: Path) -> None:
-    """Also where the provider says the key in its answer."""
-    said = {"queries": [{"text": f"liver {KEY}"}]}
-    replies = {"": Reply(said), "newer": Reply(SAID)}
-    with ChatServer(lambda asked: replies[asked.data.get("user_feedback", "")]) as server:
+    """Also where the provider repeats the key in its answer."""
+    draft = {"queries": [{"text": f"liver {KEY}"}]}
+    replies = {"": Reply(draft), "newer": Reply(DRAFT)}
+    with ChatServer(lambda request: replies[request.data.get("user_feedback", "")]) as server:
         chat = chat_over(server)
         texts = AnswerTextCache(DiskCache(tmp_path / "answers"), KEY)
         for feedback in replies:
             await translated(chat, texts, user_feedback=feedback)
         await asyncio.to_thread(flush_cache)
-        told = await translated(chat, texts, user_feedback="newer")
-        assert (told.usage.calls, (await translated(chat, texts)).usage.calls) == (0, 1)
+        newer = await translated(chat, texts, user_feedback="newer")
+        assert (newer.usage.calls, (await translated(chat, texts)).usage.calls) == (0, 1)
         assert b"hepatic injury" in written(tmp_path)
         assert KEY.encode() not in written(tmp_path)
         (tmp_path / "file").write_text("no folder")
         broken = await translated(chat, AnswerTextCache(DiskCache(tmp_path / "file" / "answers"), KEY), user_feedback="newer")
-        assert (broken.strategy, broken.failures, broken.usage.calls) == (told.strategy, (), 1)
+        assert (broken.strategy, broken.failures, broken.usage.calls) == (newer.strategy, (), 1)

@@ -45,7 +45,7 @@ def test_where_nothing_new_can_be_made_nothing_is_left() -> None:
 
 
 def test_leaving_a_word_out_is_a_new_query_and_stays_so_in_each_variation() -> None:
-    """The operator alone says so, as in feedback such as "not the heart"."""
+    """Only the operator differs, as in feedback such as "not the heart"."""
     earlier = ran(query("liver heart injury", "liver AND heart AND injury"))
     without = query("liver injury", "liver AND injury NOT heart")
     assert vary_repeated_queries((without,), earlier) == (without,)
@@ -61,33 +61,33 @@ def query(text: str, boolean_query: str) -> PlannedQuery:
 
 WORDS = "liver kidney aspirin dose trial".split()
 """Each its own stem, so that sets of them can be compared without the code under test."""
-Said = tuple[tuple[str, ...], tuple[str, ...]]
+WordSets = tuple[tuple[str, ...], tuple[str, ...]]
 some = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4, unique=True).map(tuple)
-asked = st.tuples(some, some | st.just(())).map(lambda both: (both[0], tuple(word for word in both[1] if word not in both[0])))
+word_sets = st.tuples(some, some | st.just(())).map(lambda both: (both[0], tuple(word for word in both[1] if word not in both[0])))
 
 
-def written(said: Said) -> PlannedQuery:
-    wanted, left_out = said
-    return query(" ".join(wanted), " AND ".join(wanted) + "".join(f" NOT {word}" for word in left_out))
+def written(word_pair: WordSets) -> PlannedQuery:
+    included, left_out = word_pair
+    return query(" ".join(included), " AND ".join(included) + "".join(f" NOT {word}" for word in left_out))
 
 
 def read(boolean_query: str) -> tuple[set[str], set[str]]:
-    """What a query without parentheses wants, and what stands behind a NOT."""
-    wanted, *left_out = boolean_query.replace('"', "").split(" NOT ")
-    return set(wanted.replace(" AND ", " ").split()), set(left_out)
+    """The included words of a query without parentheses, and those behind a NOT."""
+    included, *left_out = boolean_query.replace('"', "").split(" NOT ")
+    return set(included.replace(" AND ", " ").split()), set(left_out)
 
 
-@given(st.lists(asked, min_size=1, max_size=4), st.lists(asked, max_size=6), st.lists(st.sampled_from(WORDS), max_size=3))
-def test_no_query_is_one_that_was_run(new: list[Said], old: list[Said], terms: list[str]) -> None:
+@given(st.lists(word_sets, min_size=1, max_size=4), st.lists(word_sets, max_size=6), st.lists(st.sampled_from(WORDS), max_size=3))
+def test_no_query_is_one_that_was_run(new: list[WordSets], old: list[WordSets], terms: list[str]) -> None:
     """By its words, or by what it wants and leaves out; what is new already stays as it is."""
-    made = vary_repeated_queries(map(written, new), ran(*map(written, old)), terms)
-    texts = [set(one.text.split()) for one in made]
-    before, apart = [set(wanted) for wanted, _ in old], [(set(wanted), set(left_out)) for wanted, left_out in old]
-    assert all(text not in before and read(one.boolean_query) not in apart for text, one in zip(texts, made, strict=True))
+    varied = vary_repeated_queries(map(written, new), ran(*map(written, old)), terms)
+    texts = [set(one.text.split()) for one in varied]
+    before, earlier_pairs = [set(included) for included, _ in old], [(set(included), set(left_out)) for included, left_out in old]
+    assert all(text not in before and read(one.boolean_query) not in earlier_pairs for text, one in zip(texts, varied, strict=True))
     assert all(text not in texts[:at] for at, text in enumerate(texts))
-    assert len(made) <= len(new)
+    assert len(varied) <= len(new)
     first = new[0]
-    if set(first[0]) not in before and (set(first[0]), set(first[1])) not in apart:
-        assert made[0] == written(first)
+    if set(first[0]) not in before and (set(first[0]), set(first[1])) not in earlier_pairs:
+        assert varied[0] == written(first)
     left_out = [set(one[1]) for one in new]
-    assert all(read(one.boolean_query)[1] in left_out for one in made)
+    assert all(read(one.boolean_query)[1] in left_out for one in varied)

@@ -41,6 +41,6 @@ def test_the_name_of_a_language_is_a_keyword_as_it_is_written(name: str) -> None
 
 @given(st.lists(st.text(max_size=20), max_size=9))
 def test_keywords_are_the_words_of_the_phrases_each_once(phrases: list[str]) -> None:
-    made = extract_keywords(phrases)
-    assert {word.casefold() for word in made} == {word.casefold() for phrase in phrases for word in phrase.split()}
-    assert len(made) == len({word.casefold() for word in made})
+    keywords = extract_keywords(phrases)
+    assert {word.casefold() for word in keywords} == {word.casefold() for phrase in phrases for word in phrase.split()}
+    assert len(keywords) == len({word.casefold() for word in keywords})

@@ -52,7 +52,7 @@ def test_a_year_alone_is_a_search() -> None:
     assert parse_intent("in 2022", STARS, 2026)[1] == "in 2022"
 
 
-def test_a_source_that_is_switched_off_is_said() -> None:
+def test_a_source_that_is_switched_off_is_reported() -> None:
     intent, rest = parse_intent("liver", STARS, 2026)
     with pytest.raises(NothingSearchable, match="switched on"):
         plan_by_rules(SearchRequest(query="liver", sources=("github",)), intent, rest, ("library",), ())
@@ -61,8 +61,8 @@ def test_a_source_that_is_switched_off_is_said() -> None:
 def test_all_strategies_are_planned_unless_some_are_named() -> None:
     intent, rest = parse_intent("liver", STARS, 2026)
     assert plan_by_rules(SearchRequest(query="liver"), intent, rest, ("library",), ()).strategies == tuple(RetrieverType)
-    asked = SearchRequest(query="liver", strategies=("dense",))
-    assert plan_by_rules(asked, intent, rest, ("library",), ()).strategies == (RetrieverType.LANCE_DENSE,)
+    request = SearchRequest(query="liver", strategies=("dense",))
+    assert plan_by_rules(request, intent, rest, ("library",), ()).strategies == (RetrieverType.LANCE_DENSE,)
 
 
 @given(st.text(min_size=1, max_size=200), st.sampled_from(SearchMode))
@@ -79,7 +79,7 @@ def test_the_same_request_gives_the_same_plan(query: str, mode: SearchMode) -> N
     assert strategy.sources == ("library",)
 
 
-async def test_a_query_that_is_cut_says_so() -> None:
+async def test_a_query_that_is_cut_is_reported() -> None:
     long = await translated(query=" ".join(f"w{number}" for number in range(1_100)))
     assert "rest of the query" in {step.step for step in long["bypassed"]}
     short = await translated(query="liver")

@@ -51,13 +51,13 @@ AtOnce = Callable[..., Translation]
 def at_once() -> Iterator[AtOnce]:
     """What comes of a draft, through the real client: one server and one client for all the examples of the properties."""
     reply: dict[str, Any] = {}
-    with ChatServer(lambda asked: Reply(reply["said"])) as server:
+    with ChatServer(lambda _: Reply(reply["draft"])) as server:
         chat = chat_over(server, timeout_s=60.0)
 
-        def once(said: dict[str, Any], configured: tuple[str, ...] = SCHOLAR, shelf: Shelf | None = None, **request: Any) -> Translation:
-            reply["said"] = said
-            asked = SearchRequest.model_validate({"query": "liver injury", **request})
-            return asyncio.run(translator(chat, configured, shelf).translate(asked, Budget(), 600.0))
+        def once(draft: dict[str, Any], configured: tuple[str, ...] = SCHOLAR, shelf: Shelf | None = None, **request: Any) -> Translation:
+            reply["draft"] = draft
+            search_request = SearchRequest.model_validate({"query": "liver injury", **request})
+            return asyncio.run(translator(chat, configured, shelf).translate(search_request, Budget(), 600.0))
 
         yield once
 
@@ -66,10 +66,10 @@ def translator(chat: Any, sources: tuple[str, ...] = SCHOLAR, shelf: Shelf | Non
     return Translator(shelf or Shelf(), sources, STARS, lambda: NOON, chat, **fields)
 
 
-async def translated(said: Any, query: str = "LLM in medical imaging", sources: tuple[str, ...] = SCHOLAR, **request: Any) -> Translation:
-    """Through the real client, with a server that says this."""
-    reply = said if isinstance(said, Reply) else Reply(said)
-    with ChatServer(lambda asked: reply) as server:
+async def translated(draft: Any, query: str = "LLM in medical imaging", sources: tuple[str, ...] = SCHOLAR, **request: Any) -> Translation:
+    """Through the real client, with a server that answers this."""
+    reply = draft if isinstance(draft, Reply) else Reply(draft)
+    with ChatServer(lambda _: reply) as server:
         node = translator(chat_over(server), sources)
         return await node.translate(SearchRequest(query=query, **request), Budget(), 5.0)
 
@@ -78,36 +78,36 @@ async def translated(said: Any, query: str = "LLM in medical imaging", sources: 
 
 
 async def test_REQ_1_a_request_gives_intent_and_queries() -> None:
-    made = await translated(IMAGING)
-    assert (made.intent.topic, made.intent.intent_type) == ("LLM in medical imaging", "survey")
-    assert made.intent.concepts == ("LLM", "medical imaging", "diagnosis")
-    assert made.strategy.made_by == "model"
-    assert 1 <= len(made.strategy.queries) <= 4
-    assert all(query.text and query.keywords and parses(query.boolean_query) for query in made.strategy.queries)
-    assert made.strategy.sources == SCHOLAR
-    assert made.strategy.expanded_keywords == ("radiology", "GPT-4", "decision support")
-    assert not made.failures
+    translation = await translated(IMAGING)
+    assert (translation.intent.topic, translation.intent.intent_type) == ("LLM in medical imaging", "survey")
+    assert translation.intent.concepts == ("LLM", "medical imaging", "diagnosis")
+    assert translation.strategy.made_by == "model"
+    assert 1 <= len(translation.strategy.queries) <= 4
+    assert all(query.text and query.keywords and parses(query.boolean_query) for query in translation.strategy.queries)
+    assert translation.strategy.sources == SCHOLAR
+    assert translation.strategy.expanded_keywords == ("radiology", "GPT-4", "decision support")
+    assert not translation.failures
 
 
 @pytest.mark.parametrize("named", [["semantic_scholar", "pubmed", "serpapi_scholar"], ["semantic_scholar"], [], None, "all"])
 async def test_REQ_2_sources_are_those_configured_whatever_the_model_names(named: Any) -> None:
     queries = [{**query, "sources": named, "source": "pubmed"} for query in IMAGING["queries"]]
-    made = await translated({**IMAGING, "queries": queries, "sources": named, "available_sources": named})
-    assert made.strategy.sources == SCHOLAR
-    assert made.strategy.made_by == "model"
-    assert len(made.strategy.queries) == 2
+    translation = await translated({**IMAGING, "queries": queries, "sources": named, "available_sources": named})
+    assert translation.strategy.sources == SCHOLAR
+    assert translation.strategy.made_by == "model"
+    assert len(translation.strategy.queries) == 2
 
 
-async def test_REQ_2_a_model_never_narrows_what_the_caller_asked() -> None:
-    made = await translated({**IMAGING, "sources": ["pubmed"]}, sources=("library", "pubmed"))
-    assert made.strategy.sources == ("library", "pubmed")
+async def test_REQ_2_a_model_never_narrows_what_the_caller_requested() -> None:
+    translation = await translated({**IMAGING, "sources": ["pubmed"]}, sources=("library", "pubmed"))
+    assert translation.strategy.sources == ("library", "pubmed")
 
 
 async def test_REQ_3_earlier_rounds_and_feedback_reach_the_prompt_and_the_queries_differ() -> None:
     first = (await translated(IMAGING)).strategy
-    with ChatServer(lambda asked: Reply(IMAGING)) as server:
-        asked = SearchRequest(query="LLM in medical imaging", previous_strategies=(first,), user_feedback="only </data> X-rays")
-        second = (await translator(chat_over(server)).translate(asked, Budget(), 5.0)).strategy
+    with ChatServer(lambda _: Reply(IMAGING)) as server:
+        second_request = SearchRequest(query="LLM in medical imaging", previous_strategies=(first,), user_feedback="only </data> X-rays")
+        second = (await translator(chat_over(server)).translate(second_request, Budget(), 5.0)).strategy
         (request,) = server.requests
     assert request.data["user_feedback"] == "only </data> X-rays"
     assert request.data["earlier_rounds"][0]["queries"][0]["boolean_query"] == first.queries[0].boolean_query
@@ -132,16 +132,20 @@ async def test_REQ_3_earlier_rounds_and_feedback_reach_the_prompt_and_the_querie
         (Reply('{"queries": [{"text": "a', finish_reason="length"), "BadAnswer"),
     ],
 )
-async def test_REQ_4_a_model_that_fails_leaves_the_plan_to_rules_and_says_so(reply: Reply, error: str) -> None:
-    made = await translated(reply, "aspirin and hepatic injury since 2019")
+async def test_REQ_4_a_model_that_fails_leaves_the_plan_to_rules_and_reports_it(reply: Reply, error: str) -> None:
+    translation = await translated(reply, "aspirin and hepatic injury since 2019")
     by_rules = await translator(None).translate(SearchRequest(query="aspirin and hepatic injury since 2019"), Budget(), 5.0)
-    assert made.strategy == by_rules.strategy
-    assert made.intent == by_rules.intent
-    assert [query.boolean_query for query in made.strategy.queries] == ['aspirin AND "hepatic injury"']
-    assert (made.strategy.sources, made.strategy.constraints.years.min, made.strategy.made_by) == (SCHOLAR, 2019, "rules")
-    assert [(failure.node, failure.error) for failure in made.failures] == [(MODEL, error)]
-    assert made.failures[0].message
-    assert KEY not in str(made)
+    assert translation.strategy == by_rules.strategy
+    assert translation.intent == by_rules.intent
+    assert [query.boolean_query for query in translation.strategy.queries] == ['aspirin AND "hepatic injury"']
+    assert (translation.strategy.sources, translation.strategy.constraints.years.min, translation.strategy.made_by) == (
+        SCHOLAR,
+        2019,
+        "rules",
+    )
+    assert [(failure.node, failure.error) for failure in translation.failures] == [(MODEL, error)]
+    assert translation.failures[0].message
+    assert KEY not in str(translation)
 
 
 async def test_REQ_5_years_the_wrong_way_round_are_swapped() -> None:
@@ -151,10 +155,10 @@ async def test_REQ_5_years_the_wrong_way_round_are_swapped() -> None:
 
 @pytest.mark.parametrize("queries", [[], [{}], [{"text": "!!", "keywords": ["", "\x00"]}], [{"boolean_query": "a AND b"}]])
 async def test_REQ_5_without_a_query_the_concepts_are_searched(queries: list[Any]) -> None:
-    made = await translated({**IMAGING, "queries": queries})
-    assert [query.boolean_query for query in made.strategy.queries] == ['LLM AND "medical imaging" AND diagnosis']
-    assert (made.strategy.made_by, made.strategy.queries[0].text) == ("rules", "LLM in medical imaging")
-    assert MODEL in {step.step for step in made.bypassed}
+    translation = await translated({**IMAGING, "queries": queries})
+    assert [query.boolean_query for query in translation.strategy.queries] == ['LLM AND "medical imaging" AND diagnosis']
+    assert (translation.strategy.made_by, translation.strategy.queries[0].text) == ("rules", "LLM in medical imaging")
+    assert MODEL in {step.step for step in translation.bypassed}
 
 
 CHARACTERS = st.characters()  # halves of surrogate pairs among them
@@ -177,25 +181,25 @@ DRAFT = st.fixed_dictionaries(
     st.none() | st.sets(st.sampled_from(KNOWN_SOURCES), min_size=1),
 )
 def test_PROP_1_sources_are_those_configured_that_the_caller_asks(
-    at_once: AtOnce, named: list[str], configured: set[str], asked: set[str] | None
+    at_once: AtOnce, named: list[str], configured: set[str], requested: set[str] | None
 ) -> None:
-    """Whatever the model names beside its plan, which is taken."""
-    expected = tuple(sorted(configured if asked is None else configured & asked))
-    said = {**IMAGING, "sources": named, "queries": [{**query, "sources": named} for query in IMAGING["queries"]]}
+    """Whatever the model names besides its plan, which is used."""
+    expected = tuple(sorted(configured if requested is None else configured & requested))
+    draft = {**IMAGING, "sources": named, "queries": [{**query, "sources": named} for query in IMAGING["queries"]]}
     if expected:
-        strategy = at_once(said, tuple(sorted(configured)), sources=None if asked is None else sorted(asked)).strategy
+        strategy = at_once(draft, tuple(sorted(configured)), sources=None if requested is None else sorted(requested)).strategy
         assert (strategy.sources, strategy.made_by) == (expected, "model")
     else:
         with pytest.raises(NothingSearchable):
-            at_once(said, tuple(sorted(configured)), sources=sorted(asked or ()))
+            at_once(draft, tuple(sorted(configured)), sources=sorted(requested or ()))
 
 
 @settings(max_examples=60, deadline=None)
 @given(DRAFT)
-def test_PROP_2_there_is_always_a_query_that_can_be_searched(at_once: AtOnce, said: dict[str, Any]) -> None:
-    made = at_once(said)
-    assert 1 <= len(made.strategy.queries) <= 4
-    for query in made.strategy.queries:
+def test_PROP_2_there_is_always_a_query_that_can_be_searched(at_once: AtOnce, draft: dict[str, Any]) -> None:
+    translation = at_once(draft)
+    assert 1 <= len(translation.strategy.queries) <= 4
+    for query in translation.strategy.queries:
         assert searchable(query.text)
         assert query.keywords
         assert parses(query.boolean_query)
@@ -217,9 +221,9 @@ YEAR = st.integers(1700, 2100) | st.none()
 @settings(max_examples=40, deadline=None)
 @given(YEAR | st.text(max_size=5), YEAR | st.integers() | st.floats(allow_nan=False, allow_infinity=False))
 def test_PROP_4_years_are_always_a_range_that_leaves_some_works(at_once: AtOnce, low: Any, high: Any) -> None:
-    made = at_once({**IMAGING, "year_from": low, "year_to": high}).strategy
-    assert made.made_by == "model"
-    years = made.constraints.years
+    strategy = at_once({**IMAGING, "year_from": low, "year_to": high}).strategy
+    assert strategy.made_by == "model"
+    years = strategy.constraints.years
     bounds = [year for year in (years.min, years.max) if year is not None]
     assert bounds == sorted(bounds)
     assert all(1800 <= year <= 2027 for year in bounds)
@@ -228,7 +232,7 @@ def test_PROP_4_years_are_always_a_range_that_leaves_some_works(at_once: AtOnce,
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "kept"),
+    ("low", "high", "expected"),
     [
         (2035, None, (None, None)),
         (None, 1500, (None, None)),
@@ -240,19 +244,19 @@ def test_PROP_4_years_are_always_a_range_that_leaves_some_works(at_once: AtOnce,
     ],
 )
 def test_years_that_would_leave_out_every_work_are_dropped(
-    at_once: AtOnce, low: int | None, high: int | None, kept: tuple[int | None, int | None]
+    at_once: AtOnce, low: int | None, high: int | None, expected: tuple[int | None, int | None]
 ) -> None:
     years = at_once({**IMAGING, "year_from": low, "year_to": high}).strategy.constraints.years
-    assert (years.min, years.max) == kept
+    assert (years.min, years.max) == expected
 
 
 # --- beyond it --------------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("given_", "kept"), [(1, 1), (4, 4), (6, 4)])
-async def test_one_query_is_enough_and_more_than_four_are_cut(given_: int, kept: int) -> None:
-    queries = [{"text": f"liver {part}", "keywords": ["liver"]} for part in "lobe duct vein cell scan drug".split()[:given_]]
-    assert len((await translated({**IMAGING, "queries": queries})).strategy.queries) == kept
+@pytest.mark.parametrize(("named_count", "expected_count"), [(1, 1), (4, 4), (6, 4)])
+async def test_one_query_is_enough_and_more_than_four_are_cut(named_count: int, expected_count: int) -> None:
+    queries = [{"text": f"liver {part}", "keywords": ["liver"]} for part in "lobe duct vein cell scan drug".split()[:named_count]]
+    assert len((await translated({**IMAGING, "queries": queries})).strategy.queries) == expected_count
 
 
 @dataclass
@@ -272,26 +276,26 @@ WIDER = st.lists(st.sampled_from("serum enzyme dose trial cohort murine assay bi
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(SearchMode), WIDER, WIDER, WIDER)
-def test_the_mode_bounds_the_expansion_or_the_answer_says_what_is_missing(
+def test_the_mode_bounds_the_expansion_or_the_answer_reports_what_is_missing(
     at_once: AtOnce, mode: SearchMode, named: list[str], synonyms: list[str], related: list[str]
 ) -> None:
     """Whatever model and library name, which may be nothing."""
     queries = [{**IMAGING["queries"][0], "synonyms": synonyms}]
     shelf = Poor(terms=tuple(term for term in related if searchable(term)))
-    made = at_once({**IMAGING, "queries": queries, "expanded_keywords": named}, search_mode=mode, shelf=shelf)
-    expanded = made.strategy.expanded_keywords
+    translation = at_once({**IMAGING, "queries": queries, "expanded_keywords": named}, search_mode=mode, shelf=shelf)
+    expanded = translation.strategy.expanded_keywords
     assert len(expanded) <= MOST[mode]
     assert len(set(expanded)) == len(expanded)
-    assert (len(expanded) < LEAST[mode]) == any("expansion" in step.step for step in made.bypassed)
+    assert (len(expanded) < LEAST[mode]) == any("expansion" in step.step for step in translation.bypassed)
 
 
 def test_too_few_terms_are_filled_up_by_the_library_and_then_by_synonyms(at_once: AtOnce) -> None:
     queries = [{"text": "hepatic harm", "synonyms": ["liver damage", "injury", "hepatotoxicity"], "boolean_query": "hepatic NOT serum"}]
-    said = {**IMAGING, "queries": queries, "expanded_keywords": ["enzyme"]}
-    full = at_once(said, search_mode="exploratory", shelf=Poor(terms=("serum", "dose", "enzymes", "trial")))
+    draft = {**IMAGING, "queries": queries, "expanded_keywords": ["enzyme"]}
+    full = at_once(draft, search_mode="exploratory", shelf=Poor(terms=("serum", "dose", "enzymes", "trial")))
     assert full.strategy.expanded_keywords == ("enzyme", "dose", "trial", "liver damage", "hepatotoxicity")
     assert not full.bypassed
-    short = at_once(said, search_mode="exploratory", shelf=Poor())
+    short = at_once(draft, search_mode="exploratory", shelf=Poor())
     assert short.strategy.expanded_keywords == ("enzyme", "liver damage", "hepatotoxicity")
     assert [(step.step, step.why) for step in short.bypassed] == [
         ("rest of the expansion", "model and library name 3 of the 5 terms or more that the search mode exploratory adds")
@@ -300,20 +304,20 @@ def test_too_few_terms_are_filled_up_by_the_library_and_then_by_synonyms(at_once
 
 async def test_rules_say_that_the_library_names_too_few_terms() -> None:
     request = SearchRequest(query="liver", search_mode="exploratory")
-    made = await translator(None, shelf=Poor(terms=())).translate(request, Budget(), 5.0)
-    said = {step.step: step.why for step in made.bypassed}
-    assert "the library names 0 of the 5 terms" in said["expansion"]
+    translation = await translator(None, shelf=Poor(terms=())).translate(request, Budget(), 5.0)
+    reasons = {step.step: step.why for step in translation.bypassed}
+    assert "the library names 0 of the 5 terms" in reasons["expansion"]
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-@pytest.mark.parametrize("said", [{}, {"stars_min": 1, "stars_max": 9}, {"stars_min": 9_000}])
-def test_popular_means_popular_in_any_mode_whatever_the_model_says(at_once: AtOnce, mode: SearchMode, said: dict[str, Any]) -> None:
-    stars = at_once({**IMAGING, **said}, query="popular React library", search_mode=mode).strategy.constraints.stars
+@pytest.mark.parametrize("draft", [{}, {"stars_min": 1, "stars_max": 9}, {"stars_min": 9_000}])
+def test_popular_means_popular_in_any_mode_whatever_the_model_answers(at_once: AtOnce, mode: SearchMode, draft: dict[str, Any]) -> None:
+    stars = at_once({**IMAGING, **draft}, query="popular React library", search_mode=mode).strategy.constraints.stars
     assert (stars.min, stars.max) == (1000, None)
 
 
 @pytest.mark.parametrize(
-    ("said", "low", "high", "named"),
+    ("draft", "low", "high", "named"),
     [
         ({"stars_min": 1000}, 1000, None, True),
         ({"stars_min": 500, "stars_max": 10}, 10, 500, True),
@@ -324,10 +328,10 @@ def test_popular_means_popular_in_any_mode_whatever_the_model_says(at_once: AtOn
     ],
 )
 def test_stars_that_the_rules_cannot_read_come_from_the_model(
-    at_once: AtOnce, said: dict[str, Any], low: int, high: int | None, named: bool
+    at_once: AtOnce, draft: dict[str, Any], low: int, high: int | None, named: bool
 ) -> None:
-    found = at_once({**IMAGING, **said}, query="流行的 React 组件库").strategy.constraints
-    assert (found.stars.min, found.stars.max, found.stars_named) == (low, high, named)
+    constraints = at_once({**IMAGING, **draft}, query="流行的 React 组件库").strategy.constraints
+    assert (constraints.stars.min, constraints.stars.max, constraints.stars_named) == (low, high, named)
 
 
 def test_years_of_the_words_stand_against_the_model(at_once: AtOnce) -> None:
@@ -336,8 +340,8 @@ def test_years_of_the_words_stand_against_the_model(at_once: AtOnce) -> None:
 
 
 def test_wishes_for_repositories_are_cleaned(at_once: AtOnce) -> None:
-    said = {"language": " Ru\x00st ", "topics": ["State Management", "a/b", "cli"], "created_after": "2024-02-30T00:00:00Z"}
-    wishes = at_once({**IMAGING, **said}).strategy.repositories
+    draft = {"language": " Ru\x00st ", "topics": ["State Management", "a/b", "cli"], "created_after": "2024-02-30T00:00:00Z"}
+    wishes = at_once({**IMAGING, **draft}).strategy.repositories
     assert (wishes.language, wishes.topics, wishes.created_after) == ("Ru st", ("state-management", "cli"), None)
     assert str(at_once({**IMAGING, "created_after": "2024-02"}).strategy.repositories.created_after) == "2024-02-01"
     assert at_once({**IMAGING, "created_after": "2090-01-01"}).strategy.repositories.created_after is None
@@ -357,20 +361,20 @@ def test_a_word_that_the_text_of_a_query_leaves_out_is_not_looked_for(at_once: A
 def test_feedback_to_leave_a_word_out_is_no_repetition(at_once: AtOnce) -> None:
     earlier = {"queries": [{"text": "liver heart injury", "boolean_query": "liver AND heart AND injury"}]}
     without = {"text": "liver injury", "keywords": ["liver"], "boolean_query": "liver AND injury NOT heart"}
-    made = at_once({**IMAGING, "queries": [without]}, previous_strategies=[earlier], user_feedback="leave out the heart")
-    assert [(query.text, query.boolean_query) for query in made.strategy.queries] == [("liver injury", "liver AND injury NOT heart")]
+    translation = at_once({**IMAGING, "queries": [without]}, previous_strategies=[earlier], user_feedback="leave out the heart")
+    assert [(query.text, query.boolean_query) for query in translation.strategy.queries] == [("liver injury", "liver AND injury NOT heart")]
 
 
 def test_a_round_whose_every_query_was_run_still_searches_something_new(at_once: AtOnce) -> None:
-    told: tuple[Any, ...] = ()
-    seen: set[frozenset[str]] = set()
+    earlier_strategies: tuple[Any, ...] = ()
+    previous_words: set[frozenset[str]] = set()
     for _ in range(6):
-        strategy = at_once(IMAGING, previous_strategies=told).strategy
+        strategy = at_once(IMAGING, previous_strategies=earlier_strategies).strategy
         marks = {make_word_set(query.text) for query in strategy.queries}
         assert marks
-        assert not marks & seen
-        seen |= marks
-        told = (strategy,)
+        assert not marks & previous_words
+        previous_words |= marks
+        earlier_strategies = (strategy,)
 
 
 async def test_a_rejected_key_is_raised() -> None:
@@ -378,18 +382,18 @@ async def test_a_rejected_key_is_raised() -> None:
         await translated(Reply("bad key", status=401))
 
 
-async def test_without_a_model_the_answer_says_why() -> None:
-    made = await translator(None, why_no_model="no key in the environment").translate(
+async def test_without_a_model_the_answer_gives_the_reason() -> None:
+    translation = await translator(None, why_no_model="no key in the environment").translate(
         SearchRequest(query="liver", user_feedback="only humans"), Budget(), 5.0
     )
-    said = {step.step: step.why for step in made.bypassed}
-    assert said[MODEL] == "no key in the environment"
-    assert "model" in said["user_feedback"]
-    assert not made.failures
+    reasons = {step.step: step.why for step in translation.bypassed}
+    assert reasons[MODEL] == "no key in the environment"
+    assert "model" in reasons["user_feedback"]
+    assert not translation.failures
 
 
 async def ran(answer: Callable[[Request], Reply], context: Any = None, chat: Any = None, **fields: Any) -> tuple[dict[str, Any], int]:
-    """The node itself, and how often the server was asked."""
+    """The node's update, and the number of requests to the server."""
 
     class Runtime:
         pass
@@ -402,23 +406,23 @@ async def ran(answer: Callable[[Request], Reply], context: Any = None, chat: Any
 
 
 async def test_the_node_writes_what_the_model_cost() -> None:
-    update, asked = await ran(lambda asked: Reply(IMAGING, usage=(1_000, 100)))
-    assert (update["usage"].calls, update["usage"].by_node["translator"].input_tokens, asked) == (1, 1_000, 1)
+    update, calls = await ran(lambda _: Reply(IMAGING, usage=(1_000, 100)))
+    assert (update["usage"].calls, update["usage"].by_node["translator"].input_tokens, calls) == (1, 1_000, 1)
     assert update["usage"].cost_usd == pytest.approx(0.002)
 
 
 @pytest.mark.parametrize("field", ["max_calls", "max_cost_usd"])
-async def test_a_bound_of_0_asks_nobody(field: str) -> None:
+async def test_a_bound_of_0_calls_no_model(field: str) -> None:
     for bound in ({"context": RunContext.model_validate({field: 0})}, {"llm": LlmSettings.model_validate({field: 0})}):
-        update, asked = await ran(lambda asked: Reply(IMAGING), **bound)
-        assert asked == 0
+        update, calls = await ran(lambda _: Reply(IMAGING), **bound)
+        assert calls == 0
         assert [(failure.node, failure.error) for failure in update["failures"]] == [(MODEL, "BudgetSpent")]
         assert f"llm.{field}" in update["failures"][0].message
         assert update["strategy"].made_by == "rules"
 
 
 @pytest.mark.parametrize(
-    ("configured", "of_the_run", "prices", "asked"),
+    ("configured", "of_the_run", "prices", "calls"),
     [
         (None, None, {"scripted": "1/10"}, 1),
         (0.0, None, {"scripted": "1/10"}, 0),
@@ -431,15 +435,15 @@ async def test_a_bound_of_0_asks_nobody(field: str) -> None:
     ],
 )
 async def test_no_bound_on_cost_is_none_and_under_one_a_model_needs_a_price(
-    configured: float | None, of_the_run: float | None, prices: dict[str, str], asked: int
+    configured: float | None, of_the_run: float | None, prices: dict[str, str], calls: int
 ) -> None:
-    """What the run says goes before the settings; a price of 0 is within any bound."""
+    """The run's bound overrides the settings; a price of 0 is within any bound."""
     context, llm = RunContext(max_cost_usd=of_the_run), LlmSettings(max_cost_usd=configured)
-    assert (await ran(lambda _: Reply(IMAGING), context, {"prices": prices}, llm=llm))[1] == asked
+    assert (await ran(lambda _: Reply(IMAGING), context, {"prices": prices}, llm=llm))[1] == calls
 
 
 async def test_a_slow_model_leaves_half_of_the_time_to_the_search() -> None:
-    update, _ = await ran(lambda asked: Reply(IMAGING, delay_s=1.0), run=RunSettings(run_timeout_s=0.4))
+    update, _ = await ran(lambda _: Reply(IMAGING, delay_s=1.0), run=RunSettings(run_timeout_s=0.4))
     (failure,) = update["failures"]
     assert (failure.node, failure.error) == (MODEL, "TimeoutError")
     assert "within the 0.2 s" in failure.message
@@ -452,8 +456,8 @@ async def test_a_slow_library_hides_no_call_and_leaves_time_to_the_search(monkey
         await asyncio.sleep(10)
 
     monkeypatch.setattr(Shelf, part, late)
-    update, asked = await ran(lambda asked: Reply({**IMAGING, "expanded_keywords": []}), run=RunSettings(run_timeout_s=4.0))
-    assert (update["usage"].calls, asked, update["strategy"].made_by) == (1, 1, "model")
+    update, calls = await ran(lambda _: Reply({**IMAGING, "expanded_keywords": []}), run=RunSettings(run_timeout_s=4.0))
+    assert (update["usage"].calls, calls, update["strategy"].made_by) == (1, 1, "model")
     assert [(step.step, step.why) for step in update["bypassed"]] == [
         ("rest of the expansion", "the library did not answer within the 1 s that it may take of this run")
     ]
