@@ -40,8 +40,8 @@ test: $(STAMP)  ## run the tests
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 exact: $(STAMP)  ## compare the Boolean evaluator, and the search of a library, with an independent one over thousands of queries; takes hours
-	OUTRIDER_EXACT=10000x10000 $(BIN)/python -m pytest -q tests/boolean/test_exact.py
-	OUTRIDER_EXACT_LIBRARY=2000x2000 $(BIN)/python -m pytest -q tests/library/exact/test_library.py -k every_match
+	OUTRIDER_EXACT=10000x10000 $(BIN)/python -m pytest -q tests/boolean/test_evaluator_oracle.py
+	OUTRIDER_EXACT_LIBRARY=2000x2000 $(BIN)/python -m pytest -q tests/library/exact/test_pinned_library.py -k every_match
 	OUTRIDER_TREES=5000 OUTRIDER_SUPERSET_TREES=1000 $(BIN)/python -m pytest -q tests/boolean tests/systematic_search/services tests/library/exact
 	OUTRIDER_EVERY_PAGE=1 $(BIN)/python -m pytest -q tests/systematic_search/test_killed.py
 

@@ -1,4 +1,4 @@
-"""The part of a query that is searched, and the weight of its added terms."""
+"""The searched part of a query, added terms and their weights."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.library.library import Library
-from outrider.library.text_search import MAX_QUERY_TERMS, cut_query, only_stop_words
-from outrider.state.records import Paper
+from outrider.library.text_search import FIRST, MAX_QUERY_TERMS, POOL, cut_query, only_stop_words, related_terms
+from outrider.state.records import Document, Paper
 from outrider.state.request import MAX_QUERY_CHARS
 from outrider.text.words import STOP_WORDS, words
 
@@ -43,3 +43,49 @@ async def test_an_added_term_never_outranks_a_word_of_the_query(library: Library
     assert [hit.record.doc_id for hit in alone] == ["a", "c"]
     assert [hit.record.doc_id for hit in widened] == ["c", "a", "b"]
     assert widened[2].score < widened[1].score / 2
+
+
+def hits(*titles: str) -> list[Paper]:
+    return [Paper(doc_id=str(number), title=title) for number, title in enumerate(titles)]
+
+
+ABOUT = ["Kangaroo pouches"] * 4 + ["Kangaroos"] * (FIRST - 4)
+OTHERS = ["Rivers of the north"] * (POOL - FIRST)
+
+
+def test_a_term_of_the_first_hits_is_found_and_one_of_the_query_is_not() -> None:
+    """Whatever form the query's word has."""
+    assert related_terms("kangaroo", hits(*ABOUT, *OTHERS), 5) == ("pouches",)
+    assert related_terms("pouch", hits(*ABOUT, *OTHERS), 5)[0] in ("kangaroo", "kangaroos")
+
+
+def test_what_the_later_hits_say_more_often_marks_nothing() -> None:
+    """Half of the first hits have it, and all others."""
+    first = [*(["Kangaroo rivers"] * (FIRST // 2)), *(["Kangaroo"] * (FIRST // 2))]
+    assert related_terms("kangaroo", hits(*first, *(["Rivers"] * (POOL - FIRST))), 5) == ()
+
+
+def test_one_or_two_documents_are_no_topic() -> None:
+    """Three of ten first hits must have a term; two where there are fewer hits than ten."""
+    two = ["Kangaroo pouches"] * 2
+    assert related_terms("kangaroo", hits(*two, *(["Kangaroo"] * (FIRST - 2)), *OTHERS), 5) == ()
+    assert related_terms("kangaroo", hits(*two, "Kangaroo"), 5) == ("pouches",)
+
+
+def test_a_term_stands_in_some_title_or_description() -> None:
+    """Bodies also say "overall"."""
+    records = [Document(doc_id=str(number), title="Kangaroo", text="overall pouches") for number in range(FIRST - 1)]
+    assert related_terms("kangaroo", [*records, Document(doc_id="x", title="Pouches")], 5) == ("pouches",)
+
+
+def test_forms_of_a_word_count_together_under_the_most_frequent() -> None:
+    """Of equally frequent forms the shortest represents them; stop words, numbers and short words are no terms."""
+    assert related_terms("kangaroo", hits("Kangaroo hopping", "Kangaroo hops", "Kangaroo hops to 2020 ab"), 5) == ("hops",)
+    assert related_terms("kangaroo", hits("Hopping of it 2020 ab", "Hop of it 2020 ab"), 5) == ("hop",)
+
+
+def test_terms_are_few_and_ties_go_by_word() -> None:
+    same = hits(*(["Kangaroo delta bravo charlie"] * 3))
+    assert related_terms("kangaroo", same, 2) == ("bravo", "charlie")
+    assert related_terms("kangaroo", same, 0) == ()
+    assert related_terms("kangaroo", [], 3) == ()

@@ -7,7 +7,7 @@ and indexes. A missing value (None, empty string, empty list) is NULL.
 The column `exact_other` holds the words that no other exact index holds: names, numbers and kinds. So every word that a query may name
 is indexed. A candidate for a leaf of a query is a row with the leaf's words in the leaf's columns. That loses nothing as long as the index
 splits a text as the evaluator does. Over regular characters it does, which was measured on each of them and on random mixtures
-(`tests/library/exact/test_regular.py`); a record that holds others carries `ODD` and is a candidate for every query.
+(`tests/library/exact/test_plan.py`); a record that holds others carries `ODD` and is a candidate for every query.
 """
 
 from __future__ import annotations

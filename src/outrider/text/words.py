@@ -4,7 +4,7 @@
 
 The indexes split text by ICU and at everything that is neither letter nor digit (`base_tokenizer="icu/split"`), lower each character
 and fold it to ASCII where its compatibility form is a Latin letter or a digit. The rules were read from Lance's tokenizer and measured on
-every assigned character; `tests/text/test_tokens.py` compares them with an index. Scripts that are written without spaces differ on
+every assigned character; `tests/text/test_words.py` compares them with an index. Scripts that are written without spaces differ on
 purpose: the index cuts them by a dictionary, here each character is a word, so that a term matches wherever it stands (`UNSEGMENTED`).
 """
 

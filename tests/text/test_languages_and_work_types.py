@@ -1,4 +1,4 @@
-"""One language, one code, in every spelling."""
+"""One code a language and one name a type of work, in every spelling."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.text.languages_and_work_types import _language_codes, normal_language
+from outrider.text.languages_and_work_types import GENRES, TYPES, _language_codes, normal_language, normal_type
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,26 @@ def test_the_register_is_of_two_letters_each_with_codes_and_a_name() -> None:
 def test_what_is_normal_stays_so(spelling: str) -> None:
     normal = normal_language(spelling)
     assert normal is None or (normal_language(normal) == normal and 2 <= len(normal) <= 3)
+
+
+@pytest.mark.parametrize(
+    ("work_type", "normal"),
+    [
+        ("journal-article", "article"), ("Journal Article", "article"), ("JournalArticle", "article"), ("JOUR", "article"),
+        ("Systematic Review", "review"), ("MetaAnalysis", "review"), ("posted-content", "preprint"), ("inproceedings", "conference"),
+        ("Case Reports", "case-report"), ("Research Support, N.I.H., Extramural", None), ("Pdf", None), ("", None), ("-", None),
+    ],
+)  # fmt: skip
+def test_one_word_for_every_spelling_of_a_type(work_type: str, normal: str | None) -> None:
+    assert normal_type(work_type) == normal
+
+
+@given(st.sampled_from(sorted(TYPES)), st.sampled_from(["", " ", "-", "_"]))
+def test_our_own_words_mean_themselves_in_any_spelling(name: str, sign: str) -> None:
+    assert normal_type(name.upper().replace("-", sign)) == name
+
+
+def test_no_word_means_two_things() -> None:
+    words = [word for name, others in TYPES.items() for word in (name.replace("-", ""), *others.split())]
+    assert len(set(words)) == len(words)
+    assert set(TYPES) >= GENRES

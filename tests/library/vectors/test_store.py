@@ -85,7 +85,7 @@ async def test_an_unchanged_text_keeps_its_vector(library: Library) -> None:
     model = WordEmbedder()
     assert await put(library, paper("a", "fox", year=2001), embedder=model) == EmbeddingReport(reused=1)
     await library.upsert([paper("b", "hen", year=2001)])
-    assert model.seen == []
+    assert model.texts == []
     hits = await library.dense(WORDS.vector("fox"), WORDS.space, parse_filter({"year": 2001}))
     assert [one.doc_id for one in hits] == ["a", "b"]
     assert await library.check() == ()
