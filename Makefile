@@ -61,7 +61,7 @@ check: $(STAMP)  ## lint, format, types, layers, documentation
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/mkdocs build --strict
 
 bench: $(STAMP)  ## measure retrieval quality, latency, ingestion and start-up
 	$(BIN)/python -m bench
