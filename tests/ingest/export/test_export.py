@@ -201,6 +201,20 @@ def test_json_rows_say_their_schema() -> None:
     assert RECORD.validate_python({name: value for name, value in row.items() if name != "schema"}).title == "T"
 
 
+@pytest.mark.parametrize(
+    ("volume", "issue", "pages", "venue"),
+    [
+        (None, None, "101-109", "Gut, 2020, 101-109"),
+        ("3", None, "101", "Gut, 2020, 3:101"),
+        ("3", "2", None, "Gut, 2020, 3(2)"),
+        (None, None, None, "Gut, 2020"),
+    ],
+)
+def test_markdown_writes_no_colon_without_a_volume(volume: str | None, issue: str | None, pages: str | None, venue: str) -> None:
+    paper = Paper(doc_id="1", title="T", venue="Gut", year=2020, volume=volume, issue=issue, pages=pages)
+    assert venue in write_records("markdown", [paper]).split("\n")
+
+
 def test_markdown_is_for_people() -> None:
     """Title, authors, place, links and abstract; nothing in them is markup."""
     paper = Paper(

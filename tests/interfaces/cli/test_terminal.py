@@ -103,3 +103,7 @@ def test_a_hit_without_a_link_shows_its_identifiers(
     show_answer(SearchResponse(query="liver", mode="discovery", hits=(hit,)))
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert lines[2].startswith(expected or "why:")
+
+
+def test_an_indented_line_keeps_its_indent_and_loses_its_control_characters() -> None:
+    assert progress.plain(" one\n\x1b[31mtwo", indent=2).plain == "  one [31mtwo"

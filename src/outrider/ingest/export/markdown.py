@@ -20,8 +20,8 @@ class MarkdownWriter(Writer):
         self._number += 1
         venue = [record.venue or "", str(record.year or "")]
         if isinstance(record, Paper):
-            issue, pages = f"({record.issue})" if record.issue else "", f":{record.pages}" if record.pages else ""
-            venue.append(f"{record.volume or ''}{issue}{pages}")
+            issue = f"({record.issue})" if record.issue else ""
+            venue.append(":".join(part for part in (f"{record.volume or ''}{issue}", record.pages) if part))
         if record.stars is not None:
             venue.append(f"{record.stars:,} stars")
         doi, pmid = record.identifiers.doi, record.identifiers.pmid

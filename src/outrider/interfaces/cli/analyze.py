@@ -103,4 +103,4 @@ def _show_lines(heading: str, lines: Sequence[str]) -> None:
     more = f" (the first {MAX_LINES} of {len(lines):,})" if len(lines) > MAX_LINES else ""
     console().print(plain(f"{heading}{more}", "bold"))
     for line in lines[:MAX_LINES]:
-        console().print(plain(f"  {line}"))
+        console().print(plain(line, indent=2))

@@ -108,7 +108,7 @@ def show(
     if vector is not None:
         embedded = "yes" if vector.tokens is None or vector.of is None else f"{vector.tokens:,} of {vector.of:,} tokens"
     for name, value in (fields | {"embedded": embedded}).items():
-        console().print(plain(name, "bold"), plain(_format(value)), sep="  ", soft_wrap=True)
+        console().print(plain(name, "bold"), plain(str(value) if name == "year" else _format(value)), sep="  ", soft_wrap=True)
 
 
 @library_app.command()

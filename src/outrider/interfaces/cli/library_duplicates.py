@@ -114,6 +114,6 @@ def _decide(
         return
     console().print(plain(message))
     for doc_id, title in result.titles.items():
-        console().print(plain(f"  {doc_id}  {title}", "dim"), soft_wrap=True)
+        console().print(plain(f"{doc_id} {title}", "dim", indent=2), soft_wrap=True)
     if result.unknown:
         note(f"Not in the library, remembered for searches that find it: {', '.join(result.unknown)}")

@@ -143,9 +143,9 @@ def errors() -> Console:
     return Console(stderr=True, highlight=False)
 
 
-def plain(text: str, style: str = "") -> Text:
-    """Text on one line, without control characters."""
-    return Text(one_line(text), style=style)
+def plain(text: str, style: str = "", indent: int = 0) -> Text:
+    """Text on one line after `indent` blanks, without control characters."""
+    return Text(" " * indent + one_line(text), style=style)
 
 
 def one_line(text: str) -> str:
@@ -198,7 +198,7 @@ def show_work(title: str, ids: Iterable[str], reasons: list[str] | tuple[str, ..
     """Print a work that several records share, and the first reasons."""
     out = console()
     out.print(plain(title, "bold"))
-    out.print(plain("  " + ", ".join(ids)))
+    out.print(plain(", ".join(ids), indent=2))
     for reason in reasons[:MAX_REASONS]:
         out.print(plain(reason, "dim"))
     if len(reasons) > MAX_REASONS:

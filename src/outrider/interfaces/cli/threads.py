@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
-from outrider.interfaces.cli.terminal import console, exit_code, follow_run, note, plain, print_json, show_answer, table
+from outrider.interfaces.cli.terminal import console, count, exit_code, follow_run, note, plain, print_json, show_answer, table
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def list_threads(as_json: JsonOption = False) -> None:
     for run in runs:
         listing.add_row(plain(run.thread), _format_time(run.touched), STATES[run.status], plain(run.query))
     console().print(listing)
-    note(f"{len(runs):,} threads")
+    note(count(len(runs), "thread"))
 
 
 @threads_app.command()
