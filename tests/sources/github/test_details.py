@@ -325,7 +325,7 @@ async def test_older_answers_stand_in_where_github_fails(cached: tuple[Caller, l
         again = await source.details(repositories(3), 10.0)
     assert again.records == first.records
     assert (again.status, again.returned) == ("stale", 3)
-    assert "24 older answers" in again.message
+    assert "24 older cached responses" in again.message
     assert again.retry_at == pytest.approx(now[0] + 60, abs=5)
 
 
@@ -431,7 +431,7 @@ async def test_one_that_is_gone_stays_as_it_was(status: int) -> None:
     assert result.records[0].text
     assert result.records[2].text
     assert (result.asked, result.returned, result.status) == (3, 2, "ok")
-    assert "1 no longer there" in result.message
+    assert "1 no longer available" in result.message
     assert Counter(map(name_of, server.requests))["o/r1"] <= 2
 
 
@@ -501,7 +501,7 @@ async def test_received_parts_are_returned_when_time_is_over(monkeypatch: pytest
     assert result.records[0] == repositories(1)[0]
     assert (result.returned, result.status) == (3, "partial")
     assert "left out: README of 1, top folder of 1, releases of 4" in result.message
-    assert "s were over" in result.message
+    assert "time limit of" in result.message
 
 
 async def test_no_time_at_all() -> None:

@@ -35,13 +35,13 @@ from outrider.state.errors import Malformed
 from outrider.state.records import Repository
 
 MOST_README = 100_000
-"""Characters: more than the models that read it, and the index, take in."""
+"""Characters; the index and the models that read a README use fewer."""
 NEWEST = 100
-"""Issues and comments that are looked at; the most that GitHub gives at once."""
+"""Issues and comments per request: the largest page that GitHub returns."""
 NOTHING = frozenset({204, 409, 410})
-"""No content and an empty repository, and one whose issues are switched off."""
+"""Statuses without data: no content, an empty repository, disabled issues."""
 ONE: Params = {"per_page": 1}
-"""The number of the last page is how many there are."""
+"""With one item per page, the number of the last page is the count."""
 FIRST: Params = {"per_page": NEWEST, "direction": "desc"}
 
 
@@ -51,7 +51,7 @@ class DetailRequest:
 
     what: str
     path: str
-    tell: Callable[[RepositoryDetails, Reply], None]
+    apply: Callable[[RepositoryDetails, Reply], None]
     params: Params = field(default_factory=dict)
     recent: bool = False
     headers: Mapping[str, str] = field(default_factory=lambda: JSON)
@@ -59,62 +59,62 @@ class DetailRequest:
 
 @dataclass(slots=True, eq=False)
 class RepositoryProgress:
-    """One repository, and how far it is."""
+    """The state of the requests for one repository."""
 
     path: str
-    told: RepositoryDetails
-    wanted: set[DetailRequest] = field(default_factory=lambda: set(PARTS) - {README, TREE, ITSELF})
-    begun: set[DetailRequest] = field(default_factory=set)
-    had: set[DetailRequest] = field(default_factory=set)
+    details: RepositoryDetails
+    required: set[DetailRequest] = field(default_factory=lambda: set(PARTS) - {README, TREE, ITSELF})
+    started: set[DetailRequest] = field(default_factory=set)
+    loaded: set[DetailRequest] = field(default_factory=set)
     stale: set[DetailRequest] = field(default_factory=set)
-    """Had from the cache, where it is older than it should be."""
+    """Loaded from the cache, older than requested."""
     failed: set[DetailRequest] = field(default_factory=set)
-    tried: bool = False
-    there: bool = False
-    gone: bool = False
+    requested: bool = False
+    exists: bool = False
+    is_gone: bool = False
     without_readme: bool = False
 
-    def wants(self, record: Repository) -> None:
-        self.wanted |= set() if record.text else {README}
-        self.wanted |= set() if "tree" in record.metadata else {TREE}
-        self.wanted |= {ITSELF} if record.is_fork and record.parent_stars is None else set()
+    def require_missing(self, record: Repository) -> None:
+        self.required |= set() if record.text else {README}
+        self.required |= set() if "tree" in record.metadata else {TREE}
+        self.required |= {ITSELF} if record.is_fork and record.parent_stars is None else set()
 
-    def lacks(self, part: DetailRequest) -> bool:
-        return part in self.wanted and not self.gone and part not in self.had and part not in self.begun
+    def needs(self, part: DetailRequest) -> bool:
+        return part in self.required and not self.is_gone and part not in self.loaded and part not in self.started
 
-    def left_out(self) -> set[DetailRequest]:
-        return set() if self.gone else self.wanted - self.had - self.stale - self.failed
+    def omitted_requests(self) -> set[DetailRequest]:
+        return set() if self.is_gone else self.required - self.loaded - self.stale - self.failed
 
-    def asked(self) -> bool:
-        return self.tried or bool(self.had or self.stale)
+    def was_requested(self) -> bool:
+        return self.requested or bool(self.loaded or self.stale)
 
     def take_reply(self, part: DetailRequest, reply: Reply) -> None:
-        """Raises `Malformed`. That there is no README means something only of a repository that is there."""
+        """Raises `Malformed`. A 404 for the README counts only if another request shows that the repository exists."""
         if reply.status == 451 or (reply.status == 404 and part is not README):
-            self.gone = True
+            self.is_gone = True
         elif reply.status == 404:
             self.without_readme = True
         else:
             if reply.status not in NOTHING:
-                part.tell(self.told, reply)
+                part.apply(self.details, reply)
             elif part is TREE and reply.status == 409:
-                self.told.figures["tree"] = []
-            self.there |= not reply.stale
+                self.details.figures["tree"] = []
+            self.exists |= not reply.stale
 
-    def of(self, record: Repository) -> Repository:
-        if self.gone or not (self.there or self.stale):
+    def merge_into(self, record: Repository) -> Repository:
+        if self.is_gone or not (self.exists or self.stale):
             return record
-        if self.without_readme and self.there:
-            self.told.no_readme()
-        return merge_details(record, self.told)
+        if self.without_readme and self.exists:
+            self.details.no_readme()
+        return merge_details(record, self.details)
 
 
 @dataclass(slots=True)
 class RepositoryDetails:
-    """One method for each kind of answer. They raise `Malformed`, and then nothing has changed."""
+    """One method for each kind of response. They raise `Malformed` and leave the details unchanged then."""
 
     since: float
-    """From when on something is recent, in seconds since the epoch."""
+    """Start of the recent period, in seconds since the epoch."""
     text: str = ""
     figures: dict[str, JsonValue] = field(default_factory=dict)
     itself: Repository | None = None
@@ -130,7 +130,7 @@ class RepositoryDetails:
             self.figures["readme_chars"] = len(whole)
 
     def no_readme(self) -> None:
-        """Any more: an older answer may have had one."""
+        """Removes the README of an older response, too."""
         self.text = ""
         self.figures.pop("readme_chars", None)
         self.figures["readme"] = False
@@ -139,14 +139,14 @@ class RepositoryDetails:
         self.figures["tree"] = list(parse_tree(reply))
 
     def releases(self, reply: Reply) -> None:
-        said = parse_releases(reply)
-        self.figures |= {"releases": said.count, "last_release_at": said.last_at}
+        releases = parse_releases(reply)
+        self.figures |= {"releases": releases.count, "last_release_at": releases.last_at}
 
-    def of_itself(self, reply: Reply) -> None:
-        said = parse_repository(reply.json())
-        if said is None:
-            raise Malformed(f"{reply.url} answered with something else than a repository")
-        self.itself = said
+    def repository(self, reply: Reply) -> None:
+        repository = parse_repository(reply.json())
+        if repository is None:
+            raise Malformed(f"{reply.url} did not answer with a repository")
+        self.itself = repository
 
     def commits(self, reply: Reply) -> None:
         self.figures["commits_90d"] = parse_count(reply)
@@ -166,11 +166,11 @@ class RepositoryDetails:
 
 
 def merge_details(record: Repository, details: RepositoryDetails) -> Repository:
-    """The record with its details; all else stays, `doc_id` included. A renamed repository gets its present name."""
+    """The record with its details; other fields, such as `doc_id`, stay the same. A renamed repository gets its current name."""
     figures = dict(details.figures)
     if details.issues is not None and details.comments is not None:
-        every = len(details.comments) < NEWEST
-        figures["issue_response_days"] = median_response_days(details.issues, details.comments, all_comments=every)
+        is_complete = len(details.comments) < NEWEST
+        figures["issue_response_days"] = median_response_days(details.issues, details.comments, all_comments=is_complete)
     known = {name: value for name, value in figures.items() if value is not None}
     changed: dict[str, Any] = {"text": record.text or details.text, "metadata": {**record.metadata, **known}}
     if itself := details.itself:
@@ -189,8 +189,8 @@ README: DetailRequest = DetailRequest("README", "/readme", RepositoryDetails.rea
 TREE: DetailRequest = DetailRequest("top folder", "/git/trees/HEAD", RepositoryDetails.tree)
 
 
-ITSELF: DetailRequest = DetailRequest("the repository itself", "", RepositoryDetails.of_itself)
-"""Of forks, for the stars of the parent, and of what was renamed, for the name of now."""
+ITSELF: DetailRequest = DetailRequest("the repository itself", "", RepositoryDetails.repository)
+"""Requested for forks (stars of the parent) and for renamed repositories (current name)."""
 
 
 PARTS: tuple[DetailRequest, ...] = (

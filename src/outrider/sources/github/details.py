@@ -40,24 +40,24 @@ from outrider.state.records import Repository
 
 RECENT = timedelta(days=90)
 ALONE_S = 1.0
-"""How long the first request goes before all others: its answer says whether the token is good, and how many more there may be."""
+"""How long the first request runs alone: its response shows whether the token is valid and how many requests remain."""
 CURE = "set GITHUB_TOKEN: with one there are 5,000 requests an hour instead of 60"
 Status = Literal["ok", "partial", "empty", "cached", "stale", "rate_limited", "unauthorized", "forbidden", "unavailable", "timeout"]
 
 
 async def fetch_details(records: Sequence[Repository], repositories: GithubRepositories, within_s: float) -> Detailed:
-    """What a record has already, README and top folder, is not asked for. Raises nothing that GitHub may cause."""
+    """Skips the README and top folder of records that have them. Errors of GitHub are reported, not raised."""
     now = datetime.fromtimestamp(repositories.caller.clock(), UTC)
-    # The beginning of a day: whoever asks again on that day finds the answer in the cache.
+    # The start of a day, so that the cache answers a later search of the same day.
     since = now.replace(hour=0, minute=0, second=0, microsecond=0) - RECENT
     cases: dict[str, RepositoryProgress] = {}
     for record in records:
         if name := _name(record):
-            cases.setdefault(name, RepositoryProgress(repository_path(name), RepositoryDetails(since.timestamp()))).wants(record)
-    looking = DetailFetcher(repositories, f"{since:%Y-%m-%dT%H:%M:%SZ}", within_s, tuple(cases.values()))
-    await in_background(looking.look())
-    asked = [cases.get(_name(record)) for record in records]
-    return looking.report(records, asked)
+            cases.setdefault(name, RepositoryProgress(repository_path(name), RepositoryDetails(since.timestamp()))).require_missing(record)
+    fetcher = DetailFetcher(repositories, f"{since:%Y-%m-%dT%H:%M:%SZ}", within_s, tuple(cases.values()))
+    await in_background(fetcher.run())
+    progress = [cases.get(_name(record)) for record in records]
+    return fetcher.report(records, progress)
 
 
 def _name(record: Repository) -> str:
@@ -66,52 +66,56 @@ def _name(record: Repository) -> str:
 
 @dataclass(slots=True, eq=False)
 class RequestBudget:
-    """How many requests there may still be: by our own limit, by what GitHub says is left, and by the share of one search.
+    """Requests that one search may still send, limited by our rate limit, by GitHub's remaining count, and by the search's share.
 
-    What other searches under way may still ask is not shared out again: shares hold for those at once as for those in turn.
+    Requests that concurrent searches have reserved are subtracted first, so that a share means the same for concurrent searches as for
+    consecutive ones.
     """
 
-    left: int
+    remaining: int
     share: float
     others: list[RequestBudget] = field(default_factory=list)
-    """Of all searches under way, this one, too."""
-    taken: int = 0
-    under_way: int = 0
-    answered: int = 0
+    """Budgets of all concurrent searches, including this one."""
+    used: int = 0
+    in_flight: int = 0
+    responses: int = 0
     renewed_at: float | None = None
 
     @classmethod
     @contextmanager
     def of(cls, window: SlidingWindow, share: float) -> Iterator[RequestBudget]:
-        under_way = _UNDER_WAY[window]
-        made = cls(int(max(0, window.available() - sum(one.left for one in under_way)) * share), share, under_way)
-        under_way.append(made)
+        budgets = _UNDER_WAY[window]
+        budget = cls(int(max(0, window.available() - sum(one.remaining for one in budgets)) * share), share, budgets)
+        budgets.append(budget)
         try:
-            yield made
+            yield budget
         finally:
-            under_way.remove(made)
+            budgets.remove(budget)
 
     def take(self) -> bool:
-        if self.left <= 0:
+        if self.remaining <= 0:
             return False
-        self.left, self.taken, self.under_way = self.left - 1, self.taken + 1, self.under_way + 1
+        self.remaining, self.used, self.in_flight = self.remaining - 1, self.used + 1, self.in_flight + 1
         return True
 
-    def hear(self, reply: Reply, now: float) -> None:
-        """Of answers that cross, the first to come says the least; what is under way may not be counted in it."""
+    def record_reply(self, reply: Reply, now: float) -> None:
+        """Lower the budget to what GitHub reports.
+
+        Concurrent responses may arrive out of order, so the budget never grows. The reported number may not include requests in flight.
+        """
         remaining, renewed_at = parse_budget(reply, now)
-        self.answered += 1
+        self.responses += 1
         self.renewed_at = renewed_at or self.renewed_at
         if remaining is None:
             return
-        if self.answered == 1:
-            theirs = sum(one.left + one.under_way for one in self.others if one is not self)
-            self.left = min(self.left, int(max(0, remaining + 1 - theirs) * self.share) - self.taken)
-        self.left = max(0, min(self.left, remaining - self.under_way))
+        if self.responses == 1:
+            theirs = sum(one.remaining + one.in_flight for one in self.others if one is not self)
+            self.remaining = min(self.remaining, int(max(0, remaining + 1 - theirs) * self.share) - self.used)
+        self.remaining = max(0, min(self.remaining, remaining - self.in_flight))
 
 
 _UNDER_WAY: defaultdict[SlidingWindow, list[RequestBudget]] = defaultdict(list)
-"""On the background loop only, as the windows are."""
+"""Used on the background loop only, like the windows."""
 
 
 @dataclass(slots=True)
@@ -122,94 +126,94 @@ class DetailFetcher:
     since: str
     within_s: float
     cases: tuple[RepositoryProgress, ...]
-    allowance: RequestBudget = field(default_factory=lambda: RequestBudget(0, 1.0))
+    budget: RequestBudget = field(default_factory=lambda: RequestBudget(0, 1.0))
     until: float = 0.0
     stopped: SourceError | None = None
-    """Why nothing more is asked."""
+    """Why no further request is sent."""
     failures: list[SourceError] = field(default_factory=list)
     oldest_s: float = 0.0
 
-    async def look(self) -> None:
-        """On the background loop, where the limits are. When time is up, what came is what there is."""
+    async def run(self) -> None:
+        """Runs on the background loop, where the limits are. After `within_s` the results so far are used."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self.within_s):
                 self.until = time.monotonic() + self.within_s
                 service, share = self.repositories.service, self.repositories.share
                 await asyncio.gather(*(self._load_cached(case, part) for case, part in self._jobs()))
-                with RequestBudget.of(get_rate_limiter(service).window, share) as self.allowance:
+                with RequestBudget.of(get_rate_limiter(service).window, share) as self.budget:
                     jobs = self._jobs()
-                    alone = asyncio.ensure_future(self._run_jobs(jobs, until_answered=True))
+                    first = asyncio.ensure_future(self._run_jobs(jobs, until_answered=True))
                     try:
-                        await asyncio.wait({alone}, timeout=min(ALONE_S, self.until - time.monotonic()))
-                        await asyncio.gather(alone, *(self._run_jobs(jobs) for _ in range(service.at_once)))
+                        await asyncio.wait({first}, timeout=min(ALONE_S, self.until - time.monotonic()))
+                        await asyncio.gather(first, *(self._run_jobs(jobs) for _ in range(service.at_once)))
                     finally:
-                        alone.cancel()
+                        first.cancel()
 
     def _jobs(self) -> Iterator[tuple[RepositoryProgress, DetailRequest]]:
-        return ((case, part) for part in PARTS for case in self.cases if case.lacks(part))
+        return ((case, part) for part in PARTS for case in self.cases if case.needs(part))
 
     async def _load_cached(self, case: RepositoryProgress, part: DetailRequest) -> None:
-        """From the cache alone."""
+        """Reads the cache only."""
         try:
             reply = await self._get(case, part, tries=0)
             case.take_reply(part, reply)
         except SourceError:
             return
         self.oldest_s = max(self.oldest_s, reply.age_s)
-        (case.stale if reply.stale else case.had).add(part)
+        (case.stale if reply.stale else case.loaded).add(part)
 
     async def _run_jobs(self, jobs: Iterator[tuple[RepositoryProgress, DetailRequest]], *, until_answered: bool = False) -> None:
-        """Several do this at a time with the same jobs."""
+        """Several workers share the same iterator of jobs."""
         for case, part in jobs:
             if self.stopped or time.monotonic() >= self.until:
                 return
-            await self._ask(case, part)
-            if until_answered and self.allowance.answered:
+            await self._load(case, part)
+            if until_answered and self.budget.responses:
                 return
 
-    async def _ask(self, case: RepositoryProgress, part: DetailRequest) -> None:
-        case.begun.add(part)
+    async def _load(self, case: RepositoryProgress, part: DetailRequest) -> None:
+        case.started.add(part)
         try:
             reply = await self._request_within_budget(case, part)
             if reply.status in MOVED:
                 case.path = redirect_path(reply, self.repositories.service)
-                case.wanted.add(ITSELF)
+                case.required.add(ITSELF)
                 reply = await self._request_within_budget(case, part)
             if reply.status in MOVED:
-                raise Malformed(f"{reply.url} answered {reply.status} once more")
+                raise Malformed(f"{reply.url} redirected twice ({reply.status})")
             case.take_reply(part, reply)
         except SourceError as error:
             if isinstance(error, RateLimited | SourceTimeout) and time.monotonic() >= self.until:
-                return  # it had no fair chance
+                return  # it had too little time to count as a failure
             if isinstance(error, RateLimited | Unauthorized):
                 self.stopped = self.stopped or error
             else:
                 case.failed.add(part)
                 self.failures.append(error)
             return
-        case.had.add(part)
+        case.loaded.add(part)
         case.stale.discard(part)
-        if case.without_readme and part is README and not case.there and case.lacks(TREE):
-            await self._ask(case, TREE)
+        if case.without_readme and part is README and not case.exists and case.needs(TREE):
+            await self._load(case, TREE)
 
     async def _request_within_budget(self, case: RepositoryProgress, part: DetailRequest) -> Reply:
-        """Raises the reason for which an older answer of the cache would have to do."""
-        if not self.allowance.take():
+        """Raises the reason if only a stale cached response is available."""
+        if not self.budget.take():
             service, share = self.repositories.service, self.repositories.share
-            at = self.allowance.renewed_at or self.repositories.caller.clock() + service.per_s
+            at = self.budget.renewed_at or self.repositories.caller.clock() + service.per_s
             portion = f"{share:.0%} of " if share < 1 else ""
-            raise RateLimited(f"{service.name}: {portion}what was left of the requests of this hour is used up", at)
-        case.tried = True
+            raise RateLimited(f"{service.name}: {portion}the requests that remained for this hour are used up", at)
+        case.requested = True
         try:
             reply = await self._get(case, part, tries=1)
         finally:
-            self.allowance.under_way -= 1
+            self.budget.in_flight -= 1
         if reply.why:
             raise reply.why
         if reply.age_s:
-            self.allowance.left += 1  # from the cache after all, under its new name
+            self.budget.remaining += 1  # the cache had the response under the new name
         else:
-            self.allowance.hear(reply, self.repositories.caller.clock())
+            self.budget.record_reply(reply, self.repositories.caller.clock())
         return reply
 
     async def _get(self, case: RepositoryProgress, part: DetailRequest, tries: int) -> Reply:
@@ -223,14 +227,14 @@ class DetailFetcher:
         )
 
     def report(self, records: Sequence[Repository], cases: Sequence[RepositoryProgress | None]) -> Detailed:
-        """`cases` are those of the records, None for one that is not GitHub's."""
-        those = [case for case in cases if case]
-        returned = sum(not case.gone and (case.there or bool(case.stale)) for case in those)
-        left_out = Counter(part for case in self.cases for part in case.left_out())
+        """`cases` match `records`; None for a record that is not from GitHub."""
+        known = [case for case in cases if case]
+        returned = sum(not case.is_gone and (case.exists or bool(case.stale)) for case in known)
+        left_out = Counter(part for case in self.cases for part in case.omitted_requests())
         retry_at = max((at for error in self._errors() if (at := error.retry_at) is not None), default=None)
         return Detailed(
-            tuple(case.of(record) if case else record for record, case in zip(records, cases, strict=True)),
-            asked=sum(case.asked() for case in those),
+            tuple(case.merge_into(record) if case else record for record, case in zip(records, cases, strict=True)),
+            asked=sum(case.was_requested() for case in known),
             returned=returned,
             status=self._status(returned, left_out),
             message="; ".join(filter(None, self._notes(left_out))),
@@ -246,11 +250,11 @@ class DetailFetcher:
         if not returned:
             if not self._errors():
                 return "timeout" if left_out else "empty"
-            known: dict[str, Status] = {"rate_limited": "rate_limited", "forbidden": "forbidden", "timeout": "timeout"}
-            return known.get(self._errors()[0].status, "unavailable")
+            statuses: dict[str, Status] = {"rate_limited": "rate_limited", "forbidden": "forbidden", "timeout": "timeout"}
+            return statuses.get(self._errors()[0].status, "unavailable")
         if left_out or any(part not in case.stale for case in self.cases for part in case.failed):
             return "partial"
-        return "stale" if any(case.stale for case in self.cases) else "ok" if self.allowance.answered else "cached"
+        return "stale" if any(case.stale for case in self.cases) else "ok" if self.budget.responses else "cached"
 
     def _notes(self, left_out: Mapping[DetailRequest, int]) -> Iterator[str]:
         stale = sum(len(case.stale) for case in self.cases)
@@ -259,15 +263,15 @@ class DetailFetcher:
         if self.stopped:
             yield f"{self.stopped}"
         elif left_out:
-            yield f"its {self.within_s:.3g} s were over"
+            yield f"its time limit of {self.within_s:.3g} s was reached"
         if isinstance(self.stopped, RateLimited) and self.repositories.share < 1:
             yield CURE
         if self.failures:
             many = len(self.failures)
-            yield f"1 request failed: {self.failures[0]}" if many == 1 else f"{many} requests failed, the first so: {self.failures[0]}"
+            yield f"1 request failed: {self.failures[0]}" if many == 1 else f"{many} requests failed, the first with: {self.failures[0]}"
         if stale:
-            yield f"{stale} older answers of the cache stand in"
+            yield f"{stale} older cached responses are used instead"
         if self.oldest_s:
             yield f"from the cache, up to {format_age(self.oldest_s)} old"
-        if gone := sum(case.gone for case in self.cases):
-            yield f"{gone} no longer there"
+        if gone := sum(case.is_gone for case in self.cases):
+            yield f"{gone} no longer available"

@@ -24,7 +24,7 @@ from outrider.state.records import Identifiers, Repository
 NAME = "github"
 FULL_NAME = re.compile(r"[\w-][\w.-]*/(?!\.{1,2}$)[\w.-]+", re.ASCII)
 NO_LICENCE = frozenset({"NOASSERTION", "NONE"})
-"""What SPDX writes for a licence that is there but not known, and for none."""
+"""SPDX values for an unrecognised licence and for no licence."""
 LINK = re.compile(r'<([^<>]*)>\s*;\s*rel="?(\w+)')
 PAGE = re.compile(r"[?&]page=(\d+)")
 ISSUE = re.compile(r"/issues/(\d+)$")
@@ -41,12 +41,12 @@ class SearchPage:
     total: int | None
     nameless: int
     incomplete: bool
-    """Whether GitHub gave up before it had searched everything."""
+    """Whether GitHub timed out before it had searched everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Releases:
-    """`count` is None where GitHub does not say how many there are."""
+    """`count` is None if GitHub does not report the number."""
 
     count: int | None
     last_at: str | None
@@ -59,7 +59,7 @@ def normal_name(name: str) -> str | None:
 
 
 def parse_search_page(reply: Reply) -> SearchPage:
-    """Raises `Malformed` for what is no answer to a search."""
+    """Raises `Malformed` for a response that is not a search result."""
     payload = mapping(reply.json())
     if not isinstance(payload.get("items"), list):
         raise Malformed(f"{reply.url} answered without a list of items")
@@ -70,14 +70,14 @@ def parse_search_page(reply: Reply) -> SearchPage:
 
 
 def is_cacheable(reply: Reply) -> bool:
-    """A README, whose media type ends in `+json` though it is none; of all else what is JSON, and no search that was cut short."""
+    """True for a README (its media type ends in `+json`, though the body is not JSON) and for complete JSON, except incomplete searches."""
     if reply.headers.get("content-type", "").startswith(RAW):
         return True
     return is_complete(reply) and mapping(reply.json()).get("incomplete_results") is not True
 
 
 def parse_repository(payload: Any) -> Repository | None:
-    """A repository from a search or of its own; None without a name. Its year stays open: of when it was made, or last changed?"""
+    """A repository from a search or a single response; None without a name. It has no year: creation or last change?"""
     payload = mapping(payload)
     title = text(payload.get("full_name")) or text(payload.get("name"))
     own_id = normal_name(title) or whole(payload.get("id"))
@@ -111,37 +111,37 @@ def parse_repository(payload: Any) -> Repository | None:
 
 
 def find_refusal(reply: Reply) -> str:
-    """Why a query is not valid (`validation-error`)."""
+    """The reason why GitHub rejected a query (`validation-error`)."""
     payload = mapping(reply.json())
     messages = [text(mapping(error).get("message")) for error in items(payload.get("errors"))]
     return "; ".join(filter(None, messages)) or text(payload.get("message")) or "no reason given"
 
 
 def parse_readme(reply: Reply) -> str | None:
-    """The text itself (media type `raw`), or a `content-file` that holds it in base64; None for a file too large for that."""
+    """The text of a README (media type `raw`, or a `content-file` in base64); None for a file that is too large for base64."""
     kind = reply.headers.get("content-type", "")
-    if not kind or kind.startswith("text/html"):  # of a proxy, or a page that says it is down
-        raise Malformed(f"{reply.url} answered with something else than a file")
+    if not kind or kind.startswith("text/html"):  # from a proxy, or a page that reports an outage
+        raise Malformed(f"{reply.url} did not answer with a file")
     if not kind.startswith("application/json"):
         return _body(reply.body)
     payload = mapping(reply.json())
     if not text(payload.get("encoding")):
-        raise Malformed(f"{reply.url} answered with something else than a file")
+        raise Malformed(f"{reply.url} did not answer with a file")
     if payload["encoding"] != "base64":
         return None
     try:
         return _body(b64decode(text(payload.get("content"))))
     except ValueError as error:
-        raise Malformed(f"{reply.url} answered with a file that is not the base64 that it says") from error
+        raise Malformed(f"{reply.url} answered with a file whose base64 is invalid") from error
 
 
 def _body(payload: bytes) -> str:
-    """Without a byte order mark, and without controls, which no Markdown needs."""
+    """The decoded text without a byte order mark and without control characters, which Markdown does not need."""
     return UNSTORABLE.sub(" ", payload.decode("utf-8-sig", "replace"))
 
 
 def parse_tree(reply: Reply) -> tuple[str, ...]:
-    """Of the entries of a `git-tree`."""
+    """Names of the entries of a `git-tree`."""
     entries = mapping(reply.json()).get("tree")
     if not isinstance(entries, list):
         raise Malformed(f"{reply.url} answered without a tree")
@@ -149,7 +149,7 @@ def parse_tree(reply: Reply) -> tuple[str, ...]:
 
 
 def parse_releases(reply: Reply) -> Releases:
-    """From a page of one release, the last one."""
+    """The number of releases and the date of the last one, from a page with one release."""
     dates = [_date(payload.get("published_at")) for payload in parse_list(reply)]
     return Releases(parse_count(reply), next(filter(None, dates), None))
 
@@ -158,14 +158,14 @@ def parse_list(reply: Reply) -> list[dict[str, Any]]:
     """The objects of a list. Raises `Malformed` for anything else."""
     payload = reply.json()
     if not isinstance(payload, list) or not all(isinstance(one, dict) for one in payload):
-        raise Malformed(f"{reply.url} answered with something else than a list of objects")
+        raise Malformed(f"{reply.url} did not answer with a list of objects")
     return payload
 
 
 def parse_count(reply: Reply) -> int | None:
-    """How many there are of which this is a page of at most one: the number of the last page (`Link`, RFC 8288).
+    """The number of items of a list with one item per page: the number of the last page (`Link`, RFC 8288).
 
-    None where there are more, but they are messages by a cursor.
+    None if the list has further pages, but uses a cursor instead of page numbers.
     """
     links = {relation: url for url, relation in LINK.findall(reply.headers.get("link", ""))}
     if "last" in links:
@@ -175,13 +175,13 @@ def parse_count(reply: Reply) -> int | None:
 
 
 def parse_budget(reply: Reply, now: float) -> tuple[int | None, float | None]:
-    """How many requests are left, and when there will be all again, in seconds since the epoch; None for what it does not say.
+    """The number of remaining requests and the time of the reset, in seconds since the epoch; None for a missing value.
 
-    A time that is past, or more than a day off, is none.
+    A reset in the past, or more than a day ahead, counts as missing.
     """
-    remaining, reset = (reply.headers.get(f"x-ratelimit-{name}", "").strip() for name in ("remaining", "reset"))
-    left, at = (int(payload) if payload.isdecimal() and len(payload) < 12 else None for payload in (remaining, reset))
-    return left, float(at) if at is not None and now < at <= now + DAY_S else None
+    values = (reply.headers.get(f"x-ratelimit-{name}", "").strip() for name in ("remaining", "reset"))
+    remaining, at = (int(value) if value.isdecimal() and len(value) < 12 else None for value in values)
+    return remaining, float(at) if at is not None and now < at <= now + DAY_S else None
 
 
 def count_closed_since(issues: Sequence[Mapping[str, Any]], since: float) -> int:
@@ -190,10 +190,10 @@ def count_closed_since(issues: Sequence[Mapping[str, Any]], since: float) -> int
 
 
 def median_response_days(issues: Sequence[Mapping[str, Any]], comments: Sequence[Mapping[str, Any]], *, all_comments: bool) -> float | None:
-    """Median days from an issue or pull request to the first word of somebody else who is no bot, of those that have one.
+    """Median days from an issue or pull request to the first comment of another user who is not a bot. Issues without one do not count.
 
-    `comments` are the newest of the repository. Unless they are all, issues older than the oldest of them do not count: their first
-    answer may lie further back.
+    `comments` are the newest of the repository. Unless they are complete (`all_comments`), issues older than the oldest comment do not
+    count, because their first answer may be missing.
     """
     written = [at for comment in comments if (at := _seconds(comment.get("created_at"))) is not None]
     known_from = 0.0 if all_comments or not written else min(written)
@@ -222,7 +222,7 @@ def _flag(value: Any) -> bool | None:
 
 
 def _date(value: Any) -> str | None:
-    """As it is written, if it is a date."""
+    """The text unchanged if it is a date, else None."""
     return None if _seconds(value) is None else text(value)
 
 

@@ -3,7 +3,7 @@
 Documentation: docs.github.com/rest/repos/repos (`GET /repos/{owner}/{repo}`). A renamed repository answers 301 with its URL by number,
 which is followed on the same host only. Dependencies: docs.github.com/rest/dependency-graph/sboms
 (`GET /repos/{owner}/{repo}/dependency-graph/sbom`), an SPDX document whose packages have a package URL (`pkg:pypi/httpx@0.28.1`). 403 and
-404 if the graph is switched off.
+404 if the graph is disabled.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from outrider.state.records import Repository
 
 JSON = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
 GONE = frozenset({404, 451})
-"""There is none, or none that may be seen."""
+"""The repository does not exist, is private, or is blocked for legal reasons."""
 OK = frozenset({200})
 BY_NUMBER = re.compile(r"/repositories/\d+(?=/|$)")
 OFF = frozenset({403})
 OF_HOST = ("github", "githubactions")
-"""The repository itself, and what its workflows run: neither is a package that it needs."""
+"""Package types of the repository itself and of its workflows, neither of which is a dependency."""
 MOST = 500
 
 
@@ -38,7 +38,7 @@ class GithubDependencies:
     repositories: GithubRepositories
 
     async def dependencies(self, full_name: str, within_s: float) -> tuple[str, ...] | None:
-        """As `ecosystem:name`, sorted; None where the graph is switched off. Raises `SourceError`."""
+        """Dependencies as `ecosystem:name`, sorted; None if the graph is disabled. Raises `SourceError`."""
         calls = self.repositories
         path = f"{repository_path(full_name)}/dependency-graph/sbom"
         reply = await calls.caller.get(calls.service, path, within_s=within_s, headers=JSON, accept=OK | GONE | OFF)
@@ -49,7 +49,7 @@ def parse_dependencies(reply: Reply) -> tuple[str, ...]:
     """`ecosystem:name` of each package of an SPDX document, sorted, at most `MOST`. Raises `Malformed` for another document."""
     packages = mapping(mapping(reply.json()).get("sbom")).get("packages")
     if not isinstance(packages, list):
-        raise Malformed(f"{reply.url} answered with something else than an SPDX document")
+        raise Malformed(f"{reply.url} did not answer with an SPDX document")
     names: set[str] = set()
     for reference in (reference for package in packages for reference in items(mapping(package).get("externalRefs"))):
         locator = code(mapping(reference).get("referenceLocator"))
@@ -66,14 +66,14 @@ class GithubRepositories:
 
     caller: Caller
     service: Service
-    """For everything but searches, which GitHub counts apart."""
+    """For all requests except searches, which have a rate limit of their own."""
     share: float = 1.0
-    """The part of the requests still left in an hour that the details of one search may cost."""
+    """Share of the requests that remain for this hour that the details of one search may use."""
 
     async def repository(self, full_name: str, within_s: float) -> Repository | None:
-        """As it is called now, if it was renamed; None where there is none. Raises `SourceError`."""
+        """The repository, after a redirect if it was renamed; None if it does not exist. Raises `SourceError`."""
         if normal_name(full_name) is None:
-            raise SourceUnavailable(f"{self.service.name}: {full_name!r} names no repository; write owner/name")
+            raise SourceUnavailable(f"{self.service.name}: {full_name!r} is not a repository name; write owner/name")
         until = time.monotonic() + within_s
         path, accept = repository_path(full_name), OK | GONE
         reply = await self.caller.get(self.service, path, within_s=within_s, headers=JSON, accept=accept | MOVED)
@@ -84,7 +84,7 @@ class GithubRepositories:
             return None
         record = parse_repository(reply.json())
         if record is None:
-            raise Malformed(f"{reply.url} answered with something else than a repository")
+            raise Malformed(f"{reply.url} did not answer with a repository")
         return record
 
 
@@ -94,9 +94,9 @@ def repository_path(full_name: str) -> str:
 
 
 def redirect_path(reply: Reply, service: Service) -> str:
-    """Path of the repository by its number. One of another host is not asked: the token is for this one."""
+    """Path of the repository by its number. Raises `Malformed` for another host, which must not receive the token."""
     there, base = urlsplit(reply.headers.get("location", "")), urlsplit(service.base_url.rstrip("/"))
     path = BY_NUMBER.match(there.path.removeprefix(base.path))
     if (there.scheme, there.netloc) != (base.scheme, base.netloc) or path is None:
-        raise Malformed(f"{reply.url} answered {reply.status} with an address that is not one of a repository of {base.netloc}")
+        raise Malformed(f"{reply.url} redirected ({reply.status}) to an address that is not a repository of {base.netloc}")
     return path.group()

@@ -1,4 +1,4 @@
-"""GitHub: repositories by stars, by last change, and by more words than the request
+"""GitHub: repository search by stars, by last change, and with expanded terms
 
 `GET /search/repositories` of the REST API: docs.github.com/rest/search/search ("Constructing a search query"), "Searching for
 repositories" and "Understanding the search syntax". Limits: 10 searches a minute without a token and 30 with one, 1,000 results a search,
@@ -6,7 +6,7 @@ repositories" and "Understanding the search syntax". Limits: 10 searches a minut
 
 Words are matched in names, descriptions and topics, and all of them must occur; a query holds at most 256 characters of words and five
 operators (AND, OR, NOT). Brackets are not documented for repositories, and are not used: whether `a b OR c` is read as `(a b) OR c` or as
-`a (b OR c)`, it matches everything that `a b` matches. GitHub itself leaves out forks.
+`a (b OR c)`, it matches everything that `a b` matches. GitHub excludes forks by default.
 """
 
 from __future__ import annotations
@@ -30,47 +30,47 @@ from outrider.state.records import Repository
 
 MOST_CHARS, MOST_OPERATORS = 256, 5
 MOST_WORDS, PLAIN_WORDS = 4, 3
-"""A name, a line of description and some topics hardly hold more words of a request."""
+"""A name, a one-line description and some topics rarely match more words."""
 WORD = re.compile(r"[^\s\x00-\x1f\x7f\"“”„:()\[\]{}<>=*,;!?|~^\\]+")
-"""What GitHub would not read as syntax."""
+"""A word without characters that GitHub interprets as syntax."""
 OPERATORS = frozenset({"AND", "OR", "NOT"})
 STARS, UPDATED = "stars", "updated"
 SORTED = {STARS: {"sort": "stars", "order": "desc"}, UPDATED: {"sort": "updated", "order": "desc"}, EXPANDED: {}}
-"""Best match is what GitHub does unasked, and has no name of its own."""
+"""Sort parameters. Best match is the default and has no name."""
 CAPABILITIES = Capabilities(frozenset({"repository"}), frozenset({"github"}), most=100, queries=1)
-"""One query by three strategies, and a second try, are four of ten searches a minute."""
+"""One query in three strategies and one retry use four of the ten searches a minute."""
 SEARCHES, SEARCHES_WITH_TOKEN = 10, 30
-"""A minute."""
+"""Searches a minute."""
 REQUESTS, REQUESTS_WITH_TOKEN = 60, 5_000
-"""An hour, of everything but searches."""
+"""Other requests an hour."""
 SHARE = 0.5
-"""Of the requests left in an hour without a token: one search of 25 repositories would use up all, and leave nothing to the next. No
-setting, since every value is a bad one: a token mends it.
+"""Share of the requests that remain for the hour, without a token: details of 25 repositories would use all of them and leave none for
+the next search. Not a setting, because no value works well; the remedy is a token.
 """
 MOST_BYTES = 8 * MEBIBYTE
-"""Of a README, or of a hundred issues: 25 of them may be under way."""
+"""Of one response, such as a README or a hundred issues; 25 may be in memory at a time."""
 REFUSED = 422
-"""The query is not valid: an unknown language, for example."""
+"""Status for an invalid query, such as one with an unknown language."""
 
 
 def build_query(query: SourceQuery, *, plain: bool = False) -> str:
-    """The parameter `q`; empty where there is no word to look for. `plain` asks for less: three words, without language and topic."""
+    """The parameter `q`; empty if there is no search word. `plain` relaxes the query: three words, without language and topic."""
     words = _fitting(drop_stop_words(_words(query_terms(query))), PLAIN_WORDS if plain else MOST_WORDS)
     if not words:
         return ""
-    asked = " ".join(words)
+    expression = " ".join(words)
     if query.strategy == EXPANDED:
-        asked = " OR ".join((asked, *_fitting(_others(query.widened, words), MOST_OPERATORS, MOST_CHARS - len(asked))))
-    return " ".join((asked, *_list_qualifiers(query, plain=plain)))
+        expression = " OR ".join((expression, *_fitting(_others(query.widened, words), MOST_OPERATORS, MOST_CHARS - len(expression))))
+    return " ".join((expression, *_list_qualifiers(query, plain=plain)))
 
 
 def _words(terms: Iterable[str]) -> list[str]:
-    """As they are written, without what would leave a word out or stand for an operator."""
+    """Words as written, without a leading `-` (exclusion). Operators are lower-cased, so that they count as words."""
     return [word.lower() if word in OPERATORS else word for word in split_words(terms, WORD, "-", lower=False)]
 
 
 def _others(terms: Iterable[str], words: Iterable[str]) -> Iterator[str]:
-    """Terms that say more than `words`, those of several words in quotation marks."""
+    """Terms with a word that is not in `words`; those of several words in quotation marks."""
     known = {word.casefold() for word in words}
     for term in terms:
         parts = _words((term,))
@@ -79,17 +79,17 @@ def _others(terms: Iterable[str], words: Iterable[str]) -> Iterator[str]:
 
 
 def _fitting(terms: Iterable[str], most: int, chars: int = MOST_CHARS) -> tuple[str, ...]:
-    """The first `most` of those that together, a blank between two, have no more than `chars` characters."""
-    kept: list[str] = []
+    """The first `most` terms that fit into `chars` characters, joined by blanks."""
+    selected: list[str] = []
     for term in dict.fromkeys(terms):
-        if len(kept) < most and len(term) < chars:
-            kept.append(term)
+        if len(selected) < most and len(term) < chars:
+            selected.append(term)
             chars -= len(term) + 1
-    return tuple(kept)
+    return tuple(selected)
 
 
 def _list_qualifiers(query: SourceQuery, *, plain: bool) -> Iterator[str]:
-    """One topic: beside the words a second one leaves next to nothing. None where a query is widened."""
+    """Qualifiers of the query. Only one topic, because words and two topics match almost nothing; no topic for an expanded query."""
     language, topics = query.repositories.language, query.repositories.topics
     if not plain and language and (parts := WORD.findall(language)):
         yield f'language:"{" ".join(parts)}"' if len(parts) > 1 else f"language:{parts[0]}"
@@ -111,8 +111,8 @@ class QueryOutcome(NamedTuple):
     """The response to one query, parsed."""
 
     reply: Reply
-    found: SearchPage | None
-    """None where the query is refused."""
+    page: SearchPage | None
+    """None if GitHub rejected the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Github:
 
     caller: Caller
     service: Service
-    """For searches, which GitHub counts apart."""
+    """For searches, which have a rate limit of their own."""
     repositories: GithubRepositories
     timeout_s: float
     name: str = NAME
@@ -135,7 +135,7 @@ class Github:
         untouched = (settings.requests, settings.per_s) == (SEARCHES, 60)
         searches = SEARCHES_WITH_TOKEN if token and untouched else settings.requests
         service = Service.of(NAME, settings, headers=headers, keeps=is_cacheable)
-        service = replace(service, requests=searches, timeout_s=settings.timeout_s / 2)  # one that hangs leaves time for another
+        service = replace(service, requests=searches, timeout_s=settings.timeout_s / 2)  # a request that hangs leaves time for a second one
         raised = searches / settings.per_s * 60 / (SEARCHES_WITH_TOKEN if token else SEARCHES)
         requests = (REQUESTS_WITH_TOKEN if token else REQUESTS) * raised
         core = replace(
@@ -144,13 +144,14 @@ class Github:
         return cls(caller, service, GithubRepositories(caller, core, 1.0 if token else SHARE), settings.timeout_s)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        """A query that GitHub refuses is asked again for less, and one by stars that finds nothing or fails, too: something should come."""
+        """Search, and retry with a plain query if GitHub rejects the first one, or if a search by stars fails or has no results."""
         until = deadline_after(query.within_s)
         terms, plain = build_query(query), build_query(query, plain=True)
         if not terms or query.limit < 1:
             return SourceAnswer(())
         if query.strategy == STARS:
-            # One that fails costs half of the time, its turn not counted, and with its second query no more requests than any other
+            # A failing first query uses at most half of the time (plus its wait for the rate limit). Both queries together make no more
+            # attempts than any other search.
             once = replace(self.service, tries=1, timeout_s=min(self.service.timeout_s, (until - time.monotonic()) / 2))
             try:
                 first = await self._run_query(terms, query, until, once)
@@ -159,12 +160,12 @@ class Github:
                     second = await self._run_query(plain, query, until, replace(self.service, tries=self.service.tries - 1))
                 except SourceError:
                     raise error from None
-                return build_search_answer(second, missing=f"asking for {terms!r} failed, so asked for {plain!r}: {error}")
-            if plain != terms and (first.found is None or not first.found.records):
+                return build_search_answer(second, missing=f"the search for {terms!r} failed, so searched for {plain!r}: {error}")
+            if plain != terms and (first.page is None or not first.page.records):
                 return await self._retry_plain(terms, plain, first, query, until)
             return build_search_answer(first)
         first = await self._run_query(terms, query, until)
-        if first.found is None and plain != terms:
+        if first.page is None and plain != terms:
             return await self._retry_plain(terms, plain, first, query, until)
         return build_search_answer(first)
 
@@ -172,10 +173,14 @@ class Github:
         try:
             second = await self._run_query(plain, query, until)
         except SourceError as error:
-            if first.found is None:
+            if first.page is None:
                 raise
-            return replace(build_search_answer(first), status="partial", message=f"nothing for {terms!r}; asking for less failed: {error}")
-        return build_search_answer(second, f"nothing for {terms!r}, so asked for {plain!r}")
+            return replace(
+                build_search_answer(first),
+                status="partial",
+                message=f"no results for {terms!r}; the plain search failed: {error}",
+            )
+        return build_search_answer(second, f"no results for {terms!r}, so searched for {plain!r}")
 
     async def _run_query(self, terms: str, query: SourceQuery, until: float, service: Service | None = None) -> QueryOutcome:
         params: Params = {"q": terms, "per_page": min(query.limit, self.capabilities.most), **SORTED[query.strategy]}
@@ -190,15 +195,15 @@ class Github:
         return await self.repositories.repository(value, within_s)
 
     async def details(self, records: Sequence[Repository], within_s: float) -> Detailed:
-        """README, top folder, releases, parents and recent activity (`github_details`), as far as limit and time allow."""
+        """README, top folder, releases, parents and recent activity (`fetch_details`), as far as rate limit and time allow."""
         return await fetch_details(records, self.repositories, usable_seconds(within_s))
 
 
 def build_search_answer(outcome: QueryOutcome, note: str = "", missing: str = "") -> SourceAnswer:
-    """Scores are 1 / rank: GitHub gives every repository the same one."""
-    reply, found = outcome
-    if found is None:
+    """Scores are 1 / rank, because GitHub gives every repository the same score."""
+    reply, page = outcome
+    if page is None:
         raise SourceUnavailable(f"{NAME} did not accept {reply.url}: {find_refusal(reply)}")
-    cut_short = "GitHub ran out of time before it had searched everything" if found.incomplete else ""
+    cut_short = "GitHub ran out of time before it had searched everything" if page.incomplete else ""
     missing = "; ".join(filter(None, (missing, cut_short)))
-    return build_answer(score_results([(record, None) for record in found.records]), found.total, [reply], found.nameless, [note], missing)
+    return build_answer(score_results([(record, None) for record in page.records]), page.total, [reply], page.nameless, [note], missing)
