@@ -167,7 +167,7 @@ async def test_a_redirect_leads_the_browser_nowhere_else(forced: str, monkeypatc
         for to in (inside.base_url, inside.base_url.replace("127.0.0.1", "localhost"), inside.base_url.replace("127.0.0.1", "[::1]")):
             with serving(lambda request, to=to: Answer(status=302, headers={"Location": to})) as server:  # type: ignore[misc]
                 chromium = SharedChromium(guard_for(server.base_url), owner=owner)
-                with pytest.raises(Forbidden, match="may not be asked"):
+                with pytest.raises(Forbidden, match="may not be requested"):
                     await chromium.open_page(server.base_url, 60.0)
                 await chromium.close()
         with serving(lambda request: Answer(status=302, headers={"Location": inside.base_url.replace("127.0.0.1", "localhost")})) as server:
@@ -253,7 +253,7 @@ document.open(); document.write('<p class=result>anew</p>'); document.close() },
     "/onwards": "<script>location = '/there'</script>",
     "/there": RESULT,
     "/forged": """<script>for (const name of Object.getOwnPropertyNames(window)) if (/outrider/i.test(name)) window[name]('forged');
-window.outriderTell?.('forged')</script>"""
+window.outriderReport?.('forged')</script>"""
     + RESULT,
     "/within": "<iframe srcdoc='<p class=result>a frame</p>'></iframe><p>outside</p>",
     "/heavy": """<link rel=stylesheet href="/style"><style>@font-face{font-family:x;src:url(/font)}

@@ -33,18 +33,18 @@ FEATURE = "web search in a browser"
 VARIABLE = "OUTRIDER_CHROMIUM"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 OWN = ("chromium-*/chrome-*/chrome", "chromium-*/chrome-*/chrome.exe", "chromium-*/chrome-*/*.app/Contents/MacOS/*")
-"""Where `playwright install chromium` puts it, within the folder of its browsers."""
+"""Paths of the Chromium that `playwright install chromium` installs, below Playwright's folder of browsers."""
 IDLE_S = 60.0
-"""How long Chromium and the tab that is ready are kept for nobody."""
-MAKING_S = 30.0
-"""A tab that takes longer does not come, nor does Chromium."""
+"""How long Chromium and the prepared tab stay open without use."""
+OPEN_TAB_S = 30.0
+"""Time limit for starting Chromium and opening a tab."""
 NOWHERE = "socks5://127.0.0.1:9"
-"""The browser's own network, for its updates and the like: the discard port."""
+"""Proxy for the browser's own traffic, such as updates: the discard port, so that it reaches nothing."""
 FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-quic",
-    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # else a page reaches addresses without any proxy
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # otherwise WebRTC of a page bypasses the proxy
     "--no-first-run",
 )
 
@@ -69,7 +69,7 @@ def find_chromium() -> Path | None:
 
 
 def unavailable_reason() -> str:
-    """Why no browser can be started here; empty where one can."""
+    """Why no browser can be started here; empty if one can."""
     if not (find_spec("playwright") and find_spec("cssselect")):
         return str(MissingExtra(FEATURE, "browser"))
     chromium = find_chromium()
@@ -84,36 +84,36 @@ class Chromium:
 
     guard: Guard
     tabs: int = 2
-    """At a time, the one that is ready included; who comes later waits."""
+    """Open tabs at a time, including the prepared one; further callers wait."""
     _places: asyncio.Semaphore = field(init=False)
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
     _playwright: Playwright | None = None
     _running: Running | None = None
     _next: asyncio.Task[Tab] | None = None
-    """The tab of whoever comes next, ready or in preparation."""
+    """The tab for the next caller, ready or being prepared."""
     _in_use: int = 0
-    _leaving: asyncio.TimerHandle | None = None
+    _idle_timer: asyncio.TimerHandle | None = None
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._places = asyncio.Semaphore(self.tabs)
 
     async def prepare(self) -> None:
-        """Begins to start Chromium and a tab, for a search that is coming. Not waited for; what is wrong with them the search will say."""
+        """Start Chromium and a tab in the background for an upcoming search. Errors are raised by that search."""
         await in_background(self._prepare())
 
     async def open_page(
         self, url: str, within_s: float, hosts: frozenset[str] | None = None, ready: str = "", may: NavigationCheck | None = None
     ) -> RenderedPage:
-        """A page once `ready` (a CSS selector) is there, or as it is when it has settled, has failed or time is up.
+        """A page, once the CSS selector `ready` matches; without a match, when it has settled or failed, or when the time is up.
 
-        With `hosts`, nothing that the page wants of any other host is asked, redirects included. `may` is asked of every address that
-        the page itself goes to, and its refusal raised.
+        With `hosts`, requests to other hosts are blocked, redirects included. `may` is called with every URL that the page itself
+        navigates to; the error that it raises ends the load.
         """
         return await in_background(self._open_in_slot(url, within_s, hosts, ready, may))
 
     async def render(self, url: str, within_s: float, may: NavigationCheck | None = None) -> tuple[str, str]:
-        """A page of any public host: where it ended, and its HTML."""
+        """The final URL and the HTML of a page on any public host."""
         opened = await self.open_page(url, within_s, may=may)
         if opened.status >= 400:
             raise SourceUnavailable(f"{url} answered {opened.status} to a browser")
@@ -131,7 +131,7 @@ class Chromium:
             async with asyncio.timeout(max(within_s, 0.0)):
                 await self._places.acquire()
         except TimeoutError as error:
-            raise RateLimited(f"all {self.tabs} tabs of the browser were taken for {within_s:.3g} s") from error
+            raise RateLimited(f"all {self.tabs} browser tabs were busy for {within_s:.3g} s; retry later") from error
         self._in_use += 1
         open_tabs: list[Tab] = []
 
@@ -142,16 +142,16 @@ class Chromium:
         try:
             return await self._translate_errors(show(), url, until, within_s)
         finally:
-            self._in_task(self._tidy(open_tabs))
+            self._in_task(self._release_tabs(open_tabs))
 
     async def _translate_errors(self, work: Coroutine[Any, Any, RenderedPage], url: str, until: float, within_s: float) -> RenderedPage:
-        """Playwright's errors as ours."""
+        """Raise Playwright's errors as `SourceError`."""
         try:
             playwright = await load_module("playwright.async_api")
         except ModuleNotFoundError as error:
             work.close()
             raise MissingExtra(FEATURE, "browser") from error
-        late = f"{url} did not come within {max(within_s, 0.0):.3g} s in a browser"
+        late = f"{url} did not load within {max(within_s, 0.0):.3g} s in a browser"
         try:
             async with asyncio.timeout(max(until - time.monotonic(), 0.0)):
                 return await work
@@ -161,20 +161,20 @@ class Chromium:
             raise SourceUnavailable(f"{url} could not be opened in a browser: {redact(error, '')}") from error
 
     async def _take_tab(self) -> Tab:
-        """The tab that is ready, or as soon as it is; a new one where there is none, or Chromium has died under it."""
+        """The prepared tab, once it is ready; a new one if there is none or Chromium has crashed."""
         self._drop_dead()
-        making, self._next = self._next or self._begin_tab(), None
+        tab_task, self._next = self._next or self._begin_tab(), None
         try:
-            return await asyncio.shield(making)
+            return await asyncio.shield(tab_task)
         except asyncio.CancelledError:
-            if self._next is None:  # whoever comes next has it
-                self._next = making
+            if self._next is None:  # the next caller gets this tab
+                self._next = tab_task
             else:
-                self._in_task(_drop(making))
+                self._in_task(_drop(tab_task))
             raise
 
-    async def _tidy(self, open_tabs: list[Tab]) -> None:
-        """Runs in the background. Another tab is made at once, or once this one is closed if all were in use."""
+    async def _release_tabs(self, open_tabs: list[Tab]) -> None:
+        """Close the tabs in the background and prepare the next one: at once, or after the close if all tabs were in use."""
         if open_tabs:
             await self._prepare()
         try:
@@ -183,7 +183,7 @@ class Chromium:
         finally:
             self._in_use -= 1
             self._places.release()
-            self._leave_later()
+            self._restart_idle_timer()
         if open_tabs:
             await self._prepare()
 
@@ -191,25 +191,27 @@ class Chromium:
         self._drop_dead()
         if self._next is None and self._in_use < self.tabs:
             self._next = self._begin_tab()
-        self._leave_later()
+        self._restart_idle_timer()
 
     def _drop_dead(self) -> None:
-        making = self._next
-        if making and making.done() and (making.cancelled() or making.exception() is not None or not making.result().usable):
-            self._in_task(_drop(making))
+        tab_task = self._next
+        if tab_task and tab_task.done() and (tab_task.cancelled() or tab_task.exception() is not None or not tab_task.result().usable):
+            self._in_task(_drop(tab_task))
             self._next = None
 
     def _begin_tab(self) -> asyncio.Task[Tab]:
-        making = self._in_task(self._make_tab())
-        making.add_done_callback(lambda task: task.cancelled() or task.exception())  # seen: whoever comes next tries again
-        return making
+        tab_task = self._in_task(self._make_tab())
+        tab_task.add_done_callback(
+            lambda task: task.cancelled() or task.exception()
+        )  # mark as retrieved; the next caller retries
+        return tab_task
 
     async def _make_tab(self) -> Tab:
-        async with asyncio.timeout(MAKING_S):
+        async with asyncio.timeout(OPEN_TAB_S):
             running = await self._start()
             try:
                 return await Tab.of(running, self.guard)
-            except (await load_module("playwright.async_api")).Error:  # it has died, though it is not known yet
+            except (await load_module("playwright.async_api")).Error:  # Chromium has crashed, and `is_connected` does not show it yet
                 async with self._starting:
                     if self._running is running:
                         await self._close()
@@ -230,14 +232,14 @@ class Chromium:
                 chromium_sandbox=not (hasattr(os, "geteuid") and os.geteuid() == 0),
                 proxy={"server": NOWHERE, "bypass": LOOPBACK_TOO},
                 args=list(FLAGS),
-                handle_sigint=False,  # Ctrl-C reaches Chromium, too: Playwright must live to tidy up after both have ended
+                handle_sigint=False,  # Ctrl-C reaches Chromium, too, and Playwright must survive it to clean up
             )
             return self._running
 
-    def _leave_later(self) -> None:
-        if self._leaving:
-            self._leaving.cancel()
-        self._leaving = asyncio.get_running_loop().call_later(IDLE_S, lambda: self._in_task(self._end_if_idle()))
+    def _restart_idle_timer(self) -> None:
+        if self._idle_timer:
+            self._idle_timer.cancel()
+        self._idle_timer = asyncio.get_running_loop().call_later(IDLE_S, lambda: self._in_task(self._end_if_idle()))
 
     def _in_task(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         task = asyncio.get_running_loop().create_task(work)
@@ -256,11 +258,11 @@ class Chromium:
         await self._end()
 
     async def _end(self) -> None:
-        making, self._next = self._next, None
-        if self._leaving:
-            self._leaving.cancel()
-        if making:
-            await _drop(making)
+        tab_task, self._next = self._next, None
+        if self._idle_timer:
+            self._idle_timer.cancel()
+        if tab_task:
+            await _drop(tab_task)
         await self._close()
 
     async def _close(self) -> None:
@@ -275,8 +277,8 @@ class Chromium:
         await playwright.stop()
 
 
-async def _drop(making: asyncio.Task[Tab]) -> None:
-    making.cancel()
-    await asyncio.wait({making})
-    if not making.cancelled() and making.exception() is None:
-        await making.result().close()
+async def _drop(tab_task: asyncio.Task[Tab]) -> None:
+    tab_task.cancel()
+    await asyncio.wait({tab_task})
+    if not tab_task.cancelled() and tab_task.exception() is None:
+        await tab_task.result().close()

@@ -1,7 +1,7 @@
 """SOCKS5 proxy (RFC 1928) on loopback that connects a browser to checked addresses only
 
-Every connection of a page passes it, whether by redirect, script, WebSocket or prefetching. Names are resolved here and nowhere else. TLS
-stays between the browser and the host.
+All connections of a page use this proxy: redirects, scripts, WebSockets, prefetching. Host names are resolved only here. TLS is end to
+end between the browser and the host.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @dataclass(slots=True)
 class SocksProxy:
-    """`async with Gate(guard, hosts) as gate:` gives `gate.address` for a browser; open connections end with it."""
+    """`async with SocksProxy(guard, hosts) as proxy:` provides `proxy.address` for a browser; leaving the block closes all connections."""
 
     guard: Guard
     hosts: frozenset[str] | None = None
     """The only allowed hosts; None for all that the guard allows."""
     refused: list[str] = field(default_factory=list)
-    """Hosts in the order of the requests."""
+    """Refused hosts in the order of the requests."""
     unreachable: list[str] = field(default_factory=list)
-    """Errors of allowed hosts."""
+    """Connection errors of allowed hosts."""
     address: str = ""
-    _left: int = MOST_BYTES
+    _remaining_bytes: int = MOST_BYTES
     _server: asyncio.Server | None = None
     _open: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -108,11 +108,11 @@ class SocksProxy:
         return there
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while self._left > 0 and (part := await reader.read(CHUNK_BYTES)):
-            self._left -= len(part)
+        while self._remaining_bytes > 0 and (part := await reader.read(CHUNK_BYTES)):
+            self._remaining_bytes -= len(part)
             writer.write(part)
             await writer.drain()
-        if self._left <= 0:
+        if self._remaining_bytes <= 0:
             raise ValueError("more bytes than one page may load")
         if writer.can_write_eof():
             writer.write_eof()

@@ -1,7 +1,7 @@
 """Rules for polite crawling: robots.txt (RFC 9309) and pauses between requests to one host
 
-In robots.txt the longest matching rule decides, `*` and `$` have their meaning, and Crawl-delay is kept. `urllib.robotparser` takes the
-first matching rule and knows no wildcards: it would fetch what `Disallow: /*?` forbids.
+In robots.txt the longest matching rule decides, `*` and `$` have their meaning, and Crawl-delay is honoured. `urllib.robotparser`
+applies the first matching rule and does not support wildcards, so it would fetch what `Disallow: /*?` forbids.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from outrider.state.errors import RateLimited
 NAME = "outrider"
 """Outrider's product token."""
 MOST_BYTES = 500 * 1024
-"""Of a file; the rest is not read (RFC 9309 §2.5)."""
+"""Bytes of robots.txt that are read (RFC 9309 §2.5)."""
 ESCAPE = re.compile(r"%([0-9a-fA-F]{2})")
 UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 MOST_HOSTS = 10_000
-"""That are remembered; the least recently requested are forgotten."""
+"""Hosts in memory; the least recently requested ones are dropped."""
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class RobotsRules:
     """The rules of one host. `refusing` is the reason if everything is forbidden: its file exists but cannot be read."""
 
     patterns: tuple[tuple[str, bool], ...] = ()
-    """Each with whether it allows the path."""
+    """Path patterns, each with True for allow and False for disallow."""
     delay_s: float = 0.0
     refusing: str = ""
 

@@ -1,7 +1,7 @@
-"""Fetcher of linked web pages: robots.txt, one request a second and host, bounded size
+"""Fetcher of linked web pages: robots.txt, one request per second and host, bounded size
 
-Plain HTTP first; a page that its scripts build is loaded again in a browser if there is one. A link to a DOI is never fetched: the work
-is looked up by its DOI. A PDF is reported, not fetched. Every link, those of redirects too, passes the `Guard`.
+Pages are fetched with plain HTTP first; a page that scripts build is loaded again in a browser, if there is one. A DOI
+link is never fetched: the work is looked up by its DOI. A PDF is reported, not fetched. The `Guard` checks every link and redirect.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 MOST_BYTES = 5 * MEBIBYTE
 MOST_REDIRECTS = 5
 MOST_SITES = 1_000
-"""Whose robots.txt is remembered."""
+"""Sites whose robots.txt stays in memory."""
 ROBOTS_S = 86_400.0
-"""How long a robots.txt holds ..."""
+"""How long a robots.txt is valid ..."""
 REFUSED_S = 600.0
-"""... and how long one that could not be read keeps us away."""
+"""... and how long an unreadable one forbids the site."""
 PAUSE_S = 60.0
-"""For a host that says too often and not for how long."""
+"""Pause for a host that answers 429 without Retry-After."""
 BROWSER_S = 1.0
-"""Less time is not worth starting a browser for."""
+"""With less time left the browser is not used."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
@@ -48,13 +48,13 @@ class Browser(Protocol):
     """Runs a page's scripts. Raises `SourceError`."""
 
     async def render(self, url: str, within_s: float, may: NavigationCheck) -> tuple[str, str]:
-        """Where it ended, and its HTML. `may` is asked of every address that the page itself goes to, redirects included."""
+        """The final URL and the HTML. `may` is called with every URL that the page itself navigates to, redirects included."""
         ...
 
 
 @dataclass(slots=True)
 class _Site:
-    """What is known of one host at one port."""
+    """Cached robots.txt rules of one origin."""
 
     reading: asyncio.Lock = field(default_factory=asyncio.Lock)
     rules: RobotsRules | None = None
@@ -63,14 +63,14 @@ class _Site:
 
 @dataclass(slots=True)
 class PageFetcher:
-    """Fetches pages. Everything runs on the background loop: one client, one turn a host, for all searches of this process."""
+    """Fetches pages on the background loop: all searches of this process share one client and one schedule per host."""
 
     guard: Guard
     agent: str = "Outrider"
-    """Who asks, as the user agent says it: name, version, and how to reach whoever runs this."""
+    """User agent: name, version and contact of the operator."""
     browser: Browser | None = None
     per_s: float = 1.0
-    """Seconds between two requests of one host, unless its robots.txt asks for more. That file itself does not wait."""
+    """Seconds between two requests to one host, unless its robots.txt demands more. Requests for robots.txt do not wait."""
     clock: Callable[[], float] = time.time
     _sites: dict[str, _Site] = field(default_factory=dict)
     _visits: HostSchedule = field(init=False)
@@ -80,7 +80,7 @@ class PageFetcher:
         self._visits = HostSchedule(self.clock)
 
     async def fetch(self, url: str, within_s: float) -> FetchedPage:
-        """Raises `SourceError`: `Forbidden` by our guard, by its robots.txt or by itself, `RateLimited`, `Malformed` for another type."""
+        """Raises `SourceError`: `Forbidden` (by the guard, robots.txt or the host), `RateLimited`, `Malformed` for another media type."""
         return await in_background(self._follow(url, within_s))
 
     async def close(self) -> None:
@@ -91,31 +91,31 @@ class PageFetcher:
         start_url = url
         try:
             async with asyncio.timeout(max(within_s, 0.0)):
-                await asyncio.sleep(0)  # without time nothing is begun
+                await asyncio.sleep(0)  # raises TimeoutError before the first request if no time is left
                 until = time.monotonic() + within_s
                 for _ in range(MOST_REDIRECTS + 1):
                     target = self.guard.target(url)
-                    found: FetchedPage | str | None = _known_by_link(target.url)
-                    if found is None:
+                    result: FetchedPage | str | None = _known_by_link(target.url)
+                    if result is None:
                         await self._turn(target, until)
                         response = await self._get(target)
-                        found = await read_page(target.url, *response) if isinstance(response, tuple) else response
-                    if isinstance(found, FetchedPage):
-                        return await self._load_in_browser(found, until)
-                    url = urljoin(target.url, found)
+                        result = await read_page(target.url, *response) if isinstance(response, tuple) else response
+                    if isinstance(result, FetchedPage):
+                        return await self._load_in_browser(result, until)
+                    url = urljoin(target.url, result)
                 raise SourceUnavailable(f"{url} redirects more than {MOST_REDIRECTS} times")
         except TimeoutError as error:
             raise SourceTimeout(f"{start_url} did not answer within {max(within_s, 0.0):.3g} s") from error
 
     async def _turn(self, target: Target, until: float) -> None:
-        """Waits until the host may be asked for it."""
+        """Check robots.txt and wait until the host may be requested."""
         rules = await self._rules(target)
         if not rules.allow(target.url):
             raise Forbidden(f"robots.txt of {target.host} does not allow {target.url}" + (f": {rules.refusing}" if rules.refusing else ""))
         await self._visits.wait_turn(target.host, max(self.per_s, rules.delay_s), until)
 
     async def _get(self, target: Target) -> FetchedPage | str | tuple[bytes, str]:
-        """Where it redirects to, or a PDF, or a body and what its Content-Type says."""
+        """The target of a redirect, the record of a PDF, or a body and its Content-Type."""
         async with _errors(target.host), self._http().stream("GET", target.url) as response:
             if response.status_code in REDIRECTS and response.headers.get("location"):
                 return str(response.headers["location"])
@@ -128,38 +128,38 @@ class PageFetcher:
                     self._visits.close(target.host, retry_at, f"it answered {status}")
                     raise RateLimited(message, retry_at)
                 raise Forbidden(message) if status in {401, 402, 403, 451} else SourceUnavailable(message)
-            said = str(response.headers.get("content-type", "text/html"))
-            kind = KINDS.get(media_type(said))
+            content_type = str(response.headers.get("content-type", "text/html"))
+            kind = KINDS.get(media_type(content_type))
             if kind == "pdf":
                 return FetchedPage(target.url, "pdf", build_record(target.url))
             if kind is None:
-                raise Malformed(f"{target.url} is {media_type(said)[:80] or 'of no type'}, not a page")
-            return await read_body(response, MOST_BYTES, f"{target.url} answered with"), said
+                raise Malformed(f"{target.url} is {media_type(content_type)[:80] or 'of no type'}, not a page")
+            return await read_body(response, MOST_BYTES, f"{target.url} answered with"), content_type
 
     async def _load_in_browser(self, fetched: FetchedPage, until: float) -> FetchedPage:
-        """The page with what its scripts made of it. Where they lead is asked by the same rules as a redirect."""
+        """The page after its scripts have run. Their navigations are checked like redirects."""
         left_s = until - time.monotonic()
         if not (fetched.needs_browser and self.browser and left_s > BROWSER_S):
             return fetched
-        leading: list[FetchedPage] = []
+        unfetched_targets: list[FetchedPage] = []
 
         async def may(url: str) -> None:
             target = self.guard.target(url)
-            if leads := _known_by_link(target.url):
-                leading.append(leads)
+            if unfetched := _known_by_link(target.url):
+                unfetched_targets.append(unfetched)
                 raise Forbidden(f"{fetched.url} leads to {target.url}, which is not fetched")
-            if target.url != fetched.url:  # whose turn this is
+            if target.url != fetched.url:  # its turn has already been waited for
                 await self._turn(target, until)
 
         try:
             url, html = await self.browser.render(fetched.url, left_s, may)
         except SourceError:
-            return leading[0] if leading else fetched
-        seen = _known_by_link(url) or await read_page(url, html.encode(errors="replace"), "text/html; charset=utf-8")
-        return seen if len(seen.page.text) > len(fetched.page.text) else fetched
+            return unfetched_targets[0] if unfetched_targets else fetched
+        rendered = _known_by_link(url) or await read_page(url, html.encode(errors="replace"), "text/html; charset=utf-8")
+        return rendered if len(rendered.page.text) > len(fetched.page.text) else fetched
 
     async def _rules(self, target: Target) -> RobotsRules:
-        """What its robots.txt says, read once a day however many ask."""
+        """The rules of its robots.txt, read at most once a day."""
         origin = f"{target.scheme}://{target.host}:{target.port}"
         if origin not in self._sites and len(self._sites) >= MOST_SITES:
             del self._sites[next(iter(self._sites))]
@@ -171,7 +171,7 @@ class PageFetcher:
             return site.rules
 
     async def _robots(self, url: str) -> RobotsRules:
-        """RFC 9309 §2.3.1: a file that is not there allows everything, one that cannot be had nothing."""
+        """Read robots.txt. A missing file allows everything, an unreachable one nothing (RFC 9309 §2.3.1)."""
         for _ in range(MOST_REDIRECTS + 1):
             target = self.guard.target(url)
             async with _errors(target.host), self._http().stream("GET", target.url) as response:
@@ -191,7 +191,7 @@ class PageFetcher:
         return RobotsRules()
 
     def _http(self) -> httpx.AsyncClient:
-        """Sends and keeps no cookies, follows nothing by itself, uses no proxy of the environment."""
+        """The client: without cookies, redirects and proxies of the environment."""
         if self._client is None:
             from http.cookiejar import CookieJar, DefaultCookiePolicy
 
@@ -203,7 +203,7 @@ class PageFetcher:
                 transport=PinnedTransport(self.guard),
                 trust_env=False,
                 follow_redirects=False,
-                timeout=httpx.Timeout(None, connect=5.0),  # the whole is bounded by whoever asks
+                timeout=httpx.Timeout(None, connect=5.0),  # the caller limits the total time
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
                 headers={
                     "User-Agent": self.agent,
@@ -215,14 +215,14 @@ class PageFetcher:
 
 
 def _known_by_link(url: str) -> FetchedPage | None:
-    """What is known by its link alone, and never fetched."""
+    """The record of a link that is never fetched: a DOI or a PDF."""
     if find_doi(url):
         return FetchedPage(url, "doi", build_record(url))
     return FetchedPage(url, "pdf", build_record(url)) if urlsplit(url).path.lower().endswith(".pdf") else None
 
 
 class _errors:  # noqa: N801 - used as a function
-    """The client's errors as ours."""
+    """Raise the client's errors as `SourceError`."""
 
     def __init__(self, host: str) -> None:
         self.host = host

@@ -4,8 +4,8 @@ Declarations are `<title>`, `meta` elements (Highwire's `citation_*`, Dublin Cor
 link. Authors and titles that trafilatura infers from the body are not used: it mistakes menus and footers for them. A date that is not
 declared comes from the mark-up (htmldate without its search through the text).
 
-The page's own identifiers come from `meta` elements and from links that name the page itself (canonical; `cite-as`, RFC 8574). Those
-in its other links may be anyone's: they are edges `links_to`. Both ingested files and fetched pages are parsed here.
+The page's own identifiers come from `meta` elements and from links to the page itself (canonical; `cite-as`, RFC 8574). Identifiers in
+other links belong to other works and become edges `links_to`. Both ingested files and fetched pages are parsed here.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ MOST_THOROUGH = 2_000
 
 def declared_charset(data: bytes) -> str | None:
     """The encoding that a page's `meta` element or XML declaration names; `gb2312` and `iso-8859-1` as browsers interpret them."""
-    found = CHARSET.search(data[:CHARSET_BYTES])
-    name = (found.group(1) or found.group(2)).decode("ascii").lower() if found else None
+    match = CHARSET.search(data[:CHARSET_BYTES])
+    name = (match.group(1) or match.group(2)).decode("ascii").lower() if match else None
     return {"gb2312": "gb18030", "gbk": "gb18030", "iso-8859-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252"}.get(name or "", name)
 
 
@@ -71,8 +71,8 @@ def parse_page(html: str, about: Mapping[str, JsonValue] | None = None, most_nod
     date = page.date() or marked_date
     year = YEAR.search(date)
     own = page.identifiers()
-    said = {"cut": f"only its first {most_nodes:,} elements were read"} if cut else {}
-    extra: dict[str, JsonValue] = {**(about or {}), **said, "date": date, "site": page.meta_value("og:site_name"), "pdf": page.pdf()}
+    cut_note = {"cut": f"only its first {most_nodes:,} elements were read"} if cut else {}
+    extra: dict[str, JsonValue] = {**(about or {}), **cut_note, "date": date, "site": page.meta_value("og:site_name"), "pdf": page.pdf()}
     return Page(
         doc_id="",
         title=page.title(),
@@ -178,10 +178,10 @@ def _json_ld(tree: HtmlElement) -> Iterator[Mapping[str, Any]]:
         if (script.get("type") or "").lower() != "application/ld+json":
             continue
         try:
-            said = json.loads(script.text or "")
+            payload = json.loads(script.text or "")
         except (ValueError, RecursionError):
             continue
-        for node in said if isinstance(said, list) else [said]:
+        for node in payload if isinstance(payload, list) else [payload]:
             if isinstance(node, Mapping):
                 graph = node.get("@graph")
                 yield node
@@ -230,10 +230,10 @@ def _main_text(tree: HtmlElement, *, thorough: bool = True) -> tuple[str, str]:
 
     dates = {"original_date": True, "extensive_search": False}
     try:
-        found: Any = bare_extraction(
+        extracted: Any = bare_extraction(
             deepcopy(tree), with_metadata=True, include_comments=False, date_extraction_params=dates, fast=not thorough
         )
-        text = (found.text if found else "") or html2txt(deepcopy(tree)) or ""
-    except (LxmlError, RecursionError, ValueError, AttributeError, TypeError) as broken:  # what trafilatura lets through
+        text = (extracted.text if extracted else "") or html2txt(deepcopy(tree)) or ""
+    except (LxmlError, RecursionError, ValueError, AttributeError, TypeError) as broken:  # errors that trafilatura does not catch
         raise Malformed(f"its text cannot be extracted: {type(broken).__name__}: {broken}") from broken
-    return text.strip(), (found.date if found else "") or ""
+    return text.strip(), (extracted.date if extracted else "") or ""

@@ -1,8 +1,8 @@
 """A fetched page as a record: decoded and parsed in a thread, within bounds
 
 A thread cannot be stopped, so the input is bounded, not the time: `MOST_CHARS` of a page and `MOST_NODES` of its elements
-(`html_page.parse_page`). Two pages are parsed at a time in this process, in order of arrival: Python runs one thread at a time, and many
-at once would all be late instead of some in time.
+(`html_page.parse_page`). The process parses two pages at a time, in order of arrival: because of the GIL, many concurrent parses would all
+miss their deadlines.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ NAME = "web"
 AT_ONCE = 2
 MOST_CHARS = 1_000_000
 MOST_NODES = 5_000
-"""The worst page that we could construct took 0.9 s of one core; a page of an encyclopaedia with 2,800 takes 0.3 s."""
+"""The slowest page that we could construct took 0.9 s on one core; an encyclopaedia page with 2,800 elements takes 0.3 s."""
 FEW_CHARS = 200
-"""A page with scripts and less text than this is built by them."""
+"""A page with scripts and less text than this is assumed to be built by its scripts."""
 KINDS: dict[str, Kind] = {
     "text/html": "html",
     "application/xhtml+xml": "html",
@@ -41,14 +41,14 @@ KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """The target of a link. Of a PDF and of a DOI the record holds only link and identifiers: neither was fetched."""
+    """The target of a link. The record of a PDF or DOI has only link and identifiers, because neither is fetched."""
 
     url: str
     """After redirects."""
     kind: Kind
     page: Page
     needs_browser: bool = False
-    """It has scripts and hardly any text: a browser would find more."""
+    """It has scripts and hardly any text, so that a browser may return more."""
 
 
 async def read_page(url: str, body: bytes, content_type: str) -> FetchedPage:
