@@ -333,7 +333,7 @@ async def test_no_request_without_words_or_before_the_service_existed():
         old = await arxiv.search(query("ice", constraints=Constraints(years=NumberRange(max=1980))))
         assert await arxiv.get("doi", "10.1000/x", 5.0) is None
         assert await arxiv.get("arxiv", "../../etc", 5.0) is None
-    assert (old.results, old.message) == ((), "it holds nothing from before 1991")
+    assert (old.results, old.message) == ((), "it has no papers from before 1991")
     assert server.requests == []
 
 

@@ -361,7 +361,7 @@ async def test_a_page_that_fails_costs_itself_only() -> None:
     with serving(answer_page) as server:
         answer = await openalex(server.base_url).search(query(limit=200))
     assert (len(answer.results), answer.total, answer.status) == (100, 500, "partial")
-    assert answer.message.startswith("1 of 2 pages did not come: openalex answered 429")
+    assert answer.message.startswith("1 of 2 pages could not be loaded: openalex answered 429")
     assert answer.retry_at == pytest.approx(time.time() + 3600, abs=30)
 
 

@@ -256,7 +256,7 @@ def test_every_recorded_answer_can_be_read():
         if status == 200 and method == "GET" and path.endswith(("/search", "/bulk", "/references", "/citations")) and "/paper/" in path:
             within = {"references": "citedPaper", "citations": "citingPaper"}.get(path.rsplit("/")[-1], "")
             page = parse_page(answer, within)
-            assert page.seen == len(answer.get("data", [])), path
+            assert page.entries == len(answer.get("data", [])), path
             assert len(page.papers) == sum(bool((one[within] if within else one)["paperId"]) for one in answer.get("data", [])), path
         for one in objects(answer):  # also authors, errors and snippets: no shape is too odd
             paper = parse_paper(one)
@@ -511,7 +511,7 @@ async def test_earlier_pages_are_returned_when_a_later_one_fails():
     async with serving(handler) as server:
         answer = await source(server.base_url).search(query(limit=300, within_s=20.0))
     assert (len(answer.results), answer.total, answer.status) == (100, 500, "partial")
-    assert answer.message.startswith("only the first 100 came: semantic_scholar answered 429")
+    assert answer.message.startswith("only the first 100 were received: semantic_scholar answered 429")
     assert answer.retry_at is not None
     assert 3_000 < answer.retry_at - time.time() < 3_700
 

@@ -286,7 +286,7 @@ def read(name: str, record_of: Callable[..., Any]) -> ResultsPage:
 @recorded
 def test_recorded_works() -> None:
     asthma = read("serpapi_scholar/asthma_children_num5.transcribed.json", parse_paper)
-    assert (asthma.seen, len(asthma.records), asthma.total) == (5, 5, 1820000)
+    assert (asthma.entries, len(asthma.records), asthma.total) == (5, 5, 1820000)
     by_id = {record.doc_id.partition(":")[2]: record for record in asthma.records}
     assert [record.identifiers.doi for record in asthma.records] == [
         None, None, "10.1056/nejm199206043262306", "10.1111/j.1398-9995.2010.02406.x", None,
@@ -313,7 +313,7 @@ def test_recorded_pages() -> None:
     }
     for name, (records_on_page, total) in counts.items():
         page = read(f"serpapi_google/{name}", parse_web_page)
-        assert (page.seen, len(page.records), page.total) == (records_on_page, records_on_page, total)
+        assert (page.entries, len(page.records), page.total) == (records_on_page, records_on_page, total)
         assert all(record.url and record.title for record in page.records)
     first = read("serpapi_google/javascript_google_search_v2/data.json", parse_web_page).records[0]
     assert (first.title, first.url, first.metadata["source"]) == ("Matcha", "https://en.wikipedia.org/wiki/Matcha", "Wikipedia")

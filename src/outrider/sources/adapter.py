@@ -18,7 +18,7 @@ from outrider.state.records import Paper, Record
 from outrider.text.words import STOP_WORDS, WORD
 
 SPARE = 0.03
-"""Part of a search's time that is reserved for returning the results: the caller stops waiting when the time is up."""
+"""Share of a search's time that is reserved for returning the results before the caller stops waiting."""
 NO_CAPABILITIES = Capabilities(frozenset(), most=0, queries=1)
 UNITS = (("day", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
@@ -126,11 +126,11 @@ def build_works_answer(
     notes: Sequence[str] = (),
     failed: Sequence[SourceError] = (),
 ) -> SourceAnswer:
-    """The papers among the first works. A number of works other than the announced one is reported.
+    """The papers among the first works. A mismatch with the announced number of works is reported.
 
-    `failed` are the errors of pages that did not arrive.
+    `failed` has the errors of pages that could not be loaded.
     """
-    missing = f"{len(failed)} of {len(replies) + len(failed)} pages did not come: {failed[0]}" if failed else ""
+    missing = f"{len(failed)} of {len(replies) + len(failed)} pages could not be loaded: {failed[0]}" if failed else ""
     retry_at = next((error.retry_at for error in failed if error.retry_at is not None), None)
     papers = [(works_format.parse_paper(work), works_format.parse_score(work)) for work in works[:limit]]
     titled = [(paper, score) for paper, score in papers if paper is not None and paper.title]

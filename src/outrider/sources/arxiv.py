@@ -37,7 +37,7 @@ NAME = "arxiv"
 RELEVANCE = "relevance"
 QUERY = "/api/query"
 MOST = 500
-"""In one response. The manual allows 2,000, and says that large responses are slow."""
+"""Results per response. The manual allows 2,000, but warns that large responses are slow."""
 MOST_TERMS = 6
 FIRST_YEAR, LAST_YEAR = 1991, 2099
 """arXiv opened in August 1991; a range of dates needs an end."""
@@ -59,7 +59,7 @@ class Page(NamedTuple):
     """The papers of a feed."""
 
     papers: list[Paper | None]
-    """None for an entry that is no paper."""
+    """None for an entry that is not a paper."""
     total: int | None
 
 
@@ -79,7 +79,7 @@ class Arxiv(ServiceSource):
         if not words:
             return SourceAnswer(())
         if years is None:
-            return SourceAnswer((), 0, f"it holds nothing from before {FIRST_YEAR}")
+            return SourceAnswer((), 0, f"it has no papers from before {FIRST_YEAR}")
         params: dict[str, str | int] = {
             "search_query": f"({words}) AND {years}" if years else words,
             "sortBy": RELEVANCE,
@@ -111,27 +111,27 @@ class InvalidId(Malformed):
 
 
 def select_terms(keywords: Iterable[str]) -> tuple[str, ...]:
-    """Lower-case words, and phrases in quotes; nothing that the query language could interpret.
+    """The first `MOST_TERMS` lower-case words and quoted phrases, without syntax of the query language.
 
-    The first few only: hardly any paper contains more.
+    Hardly any paper contains more terms.
     """
     phrases = dict.fromkeys(filter(None, (" ".join(WORD.findall(keyword.lower())) for keyword in keywords)))
     return tuple(f'"{phrase}"' if " " in phrase else phrase for phrase in drop_stop_words(list(phrases)))[:MOST_TERMS]
 
 
 def build_query(terms: tuple[str, ...]) -> str:
-    """Up to three terms must all occur, of more at least two: all of many match nothing, one of many matches everything.
+    """Join up to three terms with AND; of more terms, require any two: all of them would match nothing, one would match everything.
 
-    A paper with more of the terms fits more of the pairs, so that the order by relevance puts it before others.
+    A paper with more of the terms matches more pairs, so that it ranks higher by relevance.
     """
-    asked = [f"all:{term}" for term in terms]
-    if len(asked) <= 3:
-        return " AND ".join(asked)
-    return " OR ".join(f"({one} AND {other})" for one, other in combinations(asked, 2))
+    clauses = [f"all:{term}" for term in terms]
+    if len(clauses) <= 3:
+        return " AND ".join(clauses)
+    return " OR ".join(f"({one} AND {other})" for one, other in combinations(clauses, 2))
 
 
 def format_date_range(years: NumberRange) -> str | None:
-    """The years of the first version; empty for any year, None if arXiv cannot have anything."""
+    """The years of the first version; empty for any year, None if arXiv has no papers of them."""
     if years.min is None and years.max is None:
         return ""
     low = max(FIRST_YEAR, years.min if years.min is not None else FIRST_YEAR)
@@ -147,9 +147,9 @@ def parse_page(reply: Reply) -> Page:
         name = read_text(entry, "id")
         if ERROR in name:
             kind = InvalidId if WRONG_ID in name else Malformed
-            raise kind(f"{reply.url} was answered with an error: {redact(read_text(entry, 'summary') or name, '')}")
+            raise kind(f"{reply.url} returned an error: {redact(read_text(entry, 'summary') or name, '')}")
     if reply.status != 200:
-        raise Malformed(f"{reply.url} was answered with {reply.status} and no reason")
+        raise Malformed(f"{reply.url} returned {reply.status} without a reason")
     count = read_text(feed, "totalResults")
     total = fields.whole(int(count)) if re.fullmatch(r"[0-9]{1,15}", count) else None
     return Page(list(map(parse_paper, entries)), total)
@@ -162,10 +162,10 @@ def parse_feed(reply: Reply) -> Element:
 
     try:
         feed: Element = fromstring(reply.body)
-    except (ParseError, DefusedXmlException, LookupError, ValueError) as error:  # the last two: an encoding that is unknown
-        raise Malformed(f"{reply.url} answered with something else than an Atom feed: {redact(error, '')}") from error
+    except (ParseError, DefusedXmlException, LookupError, ValueError) as error:  # the last two for an unknown encoding
+        raise Malformed(f"{reply.url} did not answer with an Atom feed: {redact(error, '')}") from error
     if feed.tag.rpartition("}")[2] != "feed":
-        raise Malformed(f"{reply.url} answered with something else than an Atom feed: {redact(feed.tag, '')}")
+        raise Malformed(f"{reply.url} did not answer with an Atom feed: {redact(feed.tag, '')}")
     return feed
 
 

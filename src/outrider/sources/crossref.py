@@ -41,7 +41,7 @@ BOOKS = frozenset({"book", "monograph", "edited-book", "reference-book"})
 MOST_TAGS = 12
 CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset({"doi"}), most=1_000, queries=3)
 MOST_CHARS = 500
-"""Of a query, which is part of a URL. Ranking needs no more."""
+"""Maximum length of a query, which is part of a URL. Ranking needs no more."""
 POLITE = 3
 """Factor of the limit with an e-mail address (api.crossref.org, "polite pool"; lists, as of December 2025)."""
 
@@ -103,7 +103,7 @@ def list_works(payload: Any) -> tuple[list[Any], int | None]:
     """The works and how many there are, from `{"message-type": "work-list", "message": {"total-results": ..., "items": [...]}}`."""
     message = mapping(mapping(payload).get("message"))
     if not isinstance(message.get("items"), list):
-        raise Malformed(f"{NAME} answered a search with something else than a list of works")
+        raise Malformed(f"{NAME} did not answer the search with a list of works")
     return message["items"], whole(message.get("total-results"))
 
 
@@ -112,7 +112,7 @@ def parse_work(payload: Any) -> Paper:
     envelope = mapping(payload)
     paper = parse_paper(envelope.get("message")) if envelope.get("message-type") == "work" else None
     if paper is None:
-        raise Malformed(f"{NAME} answered with something else than a work")
+        raise Malformed(f"{NAME} did not answer with a work")
     return paper
 
 
@@ -152,7 +152,7 @@ def parse_score(payload: Any) -> float | None:
 
 
 def parse_abstract(payload: Any) -> str:
-    """Without its heading "Abstract"."""
+    """The abstract without its heading "Abstract"."""
     words = plain(payload)
     heading, _, rest = words.partition("\n")
     return rest if rest and heading.casefold().rstrip(":.") in {"abstract", "summary"} else words

@@ -14,7 +14,7 @@ from outrider.state.records import LIBRARY, Record
 from outrider.state.request import RetrieverType
 
 BY_IDENTIFIER = frozenset({"doi", "pmid", "arxiv"})
-"""Schemes that have a column."""
+"""Identifier schemes that have a column."""
 CAPABILITIES = Capabilities(frozenset({"paper", "repository", "page", "document"}), BY_IDENTIFIER, most=10_000, filters=True)
 
 

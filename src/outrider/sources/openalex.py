@@ -57,7 +57,7 @@ CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset({"doi", "pmid", "ope
 WITHOUT_KEY = replace(CAPABILITIES, most=200, queries=2)
 """The budget without a key is a hundred pages a day."""
 MOST_WORDS = 6
-"""Every word must occur ("words not separated by boolean operators are treated as AND"): hardly any work has more of them."""
+"""Every word must occur ("words not separated by boolean operators are treated as AND"): few works contain more."""
 WORD = re.compile(r"[^\s!\"#$%&'()*+,/:;<=>?@\[\\\]^`{|}~‘’“”]+")
 """Without characters that a search there reads as operators or refuses: quotes, apostrophes, brackets, `*`, `?`, `~`."""
 AROUND = "-._–—"
@@ -103,7 +103,7 @@ class Openalex(ServiceSource):
         return build_search_answer([first, *rest], limit, notes)
 
     async def get(self, scheme: str, value: str, within_s: float) -> Paper | None:
-        """A record may have another identifier than the requested one, if the service merged two works."""
+        """The record; its identifier differs from the requested one if the service merged two works."""
         until = deadline_after(within_s)
         place = lookup_path(scheme, value)
         if place is None:
@@ -125,7 +125,7 @@ class Openalex(ServiceSource):
         raise Malformed(f"{NAME} redirects twice and returns no work: {reply.url}")
 
     async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Paper]:
-        """One page of a filter: a ten-thousandth of a dollar, while single works cost nothing but one request each."""
+        """One page of a filter costs 0.0001 USD; single works are free, but need one request each."""
         named = {value: own for value in values if (own := filter_value(scheme, value))}
         if not named:
             return {}
@@ -191,7 +191,7 @@ def normalize_identifier(scheme: str, value: str) -> str | None:
 
 
 def filter_value(scheme: str, value: str) -> str | None:
-    """None also if a character has a meaning in filters."""
+    """The value for a filter; None if it is invalid or has a character with a meaning in filters."""
     named = normalize_identifier(scheme, value)
     return named if named and not FILTERS_OWN.search(named) else None
 
@@ -199,12 +199,12 @@ def filter_value(scheme: str, value: str) -> str | None:
 def parse_work(reply: Reply) -> Paper:
     paper = parse_paper(reply.json())
     if paper is None:
-        raise Malformed(f"{NAME} answered {reply.url} with something else than a work")
+        raise Malformed(f"{NAME} did not answer {reply.url} with a work")
     return paper
 
 
 def build_search_answer(pages: Sequence[WorksPage | SourceError], limit: int, notes: Sequence[str]) -> SourceAnswer:
-    """From the first page and those after it, some of which may have failed."""
+    """The answer from all pages; those after the first may have failed."""
     came = [page for page in pages if isinstance(page, WorksPage)]
     failed = [page for page in pages if isinstance(page, SourceError)]
     works = [work for page in came for work in page.works][:limit]
@@ -215,17 +215,17 @@ def build_search_answer(pages: Sequence[WorksPage | SourceError], limit: int, no
 def budget_notes(reply: Reply) -> list[str]:
     """A note on the day's budget if it runs low."""
     try:
-        left, limit = (float(reply.headers[f"x-ratelimit-{name}-usd"]) for name in ("remaining", "limit"))
+        remaining, limit = (float(reply.headers[f"x-ratelimit-{name}-usd"]) for name in ("remaining", "limit"))
     except (KeyError, ValueError):
         return []
-    return [f"{left:.4f} USD of the day's {limit:g} USD are left at {NAME}"] if left < LITTLE * limit else []
+    return [f"{remaining:.4f} USD of the day's {limit:g} USD are left at {NAME}"] if remaining < LITTLE * limit else []
 
 
 def list_works(payload: Any) -> tuple[list[Any], int | None]:
     """The works and how many there are, from `{"meta": {"count": ...}, "results": [...]}`."""
     works = mapping(payload).get("results")
     if not isinstance(works, list):
-        raise Malformed(f"{NAME} answered a search with something else than a list of works")
+        raise Malformed(f"{NAME} did not answer the search with a list of works")
     return works, whole(mapping(mapping(payload).get("meta")).get("count"))
 
 
@@ -281,8 +281,8 @@ def parse_identifiers(work: Mapping[str, Any]) -> Identifiers:
 
 def work_id(value: str) -> str | None:
     """`W123` from a work's id or URL; the letter distinguishes works from authors and others."""
-    found = WORK.fullmatch(value.strip())
-    return found[1].upper() if found else None
+    match = WORK.fullmatch(value.strip())
+    return match[1].upper() if match else None
 
 
 def parse_pmcid(address: str) -> str | None:

@@ -46,7 +46,7 @@ PAGE, MOST = 100, 999
 LINKS_PAGE, MOST_LINKS = 1_000, 9_999
 BATCH = 500
 MOST_WORDS = 8
-"""Every word must be found ("by default all terms in the query must be present"): hardly any paper has more."""
+"""Every word must be found ("by default all terms in the query must be present"): few papers contain more."""
 WORD = re.compile(r"[^\s\u2010-\u2015-]+")
 """The documentation: "hyphenated query terms yield no matches (replace it with space to find matches)"."""
 AROUND = ".,;:!?()[]{}'\"\u2018\u2019\u201c\u201d"
@@ -59,7 +59,7 @@ SCHEMES = frozenset({*ID_PREFIXES, "s2"})
 
 @dataclass(frozen=True, slots=True)
 class SemanticScholar(ServiceSource):
-    """A `Source`; beside it the service's bulk search, batches and citation links."""
+    """A `Source`, with the service's bulk search, batches and citation links."""
 
     name: str = NAME
 
@@ -67,7 +67,7 @@ class SemanticScholar(ServiceSource):
     def of(cls, settings: SemanticScholarSettings, caller: Caller) -> Self:
         key = settings.api_key.get_secret_value()
         service = Service.of(NAME, settings, headers={"x-api-key": key} if key else {})
-        queries = 2 if key else 1  # one request a second: a third would come late
+        queries = 2 if key else 1  # at one request a second, a third would be too late
         return cls(caller, service, settings.timeout_s, Capabilities(frozenset({"paper"}), SCHEMES, MOST, queries, batch=BATCH))
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
@@ -87,7 +87,7 @@ class SemanticScholar(ServiceSource):
             return None
         payload = reply.json()
         if not isinstance(payload, dict):
-            raise Malformed(f"{reply.url} answered with something else than a paper")
+            raise Malformed(f"{reply.url} did not answer with a paper")
         return parse_paper(payload)
 
     async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Record]:
@@ -95,13 +95,13 @@ class SemanticScholar(ServiceSource):
         return {value: paper for value, paper in zip(values, papers, strict=True) if paper}
 
     async def batch(self, ids: Sequence[tuple[str, str]], within_s: float) -> tuple[Paper | None, ...]:
-        """The papers with these (scheme, value), in their order; None for what the service does not know."""
+        """The papers with these (scheme, value), in their order; None for papers that the service does not have."""
         until = deadline_after(within_s)
         paper_ids = [paper_id(scheme, value) for scheme, value in ids]
-        wanted = list(dict.fromkeys(filter(None, paper_ids)))
+        unique_ids = list(dict.fromkeys(filter(None, paper_ids)))
         known: dict[str, Paper | None] = {}
-        for at in range(0, len(wanted), BATCH):
-            part = wanted[at : at + BATCH]
+        for at in range(0, len(unique_ids), BATCH):
+            part = unique_ids[at : at + BATCH]
             params = {"fields": f"{FIELDS},tldr"}
             try:
                 reply = await self.caller.post(self.service, f"{PAPERS}/batch", {"ids": part}, params, within_s=_left_s(until))
@@ -151,7 +151,7 @@ class SemanticScholar(ServiceSource):
                     raise
                 return results.answer(error)
             results.add(reply, page)
-            if not page.seen or page.following is None or page.following <= offset:
+            if not page.entries or page.following is None or page.following <= offset:
                 break
             offset = page.following
         return results.answer()
@@ -187,13 +187,13 @@ class _Results:
     limit: int
     papers: list[Paper] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
-    seen: int = 0
+    entries: int = 0
     total: int | None = None
 
     def add(self, reply: Reply, page: PapersPage) -> None:
         self.papers += page.papers
         self.replies.append(reply)
-        self.seen += page.seen
+        self.entries += page.entries
         self.total = page.total if page.total is not None else self.total
 
     def answer(self, failed: SourceError | None = None) -> SourceAnswer:
@@ -201,19 +201,19 @@ class _Results:
             return SourceAnswer(())
         missing, retry_at = "", None
         if failed:
-            missing, retry_at = f"only the first {self.seen} came: {failed}", failed.retry_at
-        elif self.total is not None and self.seen < min(self.total, self.limit):
-            missing = f"it reports {self.total} and returned {self.seen}"
+            missing, retry_at = f"only the first {self.entries} were received: {failed}", failed.retry_at
+        elif self.total is not None and self.entries < min(self.total, self.limit):
+            missing = f"it reports {self.total} and returned {self.entries}"
         results = score_results([(paper, None) for paper in self.papers])[: self.limit]
-        return build_answer(results, self.total, self.replies, self.seen - len(self.papers), missing=missing, retry_at=retry_at)
+        return build_answer(results, self.total, self.replies, self.entries - len(self.papers), missing=missing, retry_at=retry_at)
 
 
 @dataclass(frozen=True, slots=True)
 class PapersPage:
-    """One page of a list. `seen` counts its entries, `papers` holds the usable ones."""
+    """One page of a list. `entries` counts them, `papers` holds the usable ones."""
 
     papers: tuple[Paper, ...]
-    seen: int
+    entries: int
     total: int | None
     following: int | None
     """The offset of the next page."""
@@ -224,7 +224,7 @@ class PapersPage:
 def _left_s(until: float) -> float:
     left_s = until - time.monotonic()
     if left_s <= 0:
-        raise SourceTimeout(f"the time for {NAME} was over before everything was requested")
+        raise SourceTimeout(f"the time limit for {NAME} was reached before all requests were sent")
     return left_s
 
 
@@ -259,7 +259,7 @@ def parse_page(answer: Any, within: str = "") -> PapersPage:
     if listed is None and fields.mapping(answer).keys() & {"data", "total", "offset"}:
         listed = []
     if not isinstance(listed, list):
-        raise Malformed(f"{NAME} answered with something else than a list of papers: {redact(answer, '')}")
+        raise Malformed(f"{NAME} did not answer with a list of papers: {redact(answer, '')}")
     papers = [parse_paper(fields.mapping(one).get(within) if within else one) for one in listed]
     total, following = fields.whole(answer.get("total")), fields.whole(answer.get("next"))
     return PapersPage(tuple(paper for paper in papers if paper), len(listed), total, following, fields.text(answer.get("token")))

@@ -33,17 +33,17 @@ SCHOLAR_PAGE, GOOGLE_PAGE, MOST_PAGES = 20, 10, 2
 OF_PAPERS = Capabilities(frozenset({"paper"}), most=SCHOLAR_PAGE * MOST_PAGES, queries=1)
 OF_PAGES = Capabilities(frozenset({"page"}), most=GOOGLE_PAGE * MOST_PAGES, queries=1)
 MOST_WORDS = 32
-"""Google reads no more."""
+"""Google ignores further words."""
 NOTHING = "hasn't returned any results"
 YEAR_LAST = re.compile(r"(?:.*, )?((?:1[5-9]|20)\d\d)")
 """`Thorax, 2005` or `2005`: the middle part of a summary."""
 
 
 class ResultsPage(NamedTuple):
-    """One page of results; `seen` counts its entries."""
+    """One page of results; `entries` counts them."""
 
     records: tuple[Record, ...]
-    seen: int
+    entries: int
     total: int | None
     reply: Reply
 
@@ -53,7 +53,7 @@ class _Engine(ServiceSource):
     """Searches of both engines."""
 
     async def fetch_pages(self, query: SourceQuery, params: Mapping[str, str | int], page: int, parse: ToRecord) -> SourceAnswer:
-        """As many pages as the limit needs, at once. If some fail, the others are used."""
+        """As many pages as the limit needs, concurrently. If some fail, the others are used."""
         words = " ".join(query.text.split()[:MOST_WORDS])
         if not words:
             return SourceAnswer(())
@@ -139,7 +139,7 @@ def parse_page(reply: Reply, parse: ToRecord) -> ResultsPage:
 
 
 def classify_refusal(problem: str) -> SourceError:
-    """By its words, if the status of the response says nothing."""
+    """Classify a failure by its text, because the status does not."""
     words, what = problem.lower(), f"serpapi answered: {redact(problem, '')}"
     if "api key" in words:
         return Unauthorized(what)
@@ -155,7 +155,7 @@ def build_search_answer(pages: Sequence[ResultsPage], failed: Sequence[SourceErr
         score_results([(record, None) for page in pages for record in page.records])[:limit],
         total,
         [page.reply for page in pages],
-        sum(page.seen - len(page.records) for page in pages),
+        sum(page.entries - len(page.records) for page in pages),
         ("its total is an estimate that changes from call to call",) if total is not None else (),
         f"{len(failed)} of {len(failed) + len(pages)} pages failed: {failed[0]}" if failed else "",
         next((error.retry_at for error in failed if error.retry_at is not None), None),

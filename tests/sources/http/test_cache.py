@@ -345,7 +345,7 @@ async def test_a_redis_that_never_answers_is_waited_for_once() -> None:
 
 
 def test_an_invalid_address_is_reported_without_its_password() -> None:
-    with pytest.raises(SettingsError, match=r"cache\.url is no address of a Redis server; write for example redis://") as error:
+    with pytest.raises(SettingsError, match=r"cache\.url is not the address of a Redis server; write for example redis://") as error:
         RedisCache("http://:secret-word@host")
     assert "secret-word" not in str(error.value)
 

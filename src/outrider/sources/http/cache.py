@@ -1,7 +1,7 @@
 """Cache of service responses and of Outrider's own texts
 
-Backends: a folder and Redis (`cache_backends`). Each answer carries the time of its arrival. It stays long after it has ceased to be
-fresh: if the service is unavailable, a stale answer is better than none.
+Backends: a folder and Redis (`cache_backends`). Each answer carries the time of its arrival. It is kept long after it has
+become stale: if the service is unavailable, a stale answer is better than none.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from outrider.state.ports import CachedText
 EXPIRE_S = 30 * 86_400
 """Seconds after which an answer is deleted."""
 PATIENCE_S = 1.0
-"""An answer of the cache that takes longer is of no use."""
+"""Time limit for a read; a slower answer is not used."""
 RETRY_AFTER_S = 30.0
 """How long a cache that has failed is not used."""
 CLOSED_WITHIN_S = 1.0
 BATCH_S = 0.3
-"""How long an answer waits to be written, together with those that arrive meanwhile: they arrive when a search is busiest."""
+"""How long an answer waits to be written in one batch with later ones, because most arrive when a search is busiest."""
 MOST_WAITING = 1_000
 """Answers that wait to be written; if more arrive, because the disk hangs, they are dropped."""
 Result = TypeVar("Result")
 _writes: set[asyncio.Task[None]] = set()
-"""A loop alone does not keep a task alive."""
+"""Strong references: an event loop does not keep its tasks alive."""
 _delays: set[asyncio.Future[None]] = set()
-"""Ends of `batch_delay`; cancelled when somebody waits for all writes."""
+"""Futures of `batch_delay`; cancelled by `flush_cache`."""
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class CachedAnswer(NamedTuple):
 
 
 class AnswerCache(Protocol):
-    """Raises nothing: a cache that fails costs only time."""
+    """A cache of responses. It raises nothing: a failure costs only time."""
 
     async def get(self, key: str) -> CachedAnswer | None: ...
 
@@ -67,7 +67,7 @@ class NoCache:
 
 
 async def read_cached(answers: AnswerCache, key: str, until: float) -> CachedAnswer | None:
-    """None also if it does not arrive by then (`time.monotonic`)."""
+    """The cached answer; None if it is missing or does not arrive before `until` (`time.monotonic`)."""
     try:
         async with asyncio.timeout(max(until - time.monotonic(), 0.0)):
             return await answers.get(key)
@@ -76,7 +76,7 @@ async def read_cached(answers: AnswerCache, key: str, until: float) -> CachedAns
 
 
 def store_later(answers: AnswerCache, key: str, body: bytes, headers: dict[str, str]) -> None:
-    """Only the end of the process waits for it. On the background loop only."""
+    """Store in the background; only the end of the process waits for it. On the background loop only."""
     if len(_writes) >= MOST_WAITING:
         return
     _flush_at_exit()
@@ -98,7 +98,7 @@ def flush_cache() -> None:
 
 
 async def batch_delay() -> None:
-    """Wait a moment, or until somebody waits for all writes."""
+    """Wait for `BATCH_S`, or until `flush_cache` is called."""
     delay = asyncio.get_running_loop().create_future()
     _delays.add(delay)
     await asyncio.wait({delay}, timeout=BATCH_S)
@@ -107,13 +107,13 @@ async def batch_delay() -> None:
 
 @cache
 def _flush_at_exit() -> None:
-    """Registered at the first answer: what is opened earlier is closed after this."""
+    """Register the flush at the first answer, so that it runs before anything opened earlier is closed."""
     before_exit(flush_cache)
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerTextCache:
-    """A `TextCache` among the answers of services."""
+    """A `TextCache` that uses the cache of service answers."""
 
     answers: AnswerCache
     secret: str = field(default="", repr=False)
@@ -139,7 +139,7 @@ class BaseCache(ABC):
     patience_s: float = field(default=PATIENCE_S, kw_only=True)
     _paused_until: float = field(default=0.0, init=False)
     _pending: dict[str, bytes] = field(default_factory=dict, init=False, repr=False)
-    """Answers that are being written: a request of the next moment finds them."""
+    """Answers that are being written, which `get` returns already."""
 
     async def get(self, key: str) -> CachedAnswer | None:
         value: object = self._pending.get(key) or await self._guard(lambda: self.read(key), self.patience_s)
@@ -185,9 +185,9 @@ class BaseCache(ABC):
                 return await work()
         except failures as error:
             if isinstance(error, TimeoutError) and not self.hangs():
-                return None  # this process is too busy, which is no fault of the cache
+                return None  # this process is too busy; the cache works
             already_logged, self._paused_until = time.monotonic() < self._paused_until, time.monotonic() + RETRY_AFTER_S
-            if not already_logged:  # by another operation that was under way
+            if not already_logged:  # by a concurrent operation
                 reason = str(error) or type(error).__name__
                 log.warning("the cache %s is unavailable, every request goes to the services: %s", self.location(), reason)
             return None

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis
 
 MOST_BYTES = 512 * 2**20
-"""Of the folder; the oldest answers are deleted first."""
+"""Size limit of the folder; the oldest answers are deleted first."""
 Result = TypeVar("Result")
 
 
 @dataclass(slots=True)
 class DiskCache(BaseCache):
-    """In a folder, shared by the processes of this machine."""
+    """A cache in a folder, shared by the processes of this machine."""
 
     folder: Path
     _reader: _Worker = field(init=False, repr=False)
@@ -58,7 +58,7 @@ class DiskCache(BaseCache):
 
         import diskcache
 
-        return sqlite3.Error, diskcache.Timeout, _ForeignFile  # a damaged file, a busy one, one of another program
+        return sqlite3.Error, diskcache.Timeout, _ForeignFile  # damaged file, locked file, file of another program
 
     def location(self) -> str:
         return f"in {self.folder}"
@@ -67,7 +67,7 @@ class DiskCache(BaseCache):
         return self._reader.busy_s() >= self.patience_s
 
     def close(self) -> None:
-        """It can be used again."""
+        """Close both connections; the cache can be used again."""
         self._reader.close()
         self._writer.close()
 
@@ -112,7 +112,7 @@ class _ForeignFile(Exception):
 
 
 def _open_disk(folder: Path) -> Any:
-    """Pickles are never read: whoever can write to the folder could run code with them."""
+    """Open the folder without support for pickles, which could run code of anyone who can write to the folder."""
     import diskcache
     from diskcache.core import MODE_PICKLE
 
@@ -127,7 +127,7 @@ def _open_disk(folder: Path) -> Any:
 
 
 def _set_all(disk: Any, values: Mapping[str, bytes]) -> None:
-    """In one transaction."""
+    """Write all values in one transaction."""
     with disk.transact():
         for key, value in values.items():
             disk.set(key, value, expire=EXPIRE_S)
@@ -135,7 +135,7 @@ def _set_all(disk: Any, values: Mapping[str, bytes]) -> None:
 
 @dataclass(slots=True)
 class RedisCache(BaseCache):
-    """In Redis. Raises `SettingsError` for an invalid address, `MissingExtra` if the client is not installed."""
+    """A cache in Redis. Raises `SettingsError` for an invalid address, `MissingExtra` if the client is not installed."""
 
     url: str = field(repr=False)
     """May hold a password."""
@@ -149,16 +149,16 @@ class RedisCache(BaseCache):
         try:
             self._redis = Redis.from_url(
                 self.url,
-                protocol=2,  # spoken by every server
+                protocol=2,  # supported by every server
                 socket_timeout=self.patience_s,
                 socket_connect_timeout=self.patience_s,
             )
         except ValueError:
-            raise SettingsError("cache.url is no address of a Redis server; write for example redis://localhost:6379/0") from None
+            raise SettingsError("cache.url is not the address of a Redis server; write for example redis://localhost:6379/0") from None
         atexit.register(self.close)
 
     def close(self) -> None:
-        """It can be used again. Open connections would cause warnings when the process ends."""
+        """Close the connection; the cache can be used again. Open connections would cause warnings when the process ends."""
         with suppress(TimeoutError):
             run_in_background(asyncio.wait_for(self._redis.aclose(), CLOSED_WITHIN_S))
 

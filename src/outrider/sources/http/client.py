@@ -1,9 +1,9 @@
 """HTTP client of the sources: rate limits, caching, retries, errors as `SourceError`
 
-Everything runs on the process's background loop, whichever loop calls: all searches share one client and one limit for each service.
+Everything runs on the process's background loop, for callers on any loop: all searches share one client and one limit for each service.
 
-Not stamina: it sleeps past its `timeout` rather than before it, tells its hook neither the pause nor the time left, and logs a warning
-for every pause.
+Retries do not use stamina: it may sleep beyond its `timeout`, does not pass the pause and the remaining time to its hook, and logs a
+warning for every pause.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Caller:
 
     answers: AnswerCache = field(default_factory=NoCache)
     contact: str = ""
-    """An e-mail address or page of whoever runs this, for the user agent."""
+    """E-mail address or web page of the operator, for the user agent."""
     fresh_s: float = FRESH_S
     """Default of the calls; 0 requests every time, and caches the response for when the service is unavailable."""
     clock: Callable[[], float] = time.time
     jitter: Callable[[], float] = random.Random().random  # noqa: S311 - no secret
-    """Between 0 and 1: the part of a pause that is made. Not the module's own numbers, which a program may have seeded."""
+    """Factor of a pause, between 0 and 1. From a generator of its own, because a program may have seeded the module's."""
 
     async def get(
         self,
@@ -85,7 +85,7 @@ class Caller:
     ) -> Reply:
         """The same with a JSON body, for services that read with POST (Semantic Scholar's batches).
 
-        It changes nothing at the service, so that it is retried and cached as well.
+        It changes nothing at the service, so it is retried and cached as well.
         """
         text = json.dumps(body, sort_keys=True)
         request = Request(service, "POST", build_url(service, path, params or {}), {}, text, accept)
@@ -151,7 +151,7 @@ class Caller:
                     limiter.record_success()
                     raise
                 except (SourceTimeout, SourceUnavailable) as error:
-                    if isinstance(error, SourceUnavailable) or within_s > whole_s / 2:  # with less it had no fair chance
+                    if isinstance(error, SourceUnavailable) or within_s > whole_s / 2:  # with less time it proves nothing
                         limiter.record_failure(error)
                     raise TemporaryFailure(error, again=not isinstance(error, Unreachable)) from None
         except (RateLimited, SourceUnavailable) as error:
@@ -175,7 +175,7 @@ def user_agent(contact: str) -> str:
     """Name, version and contact; characters that a header cannot carry are dropped."""
     try:
         name = f"Outrider/{version('outrider')}"
-    except PackageNotFoundError:  # run from its folder
+    except PackageNotFoundError:  # not installed
         name = "Outrider"
     contact = "".join(letter for letter in contact if " " <= letter <= "~")
     contact = f"mailto:{contact}" if "@" in contact and ":" not in contact else contact  # as Crossref's polite pool knows it

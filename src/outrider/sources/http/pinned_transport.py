@@ -1,7 +1,7 @@
 """HTTP transport that connects only to addresses which a `Guard` has checked
 
 httpcore opens every connection through a network backend (`httpcore.AsyncNetworkBackend`). TLS starts on the stream that the backend
-returns, with the host's name, so that certificates are verified as usual. A module of its own, because it loads httpx.
+returns, with the host's name, so that certificates are verified as usual. It is a separate module because it loads httpx.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from outrider.state.errors import Forbidden
 class PinnedTransport(httpx.AsyncHTTPTransport):
     """For an `httpx.AsyncClient(transport=..., trust_env=False, follow_redirects=False)`.
 
-    Raises `Forbidden` and `SourceUnavailable` beside httpx's own errors.
+    Raises `Forbidden` and `SourceUnavailable` in addition to httpx's errors.
     """
 
     def __init__(self, guard: Guard) -> None:
         super().__init__(trust_env=False)
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=httpx.create_ssl_context(trust_env=False),
-            max_connections=None,  # hosts that hang would block all others; each request has its own bound
+            max_connections=None,  # hosts that hang would block all others; each request has its own time limit
             max_keepalive_connections=10,
             keepalive_expiry=10.0,
             network_backend=PinnedNetwork(guard),
@@ -67,7 +67,7 @@ class PinnedNetwork(httpcore.AsyncNetworkBackend):
         raise failure
 
     async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore.AsyncNetworkStream:
-        raise Forbidden("sockets of this machine are not used")
+        raise Forbidden("Unix sockets are not allowed")
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -85,12 +85,12 @@ class SlidingWindow:
         except BaseException:
             self._ahead -= 1
             raise
-        permit, answered = Permit(self, asyncio.get_running_loop()), False
+        permit, has_response = Permit(self, asyncio.get_running_loop()), False
         try:
             yield permit
-            answered = True
+            has_response = True
         finally:
-            permit.finish(answered=answered)
+            permit.finish(has_response=has_response)
 
     def record_start(self, at_s: float) -> None:
         self._ahead -= 1
@@ -102,12 +102,12 @@ class SlidingWindow:
         self._slots.release()
 
     def available(self) -> int:
-        """Slots that nobody uses or waits for."""
+        """Slots that are neither in use nor reserved by waiting requests."""
         expired_s = asyncio.get_running_loop().time() - self.per_s
         return max(0, self.most - self._ahead - sum(at > expired_s for at in self._starts))
 
     def wait_s(self) -> float:
-        """Minimum wait of a new request, unless somebody before it gives up."""
+        """Minimum wait of a new request, unless a request before it is cancelled."""
         periods, position = 1, len(self._starts) + self._ahead - self.most  # the request whose slot becomes ours
         while position >= len(self._starts):
             periods, position = periods + 1, position - self.most
@@ -134,12 +134,12 @@ class Permit:
         """The request leaves this process: on a busy machine later than its start, and twice if the first connection was dead."""
         self._release_after(TRANSIT_S)
 
-    def finish(self, *, answered: bool) -> None:
-        """An answered request has arrived. One that was given up before it was sent may have been on its way."""
+    def finish(self, *, has_response: bool) -> None:
+        """Free the slot after the period. An unanswered request that was not marked as sent may still arrive, so `TRANSIT_S` is added."""
         if not self.started:
             self.window.release(unused=True)
-        elif self._release is None or (answered and self._release.when() > self.loop.time() + self.window.per_s):
-            self._release_after(0.0 if answered else TRANSIT_S)
+        elif self._release is None or (has_response and self._release.when() > self.loop.time() + self.window.per_s):
+            self._release_after(0.0 if has_response else TRANSIT_S)
 
     def _release_after(self, transit_s: float) -> None:
         if self._release:

@@ -1,4 +1,4 @@
-"""A service's address, limits and keys (`Service`), and one response of it (`Reply`)"""
+"""Address, limits and keys of a service (`Service`), and one response (`Reply`)"""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Reply:
 
 
 def is_complete(reply: Reply) -> bool:
-    """Whether it looks like a response of the API: a page that says the service is down has status 200, too."""
+    """Whether it looks like a response of the API. An outage page can have status 200, too."""
     kind = reply.headers.get("content-type", "").lower()
     if "json" not in kind:
         return bool(reply.body) and "text/html" not in kind

@@ -1,9 +1,9 @@
 """Guard against server-side request forgery: links reach public addresses only
 
-Refused are private, loopback, link-local, multicast and reserved addresses, and the metadata services of clouds. The guard is for links
-that others chose (pages, redirects, requests of a browser). It checks the form of a link first. Then it resolves the host once and checks
-all its addresses, and the connection goes to a checked address only, so that a name with another address the second time (DNS rebinding)
-gains nothing. TLS and the Host header keep the name. A proxy of the environment is not used: it would resolve names itself.
+It refuses private, loopback, link-local, multicast and reserved addresses, and the metadata services of clouds. The guard is for links
+from untrusted sources (pages, redirects, requests of a browser). It checks the form of a link first. Then it resolves the host once and
+checks all its addresses. The connection goes to a checked address only, so a name that resolves to another address the second time (DNS
+rebinding) has no effect. TLS and the Host header keep the name. A proxy of the environment is not used: it would resolve names itself.
 
 Public addresses: IANA's special-purpose registries for IPv4 and IPv6 (RFC 6890), as of 2026.
 """
@@ -29,7 +29,7 @@ PORTS = frozenset({80, 443, 8080, 8443})
 """Ports of web pages. Others belong to services that were never meant for a browser."""
 MOST_CHARS = 4_000
 MOST_ADDRESSES = 4
-"""That are tried one after another."""
+"""Addresses of a host that are tried, one after another."""
 NOT_PUBLIC = tuple(
     map(
         IPv4Network,
@@ -156,12 +156,12 @@ class Guard:
         raise SourceUnavailable(f"{host} could not be reached: {failure}")
 
     def _is_exempt(self, host: str, port: int) -> bool:
-        shown = f"[{host}]" if ":" in host else host
-        return not self.allowed_hosts.isdisjoint({host, shown, f"{shown}:{port}"})
+        literal = f"[{host}]" if ":" in host else host
+        return not self.allowed_hosts.isdisjoint({host, literal, f"{literal}:{port}"})
 
 
 def parse_literal(host: str) -> Address | None:
-    """The address that a host is, in the one plain notation; `127.1` and `2130706433` are none."""
+    """The address if the host is one in standard notation; None for a name and for forms such as `127.1` and `2130706433`."""
     if not (DOTTED.fullmatch(host) or ":" in host):
         return None
     try:
@@ -199,9 +199,9 @@ def check_peer(address: Address, peer: Any, host: str) -> None:
     except ValueError:
         is_same = False
     if not is_same:
-        raise Forbidden(f"{host} has the address {address}, but the connection leads to {other or 'nobody'}; nothing was sent")
+        raise Forbidden(f"{host} has the address {address}, but the connection leads to {other or 'an unknown address'}; nothing was sent")
 
 
 def _refusal(url: str, why: str) -> Forbidden:
-    shown = without_password(url[:200])
-    return Forbidden(f"{shown!r} {why}; it is not fetched (sources.allowed_hosts can allow a host)")
+    safe_url = without_password(url[:200])
+    return Forbidden(f"{safe_url!r} {why}; it is not fetched (sources.allowed_hosts can allow a host)")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-SENT = "send_request_body.complete"
+SENT_EVENT = "send_request_body.complete"
 """An event of httpcore's (`trace`, www.encode.io/httpcore/extensions), of HTTP/1.1 and HTTP/2, also for a request without a body."""
 ACCEPTED = "gzip"
 """For Accept-Encoding."""
@@ -110,7 +110,7 @@ async def send(request: Request, agent: str, within_s: float, mark_sent: Callabl
     service = request.service
 
     async def trace(event: str, _: object) -> None:
-        if event.endswith(SENT):
+        if event.endswith(SENT_EVENT):
             mark_sent()
 
     headers = {"User-Agent": agent, **request.headers, **service.headers}

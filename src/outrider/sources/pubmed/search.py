@@ -39,7 +39,7 @@ SPARE = 4
 BATCH = 50
 """DOIs that fit into the URL of a GET."""
 MOST_WORDS, FEW_WORDS = 6, 3
-"""Every word must occur, so that many words match nothing: only the first are used, and fewer if those match nothing."""
+"""Every word must occur, so many words match nothing. Only the first are used, and fewer if these match nothing."""
 FIRST_YEAR, LAST_YEAR = 1500, 3000
 """For a range that is open on one side: ESearch needs both."""
 COUNT = re.compile(r"[0-9]{1,12}")
@@ -99,13 +99,13 @@ class Pubmed(ServiceSource):
         if not every:
             return SourceAnswer(())
         words = every[:MOST_WORDS]
-        found = await self._find_pmids(words, query, until)
-        if not found.ids and len(words) > FEW_WORDS:
+        pmids = await self._find_pmids(words, query, until)
+        if not pmids.ids and len(words) > FEW_WORDS:
             words = every[:FEW_WORDS]
-            found = await self._find_pmids(words, query, until)
+            pmids = await self._find_pmids(words, query, until)
         fewer = f"searched for {' '.join(words)} alone, because every word must occur" if len(words) < len(every) else ""
         return build_search_answer(
-            found, await self._fetch_articles(found.ids, until) if found.ids else None, min(query.limit, MOST), fewer
+            pmids, await self._fetch_articles(pmids.ids, until) if pmids.ids else None, min(query.limit, MOST), fewer
         )
 
     async def get(self, scheme: str, value: str, within_s: float) -> Paper | None:
@@ -127,8 +127,8 @@ class Pubmed(ServiceSource):
 
     async def _find_pmids(self, words: Iterable[str], query: SourceQuery, until: float) -> PmidList:
         params = {"term": " ".join(words), "retmax": min(query.limit, MOST), **date_params(query.constraints.years)}
-        found = await self._search_pmids(params, until)
-        return found._replace(ids=found.ids[: min(query.limit, MOST)])
+        pmids = await self._search_pmids(params, until)
+        return pmids._replace(ids=pmids.ids[: min(query.limit, MOST)])
 
     async def _search_pmids(self, params: Mapping[str, str | int], until: float) -> PmidList:
         payload = {"db": "pubmed", "retmode": "json", "sort": "relevance", "tool": "outrider", **params}
@@ -156,12 +156,12 @@ def is_cacheable(reply: Reply) -> bool:
 
 
 def search_words(query: SourceQuery) -> list[str]:
-    """In lower case and without punctuation, so that none is an operator, tag or wildcard."""
+    """Search words in lower case and without punctuation, so that none is an operator, tag or wildcard."""
     return content_words(query_terms(query), WORD)
 
 
 def date_params(years: NumberRange) -> dict[str, str | int]:
-    """Of publication."""
+    """Parameters for a range of publication years."""
     if years.min is None and years.max is None:
         return {}
     low, high = years.min if years.min is not None else FIRST_YEAR, years.max if years.max is not None else LAST_YEAR
@@ -204,12 +204,12 @@ def format_warnings(result: Mapping[str, Any]) -> str:
 def clean_texts(value: Any) -> list[str]:
     """The texts and whole numbers in a list; a list of one may come as the one."""
     every = value if isinstance(value, list) else [value]
-    found = (text(one) if isinstance(one, str) else str(number) if (number := whole(one)) is not None else "" for one in every)
-    return [one for one in found if one]
+    cleaned = (text(one) if isinstance(one, str) else str(number) if (number := whole(one)) is not None else "" for one in every)
+    return [one for one in cleaned if one]
 
 
 def parse_articles(reply: Reply) -> FetchedArticles:
-    """The articles of a `PubmedArticleSet`, if it is cut short those before; none for an `eFetchResult` without such a PMID."""
+    """The articles of a `PubmedArticleSet`, up to a truncation; none for an `eFetchResult` without such a PMID."""
     if reply.body.startswith(b"{") and (problem := text(mapping(reply.json()).get("error"))):
         raise classify_refusal(problem)
     root, articles, complete = read_article_elements(reply.body)
@@ -219,7 +219,7 @@ def parse_articles(reply: Reply) -> FetchedArticles:
             raise SourceUnavailable(f"{NAME} could not fetch: {redact(payload, '')}")
     elif root is None or root.tag not in SETS or not (articles or complete):
         begins = reply.body[:40].decode(errors="replace")
-        raise Malformed(f"{NAME} answered with something else than its XML, or with no complete article; it begins {begins!r}")
+        raise Malformed(f"{NAME} did not answer with PubMed XML, or without a complete article; the response begins {begins!r}")
     papers = [parse_paper(item) for item in articles]
     named = {paper.identifiers.pmid: paper for paper in papers if paper is not None and paper.identifiers.pmid}
     return FetchedArticles(

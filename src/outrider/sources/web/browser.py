@@ -201,9 +201,7 @@ class Chromium:
 
     def _begin_tab(self) -> asyncio.Task[Tab]:
         tab_task = self._in_task(self._make_tab())
-        tab_task.add_done_callback(
-            lambda task: task.cancelled() or task.exception()
-        )  # mark as retrieved; the next caller retries
+        tab_task.add_done_callback(lambda task: task.cancelled() or task.exception())  # mark as retrieved; the next caller retries
         return tab_task
 
     async def _make_tab(self) -> Tab:

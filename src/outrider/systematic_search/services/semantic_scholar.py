@@ -109,5 +109,5 @@ class _Reader(Unsliced):
                 raise
             raise Unauthorized(f"{error}; check the key of {NAME}, or remove it to search without one") from error
         page = parse_page(reply.json())
-        remarks = (f"{page.seen - len(page.papers)} papers without an id",) if len(page.papers) < page.seen else ()
-        return ServicePage(page.papers, page.total, page.token if page.seen else "", remarks)
+        remarks = (f"{page.entries - len(page.papers)} papers without an id",) if len(page.papers) < page.entries else ()
+        return ServicePage(page.papers, page.total, page.token if page.entries else "", remarks)
