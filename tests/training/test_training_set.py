@@ -116,7 +116,7 @@ def make_search(shelf: Library) -> Any:
 
 async def test_too_few_and_no_text(library: Library) -> None:
     await library.upsert([paper("bare", "Only a title that says nothing more")])
-    with pytest.raises(BadRequest, match="holds a text to learn from"):
+    with pytest.raises(BadRequest, match="has text to learn from"):
         await build_training_set(library, 5_000, 0, {})
     await library.upsert(papers()[:2])
     with pytest.raises(BadRequest, match="ingest more records"):

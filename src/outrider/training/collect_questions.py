@@ -1,7 +1,7 @@
-"""Questions from a library's records, from its citations and from people's judgements.
+"""Questions from a library's records, its citations and human judgements.
 
-Judgements are JSONL: `{"query": "...", "doc_id": "...", "relevance": 0}`; 0 is not relevant, more is more relevant. Records are read in
-one pass, and only a sample is held in memory.
+Judgements are JSONL: `{"query": "...", "doc_id": "...", "relevance": 0}`; 0 means not relevant, higher values are more
+relevant. Records are read in one pass, and only a sample is held in memory.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from outrider.training.questions import Question, draw_number, make_questions, r
 if TYPE_CHECKING:
     from outrider.library.library import Library
 
-SHOWN = 5
+MOST_PROBLEMS = 5
 EXAMPLE = '{"query": "aspirin and the liver", "doc_id": "...", "relevance": 1}'
 CITES = "cites"
 COLUMNS = ("doi", "pmid", "arxiv")
-"""Identifiers that the library can look up."""
+"""Identifiers that have a column in the library."""
 CITED_EACH = 3
-"""Most citations of one record that become questions, so that one long review does not outweigh the others."""
+"""Maximum number of questions from the citations of one record, so that a long review does not dominate."""
 KNOWN_EACH = 4
 
 
 class Judgement(Model):
-    """A line of a file of judgements: how relevant people judged a record for a query."""
+    """A line of a judgement file: the relevance of a record for a query, as judged by a person."""
 
     query: str = Field(min_length=1)
     doc_id: str = Field(min_length=1)
@@ -43,12 +43,12 @@ class Judgement(Model):
 
 
 def read_judgements(path: Path) -> dict[str, dict[str, int]]:
-    """Relevance by query and id, in the order of the file; of two judgements of one pair the later counts.
+    """Relevance by query and id, in the order of the file; for a repeated pair the later judgement counts.
 
-    `BadRequest` names each bad line as file:line (the first few of them).
+    Raises `BadRequest`, which lists the first invalid lines as file:line.
     """
     try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")  # a JSON text may hold what else counts as a line's end
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # not splitlines: JSON strings may contain other line separators
     except OSError as error:
         raise BadRequest(f"the judgements {path} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -59,16 +59,16 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
         if not line.strip():
             continue
         try:
-            found = Judgement.model_validate_json(line)
+            judgement = Judgement.model_validate_json(line)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
             problems.append(f"{path}:{number}: " + (f"{where}: {first['msg']}" if where else first["msg"]))
         else:
-            judged.setdefault(" ".join(found.query.split()), {})[found.doc_id] = found.relevance
+            judged.setdefault(" ".join(judgement.query.split()), {})[judgement.doc_id] = judgement.relevance
     if problems:
-        more = f" (and {len(problems) - SHOWN:,} more)" if len(problems) > SHOWN else ""
-        raise BadRequest("; ".join(problems[:SHOWN]) + more + f". A line is for example {EXAMPLE}")
+        more = f" (and {len(problems) - MOST_PROBLEMS:,} more)" if len(problems) > MOST_PROBLEMS else ""
+        raise BadRequest("; ".join(problems[:MOST_PROBLEMS]) + more + f". A line is for example {EXAMPLE}")
     if not judged:
         raise BadRequest(f"{path} holds no judgement; write lines such as {EXAMPLE}")
     return judged
@@ -76,14 +76,14 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class SampledRecords:
-    """Records in an order that the seed decides: what questions are made of, and what random wrong answers are taken from."""
+    """Records in an order that depends on the seed: sources of questions and of random wrong answers."""
 
     records: tuple[Record, ...]
     citing: tuple[Record, ...]
 
 
 async def sample_records(library: Library, count: int, seed: int) -> SampledRecords:
-    """Up to `count` records with text and as many that cite, evenly from the whole library, the same for the same seed."""
+    """Up to `count` records with text and up to `count` with citations, sampled uniformly; the same for the same seed."""
     some = _Lowest(count)
     citing = _Lowest(count)
     async for record in library.scan():
@@ -96,19 +96,19 @@ async def sample_records(library: Library, count: int, seed: int) -> SampledReco
 
 
 def make_known_item_questions(records: Sequence[Record], seed: int) -> Iterator[Question]:
-    """One question of each record, then a second of each, and so on."""
-    made = [make_questions(record, seed)[:KNOWN_EACH] for record in records]
+    """One question of each record, then a second one of each, and so on."""
+    questions_by_record = [make_questions(record, seed)[:KNOWN_EACH] for record in records]
     for turn in range(KNOWN_EACH):
-        for questions in made:
+        for questions in questions_by_record:
             yield from questions[turn : turn + 1]
 
 
 async def make_citation_questions(library: Library, citing: Sequence[Record], seed: int) -> list[Question]:
-    """A title asks for what its record cites, as far as the library holds it."""
-    held = await _find_targets(library, [edge.target for record in citing for edge in record.edges if edge.relation == CITES])
+    """Questions whose query is a title and whose answers are the records that it cites, if the library has them."""
+    known_ids = await _find_targets(library, [edge.target for record in citing for edge in record.edges if edge.relation == CITES])
     questions: list[Question] = []
     for record in citing:
-        targets = [held.get(edge.target, "") for edge in record.edges if edge.relation == CITES]
+        targets = [known_ids.get(edge.target, "") for edge in record.edges if edge.relation == CITES]
         cited = sorted({doc_id for doc_id in targets if doc_id and doc_id != record.doc_id})
         chosen = sorted(cited, key=lambda doc_id: (draw_number(seed, "citation", record.doc_id, doc_id), doc_id))[:CITED_EACH]
         excluded = frozenset({record.doc_id, *cited})
@@ -117,27 +117,29 @@ async def make_citation_questions(library: Library, citing: Sequence[Record], se
 
 
 async def make_judged_questions(library: Library, judgements: Mapping[str, Mapping[str, int]]) -> tuple[list[Question], list[str]]:
-    """Questions with at least one relevant record, and the ids, sorted, that the library does not hold."""
+    """Questions with at least one relevant record, and the sorted ids that the library does not have."""
     named = sorted({doc_id for relevance in judgements.values() for doc_id in relevance})
-    held = {record.doc_id async for record in _iter_records(library, named)}
+    present = {record.doc_id async for record in _iter_records(library, named)}
     questions = [
-        Question(query, "judgement", query, {doc_id: value for doc_id, value in relevance.items() if doc_id in held})
+        Question(query, "judgement", query, {doc_id: value for doc_id, value in relevance.items() if doc_id in present})
         for query, relevance in judgements.items()
     ]
-    return [one for one in questions if any(one.relevance.values())], [doc_id for doc_id in named if doc_id not in held]
+    return [one for one in questions if any(one.relevance.values())], [doc_id for doc_id in named if doc_id not in present]
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
+    """Questions for training and questions held out for evaluation."""
+
     train: tuple[Question, ...]
     held_out: tuple[Question, ...]
 
 
 def split_by_source(questions: Iterable[Question], share: float, seed: int) -> Split:
-    """Held out by source: no record that a held-out question is made from, or is answered by, is so in training.
+    """Split by source: no record is the source or answer of both a training and a held-out question.
 
-    A judged query falls on its side by its own words; known items and citations about judged records are left out, and so is a
-    citation between the two sides.
+    The side of a judged query depends on its words. Known items and citations of judged records are dropped, and so are citations
+    between the two sides.
     """
     every = list(questions)
     judged_ids = {doc_id for one in every if one.kind == "judgement" for doc_id in one.relevance}
@@ -154,19 +156,19 @@ def split_by_source(questions: Iterable[Question], share: float, seed: int) -> S
 
 
 async def _find_targets(library: Library, targets: Sequence[str]) -> dict[str, str]:
-    """The id of each target (`doi:...`, `pmid:...`, `arxiv:...`, `doc:...`) that the library holds."""
-    wanted: dict[str, list[str]] = {}
+    """The record id of each target (`doi:...`, `pmid:...`, `arxiv:...`, `doc:...`) that the library has."""
+    values_by_scheme: dict[str, list[str]] = {}
     for target in dict.fromkeys(targets):
         scheme, _, value = target.partition(":")
-        wanted.setdefault(scheme, []).append(value)
-    held: dict[str, str] = {}
-    for scheme in (scheme for scheme in COLUMNS if scheme in wanted):
-        for values in chunk_ids(wanted[scheme]):
+        values_by_scheme.setdefault(scheme, []).append(value)
+    record_ids: dict[str, str] = {}
+    for scheme in (scheme for scheme in COLUMNS if scheme in values_by_scheme):
+        for values in chunk_ids(values_by_scheme[scheme]):
             for record in await library.page(Compare(scheme, "$in", tuple(values)), limit=4 * len(values)):
-                held.setdefault(f"{scheme}:{getattr(record.identifiers, scheme)}", record.doc_id)
-    async for record in _iter_records(library, wanted.get("doc", [])):
-        held[f"doc:{record.doc_id}"] = record.doc_id
-    return held
+                record_ids.setdefault(f"{scheme}:{getattr(record.identifiers, scheme)}", record.doc_id)
+    async for record in _iter_records(library, values_by_scheme.get("doc", [])):
+        record_ids[f"doc:{record.doc_id}"] = record.doc_id
+    return record_ids
 
 
 async def _iter_records(library: Library, doc_ids: Sequence[str]) -> AsyncIterator[Record]:
@@ -176,7 +178,7 @@ async def _iter_records(library: Library, doc_ids: Sequence[str]) -> AsyncIterat
 
 
 class _Lowest:
-    """The records with the lowest places among any number offered; bodies are cut, since more is never read."""
+    """The records with the lowest numbers of all that are offered. Bodies are cut to the part that is used."""
 
     def __init__(self, count: int) -> None:
         self._count = count

@@ -16,9 +16,9 @@ CUT = 10
 
 
 def ndcg(ranked: Iterable[int], every: Iterable[int]) -> float:
-    """How near a ranking comes to the best one, from 0 to 1, as trec_eval counts; 0 where nothing is relevant.
+    """nDCG@10 as trec_eval computes it, from 0 to 1; 0 if no record is relevant.
 
-    `ranked` is the relevance at each place, `every` that of all records, found or not.
+    `ranked` has the relevance at each rank, `every` that of all records, retrieved or not.
     """
     best = _gain(sorted(every, reverse=True))
     return _gain(list(ranked)) / best if best else 0.0
@@ -29,19 +29,19 @@ def _gain(relevance: list[int]) -> float:
 
 
 def mean_ndcg(groups: Sequence[Group], scores: Sequence[Sequence[float]]) -> float:
-    return sum(ordered_ndcg(group.relevance, given) for group, given in zip(groups, scores, strict=True)) / len(groups)
+    return sum(ordered_ndcg(group.relevance, row) for group, row in zip(groups, scores, strict=True)) / len(groups)
 
 
 def ordered_ndcg(relevance: Sequence[int], scores: Sequence[float]) -> float:
-    """nDCG@10 of the order that the scores give; equal scores keep the worse order."""
+    """nDCG@10 of the order by score; ties are put in the worse order."""
     order = sorted(range(len(scores)), key=lambda at: (-scores[at], relevance[at], at))
     return ndcg((relevance[at] for at in order), relevance)
 
 
 def score_by_words(groups: Sequence[Group]) -> list[list[float]]:
-    """BM25 over the very texts that the model sees, terms weighted by all texts of all lists.
+    """BM25 scores of the texts that the model reads; term weights come from all texts of all lists.
 
-    The library's own index would not do: it holds the part that the query was taken from.
+    The library's own index is not used, because it contains the part that the query was taken from.
     """
     from rank_bm25 import BM25Okapi
 
@@ -56,5 +56,5 @@ def score_by_words(groups: Sequence[Group]) -> list[list[float]]:
 
 
 def blend_equally(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> list[list[float]]:
-    """As a search blends them by default (`reranker.weight`)."""
+    """Blend two score lists with weight 0.5, as a search does by default (`reranker.weight`)."""
     return [blend_scores(one, other, 0.5) for one, other in zip(first, second, strict=True)]

@@ -1,8 +1,8 @@
 """Evaluation of rerankers on a library, by known items and a paired significance test.
 
-A sample of the library is copied into a temporary library, where a record whose title is the query lacks that title: first stage and
-reranker must match its other text. Words used as a query are left in. Each kind of query alone misleads, so that a gain counts only if
-neither kind loses for the other. Rerankers are evaluated one after the other, so that no two models are in memory.
+A sample of the library is copied into a temporary library. A title used as a query is removed from its record there, so that first stage
+and reranker must match the other text; words used as a query are not removed. Each kind of query alone is misleading, so a gain counts
+only if neither kind loses. Rerankers are evaluated one after the other, so that only one model is in memory.
 """
 
 from __future__ import annotations
@@ -30,33 +30,35 @@ if TYPE_CHECKING:
     from outrider.library.library import Library
 
 FirstStage = Callable[[str, int], Awaitable[Sequence[Scored]]]
-"""A query and how many records are wanted; best first, with their scores."""
+"""Takes a query and a limit; returns records with scores, best first."""
 MakeFirstStage = Callable[["Library"], Awaitable[FirstStage]]
-"""For a library of records alone: embeds them where it searches by vectors."""
+"""Prepares a library that has only records: embeds them if the first stage searches by vectors."""
 
 QUERIES = 200
 MIN_QUERIES = 20
-"""Below this no difference that matters could be told from chance."""
+"""With fewer queries no relevant difference would be significant."""
 SAMPLE_RECORDS = 2_000
-"""Records among which the known ones are looked for. More make a probe harder and longer: without a GPU embedding them takes a minute."""
+"""Size of the searched sample. A larger one makes a probe harder and slower: embedding this one without a GPU takes a minute."""
 SIGNIFICANT = 0.05
 TOLERATED_LOSS = 0.01
-"""Mean nDCG@10 that one kind of query may lose: what one answer in 37 that slips from the first place to the second costs.
-Without it a kind on which a reranker does nothing at all would forbid it by chance in every other probe."""
+"""Mean nDCG@10 that one kind of query may lose, the cost of one answer in 37 that drops from rank 1 to rank 2.
+
+Without a tolerance, a kind that a reranker does not affect would reject it by chance in every other probe.
+"""
 ROUNDS = 10_000
 BLOCK = 2**20
-"""Signs drawn at once: 8 MiB of numbers."""
+"""Random signs per batch: 8 MiB of numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """Verdicts, the chosen one first, and what kept other rerankers from being judged."""
+    """Verdicts, the chosen one first, and the errors of rerankers that failed."""
 
     verdicts: tuple[Verdict, ...]
     failed: dict[str, str] = field(default_factory=dict)
 
 
-async def probe(  # noqa: PLR0913 - what is judged, on what, and how
+async def probe(  # noqa: PLR0913 - subject, data and parameters
     library: Library,
     first_stage: MakeFirstStage,
     rerankers: Sequence[Reranker],
@@ -68,10 +70,10 @@ async def probe(  # noqa: PLR0913 - what is judged, on what, and how
     seed: int = 0,
     progress: OnCount | None = None,
 ) -> ProbeResult:
-    """Judges each reranker on the same queries and keeps the verdicts in the library, in one commit at the end.
+    """Evaluate each reranker on the same queries and save the verdicts in the library, in one commit at the end.
 
-    `depth` and `weight` are those of the searches (see `blended`). Raises `BadRequest` where the library gives too few queries,
-    `ModelUnavailable` where no reranker could be run. Records that one of the rerankers was trained on are not asked for.
+    `depth` and `weight` are those of the searches (see `blend_scores`). Raises `BadRequest` if the library yields too few queries,
+    `ModelUnavailable` if no reranker could be run. Records that one of the rerankers was trained on are excluded.
     """
     snapshot = await library.snapshot()
     records = await library.sample(max(SAMPLE_RECORDS, 2 * queries), seed)
@@ -88,7 +90,7 @@ async def probe(  # noqa: PLR0913 - what is judged, on what, and how
     for reranker in rerankers:
         await trial.rerank(reranker)
     if not trial.after:
-        why = "; ".join(trial.failed.values()) or "none is at hand; see reranker.model_name"
+        why = "; ".join(trial.failed.values()) or "none is available; set reranker.model_name"
         raise ModelUnavailable(f"no reranker could be probed: {why}")
     trial.progress(trial.steps, trial.steps)
     judged_at = datetime.fromtimestamp(clock(), UTC).isoformat()
@@ -99,7 +101,7 @@ async def probe(  # noqa: PLR0913 - what is judged, on what, and how
 
 @asynccontextmanager
 async def _copy(records: Sequence[Record], items: Sequence[KnownItem]) -> AsyncIterator[Library]:
-    """A library for the time of the probe: the records, those of the items without what asks for them."""
+    """A temporary library with the records; those of the items lack the text that is their query."""
     from outrider.library.library import Library
 
     hidden = {item.record.doc_id: item.record for item in items}
@@ -115,7 +117,7 @@ async def _copy(records: Sequence[Record], items: Sequence[KnownItem]) -> AsyncI
 
 @dataclass(frozen=True, slots=True)
 class _EvaluatedQuery:
-    """A query, its answer, and what the first stage found: ids and scores, best first."""
+    """A query, its answer, and the ids and scores of the first stage, best first."""
 
     query: str
     answer: str
@@ -125,43 +127,45 @@ class _EvaluatedQuery:
     scores: tuple[float, ...]
 
     def ndcg(self, ranking: Sequence[str]) -> float:
-        """Of these ids, best first; one record is right."""
+        """nDCG@10 of a ranking of ids with one right record."""
         return ndcg((doc_id == self.answer for doc_id in ranking), [1])
 
 
 @dataclass(slots=True)
 class _Trial:
-    """What the first stage found for every query, and nDCG@10 before and after each reranker; one that fails is left out."""
+    """First-stage results of every query, and nDCG@10 before and after each reranker. A failed reranker is excluded."""
 
     depth: int
     weight: float
     progress: OnCount
     steps: int
     done: int = 0
-    asked: list[_EvaluatedQuery] = field(default_factory=list)
+    queries: list[_EvaluatedQuery] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
-    """What rerankers read, by id: once, however many queries find it."""
+    """Texts for the rerankers by record id."""
     after: dict[str, list[float]] = field(default_factory=dict)
     revisions: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
 
     @property
     def before(self) -> list[float]:
-        return [one.ndcg(one.ids) for one in self.asked]
+        return [one.ndcg(one.ids) for one in self.queries]
 
     async def search(self, items: Sequence[KnownItem], first_stage: FirstStage) -> None:
         for item in items:
             self._step()
-            found = await first_stage(item.query, self.depth)
-            ids = tuple(one.record.doc_id for one in found)
-            self.texts.update((one.record.doc_id, make_reranker_text(one.record)) for one in found)
-            self.asked.append(_EvaluatedQuery(item.query, item.record.doc_id, item.kind == "title", ids, tuple(one.score for one in found)))
+            hits = await first_stage(item.query, self.depth)
+            ids = tuple(one.record.doc_id for one in hits)
+            self.texts.update((one.record.doc_id, make_reranker_text(one.record)) for one in hits)
+            self.queries.append(
+                _EvaluatedQuery(item.query, item.record.doc_id, item.kind == "title", ids, tuple(one.score for one in hits))
+            )
 
     async def rerank(self, reranker: Reranker) -> None:
-        until = self.done + len(self.asked)
+        until = self.done + len(self.queries)
         try:
             after = []
-            for one in self.asked:
+            for one in self.queries:
                 self._step()
                 scores = await asyncio.to_thread(reranker.scores, one.query, [self.texts[doc_id] for doc_id in one.ids])
                 order = order_by_score(blend_scores(one.scores, scores, self.weight))
@@ -187,7 +191,7 @@ class _Trial:
 
 
 def make_verdicts(trial: _Trial, seed: int, snapshot: str, judged_at: str) -> tuple[Verdict, ...]:
-    """A verdict for each reranker, best first; p is multiplied by their number (Bonferroni), the best that helps is chosen."""
+    """A verdict for each reranker, best first. p is multiplied by their number (Bonferroni). The first one is chosen if it is better."""
     verdicts = sorted((_verdict(trial, name, seed, snapshot, judged_at) for name in sorted(trial.after)), key=verdict_order)
     first = verdicts[0]
     return (first.model_copy(update={"chosen": first.effect == "better"}), *verdicts[1:])
@@ -196,7 +200,7 @@ def make_verdicts(trial: _Trial, seed: int, snapshot: str, judged_at: str) -> tu
 def _verdict(trial: _Trial, name: str, seed: int, snapshot: str, judged_at: str) -> Verdict:
     differences = [new - old for new, old in zip(trial.after[name], trial.before, strict=True)]
     p = min(1.0, sign_flip_p(differences, seed) * len(trial.after))
-    effect, said = _effect(differences, [one.whole for one in trial.asked], p)
+    effect, summary = _effect(differences, [one.whole for one in trial.queries], p)
     count, before, after = len(differences), _mean(trial.before), _mean(trial.after[name])
     figures = f"nDCG@10 {before:.3f} -> {after:.3f} ({after - before:+.3f}, p {p:.2g}) on {count} known items, {judged_at[:10]}"
     return Verdict(
@@ -212,12 +216,12 @@ def _verdict(trial: _Trial, name: str, seed: int, snapshot: str, judged_at: str)
         seed=seed,
         snapshot=snapshot,
         judged_at=judged_at,
-        why=f"{name} {said}: {figures}",
+        why=f"{name} {summary}: {figures}",
     )
 
 
 def _effect(differences: Sequence[float], whole: Sequence[bool], p: float) -> tuple[Effect, str]:
-    """Better only where the mean gain is no mere chance and neither kind of query loses more than `TOLERATED_LOSS` for it."""
+    """`better` only if the mean gain is significant and neither kind of query loses more than `TOLERATED_LOSS`."""
     if p >= SIGNIFICANT:
         return "unclear", "may or may not make this library's ranking better"
     if _mean(differences) < 0:
@@ -236,11 +240,11 @@ def _mean(values: Sequence[float]) -> float:
 def sign_flip_p(differences: Sequence[float], seed: int = 0, rounds: int = ROUNDS) -> float:
     """Two-sided p of the paired randomisation test (Smucker, Allan and Carterette, CIKM 2007), at least 1 / (rounds + 1).
 
-    How often the mean is as far from 0 when each difference keeps or loses its sign by chance.
+    p is the share of random sign changes of the differences whose mean is at least as far from 0.
     """
     import numpy as np
 
-    values = np.asarray([one for one in differences if one], dtype=np.float64)  # a 0 stays 0 whatever its sign
+    values = np.asarray([one for one in differences if one], dtype=np.float64)  # zeros have no sign to flip
     if not values.size:
         return 1.0
     draw = np.random.default_rng(seed)

@@ -1,8 +1,8 @@
 """Training of a sentence classifier for the distiller, from a small encoder.
 
-It reads query and text in one pass and scores every token, as Provence does (Chirkova et al. 2025, "Provence: efficient and robust
-context pruning for retrieval-augmented generation"); a unit's logit is the mean of its tokens'. The lower layers stay frozen, so that
-their output is computed once per case.
+The model reads query and text in one pass and scores every token, like Provence (Chirkova et al. 2025, "Provence: efficient and robust
+context pruning for retrieval-augmented generation"); the logit of a unit is the mean over its tokens. The lower layers are frozen, so their
+output is computed once per case.
 """
 
 from __future__ import annotations
@@ -38,35 +38,35 @@ class Recipe(OptimizerSettings):
     frozen_layers: int = 3
     dropout: float = 0.1
     listwise: float = 0.5
-    """Weight of a softmax over the units of one text beside the loss of each unit."""
+    """Weight of a softmax loss over the units of one text, added to the loss of each unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """Result of a training: cases and steps done, losses, and the time in seconds."""
+    """Result of a training: number of cases and steps, losses, and duration."""
 
     cases: int
     steps: int
     losses: tuple[float, ...]
-    """Mean of each epoch."""
+    """Mean loss of each epoch."""
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Case:
     window: Window
-    wanted: Any
-    """Shape (units,): 1 for what answers, else 0."""
+    labels: Any
+    """Shape (units,): 1 for units that answer, else 0."""
     hidden: Any
-    """What the frozen layers gave, shape (tokens, d)."""
+    """Output of the frozen layers, shape (tokens, d)."""
 
 
 def train(
     base: str, cases: Sequence[LabelledText], out: Path, recipe: Recipe | None = None, on_epoch: OnEpoch | None = None
 ) -> TrainingResult:
-    """Trains on the CPU and writes weights (safetensors), tokenizer and settings to `out`, which transformers loads as a token classifier.
+    """Train on the CPU and write weights (safetensors), tokenizer and settings to `out`, a token classifier for transformers.
 
-    `BadRequest` for too few cases, `ModelUnavailable` for a base that is no BERT, `MissingExtra`.
+    Raises `BadRequest` for too few cases, `ModelUnavailable` for a base other than a BERT, `MissingExtra`.
     """
     recipe = recipe or Recipe()
     if len(cases) < MIN_CASES:
@@ -84,15 +84,15 @@ def train(
 def _load_base(base: str, recipe: Recipe) -> tuple[Any, PairEncoder]:
     from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer
 
-    found = find_weights(base, fetch=True, names=BASE_SETTINGS)
-    refuse_own_code(found, BASE_SETTINGS)
-    with catch_load_errors(found, BASE_SETTINGS):
-        config = AutoConfig.from_pretrained(found.folder, num_labels=1, id2label={0: "RELEVANT"}, label2id={"RELEVANT": 0})
+    weights = find_weights(base, fetch=True, names=BASE_SETTINGS)
+    refuse_own_code(weights, BASE_SETTINGS)
+    with catch_load_errors(weights, BASE_SETTINGS):
+        config = AutoConfig.from_pretrained(weights.folder, num_labels=1, id2label={0: "RELEVANT"}, label2id={"RELEVANT": 0})
         if config.model_type != "bert":
-            raise ModelUnavailable(f"{base} is of the kind {config.model_type}; a distiller is trained from a BERT, such as MiniLM")
+            raise ModelUnavailable(f"{base} has the model type {config.model_type}; train a distiller from a BERT, such as MiniLM")
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = recipe.dropout
-        model = AutoModelForTokenClassification.from_pretrained(found.folder, config=config, dtype="float32")
-        tokenizer = AutoTokenizer.from_pretrained(found.folder)
+        model = AutoModelForTokenClassification.from_pretrained(weights.folder, config=config, dtype="float32")
+        tokenizer = AutoTokenizer.from_pretrained(weights.folder)
     return model, PairEncoder(tokenizer, min(recipe.max_length, config.max_position_embeddings))
 
 
@@ -127,24 +127,24 @@ def _train_model(
 
 
 def _cases(model: Any, form: PairEncoder, one: LabelledText, frozen: int) -> Iterator[_Case]:
-    """One a window."""
+    """One case per window."""
     import torch
 
-    its = segment_text(one.reading)
-    right = set(find_answering_units(its, one)) if one.answers else set()
-    for window in form.windows(form.query(one.query), its):
-        wanted = torch.tensor([float(unit in right) for unit, _, _ in window.spans])
+    units = segment_text(one.reading)
+    right = set(find_answering_units(units, one)) if one.answers else set()
+    for window in form.windows(form.query(one.query), units):
+        labels = torch.tensor([float(unit in right) for unit, _, _ in window.spans])
         features = form.batch([window])
         model.eval()
         with torch.inference_mode():
             hidden = model.bert.embeddings(input_ids=features["input_ids"], token_type_ids=features.get("token_type_ids"))
             for layer in model.bert.encoder.layer[:frozen]:
                 hidden = layer(hidden)
-        yield _Case(window, wanted, hidden[0].clone())
+        yield _Case(window, labels, hidden[0].clone())
 
 
 def _compute_loss(model: Any, layers: Any, batch: Sequence[_Case], listwise: float) -> Any:
-    """The mean over the cases of the loss of their units' logits."""
+    """The mean loss of the cases, computed from the logits of their units."""
     import torch
 
     longest = max(len(case.window.ids) for case in batch)
@@ -159,15 +159,15 @@ def _compute_loss(model: Any, layers: Any, batch: Sequence[_Case], listwise: flo
     total = torch.zeros(())
     for row, case in enumerate(batch):
         logits = torch.stack([scores[row, first : max(last, first + 1)].mean() for _, first, last in case.window.spans])
-        total = total + torch.nn.functional.binary_cross_entropy_with_logits(logits, case.wanted)
-        if right := float(case.wanted.sum()):
-            total = total - listwise * (torch.log_softmax(logits, 0) * case.wanted).sum() / right
+        total = total + torch.nn.functional.binary_cross_entropy_with_logits(logits, case.labels)
+        if right := float(case.labels.sum()):
+            total = total - listwise * (torch.log_softmax(logits, 0) * case.labels).sum() / right
     return total / len(batch)
 
 
 def _batches(cases: Sequence[_Case], size: int, rng: random.Random) -> list[list[_Case]]:
-    """Each case once; those of like length together, with some chance in it."""
+    """Each case once, batched by approximate length and shuffled."""
     ordered = sorted(cases, key=lambda case: len(case.window.ids) + rng.random() * 100)
-    made = [ordered[at : at + size] for at in range(0, len(ordered), size)]
-    rng.shuffle(made)
-    return made
+    batches = [ordered[at : at + size] for at in range(0, len(ordered), size)]
+    rng.shuffle(batches)
+    return batches

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("sentence-transformers", "transformers", "torch")
 OnProgress = Callable[[str, int, int, str], None]
-"""Called with what is being done, how much of it is done, of how much, and what is known so far; from any thread."""
+"""Called from any thread with the current stage, the finished steps, all steps, and an intermediate result."""
 
 
 async def train_reranker(
@@ -40,8 +40,8 @@ async def train_reranker(
 ) -> TrainingReport:
     """Fine-tune `base` on pairs from the library and write it to `out` as a sentence-transformers cross-encoder with a card.
 
-    Cancelling the task during the training ends it: the best weights so far are saved and the report says so. Before that,
-    cancelling leaves nothing behind. Raises `BadRequest` (too few pairs, a folder that is not ours), `ModelUnavailable`,
+    If the task is cancelled during the training, the best weights so far are saved and the report is marked as interrupted. Before
+    that, cancelling leaves no files. Raises `BadRequest` (too few pairs, or a folder with other contents), `ModelUnavailable`,
     `MissingExtra`, `LibraryError`.
     """
     recipe, report_progress = recipe or Recipe(), progress or (lambda *_: None)
@@ -64,7 +64,7 @@ async def train_reranker(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """All that is blocking, in one thread."""
+    """The blocking part, for one thread."""
 
     out: Path
     base: str
@@ -88,7 +88,7 @@ class _Run:
             with replace_folder(self.out) as folder:
                 model.save(self.scorer, folder)
                 (folder / "README.md").write_text(render_card(report), encoding="utf-8")
-                shared = dataclasses.replace(report, out=self.out.name, base=base_name(self.base))  # it goes where the folder goes
+                shared = dataclasses.replace(report, out=self.out.name, base=base_name(self.base))  # no local paths
                 write_record(folder, dataclasses.asdict(shared), self.training_set.trained_on)
         return report
 

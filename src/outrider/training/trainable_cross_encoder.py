@@ -1,4 +1,4 @@
-"""Trainable cross-encoder: a checkpoint with one score on top, and scores for many pairs."""
+"""Trainable cross-encoder: a checkpoint with one output score, and scores for many pairs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ ADVICE = "give --base a folder or hub name of a small encoder such as MiniLM"
 
 @dataclass(slots=True)
 class TrainableCrossEncoder:
-    """`at_once` shrinks when the memory does not hold a batch, and stays so."""
+    """A cross-encoder. `at_once` is halved, permanently, when a batch does not fit into memory."""
 
     encoder: CrossEncoder
     max_length: int
     at_once: int = PAIRS_AT_ONCE
 
     def logits(self, pairs: Sequence[tuple[str, str]]) -> torch.Tensor:
-        """Shape (n,), float32; half precision within where a GPU computes."""
+        """Logits, shape (n,), float32; computed in bfloat16 on a GPU."""
         import torch
 
         device = self.encoder.device
@@ -46,12 +46,12 @@ class TrainableCrossEncoder:
             return self.encoder.model(**read).logits.float().reshape(-1)
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """One score a pair, in their order; batches are formed by length."""
+        """One score per pair, in their order; batches are formed by length."""
         import torch
 
         self.encoder.eval()
         order = sorted(range(len(pairs)), key=lambda at: (-len(pairs[at][0]) - len(pairs[at][1]), at))
-        found: dict[int, float] = {}
+        scores: dict[int, float] = {}
         start = 0
         with torch.inference_mode():
             while start < len(order):
@@ -64,45 +64,50 @@ class TrainableCrossEncoder:
                 if values is None:
                     empty_cache()  # only now, when the exception no longer holds the failed batch's tensors
                     continue
-                found.update(zip(places, values, strict=True))
+                scores.update(zip(places, values, strict=True))
                 start += len(places)
-        return [found[at] for at in range(len(pairs))]
+        return [scores[at] for at in range(len(pairs))]
 
 
 def halve_batch(error: RuntimeError | MemoryError, at_once: int) -> int:
-    """Half of `at_once` where `error` says that memory ran out; `ModelUnavailable` where it cannot be halved; any other is raised."""
+    """Half of `at_once` after an out-of-memory error; other errors are raised again. `ModelUnavailable` if it is already 1."""
     if not is_out_of_memory(error):
         raise error
     if at_once <= 1:
         raise ModelUnavailable(
-            "memory does not hold the reranker's training, even for the smallest batch; give a smaller --base or --max-length"
+            "the training of the reranker does not fit into memory, even with the smallest batch; use a smaller --base or --max-length"
         ) from error
     return at_once // 2
 
 
 def load(base: str, max_length: int, seed: int, device: str = "auto") -> TrainableCrossEncoder:
-    """The checkpoint with a fresh scoring head where it has none. `ModelUnavailable` says what is wrong with it."""
+    """The checkpoint, with a new scoring head if it has none. Raises `ModelUnavailable` with the reason."""
     try:
         import torch
         from sentence_transformers import CrossEncoder
     except ImportError as error:
         raise MissingExtra("training a reranker", "models") from error
     try:
-        found = find_weights(base, fetch=True, names=BASE_SETTINGS)
-        refuse_own_code(found, BASE_SETTINGS)
+        weights = find_weights(base, fetch=True, names=BASE_SETTINGS)
+        refuse_own_code(weights, BASE_SETTINGS)
         on, _ = choose_device(device, BASE_SETTINGS)
-        with catch_load_errors(found, BASE_SETTINGS) as made_up, torch.random.fork_rng():
+        with catch_load_errors(weights, BASE_SETTINGS) as missing_weights, torch.random.fork_rng():
             torch.manual_seed(seed)  # the head starts from random numbers
             encoder = CrossEncoder(
-                str(found.folder), num_labels=1, max_length=max_length, device=on, local_files_only=True, model_kwargs={"dtype": "float32"}
+                str(weights.folder),
+                num_labels=1,
+                max_length=max_length,
+                device=on,
+                local_files_only=True,
+                model_kwargs={"dtype": "float32"},
             )
     except ModelUnavailable as error:
         raise ModelUnavailable(f"no reranker can be started from {base}: {error}; {ADVICE}") from error
     if len(encoder) != 1 or encoder.num_labels != 1:
-        raise ModelUnavailable(f"{base} is no encoder that one score can be put on; {ADVICE}")
-    if lacking := [name for name in made_up if "layer" in name or "embeddings" in name]:
-        raise ModelUnavailable(f"no reranker can be started from {base}: its files hold no {lacking[0]}; {ADVICE}")
-    encoder.activation_fn = torch.nn.Identity()  # plain scores: a sigmoid would flatten the best ones into each other
+        raise ModelUnavailable(f"{base} is not an encoder with a single output score; {ADVICE}")
+    if lacking := [name for name in missing_weights if "layer" in name or "embeddings" in name]:
+        raise ModelUnavailable(f"no reranker can be started from {base}: its files lack the weight {lacking[0]}; {ADVICE}")
+    encoder.activation_fn = torch.nn.Identity()  # raw scores: a sigmoid would make the best ones almost equal
     return TrainableCrossEncoder(encoder, min(max_length, getattr(encoder.config, "max_position_embeddings", max_length)))
 
 
@@ -113,6 +118,6 @@ def save(scorer: TrainableCrossEncoder, folder: Path) -> None:
 
 
 def freeze_word_vectors(encoder: Any) -> None:
-    """Half the weights of a small model, each met a few times in so few pairs: left as they are, training is faster."""
+    """Freeze the word embeddings, half the weights of a small model: each occurs rarely in so few pairs, and training is faster."""
     for weight in encoder.model.get_input_embeddings().parameters():
         weight.requires_grad_(False)

@@ -3,7 +3,7 @@
 The loop is AdamW with linear warm-up and decay. A reranker learns by a softmax over each group of texts; its nDCG on held-out groups is
 checked in between, and the best weights are restored at the end. Its loss is localized contrastive estimation (Gao, Dai and Callan 2021,
 "Rethink Training of BERT Rerankers in Multi-Stage Retrieval Pipeline"): the right text of a group against wrong ones that the first stage
-itself returns.
+returned.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = "interrupted"
 BATCHES_PER_WINDOW = 16
-"""Batches whose groups are sorted by length among themselves, so that little is padded and the order stays nearly random."""
+"""Batches per window. Groups are sorted by length within a window, for little padding in a nearly random order."""
 
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class OptimizerSettings:
     seed: int = 0
     learning_rate: float = 1e-4
     warm_up: float = 0.1
-    """Share of all steps in which the rate rises linearly to its full height; from there it falls linearly to 0."""
+    """Share of all steps in which the rate rises linearly to its maximum; then it falls linearly to 0."""
     weight_decay: float = 0.01
 
 
@@ -57,7 +57,7 @@ class Optimizer:
     """AdamW with linear warm-up and decay over a planned number of steps."""
 
     def __init__(self, groups: Sequence[dict[str, Any]], stepping: OptimizerSettings, planned: int) -> None:
-        """`groups` are torch's parameter groups; those without a rate or decay of their own take `stepping`'s."""
+        """`groups` are torch's parameter groups; those without a rate or decay use the values of `stepping`."""
         import torch
 
         rising = max(1, int(planned * stepping.warm_up))
@@ -70,7 +70,7 @@ class Optimizer:
         self._rates = torch.optim.lr_scheduler.LambdaLR(self._adamw, factor)
 
     def steps(self, batches: Iterable[Sequence[T]], backward: Callable[[Sequence[T]], float]) -> Iterator[Step[T]]:
-        """One step a batch. `backward` computes the gradients of a batch and returns its loss."""
+        """One step per batch. `backward` computes the gradients of a batch and returns its loss."""
         import torch
 
         for batch in batches:
@@ -83,7 +83,7 @@ class Optimizer:
             yield Step(batch, loss, time.monotonic() - started)
 
     def forget_gradients(self) -> None:
-        """For a batch that failed halfway."""
+        """Clear the gradients of a batch that failed halfway."""
         self._adamw.zero_grad()
 
 
@@ -92,14 +92,14 @@ class Recipe(OptimizerSettings):
     """Settings of the training of a reranker; lengths are in tokens."""
 
     pairs: int = 5_000
-    """To train on, about; those to check with come on top."""
+    """Approximate number of training pairs; held-out pairs are additional."""
     epochs: int = 2
-    """A third made it worse on SciFact (held-out nDCG@10 .795 after two, .764 in the third)."""
+    """A third epoch batches SciFact worse (held-out nDCG@10 .795 after two, .764 in the third)."""
     max_length: int = 192
     batch_groups: int = 4
     checks_an_epoch: int = 2
     patience: int = 2
-    """Checks in a row without a better one after which the training ends."""
+    """Consecutive checks without an improvement after which the training ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Check:
 
     step: int
     loss: float
-    """Mean of the steps since the check before."""
+    """Mean loss of the steps since the previous check."""
     ndcg: float
 
 
@@ -121,7 +121,7 @@ class TrainingResult:
     checks: list[Check] = field(default_factory=list)
     best: Check | None = None
     scores: list[list[float]] = field(default_factory=list)
-    """Of the held-out texts at the best check."""
+    """Scores of the held-out texts at the best check."""
     ended: str = "all epochs done"
     pairs: int = 0
     busy_s: float = 0.0
@@ -131,16 +131,16 @@ class TrainingResult:
 def fine_tune(
     scorer: TrainableCrossEncoder, train: Sequence[Group], held_out: Sequence[Group], recipe: Recipe, stop: Event, on_step: OnStep
 ) -> TrainingResult:
-    """Train until the epochs are done, nothing improves any more, or `stop` is set. Blocking.
+    """Train until all epochs are done, the checks stop improving, or `stop` is set. Blocking.
 
-    The scorer keeps the weights of the best check; `Trained.best` is None where `stop` was set before the first check.
+    The scorer ends with the weights of the best check; `TrainingResult.best` is None if `stop` was set before the first check.
     """
     import torch
 
     freeze_word_vectors(scorer.encoder)
     devices = [scorer.encoder.device] if scorer.encoder.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(recipe.seed)  # dropout; all other chance here has generators of its own
+        torch.manual_seed(recipe.seed)  # for dropout; everything else has its own random generators
         return _Loop(scorer, train, held_out, recipe, stop, on_step).run()
 
 
@@ -224,11 +224,11 @@ def score_groups(scorer: TrainableCrossEncoder, groups: Sequence[Group]) -> list
 
 
 def make_batches(groups: Sequence[Group], size: int, rng: random.Random) -> list[list[Group]]:
-    """Every group once, shuffled; within a window of `WINDOW` batches those of like length stand together."""
+    """Every group once, shuffled; within a window of `BATCHES_PER_WINDOW` batches, groups of similar length share a batch."""
     order = rng.sample(list(groups), len(groups))
-    made: list[list[Group]] = []
+    batches: list[list[Group]] = []
     for start in range(0, len(order), size * BATCHES_PER_WINDOW):
         window = sorted(order[start : start + size * BATCHES_PER_WINDOW], key=lambda group: sum(map(len, group.texts)))
-        made += [window[at : at + size] for at in range(0, len(window), size)]
-    rng.shuffle(made)
-    return made
+        batches += [window[at : at + size] for at in range(0, len(window), size)]
+    rng.shuffle(batches)
+    return batches
