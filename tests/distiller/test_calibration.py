@@ -111,7 +111,7 @@ def test_sentences_that_an_answer_refers_to_count_as_kept() -> None:
 def test_answers_are_the_units_that_share_half_of_them() -> None:
     assert find_answering_units(segment_text(CASE.reading), CASE) == [1]
     assert find_answering_units(segment_text(CASE.reading), replace(CASE, answers=((0, 32),))) == [0, 1]
-    with pytest.raises(BadRequest, match="lie in no sentence"):
+    with pytest.raises(BadRequest, match="match none of its sentences"):
         find_answering_units(segment_text(CASE.reading), replace(CASE, answers=((11, 11),)))
 
 

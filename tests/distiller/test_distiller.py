@@ -190,7 +190,7 @@ def test_readings_are_not_changed() -> None:
 
 
 def test_short_texts_and_expensive_engines_are_bypassed() -> None:
-    assert "short already" in explain_bypass(100, 5, BypassRule(short_tokens=100))
+    assert "texts are short:" in explain_bypass(100, 5, BypassRule(short_tokens=100))
     assert explain_bypass(101, 5, BypassRule(short_tokens=100)) == ""
     dear = BypassRule(0, token_ms=5.0, units_a_second=50.0, removed_share=0.3)
     assert explain_bypass(1_000, 50, dear) == ""  # 1 s against 1.5 s

@@ -1,12 +1,12 @@
 """Labelled texts, and calibration: a threshold that keeps all answers in most cases.
 
-Labelled texts are queries with texts in which people have marked the answers. Thresholds are fitted on them, and classifiers trained.
+Labelled texts are queries with texts in which people have marked the answers. They are used to fit thresholds and train classifiers.
 
 The method is split conformal prediction (Vovk, Gammerman and Shafer 2005; Angelopoulos and Bates 2021, "A Gentle Introduction to
 Conformal Prediction"). A case is a query with one text and the units of it that answer. Its score is that of the weakest of these units,
-so that every threshold up to there keeps the case whole. The threshold is one of the smallest of n such scores: that of rank k keeps
-1 - k / (n + 1) of new cases whole, on the mean over all samples of cases, whatever the engine's quality. A poor engine only keeps more
-text. For the sample at hand the share may be lower, the more so the smaller it is; `conformal_rank` therefore takes a smaller k (Vovk
+so that every threshold up to it keeps the case whole. The threshold is one of the smallest of n such scores: that of rank k keeps
+1 - k / (n + 1) of new cases whole, on average over all samples of cases, regardless of the engine's quality. A poor engine only keeps
+more text. For one particular sample the share may be lower, especially for a small one; `conformal_rank` therefore uses a smaller k (Vovk
 2012, "Conditional validity of inductive conformal predictors").
 
 The guarantee requires that the engine was not trained on the cases, and that later texts resemble them (`explain_mismatch`).
@@ -32,28 +32,30 @@ from outrider.text.words import STOP_WORDS, words
 
 KEEP_RATE = 0.95
 CONFIDENCE = 0.8
-"""Confidence that the guarantee holds for the sample at hand; without it, it would hold on the mean and fail every second time."""
+"""Confidence that the guarantee holds for this sample; without it, it would hold only on average and fail every second time."""
 FAR_BELOW = 0.04
-"""A share of new cases this much below the stated one visibly breaks the guarantee."""
+"""A share of new cases this far below the promised one counts as a broken guarantee."""
 LOOKS = 20
 LOOK_RISK = 0.1
 """Chance that any of `LOOKS` checks, each on as many new cases as were fitted on, finds the share that far below."""
 MAX_EXCESS = 0.015
-"""Of the mean share above the promise: beyond it, too much text is kept. With fewer than about 270 cases this and `RARE` cannot both hold,
-and this one counts."""
+"""Maximum of the mean share above the promise, because a larger one keeps too much text.
+
+With fewer than about 270 cases this and `LOOK_RISK` cannot both hold, and this one takes precedence.
+"""
 MIN_CASES = 20
-"""Fewest cases to fit a threshold; for 95 % any text can be left out only from 32 cases on."""
+"""Minimum number of cases to fit a threshold; for 95 % text can be left out from 32 cases on."""
 MIN_WORDS = 30
-"""The language of a shorter text cannot be told."""
+"""The language of a shorter text cannot be recognised."""
 SAMPLE_CHARS = 20_000
 NOT_LATIN = re.compile("[^\x00-\u024f]")
 TIMES_LONGER = 4.0
-"""Times the units of the longest fitted text; a text beyond is another kind of text."""
+"""Multiple of the units of the longest fitted text; a longer text counts as a different kind of text."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledText:
-    """`answers` are half-open character offsets into the text of `reading`."""
+    """A query and a text; `answers` are half-open character offsets into the text of `reading`."""
 
     query: str
     reading: Reading
@@ -61,7 +63,7 @@ class LabelledText:
 
 
 def find_answering_units(its: SegmentedText, one: LabelledText) -> list[int]:
-    """Units that overlap an answer by at least half of the shorter of the two. `BadRequest` if there is none."""
+    """Units that overlap an answer by at least half of the shorter of the two. Raises `BadRequest` if there is none."""
     units = []
     for at, unit in enumerate(its.units):
         for first, last in one.answers:
@@ -69,14 +71,14 @@ def find_answering_units(its: SegmentedText, one: LabelledText) -> list[int]:
                 units.append(at)
                 break
     if not units:
-        raise BadRequest(f"the answers that are marked in {one.reading.doc_id} lie in no sentence of it; offsets are in characters")
+        raise BadRequest(f"the answers marked in {one.reading.doc_id} match none of its sentences; offsets are in characters")
     return units
 
 
 def parse_labelled_lines(lines: Iterable[str]) -> list[LabelledText]:
-    """One JSON object a line: `query`, `text`, `answers` as [[start, end], ...] or the answering sentences themselves; `id`, `title`.
+    """Parse one JSON object per line: `query`, `text`, `answers` as [[start, end], ...] or as the sentences themselves; `id`, `title`.
 
-    `BadRequest` with the number of a line that cannot be parsed.
+    Raises `BadRequest` with the number of a line that cannot be parsed.
     """
     cases = []
     for number, line in enumerate(lines, start=1):
@@ -99,20 +101,20 @@ def parse_labelled_lines(lines: Iterable[str]) -> list[LabelledText]:
 
 
 def conformal_threshold(weakest: Sequence[float], keep_rate: float) -> float:
-    """The score with the rank that `rank` gives; 0, which keeps everything, where there are too few to leave one out."""
+    """The score with the rank of `conformal_rank`; 0, which keeps everything, if there are too few scores to leave one out."""
     place = conformal_rank(len(weakest), keep_rate)
     return sorted(weakest)[place - 1] if place else 0.0
 
 
 def conformal_rank(cases: int, keep_rate: float) -> int:
-    """The largest k that gives the guarantee with `CONFIDENCE`; smaller to keep `LOOK_RISK`, down to `MAX_EXCESS`.
+    """The largest k that gives the guarantee with `CONFIDENCE`; smaller to satisfy `LOOK_RISK`, but limited by `MAX_EXCESS`.
 
     P(Binomial(cases, 1 - keep_rate) >= k) >= CONFIDENCE: then the k-th smallest score lies below the `1 - keep_rate` quantile.
     """
     lost, below, rank = 1 - keep_rate, 0.0, cases
     for k in range(cases + 1):
         below += math.exp(_log_binomial(cases, k) + k * math.log(lost) + (cases - k) * math.log(keep_rate))
-        if 1 - below < CONFIDENCE:  # of k + 1 or more
+        if 1 - below < CONFIDENCE:  # P(Binomial >= k + 1)
             rank = k
             break
     fewest = max(0, math.ceil((1 - keep_rate - MAX_EXCESS) * (cases + 1) - 1e-9))
@@ -123,7 +125,7 @@ def conformal_rank(cases: int, keep_rate: float) -> int:
 
 
 def chance_below(share: float, k: int, cases: int, new: int) -> float:
-    """Chance that less than `share` of `new` cases are kept whole by the score of rank `k` of `cases`.
+    """Probability that less than `share` of `new` cases are kept whole by the score of rank `k` of `cases`.
 
     The number of lost cases follows the negative hypergeometric distribution if no two scores are equal.
     """
@@ -151,20 +153,20 @@ def explain_mismatch(calibration: Calibration, engine: Engine, cuts: Sequence[Se
         elif units > TIMES_LONGER * calibration.most_units:
             why = f"it is far longer, {units:,} units"
         elif own and max(own) < calibration.best.low:
-            why = "no unit of it seems to answer"
+            why = "none of its units seems to answer"
         if why:
-            return f"{segmented.reading.doc_id} is unlike what the threshold was fitted on ({calibration.fitted_on}): {why}"
+            return f"{segmented.reading.doc_id} differs from the texts that the threshold was fitted on ({calibration.fitted_on}): {why}"
     return ""
 
 
 def calibrate(
     engine: Engine, labelled: Sequence[LabelledText], fitted_on: str, keep_rate: float = KEEP_RATE, progress: OnCount | None = None
 ) -> Calibration:
-    """Fits the threshold. `BadRequest` for too few cases, a rate that is no share, or answers that no unit holds."""
+    """Fit the threshold. Raises `BadRequest` for too few cases, an invalid rate, or answers that match no unit."""
     if not 0 < keep_rate < 1:
-        raise BadRequest(f"the share to be kept is {keep_rate}; give one between 0 and 1, such as {KEEP_RATE}")
+        raise BadRequest(f"the keep rate is {keep_rate}; use a value between 0 and 1, such as {KEEP_RATE}")
     if len(labelled) < MIN_CASES:
-        raise BadRequest(f"{len(labelled)} labelled texts are too few to promise anything; give at least {MIN_CASES}")
+        raise BadRequest(f"{len(labelled)} labelled texts are too few for a guarantee; provide at least {MIN_CASES}")
     cuts = [segment_text(one.reading) for one in labelled]
     scores: Scores = []
     for one, its in zip(labelled, cuts, strict=True):
@@ -183,7 +185,7 @@ def calibrate_scores(
     fitted_on: str,
     keep_rate: float = KEEP_RATE,
 ) -> Calibration:
-    """Fit the threshold from scores that are known already, one for each unit of each text."""
+    """Fit the threshold from precomputed scores, one for each unit of each text."""
     worth = [lift_context_scores(its, own)[0] for its, own in zip(cuts, scores, strict=True)]
     weakest = [min(many[at] for at in find_answering_units(its, one)) for one, its, many in zip(labelled, cuts, worth, strict=True)]
     threshold = conformal_threshold(weakest, keep_rate)
@@ -207,13 +209,13 @@ def calibrate_scores(
 def removed_share(cuts: Sequence[SegmentedText], worth: Scores, threshold: float) -> float:
     """The share of all characters of all texts that a threshold removes."""
     chars = sum(len(its.reading.text) for its in cuts)
-    kept = sum(
+    kept_chars = sum(
         unit.end - unit.start
         for its, many in zip(cuts, worth, strict=True)
         for unit, one in zip(its.units, many, strict=True)
         if one >= threshold
     )
-    return 1 - kept / chars if chars else 0.0
+    return 1 - kept_chars / chars if chars else 0.0
 
 
 def latin_share(text: str) -> float:
@@ -226,7 +228,7 @@ def latin_share(text: str) -> float:
 
 
 def function_word_share(text: str) -> float | None:
-    """The share of English function words among a text's words; None for a text that is too short to tell."""
+    """The share of English function words among a text's words; None for a text that is too short."""
     tokens = words(text)
     return sum(map(STOP_WORDS.__contains__, tokens)) / len(tokens) if len(tokens) >= MIN_WORDS else None
 
@@ -242,7 +244,7 @@ def write_calibration(calibration: Calibration, file: Path) -> None:
 
 
 def read_calibration(file: Path) -> Calibration:
-    """`BadRequest` where the file cannot be read or holds something else."""
+    """Read a calibration file. Raises `BadRequest` if it cannot be read or parsed."""
     try:
         return parse_calibration(file.read_text(encoding="utf-8"), str(file))
     except OSError as error:

@@ -22,11 +22,11 @@ MAX_CHARS_PER_TOKEN = 20
 
 @dataclass(frozen=True, slots=True)
 class BypassRule:
-    """When to pass texts unchanged. `units_a_second` is a fixed rate, not a measured one, so that equal texts are treated alike."""
+    """When to pass texts unchanged. `units_a_second` is a fixed rate, not a measurement, so that equal texts are treated equally."""
 
     short_tokens: int = 100
     token_ms: float = 5.0
-    """Milliseconds that removing one token is worth; 0 for any time."""
+    """Milliseconds that removing one token may cost; 0 for no limit."""
     units_a_second: float = float("inf")
     removed_share: float = DEFAULT_REMOVED_SHARE
 
@@ -34,13 +34,13 @@ class BypassRule:
 def explain_bypass(tokens: int, units: int, rule: BypassRule) -> str:
     """Why the texts should pass unchanged; empty if they should be distilled."""
     if tokens <= rule.short_tokens:
-        return f"the texts are short already: {tokens:,} tokens, and up to {rule.short_tokens:,} pass as they are (distiller.bypass_tokens)"
+        return f"the texts are short: {tokens:,} tokens, and up to {rule.short_tokens:,} pass unchanged (distiller.bypass_tokens)"
     saved = tokens * rule.removed_share
     takes_s, worth_s = units / rule.units_a_second, saved * rule.token_ms / 1000
     if rule.token_ms and takes_s > worth_s:
         return (
             f"about {takes_s:.2g} s to leave out about {saved:,.0f} of {tokens:,} tokens, which are worth {worth_s:.2g} s "
-            "(distiller.token_ms); bypass=False distils all the same"
+            "(distiller.token_ms); bypass=False distils anyway"
         )
     return ""
 
@@ -66,9 +66,9 @@ class Compressor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Distiller:
-    """An engine with its calibration. Blocking; meant for a thread.
+    """An engine with its calibration. Blocking; call it in a thread.
 
-    A calibration of this very engine replaces the threshold; that of another engine is ignored with a note.
+    A calibration of exactly this engine replaces the threshold; that of another engine is ignored with a note.
     """
 
     engine: Engine
@@ -76,9 +76,9 @@ class Distiller:
     selection: SelectionSettings = field(default_factory=SelectionSettings)
     compressor: Compressor | None = None
     rate: float = 0.6
-    """Share of a kept unit's words that the compressor leaves."""
+    """Share of a kept unit's words that the compressor keeps."""
     bypass_rule: BypassRule | None = None
-    """None distils whatever it costs."""
+    """None distils regardless of the cost."""
 
     def distil(self, query: str, readings: Sequence[Reading], max_tokens: int | None = None, frame: Frame = no_frame) -> Distilled:
         """Keep the units that answer the query. Raises the engine's errors: `ModelError`, `MissingExtra`."""
@@ -89,15 +89,15 @@ class Distiller:
         calibration, notes, promise = self.calibration, [], None
         if calibration and (calibration.engine, calibration.revision) != (self.engine.name, self.engine.revision):
             fitted_for = f"{calibration.engine} at {calibration.revision}"
-            notes.append(f"the calibration is of {fitted_for}, not of {self.engine.name} at {self.engine.revision}")
+            notes.append(f"the calibration is for {fitted_for}, not for {self.engine.name} at {self.engine.revision}")
             calibration = None
         scores = self.engine.scores(query, segmented)
         if calibration:
             settings = replace(settings, threshold=calibration.threshold)
         selected = select_units(segmented, scores, settings, frame, self._shorten if self.compressor else None)
         if calibration:
-            no_room = f"the budget had no room for {selected.over_budget:,} units that reach the threshold" if selected.over_budget else ""
-            promise = calibration.promise(no_room or explain_mismatch(calibration, self.engine, segmented, scores))
+            too_many = f"the budget was too small for {selected.over_budget:,} units above the threshold" if selected.over_budget else ""
+            promise = calibration.promise(too_many or explain_mismatch(calibration, self.engine, segmented, scores))
         long = [reading for reading in readings if len(reading.text) > MAX_CHARS_READ]
         notes += [f"of {reading.doc_id} only the first {MAX_CHARS_READ:,} characters were read" for reading in long]
         return Distilled(
@@ -128,7 +128,7 @@ class Distiller:
         if rule is None or any(len(reading.text) > MAX_CHARS_READ for reading in readings):
             return None
         if isinf(rule.units_a_second) and chars > MAX_CHARS_PER_TOKEN * rule.short_tokens:
-            return None  # decided without counting tokens, which takes longer than an engine of words does
+            return None  # decided without counting tokens, which takes longer than a word-based engine
         if self.calibration:
             rule = replace(rule, removed_share=self.calibration.removed)
         tokens = sum(settings.count_tokens(reading.text) for reading in readings)

@@ -1,14 +1,14 @@
 """Selection of the units to keep: threshold, budget, context and repeats.
 
-Context: a sentence that begins with "this" or a pronoun needs the one before it, and a kept sentence is easier to place under its
+Context: a sentence that begins with "this" or a pronoun needs the one before it, and a kept sentence is easier to understand under its
 heading. Both get the score of the unit that needs them, before any threshold applies: a higher threshold never adds a unit, and a
-threshold fitted on these scores is fitted on what is kept.
+threshold fitted on these scores takes the added context into account.
 
 Repeats: two units repeat each other if they share at least four fifths of their content stems, and all numbers and negations. Prefix
 filtering finds the pairs (Chaudhuri, Ganti and Kaushik 2006, "A Primitive Operator for Similarity Joins").
 
-All candidates form one list that depends on the threshold only in its length. Hence a higher threshold never adds a unit, whatever is
-removed as a repeat or for want of room.
+All candidates form one list, which the threshold only shortens. Hence a higher threshold never adds a unit, even if others are removed
+as repeats or for lack of room.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REFERS = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Beginning of a unit that refers to the one before it, and not to the whole work ("this study")."""
+"""Beginning of a unit that refers to the previous one, not to the whole work ("this study")."""
 MAX_BACK = 2
 """Units before a unit that get its score, if the one before refers back as well."""
 REPEAT_SIMILARITY = 0.8
@@ -45,9 +45,9 @@ NEGATION = re.compile(
     re.IGNORECASE,
 )
 DIRECTION = re.compile(r"\b(?:in|de)creas\w*|\b(?:higher|lower|more|less|fewer|greater|smaller|up|down)\b", re.IGNORECASE)
-"""Words that reverse a statement although little else differs."""
+"""Words that can reverse the meaning of otherwise similar statements."""
 THRESHOLD = 0.4
-"""Of P(relevant | unit, query), for an uncalibrated engine."""
+"""Threshold of P(relevant | unit, query) for an uncalibrated engine."""
 NOISE = 0.1
 """A text whose best unit scores below this contributes nothing, not even that unit."""
 Shorten = Callable[[KeptUnit], str]
@@ -80,14 +80,14 @@ def lift_context_scores(segmented: SegmentedText, scores: Sequence[float]) -> tu
 
 
 def find_repeats(texts: Sequence[str], stemmed: Sequence[Iterable[str]] | None = None) -> list[int]:
-    """For each text the place of the first one that it repeats, or its own place. `stemmed` are its content stems, if known."""
+    """For each text the index of the first one that it repeats, or its own index. `stemmed` are its content stems, if known."""
     bags = [frozenset(words) for words in (map(stems, texts) if stemmed is None else stemmed)]
     frequencies = Counter(chain.from_iterable(bags))
     by_word: dict[tuple[Hashable, str], list[int]] = defaultdict(list)
     firsts: list[int] = []
     for at, (text, bag) in enumerate(zip(texts, bags, strict=True)):
         firsts.append(at)
-        # of the shared words the rarest, so many that two similar units have one of them in common
+        # the rarest shared words: enough that two similar units have at least one of them in common
         shared = [word for word in bag if frequencies[word] > 1]
         count = max(0, len(shared) - math.ceil(REPEAT_SIMILARITY * len(bag)) + 1)
         if not (rare := sorted(shared, key=lambda word: (frequencies[word], word))[:count]):
@@ -122,7 +122,7 @@ class SelectionSettings:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The kept units in the order of the texts, then of their places."""
+    """The kept units, by text and position."""
 
     units: tuple[KeptUnit, ...]
     text: str
@@ -133,36 +133,36 @@ class Selection:
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     text: int
-    unit: int
-    kept: KeptUnit
+    position: int
+    unit: KeptUnit
 
 
 def select_units(
     cuts: Sequence[SegmentedText], scores: Scores, settings: SelectionSettings, frame: Frame = no_frame, shorten: Shorten | None = None
 ) -> Selection:
-    """Select from the engine's `scores`, one for each unit of each text. Shortened units make no room for others."""
-    wanted = _merge_repeats(_rank_candidates(cuts, scores, settings), cuts)
+    """Select from the engine's `scores`, one for each unit of each text. Shortening a unit does not make room for others."""
+    candidates = _merge_repeats(_rank_candidates(cuts, scores, settings), cuts)
     room = settings.max_tokens - settings.count_tokens(frame(""))
     fitting = []
-    for candidate in wanted:
-        kept = candidate.kept
-        cost = settings.count_tokens(f"{render_unit(kept)}\n")
+    for candidate in candidates:
+        unit = candidate.unit
+        cost = settings.count_tokens(f"{render_unit(unit)}\n")
         if cost > room:
             continue
         room -= cost
         if shorten:
-            shorter = replace(kept, compressed=shorten(kept))
-            # shortening can cost tokens: the remaining words may be cut finer
+            shorter = replace(unit, compressed=shorten(unit))
+            # shortening can cost tokens, because the remaining words may be tokenized less efficiently
             if shorter.compressed and settings.count_tokens(f"{render_unit(shorter)}\n") <= cost:
-                kept = shorter
-        fitting.append(replace(candidate, kept=kept))
+                unit = shorter
+        fitting.append(replace(candidate, unit=unit))
     while True:
-        units = tuple(candidate.kept for candidate in sorted(fitting, key=lambda candidate: (candidate.text, candidate.unit)))
+        units = tuple(candidate.unit for candidate in sorted(fitting, key=lambda candidate: (candidate.text, candidate.position)))
         text = render_units(units, frame)
         tokens = settings.count_tokens(text) if text else 0
         if tokens <= settings.max_tokens:
-            return Selection(units, text, tokens, len(wanted) - len(fitting))
-        fitting = fitting[:-1]  # a tokenizer may count more for the whole than for its lines
+            return Selection(units, text, tokens, len(candidates) - len(fitting))
+        fitting = fitting[:-1]  # the whole text may have more tokens than its lines together
 
 
 def render_units(units: Sequence[KeptUnit], frame: Frame) -> str:
@@ -190,28 +190,28 @@ def _rank_candidates(cuts: Sequence[SegmentedText], scores: Scores, settings: Se
                 score, why, ranking = own[at], "relevant" if own[at] >= settings.threshold else "best", best
             elif score < settings.threshold:
                 continue
-            kept = KeptUnit(reading.doc_id, unit.start, unit.end, segmented.text(at), score, unit.kind, why, reading.key)
-            ranking.append(_Candidate(number, at, kept))
+            kept_unit = KeptUnit(reading.doc_id, unit.start, unit.end, segmented.text(at), score, unit.kind, why, reading.key)
+            ranking.append(_Candidate(number, at, kept_unit))
     return [
         candidate
         for ranking in (best, others)
-        for candidate in sorted(ranking, key=lambda candidate: (-candidate.kept.score, candidate.text, candidate.unit))
+        for candidate in sorted(ranking, key=lambda candidate: (-candidate.unit.score, candidate.text, candidate.position))
     ]
 
 
 def _merge_repeats(candidates: Sequence[_Candidate], cuts: Sequence[SegmentedText]) -> list[_Candidate]:
-    """The first unit of each statement, with the places of its repeats; headings may repeat."""
-    statements = [candidate for candidate in candidates if candidate.kept.kind != "heading"]
-    stemmed = [cuts[candidate.text].stems()[candidate.unit] for candidate in statements]
+    """The first unit of each statement, with the positions of its repeats; headings may repeat."""
+    statements = [candidate for candidate in candidates if candidate.unit.kind != "heading"]
+    stemmed = [cuts[candidate.text].stems()[candidate.position] for candidate in statements]
     repeated: set[int] = set()
     support: dict[int, list[Span]] = {}
-    for candidate, first in zip(statements, find_repeats([one.kept.text for one in statements], stemmed), strict=True):
+    for candidate, first in zip(statements, find_repeats([one.unit.text for one in statements], stemmed), strict=True):
         if statements[first] is not candidate:
             repeated.add(id(candidate))
-            span = Span(candidate.kept.doc_id, candidate.kept.start, candidate.kept.end)
+            span = Span(candidate.unit.doc_id, candidate.unit.start, candidate.unit.end)
             support.setdefault(id(statements[first]), []).append(span)
     return [
-        replace(candidate, kept=replace(candidate.kept, support=tuple(support[id(candidate)]))) if id(candidate) in support else candidate
+        replace(candidate, unit=replace(candidate.unit, support=tuple(support[id(candidate)]))) if id(candidate) in support else candidate
         for candidate in candidates
         if id(candidate) not in repeated
     ]

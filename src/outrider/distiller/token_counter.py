@@ -1,4 +1,4 @@
-"""Token counts of texts: by a model's own tokenizer, or by an upper estimate without one."""
+"""Token counts of texts, by a model's tokenizer or by an upper estimate without one."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from outrider.state.errors import BadRequest, MissingExtra
 
 CountTokens = Callable[[str], int]
 LETTERS_PER_TOKEN = 3
-"""English words average over four letters a token in the common vocabularies; rare words are cut finer."""
+"""English words average over four letters a token in common vocabularies; rare words are split further."""
 LONGEST_WORD = 25
-"""Beyond it, it is a key, a hash, a sequence or an address: each sign counts."""
+"""A longer run is assumed to be a key, hash, sequence or address, in which each character counts."""
 SHORT_LINE = 4_000
-"""Characters up to which what a line costs is remembered: it is counted alone, and again in the whole."""
+"""Maximum length of lines whose counts are cached, because each line is counted alone and again within the whole text."""
 PIECE = re.compile(r"[A-Za-z0-9+/=_-]{26,}|[A-Z]{2,}(?![a-z])|[A-Z]?[a-z]+|[A-Z]+|[ \t\r\f\v]{2,}|[^\x00-\x7f]+|[^ \t\r\f\v]")
-"""Within a line. A single space costs nothing and is none."""
+"""Pieces within a line. A single space costs nothing and is not a piece."""
 PLAIN = re.compile(r"[a-z]{1,25}")
-"""One piece."""
+"""A word that is a single piece."""
 CONSONANT_RUN = re.compile(r"[bcdfghjklmnpqrstvwxz]{4,}")
-"""Letters that no word has in a row: keys, hashes, the names of some genes. Vocabularies hold few pieces of them."""
+"""Runs that occur in keys, hashes and some gene names, but not in words. Vocabularies have few tokens for them."""
 
 
 def estimate_tokens(text: str) -> int:
-    """An estimate from above: a token for every three letters of a word begun, for every letter in capitals, without a vowel near it
-    or in a run longer than any word, for every digit, sign and line break, and for every byte of other scripts.
+    """An upper estimate: one token for every three letters of a word, rounded up; for every capital letter, letter in a consonant run,
+    letter in an overlong run, digit, other sign and line break; and for every byte of other scripts.
 
-    It is no proof: a vocabulary that has few pieces for Latin letters can need more. Spaces count with the word after them.
+    It is not a strict bound: a vocabulary with few tokens for Latin letters can need more. Spaces count with the next word.
     """
     lines = text.split("\n")
     return len(lines) - 1 + sum(_line(line) if len(line) <= SHORT_LINE else _sum(line) for line in lines)
@@ -38,7 +38,7 @@ def estimate_tokens(text: str) -> int:
 def _sum(line: str) -> int:
     if "  " in line or not line.isprintable():
         return _pieces(line)
-    return sum(map(_word, line.split(" ")))  # a word is looked up as a whole: that takes half the time
+    return sum(map(_word, line.split(" ")))  # looking up cached words takes half the time
 
 
 def _pieces(text: str) -> int:
@@ -65,7 +65,7 @@ def _cost(piece: str) -> int:
 
 
 def load_token_counter(file: str) -> CountTokens:
-    """Counts with the tokenizer in a `tokenizer.json`, or in the folder that holds one. `BadRequest`, `MissingExtra`."""
+    """A counter that uses a `tokenizer.json` or the folder that contains it. Raises `BadRequest`, `MissingExtra`."""
     return _load_tokenizer(str(Path(file).expanduser()))
 
 
@@ -77,11 +77,11 @@ def _load_tokenizer(place: str) -> CountTokens:
         raise MissingExtra("counting with a model's tokenizer", "models") from error
     path = Path(place) / "tokenizer.json" if Path(place).is_dir() else Path(place)
     try:
-        made: Any = Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        tokenizer: Any = Tokenizer.from_str(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise BadRequest(f"distiller.tokenizer names {place}, which cannot be read: {error.strerror or error}") from error
+        raise BadRequest(f"distiller.tokenizer is {place}, which cannot be read: {error.strerror or error}") from error
     except Exception as error:
-        raise BadRequest(f"distiller.tokenizer names {place}, which is no tokenizer.json") from error
-    made.no_truncation()
-    made.no_padding()
-    return lambda text: len(made.encode(text.encode("utf-8", "replace").decode("utf-8"), add_special_tokens=False))
+        raise BadRequest(f"distiller.tokenizer is {place}, which is not a tokenizer.json") from error
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return lambda text: len(tokenizer.encode(text.encode("utf-8", "replace").decode("utf-8"), add_special_tokens=False))

@@ -22,7 +22,7 @@ ENDS_SENTENCE = re.compile(r"[.!?…。！？;,:]['\"”’)\]]*$")
 MAX_HEADING_CHARS = 90
 MAX_HEADING_WORDS = 12
 PLAIN_LEVEL = 7
-"""Level of a heading known only by its shape: it ends at the next heading of any kind."""
+"""Level of a heading that is recognised only by its shape; its section ends at the next heading of any kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,9 @@ def _classify(text: str, spans: Sequence[tuple[int, int]], at: int) -> tuple[Uni
     if FENCE.match(beginning):
         return "code", 0
     if not (line or start < 200) or text[line:start].strip():
-        return "sentence", 0  # it does not begin a line
+        return "sentence", 0  # not at the beginning of a line
     if text[max(0, start - 5) : start].endswith(("\n    ", "\n\t")):
-        return "code", 0  # indented as Markdown's code; a list's second line is indented by less
+        return "code", 0  # indented like a Markdown code block; continuation lines of lists are indented less
     if end - start <= MAX_HEADING_CHARS:
         if MARKED_HEADING.match(beginning):
             return "heading", len(beginning) - len(beginning.lstrip("#"))
@@ -106,7 +106,7 @@ def _classify(text: str, spans: Sequence[tuple[int, int]], at: int) -> tuple[Uni
 
 
 def _looks_like_heading(text: str, beginning: str, spans: Sequence[tuple[int, int]], at: int) -> bool:
-    """A short line of its own, without a full stop, with words and more text behind it."""
+    """Whether the unit is a short separate line without a full stop, with words, and followed by more text."""
     follows = at + 1 < len(spans) and "\n" in text[spans[at][1] : spans[at + 1][0]]
     if not follows or ENDS_SENTENCE.search(beginning) or "\n" in beginning or len(beginning.split()) > MAX_HEADING_WORDS:
         return False

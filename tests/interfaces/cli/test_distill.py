@@ -78,8 +78,8 @@ def test_escape_sequences_do_not_reach_the_terminal(here: Path, capsys: pytest.C
 
 def test_short_texts_pass_and_the_budget_holds(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "s.txt").write_text("Aspirin harms the liver. It rains.")
-    assert "short already" in run_command(capsys, "distill", QUERY, "s.txt")[1]
-    assert "short already" not in run_command(capsys, "distill", QUERY, "s.txt", "--no-bypass")[1]
+    assert "texts are short:" in run_command(capsys, "distill", QUERY, "s.txt")[1]
+    assert "texts are short:" not in run_command(capsys, "distill", QUERY, "s.txt", "--no-bypass")[1]
     assert run_command(capsys, "distill", QUERY, "a.txt", "-n", "5")[0] == ""
 
 

@@ -1,1 +1,1 @@
-"""Engines of the distiller: each gives a unit its probability to answer the query."""
+"""Engines of the distiller, which compute the probability that a unit answers the query."""

@@ -1,9 +1,9 @@
 """Classifier engine: a transformer reads query and text together, in windows of units.
 
 A token classifier reads the text in windows and scores a unit by the mean over its tokens, as Provence does; a sequence classifier or
-cross-encoder reads the query with each unit alone. The names of the labels tell which one means "relevant".
+cross-encoder reads the query with each unit alone. The label names determine which one means "relevant".
 
-A text that fits is one window. Each window of a longer text begins with the last units of the one before, which give context and are
+A text that fits is one window. In a longer text, each window begins with the last units of the previous one, as context; they are
 not scored again.
 """
 
@@ -26,31 +26,31 @@ from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
 
 OVERLAP_UNITS = 2
 QUERY_SHARE, TITLE_SHARE = 0.25, 0.125
-"""Of a window, at most."""
+"""Maximum shares of a window."""
 TOKENIZER_BATCH = 2_000
-"""Units that the tokenizer is given together: it holds a few hundred bytes a token."""
+"""Units per tokenizer call, which needs a few hundred bytes per token."""
 CLASSIFIER_SETTINGS = SettingNames("distiller.model_name", "distiller.device", "distiller.model_name")
 BATCH, BATCH_TOKENS = 32, 8_192
 MAX_TOKENS = 8_192
 TOKEN, SEQUENCE = "ForTokenClassification", "ForSequenceClassification"
 RELEVANT = ("relevant", "keep", "entailment", "yes", "answer", "positive", "label_1", "1")
-"""Names of the label that means relevant, the surest first; QNLI calls it entailment: the sentence answers the question."""
+"""Label names that mean relevant, by preference. QNLI uses entailment for a sentence that answers the question."""
 IRRELEVANT = "neutral"
-"""Label of natural language inference: units that support and units that contradict both belong to the answer."""
+"""Label of natural language inference. All other labels count as relevant: supporting and contradicting units both answer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """Token ids with their segment, and where in them each scored unit stands."""
+    """Token ids, segment ids, and the token spans of the scored units."""
 
     ids: tuple[int, ...]
     types: tuple[int, ...]
     spans: tuple[tuple[int, int, int], ...]
-    """Unit, first token, token after the last."""
+    """Unit number, first token, token after the last."""
 
 
 class PairEncoder:
-    """How a tokenizer joins a pair, learned from one that it made: what stands before, between and after, and in which segment."""
+    """Encoder of query and text pairs. Special tokens and segment ids are taken from a sample pair of the tokenizer."""
 
     def __init__(self, tokenizer: Any, max_length: int) -> None:
         self.tokenizer, self.max_length = tokenizer, max_length
@@ -66,19 +66,19 @@ class PairEncoder:
         self.pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        found: list[list[int]] = []
+        token_ids: list[list[int]] = []
         for start in range(0, len(texts), TOKENIZER_BATCH):
             some = [text.encode("utf-8", "replace").decode("utf-8") for text in texts[start : start + TOKENIZER_BATCH]]
-            found += self.tokenizer(
+            token_ids += self.tokenizer(
                 some, add_special_tokens=False, truncation=False, padding=False, verbose=False, split_special_tokens=True
             )["input_ids"]
-        return found
+        return token_ids
 
     def query(self, query: str) -> list[int]:
         return self.ids([query])[0][: int(self.max_length * QUERY_SHARE)]
 
     def pair(self, query: Sequence[int], unit: int, text: Sequence[int]) -> Window:
-        """The query with one unit alone."""
+        """The window of the query and a single unit."""
         return self._window(query, [], [(unit, text)], 0)
 
     def windows(self, query: Sequence[int], cut: SegmentedText) -> Iterator[Window]:
@@ -86,17 +86,17 @@ class PairEncoder:
         head = [*title, *self.between[:1]] if title else []
         units = list(enumerate(self.ids(cut.texts()) if cut.units else []))
         room = self.max_length - len(self.before) - len(query) - len(self.between) - len(head) - len(self.after)
-        start, seen = 0, 0
-        while seen < len(units):
+        start, scored = 0, 0
+        while scored < len(units):
             end, used = start, 0
             while end < len(units) and (used + len(units[end][1]) <= room or end == start):
                 used += len(units[end][1])
                 end += 1
-            if end <= seen:  # the overlap left no room for the next unit
-                start = seen
+            if end <= scored:  # the overlap leaves no room for the next unit
+                start = scored
                 continue
-            yield self._window(query, head, units[start:end], seen - start)
-            start, seen = max(start + 1, end - OVERLAP_UNITS), end
+            yield self._window(query, head, units[start:end], scored - start)
+            start, scored = max(start + 1, end - OVERLAP_UNITS), end
 
     def _window(self, query: Sequence[int], head: Sequence[int], units: Sequence[tuple[int, Sequence[int]]], overlap: int) -> Window:
         ids = [*self.before, *query, *self.between]
@@ -142,7 +142,7 @@ class _Loaded:
 
 @dataclass(slots=True)
 class Classifier:
-    """A folder or hub name; loads at first use, once, in the thread that asks. `downloads` lets it fetch a hub model."""
+    """The engine; `model_name` is a folder or hub name, loaded once at first use. `downloads` allows fetching a hub model."""
 
     model_name: str
     device: str = "auto"
@@ -157,7 +157,7 @@ class Classifier:
 
     @property
     def revision(self) -> str:
-        """Of the weights; loads them."""
+        """Revision of the weights; loads them."""
         return self._load().weights.revision
 
     def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
@@ -186,7 +186,7 @@ class Classifier:
         with self._running:
             for places, answer in run_by_length(lengths, BATCH, BATCH_TOKENS, run, SIMILAR_LENGTH):
                 if isinstance(answer, BatchTooLarge):
-                    raise ModelUnavailable(f"{self.name} has not enough memory for a text of {lengths[places[0]]:,} tokens: {answer}")
+                    raise ModelUnavailable(f"{self.name} does not have enough memory for a text of {lengths[places[0]]:,} tokens: {answer}")
                 for at, logits in zip(places, answer, strict=True):
                     number, window = windows[at]
                     for (unit, _, _), value in zip(window.spans, logits, strict=True):
@@ -201,21 +201,21 @@ class Classifier:
 
 
 def _compute_logits(loaded: _Loaded, windows: Sequence[Window], name: str) -> list[list[float]]:
-    """For each window the logit of each of its units: the mean over the unit's tokens, or the pair's own."""
+    """The logits of the units of each window: the mean over the unit's tokens, or the logit of the pair."""
     import torch
 
     features = {key: tensor.to(loaded.model.device) for key, tensor in loaded.form.batch(windows).items()}
     with torch.inference_mode():
         logits = relevance_logits(loaded.model(**features).logits.float(), loaded.model.config)
     if not torch.isfinite(logits).all():
-        raise BadVectors(f"{name} gave a score that is no number; its weights or its precision cannot be used")
+        raise BadVectors(f"{name} returned a score that is not a finite number; its weights or precision are unusable")
     if not loaded.reads_tokens:
         return [[float(value)] for value in logits]
     means: list[list[float]] = []
     for sums, window in zip(logits.cpu().double().cumsum(-1), windows, strict=True):
         means.append([])
         for _, first, end in window.spans:
-            last = max(end, first + 1)  # a unit without tokens of its own gets the one at `first`
+            last = max(end, first + 1)  # a unit without tokens uses the token at `first`
             means[-1].append(float(sums[last - 1] - (sums[first - 1] if first else 0.0)) / (last - first))
     return means
 
@@ -227,9 +227,9 @@ def relevance_logits(logits: Any, config: Any) -> Any:
     labels = {str(name).lower(): int(at) for at, name in (config.id2label or {}).items()}
     if logits.shape[-1] == 1:
         return logits[..., 0]
-    wanted = next((labels[name] for name in RELEVANT if name in labels), 1)
+    relevant = next((labels[name] for name in RELEVANT if name in labels), 1)
     others = torch.ones(logits.shape[-1], dtype=torch.bool)
-    others[wanted] = False
+    others[relevant] = False
     if IRRELEVANT in labels and logits.shape[-1] == 3:
         others = torch.zeros(3, dtype=torch.bool)
         others[labels[IRRELEVANT]] = True
@@ -254,16 +254,16 @@ def load_classifier(name: str, device: str, *, downloads: bool) -> _Loaded:
         tokenizer = AutoTokenizer.from_pretrained(weights.folder)
         positions = int(getattr(config, "max_position_embeddings", 0) or 0)
         if "roberta" in str(config.model_type):
-            positions -= (config.pad_token_id or 0) + 1  # its positions count from after the padding token's
+            positions -= (config.pad_token_id or 0) + 1  # its positions start after that of the padding token
         limits = [int(limit) for limit in (tokenizer.model_max_length, positions) if 0 < limit < 10**7]
         form = PairEncoder(tokenizer, min([*limits, MAX_TOKENS]))
     if missing:
-        raise ModelUnavailable(f"{name} is no classifier: its files hold no {missing[0]}")
+        raise ModelUnavailable(f"{name} is no classifier: its files lack the weight {missing[0]}")
     return _Loaded(model, form, reads_tokens, weights)
 
 
 def _is_token_classifier(weights: Weights) -> bool:
-    """Whether the weights are a token classifier, not a sequence classifier; `ModelUnavailable` if they are neither."""
+    """Whether the model is a token classifier rather than a sequence classifier. Raises `ModelUnavailable` if it is neither."""
     try:
         architectures = json.loads((weights.folder / "config.json").read_text(encoding="utf-8")).get("architectures") or [""]
     except (OSError, ValueError) as error:
@@ -271,7 +271,7 @@ def _is_token_classifier(weights: Weights) -> bool:
     kind = str(architectures[0])
     if not kind.endswith((TOKEN, SEQUENCE)):
         raise ModelUnavailable(
-            f"{weights.name} is no classifier but {kind or 'of an unknown kind'}; set {CLASSIFIER_SETTINGS.model} to a token or sequence "
+            f"{weights.name} is no classifier (architecture: {kind or 'unknown'}); set {CLASSIFIER_SETTINGS.model} to a token or sequence "
             "classifier, such as a cross-encoder"
         )
     return kind.endswith(TOKEN)

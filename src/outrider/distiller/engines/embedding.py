@@ -1,9 +1,9 @@
-"""Embedding engine: cosine of each unit's vector and the query's.
+"""Embedding engine: cosine similarity of each unit and the query.
 
 A long-context model reads the whole text in one pass, and a unit's vector is the mean of its tokens there (late chunking: Guenther et
 al. 2024, "Late Chunking: Contextual Chunk Embeddings Using Long-Context Embedding Models"). A short-context model reads each unit alone,
-and its neighbours' cosines get a small weight: with MiniLM, embedding a unit together with its neighbours matches less often
-(`bench/distil`).
+and the cosines of its neighbours are added with a small weight: with MiniLM, embedding a unit together with its neighbours matches less
+often (`bench/distil`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from outrider.state.ports import OnCount
 
 LONG_CONTEXT = 2_048
-"""Fewest tokens of context for late chunking, which needs a model made for long texts."""
+"""Minimum context length in tokens for late chunking, which needs a model for long texts."""
 NEIGHBOUR_SHARE = 0.1
 MIN_BEST = 0.3
 WEIGHTS = (1.835, 4.886, -1.573)
-"""As in `lexical`, with all-MiniLM-L6-v2; other models have other cosines, so that only a calibration gives them a meaningful threshold."""
+"""As in `lexical`, with all-MiniLM-L6-v2; other models need a calibration for a meaningful threshold, because their cosines differ."""
 
 
 class Embedder(Protocol):
@@ -66,7 +66,7 @@ class Embedding:
             return [[-1.0] * len(its.units) for its in cuts]
         query_vector = self.embedder.embed(query, "query")[0]
         if self.embedder.space.context_length >= LONG_CONTEXT:
-            with suppress(ModelUnavailable):  # an endpoint gives no token vectors
+            with suppress(ModelUnavailable):  # an endpoint returns no token vectors
                 cosines = []
                 for its in cuts:
                     stop_if_abandoned()
@@ -74,7 +74,7 @@ class Embedding:
                     cosines.append([_cosine(query_vector, vector) for vector in vectors])
                 return cosines
         stop_if_abandoned()
-        # all units of all texts together, so that batches are full
+        # embed all units of all texts together, for full batches
         answers = iter(self.embedder.embed_each([text for its in cuts for text in its.texts()]))
         cosines = []
         for its in cuts:

@@ -16,19 +16,19 @@ from outrider.distiller.units import SegmentedText
 from outrider.state.errors import BadRequest
 
 MAX_LOGIT = 15.0
-"""A logit beyond this says no more."""
+"""Logits are clipped to this magnitude."""
 MIN_PROBABILITY = 1 / (1 + math.exp(MAX_LOGIT))
 
 Scores = list[list[float]]
-"""For each text, for each of its units, a number in [0, 1]."""
+"""One list per text with a number in [0, 1] for each unit."""
 
 
 class Engine(Protocol):
-    """Its calls block and may load a model at first use; safe to share between threads."""
+    """Scores units. Calls block and may load a model at first use; an engine can be shared between threads."""
 
     @property
     def name(self) -> str:
-        """With the model, where there is one; a calibration holds for one name and revision."""
+        """Name, including that of the model if there is one. A calibration is valid for one name and revision."""
         ...
 
     @property
@@ -44,7 +44,7 @@ def probability(logit: float) -> float:
 
 
 def logit(probability: float) -> float:
-    """In [-MOST, MOST]."""
+    """The log-odds, clipped to [-MAX_LOGIT, MAX_LOGIT]."""
     clipped = min(max(probability, MIN_PROBABILITY), 1 - MIN_PROBABILITY)
     return math.log(clipped / (1 - clipped))
 
@@ -56,10 +56,10 @@ class EnsembleWeights:
     each: tuple[float, ...]
     intercept: float = 0.0
     behind: tuple[float, ...] = ()
-    """Of what each is behind the best of its text; none counts where it is empty."""
+    """Weights of the differences from the best unit of the text; empty to ignore them."""
 
     def probabilities(self, of_each: Sequence[Sequence[float]]) -> list[float]:
-        """Of one text's units, from what each engine gave them."""
+        """Probabilities of one text's units from the probabilities of each engine."""
         logits = [[logit(one) for one in many] for many in of_each]
         behind = self.behind or (0.0,) * len(self.each)
         best = sum(weight * max(many, default=0.0) for weight, many in zip(behind, logits, strict=True))
@@ -72,7 +72,7 @@ class EnsembleWeights:
 
 @dataclass(frozen=True, slots=True)
 class Ensemble:
-    """`weights` of the engines in their order; without them each counts alike."""
+    """Several engines with `weights` in their order; without weights all count equally."""
 
     engines: tuple[Engine, ...]
     weights: EnsembleWeights | None = None
@@ -96,8 +96,7 @@ class Ensemble:
             weights.intercept,
             *([weights.behind] if weights.behind else []),
         ]
-        said = json.dumps(parts)
-        return hashlib.sha256(said.encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
     def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
         of_each = [engine.scores(query, cuts) for engine in self.engines]
@@ -109,22 +108,23 @@ class Ensemble:
 
 
 def fit_weights(logits: Sequence[Sequence[float]], relevant: Sequence[bool], ridge: float = 1.0) -> EnsembleWeights:
-    """Logistic regression by Newton's method: `logits` hold for each unit one of each engine. `ridge` holds back the weights only.
+    """Logistic regression by Newton's method: `logits` has one row per unit with one value per engine.
 
-    The cases must be none that an engine was trained on, else its weight is too high.
+    `ridge` penalises the weights, not the intercept. No engine may have been trained on the cases, otherwise its weight is too high.
     """
     import numpy as np
 
     x = np.column_stack([np.ones(len(logits)), np.asarray(logits, dtype=np.float64)])
     y = np.asarray(relevant, dtype=np.float64)
     if len(set(relevant)) < 2:
-        raise BadRequest("weights can be fitted only where some units answer and others do not")
+        raise BadRequest("weights can only be fitted if some units answer and others do not")
     penalty = ridge * np.diag([0.0, *np.ones(x.shape[1] - 1)])
-    found = np.zeros(x.shape[1])
+    coefficients = np.zeros(x.shape[1])
     for _ in range(50):
-        p = 1 / (1 + np.exp(-np.clip(x @ found, -30, 30)))
-        step = np.linalg.solve(x.T @ (x * (p * (1 - p))[:, None]) + penalty + 1e-9 * np.eye(len(found)), x.T @ (y - p) - penalty @ found)
-        found = found + np.clip(step, -5, 5)
+        p = 1 / (1 + np.exp(-np.clip(x @ coefficients, -30, 30)))
+        gradient = x.T @ (y - p) - penalty @ coefficients
+        step = np.linalg.solve(x.T @ (x * (p * (1 - p))[:, None]) + penalty + 1e-9 * np.eye(len(coefficients)), gradient)
+        coefficients = coefficients + np.clip(step, -5, 5)
         if np.abs(step).max() < 1e-8:
             break
-    return EnsembleWeights(tuple(float(one) for one in found[1:]), float(found[0]))
+    return EnsembleWeights(tuple(float(one) for one in coefficients[1:]), float(coefficients[0]))

@@ -1,12 +1,13 @@
 """Lexical and rhetoric engines: BM25 of the query's words, and signs of a result or method.
 
 The lexical engine's raw score of a unit is its BM25 (Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework") against the
-query's stems, as a share of the highest possible score, so that scores of long and short queries compare. Neighbours count, too.
+query's stems, as a share of the highest possible score, so that scores of long and short queries are comparable. Neighbours count, too.
 
 The rhetoric engine scores whether a unit states a result or a method, and its position in the text; Teufel and Moens 2002, "Summarizing
-Scientific Articles", call this argumentative zoning. It ignores the query and is of no use alone; in an ensemble it adds what similarity
-to the query misses: an abstract's aim uses the words of its conclusion, and only the conclusion answers. Its weights are of a logistic
-regression on half of SciFact's claims (`bench/distil`). Position counts only in texts as short as an abstract; a book has no such order.
+Scientific Articles", call this argumentative zoning. It ignores the query and is not useful alone. In an ensemble it adds what similarity
+to the query misses: an abstract's aim and conclusion use the same words, but only the conclusion answers. Its weights come from a
+logistic regression on half of SciFact's claims (`bench/distil`). Position counts only in texts as short as an abstract; a book has no
+such order.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ METHOD = re.compile(
     r"|we (?:performed|used|conducted|recruited|examined|investigated|sought|aimed|assessed|studied))\b"
 )
 SHORT_TEXT = 40
-"""Most units of a text that counts as one argument with an end."""
+"""Maximum number of units of a text whose positions count."""
 PER_UNIT = (0.386, -1.254, 1.524)
 """Weights of stating a result, of stating an aim or method, and of the log length."""
 PLACE = (2.916, -0.892, -0.327)
 """Weights of the position from 0 to 1, of its square, and of being the last."""
 INTERCEPT = -10.522
 K1, B = 1.2, 0.3
-"""Units are short: a word seldom occurs twice in one, and a long sentence is hardly less relevant."""
+"""Units are short: a word rarely occurs twice in one, and a long sentence is hardly less relevant."""
 NEIGHBOUR_SHARE = 0.2
 """Weight of a neighbour's score; on SciFact units without their neighbours match fewer rationales."""
 MIN_BEST = 0.25
-"""Least best score to compare with: a text does not answer only because its other units match still less."""
+"""Minimum of the best score used for comparison, so that a poor unit does not score high only because the others are worse."""
 WEIGHTS = (3.509, 3.835, -1.291)
 """Weights of a unit's raw score and of its distance from the best of its text, and the intercept.
 
@@ -65,7 +66,7 @@ class Rhetoric:
 
 
 def features(segmented: SegmentedText) -> list[tuple[float, ...]]:
-    """For each unit the values that the weights apply to, in their order."""
+    """The feature values of each unit, in the order of the weights."""
     count = sum(unit.kind != "heading" for unit in segmented.units)
     rows: list[tuple[float, ...]] = []
     rank = 0
@@ -83,23 +84,23 @@ def features(segmented: SegmentedText) -> list[tuple[float, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Lexical:
-    """Engine of the query's words; `scores` are probabilities."""
+    """Engine that matches the query's words; `scores` are probabilities."""
 
     name: str = "lexical"
     revision: str = "1"
 
     def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
-        """All units score equally low if the query has no words or the text has none of them."""
+        """Scores are equally low for all units if the query has no words or the text has none of them."""
         return [compare_with_best(many, MIN_BEST, WEIGHTS) for many in compute_raw_scores(query, cuts)]
 
 
 def compute_raw_scores(query: str, cuts: Sequence[SegmentedText]) -> Scores:
-    """Scores in [0, 1], before they are made probabilities."""
-    wanted = dict.fromkeys(stems(query))
-    counts = [[Counter(stem for stem in stemmed if stem in wanted) for stemmed in segmented.stems()] for segmented in cuts]
+    """Scores in [0, 1], before the conversion to probabilities."""
+    query_stems = dict.fromkeys(stems(query))
+    counts = [[Counter(stem for stem in stemmed if stem in query_stems) for stemmed in segmented.stems()] for segmented in cuts]
     containing = Counter(stem for text in counts for bag in text for stem in bag)
     total = sum(map(len, counts))
-    idf = {stem: math.log(1 + (total + 1) / (containing[stem] + 0.5)) for stem in wanted}
+    idf = {stem: math.log(1 + (total + 1) / (containing[stem] + 0.5)) for stem in query_stems}
     highest = sum(idf.values())
     lengths = [[unit.end - unit.start for unit in segmented.units] for segmented in cuts]
     mean = sum(map(sum, lengths)) / total if total else 1.0

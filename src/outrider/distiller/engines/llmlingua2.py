@@ -1,12 +1,12 @@
 """LLMLingua-2 engine: how informative a unit is, and compression of kept units.
 
-Pan et al. 2024, "LLMLingua-2: Data Distillation for Efficient and Faithful Task-Agnostic Prompt Compression". The model rates each word
-without the query: a unit's score is the mean over its words, and tells how much the unit holds rather than whether it answers. Within a
-kept unit it can leave words out. The result is not verbatim: words are missing, spaces and case may change. If a number or a negation
-would be lost, or nothing would be left, the unit stays unchanged.
+Pan et al. 2024, "LLMLingua-2: Data Distillation for Efficient and Faithful Task-Agnostic Prompt Compression". The model rates each
+token without the query. A unit's score is the mean over its tokens: it measures how informative the unit is, not whether it answers. The
+engine can also remove words from a kept unit. The result is not verbatim: words are missing, spaces and case may change. If a number or
+a negation would be lost, or no text would remain, the unit stays unchanged.
 
-Workarounds for the package: its constructor loads a table from the network, it chooses the spelling of words by the model's name, it
-runs a model's own code unless told not to, and it fails on empty texts and on texts of unknown words.
+Workarounds for the package: its constructor downloads a token table and sets global random seeds, it chooses the tokenizer format by the
+model's name, it runs a model's own code by default, and it fails on empty texts and on texts of unknown words.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from outrider.state.errors import BadRequest, MissingExtra, ModelUnavailable
 
 LLMLINGUA_SETTINGS = SettingNames("distiller.llmlingua_model", "distiller.device", "distiller.llmlingua_model")
 KINDS = {"xlm-roberta": "xlm-roberta-large", "bert": "bert-base-multilingual-cased"}
-"""The package knows two ways of writing words, by these names."""
+"""Model types, and the model names by which the package selects one of its two tokenizer formats."""
 PADDING = {"xlm-roberta-large": "<pad>", "bert-base-multilingual-cased": "[PAD]"}
-"""It takes a padding token of id 0, which is BERT's, for none."""
+"""Padding tokens, set explicitly, because the package treats the id 0, which is BERT's padding token, as missing."""
 FORCED = ("not", "no", "never", "without", "nor", "cannot")
 RATE = 0.6
 BATCH = 32
 MAX_WORDS = 220
-"""Of a piece given to it: it cuts at 512 tokens, and says nothing of what it cut."""
+"""Maximum length of a piece. The package truncates at 512 tokens without a warning."""
 
 _patching = threading.Lock()
 
 
 @dataclass(slots=True)
 class LLMLingua2:
-    """A folder or hub name of a token classifier in LLMLingua-2's format; loads at first use."""
+    """The engine; `model_name` is a folder or hub name of a token classifier in LLMLingua-2's format, loaded at first use."""
 
     model_name: str
     device: str = "auto"
@@ -60,13 +60,13 @@ class LLMLingua2:
 
     @property
     def revision(self) -> str:
-        """Of the weights; loads them."""
+        """Revision of the weights; loads them."""
         with self._lock:
             self._load()
             return self._weights.revision if self._weights else ""
 
     def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
-        """For each unit the mean of its tokens' chance to be kept, 0 for one without tokens. Ignores the query."""
+        """The mean keep probability of each unit's tokens, 0 for a unit without tokens. Ignores the query."""
         every: Scores = []
         for texts in (its.texts() for its in cuts):
             order = sorted(range(len(texts)), key=lambda at: (-len(texts[at]), at))
@@ -76,23 +76,23 @@ class LLMLingua2:
                 for start in range(0, len(order), BATCH):
                     stop_if_abandoned()
                     places = order[start : start + BATCH]
-                    for at, value in zip(places, _mean_kept(compressor, [texts[at] for at in places]), strict=True):
+                    for at, value in zip(places, _mean_keep_probabilities(compressor, [texts[at] for at in places]), strict=True):
                         shares[at] = value
             every.append(shares)
         return every
 
     def compress(self, text: str, rate: float = RATE) -> str:
-        """About `rate` of the words of `text`; the text itself where that would lose a number or a negation."""
+        """About `rate` of the words of `text`; the text unchanged if a number or a negation would be lost."""
         if not 0 < rate <= 1:
-            raise BadRequest(f"the share of words to keep is {rate}; give one above 0, up to 1")
+            raise BadRequest(f"the share of words to keep is {rate}; use a value above 0 and at most 1")
         if not text.strip() or rate == 1:
             return text
         with self._lock:
             stop_if_abandoned()
             words = text.split()
-            pieces = (" ".join(words[at : at + MAX_WORDS]) for at in range(0, len(words), MAX_WORDS))  # so short that nothing is cut off
+            pieces = (" ".join(words[at : at + MAX_WORDS]) for at in range(0, len(words), MAX_WORDS))  # short enough to avoid truncation
             shorter = " ".join(self._compress_piece(piece, rate) for piece in pieces)
-        # It parts numbers at their point: "93. 5"
+        # The package splits numbers at the decimal point: "93. 5"
         lost = Counter(numbers_and_negations(text)) - Counter(numbers_and_negations(re.sub(r"(?<=\d)\s*([.,])\s*(?=\d)", r"\1", shorter)))
         return text if lost or not shorter.strip() else shorter
 
@@ -101,11 +101,11 @@ class LLMLingua2:
         tokenizer = self._load().tokenizer
         tokens = tokenizer.tokenize(piece)
         if not tokens or tokens[0] == tokenizer.unk_token or tokens[0].startswith("##"):
-            return piece  # a piece of unknown or joined tokens alone stops the package
+            return piece  # the package fails on a piece that begins with an unknown or continuation token
         try:
             result = self._load().compress_prompt_llmlingua2([piece], rate=rate, force_tokens=list(FORCED), force_reserve_digit=True)
         except (ZeroDivisionError, IndexError, ValueError):
-            return piece  # it fails on pieces of which nothing is a word to it
+            return piece  # it fails on pieces without a word in its vocabulary
         return str(result["compressed_prompt_list"][0])
 
     def _load(self) -> Any:
@@ -116,7 +116,7 @@ class LLMLingua2:
             return self._compressor
 
 
-def _mean_kept(compressor: Any, texts: Sequence[str]) -> list[float]:
+def _mean_keep_probabilities(compressor: Any, texts: Sequence[str]) -> list[float]:
     import torch
 
     read = compressor.tokenizer(
@@ -125,33 +125,33 @@ def _mean_kept(compressor: Any, texts: Sequence[str]) -> list[float]:
     own = read["attention_mask"] * (1 - read.pop("special_tokens_mask"))
     with torch.inference_mode():
         logits = compressor.model(**{name: tensor.to(compressor.device) for name, tensor in read.items()}).logits.float().cpu()
-    kept = torch.softmax(logits, -1)[..., 1] * own
-    return [float(value) for value in kept.sum(-1) / own.sum(-1).clamp(min=1)]
+    keep_probabilities = torch.softmax(logits, -1)[..., 1] * own
+    return [float(value) for value in keep_probabilities.sum(-1) / own.sum(-1).clamp(min=1)]
 
 
 def _encodable(text: str) -> str:
-    """Half a surrogate pair stops a tokenizer."""
+    """The text without lone surrogates, on which tokenizers fail."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _load_compressor(weights: Weights, device: str) -> Any:
     refuse_own_code(weights, LLMLINGUA_SETTINGS)
     on, _ = choose_device(device, LLMLINGUA_SETTINGS)
-    with catch_load_errors(weights, LLMLINGUA_SETTINGS) as made_up:
-        # The name that tells the package how words are written; by the files, not by what the folder is called
+    with catch_load_errors(weights, LLMLINGUA_SETTINGS) as missing_weights:
+        # The package needs the tokenizer format; the files determine it, not the folder's name
         from transformers import AutoConfig
 
         config = AutoConfig.from_pretrained(weights.folder)
         if config.model_type not in KINDS or not str((config.architectures or [""])[0]).endswith("ForTokenClassification"):
             raise ModelUnavailable(
-                f"{weights.name} is no LLMLingua-2 model; those are token classifiers of the kinds {', '.join(sorted(KINDS))}"
+                f"{weights.name} is no LLMLingua-2 model; those are token classifiers of the types {', '.join(sorted(KINDS))}"
             )
         kind = KINDS[config.model_type]
         compressor = _make_compressor(weights, on, kind)
-    if made_up:
-        raise ModelUnavailable(f"{weights.name} is no LLMLingua-2 model: its files hold no {made_up[0]}")
+    if missing_weights:
+        raise ModelUnavailable(f"{weights.name} is no LLMLingua-2 model: its files lack the weight {missing_weights[0]}")
     if getattr(compressor.model.config, "num_labels", 0) != 2:
-        raise ModelUnavailable(f"{weights.name} is no LLMLingua-2 model: it does not tell words to keep from words to drop")
+        raise ModelUnavailable(f"{weights.name} is no LLMLingua-2 model: it does not have the two labels keep and drop")
     compressor.model.eval()
     return compressor
 
@@ -162,8 +162,8 @@ def _make_compressor(weights: Weights, device: str, kind: str) -> Any:
     except ImportError as error:
         raise MissingExtra("LLMLingua-2", "models") from error
     with _patching, _without_tiktoken(prompt_compressor):
-        made = prompt_compressor.PromptCompressor.__new__(prompt_compressor.PromptCompressor)
-        # Its constructor sets the seeds of the whole process
+        compressor = prompt_compressor.PromptCompressor.__new__(prompt_compressor.PromptCompressor)
+        # Its constructor sets the global random seeds; restore them afterwards
         import random
 
         import numpy as np
@@ -171,33 +171,33 @@ def _make_compressor(weights: Weights, device: str, kind: str) -> Any:
 
         cudnn = torch.backends.cudnn
         state = random.getstate(), np.random.get_state(), torch.get_rng_state(), cudnn.deterministic, cudnn.benchmark
-        made.__init__(str(weights.folder), device_map=device, model_config={"trust_remote_code": False, "local_files_only": True})
-        made.model_name, made.use_llmlingua2 = kind, True
-        made.oai_tokenizer.encode = lambda text: made.tokenizer.tokenize(text) or [text]
-        made.tokenizer.padding_side, made.tokenizer.pad_token = "right", PADDING[kind]
-        made.init_llmlingua2(max_batch_size=BATCH)
+        compressor.__init__(str(weights.folder), device_map=device, model_config={"trust_remote_code": False, "local_files_only": True})
+        compressor.model_name, compressor.use_llmlingua2 = kind, True
+        compressor.oai_tokenizer.encode = lambda text: compressor.tokenizer.tokenize(text) or [text]
+        compressor.tokenizer.padding_side, compressor.tokenizer.pad_token = "right", PADDING[kind]
+        compressor.init_llmlingua2(max_batch_size=BATCH)
         random.setstate(state[0])
         np.random.set_state(state[1])
         torch.set_rng_state(state[2])
         cudnn.deterministic, cudnn.benchmark = state[3], state[4]
-    return made
+    return compressor
 
 
 @contextmanager
 def _without_tiktoken(module: Any) -> Iterator[None]:
-    """Its constructor asks tiktoken for a table that lies in the network, to count tokens with."""
+    """Replace tiktoken while the package's constructor runs, which would download a table for counting tokens."""
 
-    class Counting:
+    class NoEncoding:
         encode: Any = None
 
     class NoTiktoken:
         @staticmethod
-        def encoding_for_model(_: str) -> Counting:
-            return Counting()
+        def encoding_for_model(_: str) -> NoEncoding:
+            return NoEncoding()
 
-    theirs = module.tiktoken
+    original = module.tiktoken
     module.tiktoken = NoTiktoken
     try:
         yield
     finally:
-        module.tiktoken = theirs
+        module.tiktoken = original

@@ -1,4 +1,4 @@
-"""Engines by their names in the settings, with shipped weights and calibrations."""
+"""Engine selection by the names in the settings, with shipped weights and calibrations."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from outrider.state.distilling import Calibration
 from outrider.state.errors import BadRequest
 
 EngineName = Literal["words", "lexical", "embedding", "ensemble", "classifier", "classifier+", "llmlingua2"]
-"""`words` is lexical and rhetoric together; `ensemble` adds the embedding; `classifier+` is the classifier beside that."""
+"""`words` combines lexical and rhetoric; `ensemble` adds the embedding; `classifier+` combines the ensemble and the classifier."""
 
 SHIPPED = Path(__file__).parents[1] / "defaults"
 CALIBRATION_FILE = "calibration"
-"""Of a classifier, in its folder; without `.json`, since the fingerprint of a model is over all such files."""
+"""File name of a calibration in a classifier's folder; without `.json`, because a model's fingerprint covers all such files."""
 WEIGHTS_FILE = "weights"
-"""Of a classifier beside lexical, rhetoric and embedding, in its folder; without the file the ensemble and it count alike."""
+"""File in a classifier's folder with its weights in `classifier+`; without it the ensemble and the classifier have equal weights."""
 WORDS_WEIGHTS = EnsembleWeights((0.995, 0.966), 1.347)
 ENSEMBLE_WEIGHTS = EnsembleWeights((0.551, 0.961, 0.702), 1.681)
-"""Of the logits of lexical, rhetoric and embedding: logistic regression on half of SciFact's claims (`python -m bench.train_distiller`)."""
+"""Weights of lexical, rhetoric and embedding: logistic regression on half of SciFact's claims (`python -m bench.train_distiller`)."""
 HALVES = EnsembleWeights((0.5, 0.5))
 CACHED_MODELS = 2
 RATES: dict[EngineName, tuple[float, float]] = {
@@ -39,15 +39,15 @@ RATES: dict[EngineName, tuple[float, float]] = {
     "classifier+": (40.0, 1_000.0),
     "llmlingua2": (50.0, 1_000.0),
 }
-"""Units a second without and with an accelerator; of engines without a model time does not count."""
+"""Units a second without and with an accelerator. Engines without a model count as instantaneous."""
 
 
 def make_engine(
     name: EngineName, embedder: Embedder | None = None, model_name: str = "", device: str = "auto", *, downloads: bool = True
 ) -> Engine:
-    """Loads nothing. `BadRequest` where the engine needs an embedder or a model's name and there is none."""
+    """The engine, without loading its model. Raises `BadRequest` if a required embedder or model name is missing."""
     if name in ("classifier", "llmlingua2") and not model_name:
-        raise BadRequest(f"the distiller's engine {name} needs a model: name a folder or a model of the hub")
+        raise BadRequest(f"the distiller's engine {name} needs a model; set a folder or a hub model")
     if name == "lexical":
         return Lexical()
     if name == "words":
@@ -71,8 +71,8 @@ def make_engine(
 
 def _weights(file: Path) -> EnsembleWeights:
     try:
-        said = json.loads(file.read_text(encoding="utf-8"))
-        return EnsembleWeights(tuple(map(float, said["each"])), float(said["intercept"]), tuple(map(float, said["behind"])))
+        payload = json.loads(file.read_text(encoding="utf-8"))
+        return EnsembleWeights(tuple(map(float, payload["each"])), float(payload["intercept"]), tuple(map(float, payload["behind"])))
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise BadRequest(f"{file} holds no weights of the distiller; `python -m bench.train_distiller` writes them") from error
 
@@ -83,7 +83,7 @@ def _classifier(model_name: str, device: str, downloads: bool) -> Classifier:
 
 
 def make_llmlingua(model_name: str, device: str = "auto", *, downloads: bool = True) -> LLMLingua2:
-    """One for a process; loads nothing."""
+    """The process's engine for this model; loads nothing."""
     return _llmlingua(model_name, device, downloads)
 
 
@@ -93,7 +93,7 @@ def _llmlingua(model_name: str, device: str, downloads: bool) -> LLMLingua2:
 
 
 def units_a_second(name: EngineName, device: str) -> float:
-    """In round figures, since what is decided by it must not change from run to run."""
+    """Approximate constants, not measurements, so that decisions based on them do not vary between runs."""
     if name not in RATES:
         return math.inf
     slow, fast = RATES[name]
@@ -101,7 +101,7 @@ def units_a_second(name: EngineName, device: str) -> float:
 
 
 def find_calibration(engine: Engine) -> Calibration | None:
-    """The one that is shipped, or that lies beside a classifier's weights; None where there is none for these very weights."""
+    """The shipped calibration, or the one in a classifier's folder; None if there is none for exactly these weights."""
     if isinstance(engine, Classifier):
         own = Path(engine.model_name).expanduser() / CALIBRATION_FILE
         calibration = read_calibration(own) if own.is_file() else None
@@ -117,6 +117,6 @@ def _load_shipped(name: str) -> Calibration | None:
 
 
 def calibration_file_name(engine: Engine) -> str:
-    """Of the engine and the very weights that it runs with."""
-    said = re.sub(r"[^a-z0-9]+", "-", engine.name.casefold())
-    return f"{said}-{re.sub(r'[^a-z0-9]+', '-', engine.revision.casefold())[:24]}.json"
+    """File name of the calibration for an engine and its weights."""
+    engine_name = re.sub(r"[^a-z0-9]+", "-", engine.name.casefold())
+    return f"{engine_name}-{re.sub(r'[^a-z0-9]+', '-', engine.revision.casefold())[:24]}.json"
