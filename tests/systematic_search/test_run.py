@@ -54,7 +54,7 @@ def test_a_run_whose_reader_stops_resumes_after_the_cursor(tmp_path: Path) -> No
     with outrider.systematic(QUERY, services=services, folder=tmp_path / "run") as hits:
         first = [hit.doc_id for hit in itertools.islice(hits, 12)]
     assert not hits.manifest.complete
-    with pytest.raises(IncompleteRun, match=r"1[05] hits came"):
+    with pytest.raises(IncompleteRun, match=r"1[05] hits were fetched"):
         list(outrider.iter_hits(hits.result_set))
     rest = outrider.systematic(services=services, resume=tmp_path / "run", after=hits.cursor)
     assert first[:10] + [hit.doc_id for hit in rest] == whole

@@ -21,7 +21,7 @@ NOT_STORED = frozenset({"took_s", "seen"})
 
 
 class IncompleteRun(SearchError):
-    """The hits of a run end before all matches are there; the message has the numbers and the command that resumes the run."""
+    """A run has not fetched all matches; the message has the numbers and the command that resumes the run."""
 
     exit_code = 3
 
@@ -39,7 +39,7 @@ class RunHit(NamedTuple):
 
 
 class RunPage(NamedTuple):
-    """Hits in the ledger's order; `cursor` asks for the next page."""
+    """Hits in the ledger's order; `cursor` requests the next page."""
 
     hits: tuple[RunHit, ...]
     cursor: str
@@ -103,7 +103,7 @@ def require_complete(manifest: Manifest, folder: Path) -> None:
     """Raise `IncompleteRun` if a source was not read to its last hit."""
     if not manifest.complete:
         raise IncompleteRun(
-            f"the run is not complete: {manifest.total:,} hits came. {'; '.join(manifest.missing)}. "
+            f"the run is not complete: {manifest.total:,} hits were fetched. {'; '.join(manifest.missing)}. "
             f"Resume it with: outrider systematic --resume {folder}"
         )
 
@@ -117,15 +117,15 @@ def dump_fetch_state(harvest: Harvest) -> dict[str, Any]:
 
 def load_fetch_state(state: Mapping[str, Any], path: Path, source: str, end: int) -> Harvest:
     """The state of a source's last whole page, with the ids of all its records in the first `end` bytes of the ledger."""
-    seen: set[str] = set()
+    known_ids: set[str] = set()
     for line in read_lines(path):
         if line.end > end:
             break
         if line.fields.get("source") != source:
             continue
         if line.kind == "hit":
-            seen.add(line.fields["doc_id"])
+            known_ids.add(line.fields["doc_id"])
         elif line.kind == "page":
-            seen.update(line.fields["harvest"]["dropped"])
+            known_ids.update(line.fields["harvest"]["dropped"])
     slices = [Slice(**part) for part in state["slices"]]
-    return Harvest(**{**state, "slices": slices, "remarks": list(state["remarks"])}, seen=seen)
+    return Harvest(**{**state, "slices": slices, "remarks": list(state["remarks"])}, seen=known_ids)

@@ -1,7 +1,7 @@
 """The manifest of a run: its request, results by source, checksums, and signature.
 
-Everything but `times`, `seal` and `signature` follows from the ledger, so the two files check each other. `provenance_hash` covers what
-equal runs have in common (no times, no name of a tag); `seal` covers the whole file, and a signature signs the seal.
+Everything but `times`, `seal` and `signature` follows from the ledger, so the two files verify each other. `provenance_hash` covers what
+equal runs have in common (no times, no tag names); `seal` covers the whole file, and a signature signs the seal.
 
 Signatures are Ed25519 (RFC 8032), made with the user's own key. They need the extra package `cryptography`.
 """
@@ -50,7 +50,7 @@ class RunRequest(Model):
     @property
     def names(self) -> tuple[str, ...]:
         """The sources in their order; the library comes first."""
-        return (*((LIBRARY,) if self.snapshot else ()), *(sent.source for sent in self.sources))
+        return (*((LIBRARY,) if self.snapshot else ()), *(query.source for query in self.sources))
 
 
 class SourceResult(Model):
@@ -130,7 +130,7 @@ class Manifest(Model):
 
 @dataclass(slots=True)
 class LedgerSummary:
-    """All that a manifest takes from a ledger, read once from the first line to the last."""
+    """The parts of a ledger that the manifest contains, read in one pass."""
 
     request: RunRequest | None = None
     hits_chain: str = GENESIS
@@ -225,9 +225,9 @@ def compute_seal(manifest: Manifest) -> str:
 def _make_source_result(name: str, request: RunRequest, summary: LedgerSummary) -> SourceResult:
     hits, verified = summary.counts.get(name, (0, 0))
     end = summary.ends.get(name, {})
-    sent = next((sent for sent in request.sources if sent.source == name), SentQuery(name, request.tree, native=True))
+    sent_query = next((query for query in request.sources if query.source == name), SentQuery(name, request.tree, native=True))
     return SourceResult(
-        **asdict(sent),
+        **asdict(sent_query),
         hits=hits,
         verified=verified,
         total=end.get("total"),

@@ -29,13 +29,13 @@ DATABASES = {
     "github": "GitHub, through its search API",
 }
 """Database and platform."""
-WIDTH, LEFT, RIGHT, BOX = 860, 60, 470, 340
-"""Pixels: of the picture, of the two columns' left edges, of a box."""
+WIDTH, LEFT_X, RIGHT_X, BOX = 860, 60, 470, 340
+"""Pixels: width of the picture, left edges of the two columns, width of a box."""
 LINE, PAD, GAP = 18, 12, 34
 LETTER = 6.5
-"""Pixels of a stage's letter, which stand one above the other."""
+"""Height in pixels of a letter of a stage's vertical label."""
 CHARS = 46
-"""Of a line in a box, at the font below."""
+"""Maximum characters of a line in a box, with the font in `STYLE`."""
 LATER = "(n = ____ )"
 STYLE = "font-family:Helvetica,Arial,sans-serif;font-size:13px"
 
@@ -221,8 +221,8 @@ def _escape_cell(text: object) -> str:
 @dataclass(frozen=True, slots=True)
 class _Row:
     stage: str
-    left: Sequence[str]
-    right: Sequence[str]
+    included: Sequence[str]
+    excluded: Sequence[str]
     dashed: bool = False
 
 
@@ -231,19 +231,19 @@ def flow_diagram(flow: Flow) -> str:
     parts: list[str] = []
     y = 40
     for number, row in enumerate(rows := _make_rows(flow)):
-        left, right = _wrap(row.left), _wrap(row.right)
-        height = max(max(len(left), len(right)) * LINE, round(len(row.stage) * LETTER)) + 2 * PAD
+        left_lines, right_lines = _wrap(row.included), _wrap(row.excluded)
+        height = max(max(len(left_lines), len(right_lines)) * LINE, round(len(row.stage) * LETTER)) + 2 * PAD
         parts += _draw_stage(row.stage, y, height)
-        parts += _draw_box(LEFT, y, height, left, dashed=row.dashed)
-        if right:
-            parts += _draw_box(RIGHT, y, height, right, dashed=row.dashed)
-            parts.append(_draw_arrow(LEFT + BOX, y + height // 2, RIGHT, y + height // 2))
+        parts += _draw_box(LEFT_X, y, height, left_lines, dashed=row.dashed)
+        if right_lines:
+            parts += _draw_box(RIGHT_X, y, height, right_lines, dashed=row.dashed)
+            parts.append(_draw_arrow(LEFT_X + BOX, y + height // 2, RIGHT_X, y + height // 2))
         if number < len(rows) - 1:
-            parts.append(_draw_arrow(LEFT + BOX // 2, y + height, LEFT + BOX // 2, y + height + GAP))
+            parts.append(_draw_arrow(LEFT_X + BOX // 2, y + height, LEFT_X + BOX // 2, y + height + GAP))
         y += height + GAP
     if not flow.complete:
         for line in textwrap.wrap(f"This search is not complete: {'; '.join(flow.missing)}", 100):
-            parts.append(f'<text x="{LEFT}" y="{y}" fill="#b00020" style="{STYLE}">{_escape(line)}</text>')
+            parts.append(f'<text x="{LEFT_X}" y="{y}" fill="#b00020" style="{STYLE}">{_escape(line)}</text>')
             y += LINE
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y + 10}" viewBox="0 0 {WIDTH} {y + 10}" role="img">'
     marker = (
@@ -251,7 +251,7 @@ def flow_diagram(flow: Flow) -> str:
         '<polygon points="0 0, 9 3.5, 0 7"/></marker></defs>'
     )
     title = "<title>PRISMA 2020 flow diagram</title>"
-    heading = f'<text x="{LEFT}" y="24" font-weight="bold" style="{STYLE}">Identification of studies via databases and registers</text>'
+    heading = f'<text x="{LEFT_X}" y="24" font-weight="bold" style="{STYLE}">Identification of studies via databases and registers</text>'
     background = f'<rect width="{WIDTH}" height="{y + 10}" fill="white"/>'
     return "\n".join([head, title, marker, background, heading, *parts, "</svg>", ""])
 

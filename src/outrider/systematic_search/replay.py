@@ -108,7 +108,7 @@ class _Causes:
         return "record added" if not then else "record removed" if not now else "record changed"
 
     def _find_at_source(self, source: str) -> str:
-        old, new = ({sent.source: sent for sent in run.asked.sources}.get(source) for run in (self.old, self.new))
+        old, new = ({query.source: query for query in run.asked.sources}.get(source) for run in (self.old, self.new))
         if old is None or new is None or (old.query, old.parameters) != (new.query, new.parameters):
             return "the source receives another query"
         moved = "source moved" if old.reproducible else "source moved, or answered differently: its totals are not reproducible"

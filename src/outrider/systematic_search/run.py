@@ -42,7 +42,7 @@ Sign = Callable[[Manifest], Manifest]
 
 
 class OtherRun(BadRequest):
-    """A run cannot be resumed as it was started: another version of Outrider runs, or the version of its library is gone."""
+    """A run cannot be resumed, because the version of Outrider differs or the version of its library is not available."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Run:
             query=query,
             syntax=parsed.syntax,
             tree=format_tree(parsed.tree),
-            findings=tuple(f"{finding.code}: {finding}" for finding in parsed.warnings),
+            findings=tuple(f"{warning.code}: {warning}" for warning in parsed.warnings),
             order="; then ".join([*order, *(f"{name} slice by slice, as it answers" for name in remote)]),
             page=page,
             tool=dependencies.tool,
@@ -183,16 +183,16 @@ class Run:
         await asyncio.to_thread(self.ledger.append_end, LIBRARY, end)
 
     async def _remote_pages(self, name: str, tree: Node) -> AsyncGenerator[RunPage]:
-        sent = next(sent for sent in self.request.sources if sent.source == name)
+        sent_query = next(query for query in self.request.sources if query.source == name)
         state, harvest, after = self.ledger.state, Harvest(), ""
         if state.source == name:  # read in part before
             after = state.cursor
             if state.fetch_state is not None:
                 harvest = await asyncio.to_thread(load_fetch_state, state.fetch_state, self.ledger.path, name, state.size)
         broke_off = {}
-        if not sent.refused:
+        if not sent_query.refused:
             try:
-                async for hits, cursor in self.dependencies.remote_sources[name].harvest(tree, sent, harvest, after):
+                async for hits, cursor in self.dependencies.remote_sources[name].harvest(tree, sent_query, harvest, after):
                     yield await self._append_page(name, hits, cursor, dump_fetch_state(harvest))
             except SourceError as error:
                 broke_off, harvest.complete = {"broke_off": True}, False
@@ -257,7 +257,7 @@ class Run:
         )
 
     async def aclose(self) -> None:
-        """Release lock and library. A run that did not come to its end gets a manifest that says so."""
+        """Release lock and library. An unfinished run gets a manifest that is marked as incomplete."""
         if self._closed:
             return
         self._closed = True
@@ -280,9 +280,9 @@ def _require_same_sources(request: RunRequest, dependencies: RunDependencies) ->
             ", ".join(f"{name} {version}" for name, version in sorted(tool.items())) for tool in (request.tool, dependencies.tool)
         )
         raise OtherRun(f"the run was started by {before}, and this is {now}; start a new run")
-    missing = [sent.source for sent in request.sources if sent.source not in dependencies.remote_sources]
+    missing = [query.source for query in request.sources if query.source not in dependencies.remote_sources]
     if missing:
-        raise OtherRun(f"the run reads {', '.join(missing)}, which is switched off here; switch it on and resume the run")
+        raise OtherRun(f"the run reads {', '.join(missing)}, which is disabled here; enable it and resume the run")
 
 
 async def _reopen_library(request: RunRequest, dependencies: RunDependencies) -> PinnedLibrary | None:

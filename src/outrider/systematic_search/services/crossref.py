@@ -50,7 +50,7 @@ class CrossrefSource:
     def translate(self, tree: Node, text: str) -> SentQuery:
         translation = translate(NAME, tree, SYNTAX.translate_leaf, make_filters)
         words = [_find_required_word(part.condition) for _, part in translation.parts]
-        translation.left += [(node, RelaxedPart(NO_OR)) for (node, _), word in zip(translation.parts, words, strict=True) if not word]
+        translation.omitted += [(node, RelaxedPart(NO_OR)) for (node, _), word in zip(translation.parts, words, strict=True) if not word]
         translation.parts = [part for part, word in zip(translation.parts, words, strict=True) if word]
         filters = ",".join(f"{name}:{value}" for name, value in translation.filters)
         if not translation.parts and not any(name == "doi" for name, _ in translation.filters):

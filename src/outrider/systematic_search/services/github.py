@@ -114,7 +114,7 @@ def _fits(query: str) -> bool:
 
 
 def _leave_out(translation: Translation, parts: list[Conjunct]) -> None:
-    translation.left += [(node, RelaxedPart(NOT_JOINED)) for node, _ in parts]
+    translation.omitted += [(node, RelaxedPart(NOT_JOINED)) for node, _ in parts]
     translation.parts = [part for part in translation.parts if part not in parts]
 
 
@@ -140,11 +140,11 @@ class _Reader:
         reply = await self.client.get("/search/repositories", params, JSON, ACCEPTED)
         if reply.status == REFUSED:
             raise SourceUnavailable(f"{NAME} did not accept {reply.url}: {find_refusal(reply)}")
-        found = parse_search_page(reply)
-        remarks = ["GitHub ran out of time before it had searched everything"] if found.incomplete else []
-        remarks += [f"{found.nameless} repositories without a name"] if found.nameless else []
-        has_more = number * PAGE < min(found.total or 0, MOST) and found.records
-        return ServicePage(found.records, found.total, str(number + 1) if has_more else "", tuple(remarks))
+        page = parse_search_page(reply)
+        remarks = ["GitHub ran out of time before it had searched everything"] if page.incomplete else []
+        remarks += [f"{page.nameless} repositories without a name"] if page.nameless else []
+        has_more = number * PAGE < min(page.total or 0, MOST) and page.records
+        return ServicePage(page.records, page.total, str(number + 1) if has_more else "", tuple(remarks))
 
     def halves(self, part: Part) -> tuple[Part, Part] | None:
         first, last = part or (FIRST, max(self.now, FIRST) + 86_400)

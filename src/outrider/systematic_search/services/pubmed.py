@@ -78,25 +78,25 @@ class _Reader:
     """Numbers, total and warning of the slice that is being read."""
 
     async def read(self, part: Part, place: str, *, anyway: bool) -> ServicePage:
-        """In the order of the numbers; `place` is the last one that was fetched."""
+        """The next articles, by PMID; `place` is the last one that was fetched."""
         if part not in self._ids:
             fields: dict[str, str | int] = {"term": self.query.query, **dict(self.query.parameters), "retmode": "json", "tool": "outrider"}
             if part is not None:
                 fields |= {"datetype": "edat", "mindate": _format_day(part[0]), "maxdate": _format_day(part[1])}
-            found = parse_search(await self._post("esearch", {**fields, "retmax": self.most or MOST}))
-            self._ids = {part: (tuple(sorted(map(int, found.ids))), found.total, found.warned)}
+            search_result = parse_search(await self._post("esearch", {**fields, "retmax": self.most or MOST}))
+            self._ids = {part: (tuple(sorted(map(int, search_result.ids))), search_result.total, search_result.warned)}
         ids, total, warning = self._ids[part]
         if (total or 0) > (self.most or 0) and not anyway:
             return ServicePage((), total)
         start = bisect_right(ids, int(place)) if place else 0
-        wanted = ids[start : start + self.fetch_size]
-        records = await self._fetch(wanted) if wanted else []
+        batch = ids[start : start + self.fetch_size]
+        records = await self._fetch(batch) if batch else []
         remarks = [f"{NOTE}{NAME}: {warning}"] if warning and not place else []
-        if len(records) < len(wanted):
-            missing = sorted(set(wanted) - {int(record.identifiers.pmid or 0) for record in records})
-            remarks.append(f"{len(missing):,} of {len(wanted):,} numbers have no record: {', '.join(map(str, missing[:5]))}")
-        is_last = not wanted or start + self.fetch_size >= len(ids)
-        return ServicePage(tuple(records), total, "" if is_last else str(wanted[-1]), tuple(remarks))
+        if len(records) < len(batch):
+            missing = sorted(set(batch) - {int(record.identifiers.pmid or 0) for record in records})
+            remarks.append(f"{len(missing):,} of {len(batch):,} numbers have no record: {', '.join(map(str, missing[:5]))}")
+        is_last = not batch or start + self.fetch_size >= len(ids)
+        return ServicePage(tuple(records), total, "" if is_last else str(batch[-1]), tuple(remarks))
 
     async def _fetch(self, ids: tuple[int, ...]) -> list[Record]:
         fields = {"db": "pubmed", "retmode": "xml", "tool": "outrider", "id": ",".join(map(str, ids))}

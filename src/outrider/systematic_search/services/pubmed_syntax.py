@@ -43,7 +43,7 @@ def is_native(text: str, tree: Node) -> bool:
         parsed = parse(text)
     except BooleanSyntaxError:
         return False
-    if parsed.syntax != "pubmed" or parsed.tree != tree or any(finding.code == "quotes" for finding in parsed.warnings):
+    if parsed.syntax != "pubmed" or parsed.tree != tree or any(warning.code == "quotes" for warning in parsed.warnings):
         return False
     unquoted = _QUOTED.sub(" ", text.translate(_CURLY))
     has_field_list = any("," in name and (tag := parse_tag(name)) and tag.kind == "text" for name in _TAGS.findall(unquoted))
@@ -109,17 +109,17 @@ def _translate_text(pattern: Pattern, fields: tuple[Field, ...]) -> RelaxedPart:
 
 def _choose_tags(fields: tuple[Field, ...]) -> tuple[list[str], bool]:
     """Tags that together search all of the fields, and whether they search no other field."""
-    wanted = set(fields) - {Field.BODY}
-    if Field.ALL in wanted:
+    searched = set(fields) - {Field.BODY}
+    if Field.ALL in searched:
         return ["all"], True
-    words = wanted & set(TEXT_WORDS)
+    words = searched & set(TEXT_WORDS)
     if Field.MESH in words:
         tags, exact = ["tw"], words == set(TEXT_WORDS)
     elif Field.ABSTRACT in words:
         tags, exact = ["tiab"], words == set(TITLE_ABSTRACT)
     else:
         tags, exact = [TAGS[field] for field in Field if field in words], True
-    return [*tags, *(TAGS[field] for field in Field if field in wanted - words)], exact
+    return [*tags, *(TAGS[field] for field in Field if field in searched - words)], exact
 
 
 def _translate_pattern(pattern: Pattern, tag: str) -> RelaxedPart:
@@ -136,7 +136,7 @@ def _translate_pattern(pattern: Pattern, tag: str) -> RelaxedPart:
 
 
 def _translate_words(words: tuple[str, ...], tag: str) -> RelaxedPart:
-    # a wildcard that stands alone after a hyphen (`IL-*`) asks for nothing
+    # a lone wildcard after a hyphen (`IL-*`) adds no condition
     plain = [word if not is_wild(word) or any(map(is_wild, pieces([word]))) else " ".join(pieces([word])) for word in words]
     text, split = " ".join(plain), pieces(words)
     wild = [piece for piece in split if is_wild(piece)]
@@ -197,13 +197,13 @@ def render_query(condition: Condition) -> str:
         case AnyOf(parts):
             return " OR ".join(map(_render_operand, parts))
         case AllOf(parts):
-            kept = [part for part in parts if not isinstance(part, Without)]
+            required = [part for part in parts if not isinstance(part, Without)]
             excluded = [part.part for part in parts if isinstance(part, Without)]
-            first = " AND ".join(map(_render_operand, kept)) or EVERYTHING
+            first = " AND ".join(map(_render_operand, required)) or EVERYTHING
             return "".join([first, *(f" NOT {_render_operand(part)}" for part in excluded)])
         case Without(part):
             return f"{EVERYTHING} NOT {_render_operand(part)}"
-    raise AssertionError(condition)  # parts that are left out never come here
+    raise AssertionError(condition)  # omitted parts never get here
 
 
 def _render_operand(condition: Condition) -> str:

@@ -101,11 +101,11 @@ class _ServiceRelaxation:
     def every(self, parts: Sequence[tuple[Node, RelaxedPart]]) -> RelaxedPart:
         """The parts that can be expressed, or the reason why none can."""
         expressed = [relaxed for _, relaxed in parts if not isinstance(relaxed.condition, Wider | Nothing)]
-        left = [(node, relaxed.condition) for node, relaxed in parts if isinstance(relaxed.condition, Wider | Nothing)]
+        inexpressible = [(node, relaxed.condition) for node, relaxed in parts if isinstance(relaxed.condition, Wider | Nothing)]
         if not expressed:
-            return RelaxedPart(next((condition for _, condition in left if isinstance(condition, Nothing)), left[0][1]))
+            return RelaxedPart(next((condition for _, condition in inexpressible if isinstance(condition, Nothing)), inexpressible[0][1]))
         notes = [note for relaxed in expressed for note in relaxed.widened]
-        notes += [f"{abbreviate(node)}: {condition.why}" for node, condition in left]
+        notes += [f"{abbreviate(node)}: {condition.why}" for node, condition in inexpressible]
         lacking = tuple(note for relaxed in expressed for note in relaxed.lacking)
         return RelaxedPart(join_all(relaxed.condition for relaxed in expressed), tuple(notes), lacking)
 
@@ -115,12 +115,12 @@ class _ServiceRelaxation:
             if isinstance(relaxed.condition, Wider):
                 return RelaxedPart(Wider(f"among alternatives, {abbreviate(node)}: {relaxed.condition.why}"))
         expressed = [relaxed for _, relaxed in parts if not isinstance(relaxed.condition, Nothing)]
-        left = [(node, relaxed.condition) for node, relaxed in parts if isinstance(relaxed.condition, Nothing)]
+        inexpressible = [(node, relaxed.condition) for node, relaxed in parts if isinstance(relaxed.condition, Nothing)]
         if not expressed:
-            return RelaxedPart(left[0][1])
+            return RelaxedPart(inexpressible[0][1])
         widened = tuple(note for relaxed in expressed for note in relaxed.widened)
         lacking = [note for relaxed in expressed for note in relaxed.lacking]
-        lacking += [f"{abbreviate(node)}: {condition.why}" for node, condition in left]
+        lacking += [f"{abbreviate(node)}: {condition.why}" for node, condition in inexpressible]
         return RelaxedPart(join_any(relaxed.condition for relaxed in expressed), widened, tuple(lacking))
 
 
@@ -155,7 +155,7 @@ class Translation:
     source: str
     filters: list[tuple[str, str]] = field(default_factory=list)
     parts: list[Conjunct] = field(default_factory=list)
-    left: list[Conjunct] = field(default_factory=list)
+    omitted: list[Conjunct] = field(default_factory=list)
     """Parts that the service cannot express."""
     widened: list[str] = field(default_factory=list)
 
@@ -166,13 +166,13 @@ class Translation:
             self.source,
             query,
             parameters,
-            limit_notes((*notes, *self.widened, *self._explain_left())),
+            limit_notes((*notes, *self.widened, *self._explain_omitted())),
             lacking=limit_notes(note for _, part in self.parts for note in part.lacking),
         )
 
     def refuse(self) -> SentQuery:
         """Send no query: leaving out the rest of the parts would lose hits."""
-        reasons = limit_notes(self._explain_left())
+        reasons = limit_notes(self._explain_omitted())
         return SentQuery(self.source, refused=f"nothing that narrows it can be said there; {'; '.join(reasons)}")
 
     def refuse_too_long(self) -> SentQuery:
@@ -181,8 +181,8 @@ class Translation:
             return self.refuse()
         return SentQuery(self.source, refused=f"its shortest part is longer than an address may be: {self.widened[0]}")
 
-    def _explain_left(self) -> list[str]:
-        conditions = ((node, part.condition) for node, part in self.left)
+    def _explain_omitted(self) -> list[str]:
+        conditions = ((node, part.condition) for node, part in self.omitted)
         return [f"{abbreviate(node)}: {condition.why if isinstance(condition, Wider | Nothing) else ''}" for node, condition in conditions]
 
     def shorten(self, render_condition: Callable[[Condition], str], fits: Callable[[str], bool]) -> str:
@@ -208,7 +208,7 @@ def translate(source: str, tree: Node, translate_leaf: TranslateLeaf, make_filte
             translation.filters += filters
         elif not isinstance(node, Everything):
             part = relax_query(node, translate_leaf)
-            (translation.left if isinstance(part.condition, Wider | Nothing) else translation.parts).append((node, part))
+            (translation.omitted if isinstance(part.condition, Wider | Nothing) else translation.parts).append((node, part))
     return translation
 
 
@@ -221,7 +221,7 @@ def render(condition: Condition, and_: str, or_: str) -> str:
             operands = ((part, render(part, and_, or_)) for part in parts)
             joint = and_ if isinstance(condition, AllOf) else or_
             return joint.join(text if isinstance(part, Term) else f"({text})" for part, text in operands)
-    raise AssertionError(condition)  # parts that are left out never come here
+    raise AssertionError(condition)  # omitted parts never get here
 
 
 def read_years(node: Node) -> tuple[int | None, int | None] | None:
