@@ -91,7 +91,7 @@ def test_what_a_query_matches(query: str, expected: bool) -> None:
     assert matches(parse(query, "pubmed").tree, PAPER) is expected
 
 
-def test_what_a_record_does_not_say_is_false_and_its_negation_true() -> None:
+def test_a_field_that_a_record_lacks_is_false_and_its_negation_true() -> None:
     bare = Repository(doc_id="2")
     for query in (
         "2019[dp]",

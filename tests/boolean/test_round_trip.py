@@ -79,7 +79,7 @@ def test_parse_undoes_print(tree: Node) -> None:
 
 @settings(max_examples=EXAMPLES // 3, deadline=None)
 @given(trees)
-def test_places_lie_in_the_query(tree: Node) -> None:
+def test_places_are_within_the_query(tree: Node) -> None:
     """The place of each part of a tree covers its text in the query."""
     printed = format_tree(tree)
     stack: list[Node] = [parse(printed, "pubmed").tree]

@@ -51,7 +51,7 @@ def test_a_link_does_not_lead_out_of_the_folder_that_was_named(tmp_path: Path) -
     assert [file.path.name for file in walk([tmp_path / "named" / "link"])] == ["b.md"]
 
 
-def test_a_link_to_a_file_outside_is_passed_over_unless_named(tmp_path: Path) -> None:
+def test_a_link_to_a_file_outside_is_skipped_unless_named(tmp_path: Path) -> None:
     fill(tmp_path, "named/a.md", "private/b.md")
     (tmp_path / "named" / "link.md").symlink_to(tmp_path / "private" / "b.md")
     (tmp_path / "named" / "own.md").symlink_to("a.md")
@@ -91,7 +91,7 @@ def test_a_path_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
     assert name.replace("\0", "\\x00") in str(raised.value)
 
 
-def test_what_is_no_file_is_passed_over_with_a_reason(tmp_path: Path) -> None:
+def test_what_is_no_file_is_skipped_with_a_reason(tmp_path: Path) -> None:
     """A pipe would block for ever if it were opened; a link to nothing is a problem."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "dangling").symlink_to(tmp_path / "gone")

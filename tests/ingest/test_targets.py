@@ -132,7 +132,7 @@ async def test_what_came_is_kept_in_small_batches() -> None:
     assert "doi:10.1000/3" in {now.current for now in reports}
 
 
-async def test_order_is_that_of_asking_and_few_are_under_way() -> None:
+async def test_order_is_that_of_the_requests_and_few_run_at_once() -> None:
     source = Everything()
     report = await ingest(MemoryShelves(), [], targets=targets(3 * AT_ONCE), remote=RemoteSources((source,)))
     assert [file.path for file in report.files] == [str(target) for target in targets(3 * AT_ONCE)]
@@ -147,7 +147,7 @@ async def test_one_that_is_not_there_stops_nothing() -> None:
     assert report.files[3].reasons == ("no active source can look up a pmid",)
 
 
-async def test_what_is_under_way_is_given_up_when_nobody_takes_it() -> None:
+async def test_running_lookups_are_cancelled_when_the_reader_stops() -> None:
     source = Everything(hold=asyncio.Event())
     async with aclosing(fetch_ahead(RemoteSources((source,)), targets(2 * AT_ONCE))) as coming:
         async for _ in coming:

@@ -99,7 +99,7 @@ def test_a_dominated_work_never_comes_above_its_dominator(fuse: Fusion, lists: l
 
 @fusions
 @given(any_lists)
-def test_every_work_stands_once_with_a_finite_positive_score(fuse: Fusion, lists: list[RankedList]) -> None:
+def test_every_work_is_listed_once_with_a_finite_positive_score(fuse: Fusion, lists: list[RankedList]) -> None:
     fused = fuse(lists)
     assert set(fused) == {place.doc_id for one in lists for place in one.results}
     assert all(math.isfinite(score) and score > 0 for score in fused.values())
@@ -193,7 +193,7 @@ def make_answer(source: str, *doc_ids: str, strategy: str = "relevance", score: 
 OWN = build_fusion(RankingSettings())
 
 
-def test_of_one_source_its_own_fusion_stands() -> None:
+def test_the_fusion_of_a_single_source_is_kept() -> None:
     lists = [make_answer("library", *"abc", strategy=STRATEGIES[0]), make_answer("library", *"cd", strategy=STRATEGIES[1])]
     assert fuse_sources(lists, OWN) == OWN(lists)
     assert fuse_sources([], OWN) == {}

@@ -42,7 +42,7 @@ def verdict(reranker: str, judged_at: str, **fields: Any) -> Verdict:
     return Verdict.model_validate({**defaults, "snapshot": "x@1", "why": "why", "reranker": reranker, "judged_at": judged_at, **fields})
 
 
-async def test_verdicts_come_back_newest_first_and_of_one_probe_the_chosen_one(library: Library, tmp_path: Path) -> None:
+async def test_verdicts_come_back_newest_first_and_of_one_evaluation_the_chosen_one(library: Library, tmp_path: Path) -> None:
     assert await library.verdicts() == ()
     old = verdict("a", "2026-01-01T00:00:00+00:00", chosen=True, effect="better")
     new = [verdict("a", "2026-09-21T12:00:00+00:00"), verdict("z", "2026-09-21T12:00:00+00:00", chosen=True, effect="better")]

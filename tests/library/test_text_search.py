@@ -59,7 +59,7 @@ def test_a_term_of_the_first_hits_is_found_and_one_of_the_query_is_not() -> None
     assert related_terms("pouch", hits(*ABOUT, *OTHERS), 5)[0] in ("kangaroo", "kangaroos")
 
 
-def test_what_the_later_hits_say_more_often_marks_nothing() -> None:
+def test_terms_more_frequent_in_later_hits_are_dropped() -> None:
     """Half of the first hits have it, and all others."""
     first = [*(["Kangaroo rivers"] * (FIRST // 2)), *(["Kangaroo"] * (FIRST // 2))]
     assert related_terms("kangaroo", hits(*first, *(["Rivers"] * (POOL - FIRST))), 5) == ()
@@ -72,7 +72,7 @@ def test_one_or_two_documents_are_no_topic() -> None:
     assert related_terms("kangaroo", hits(*two, "Kangaroo"), 5) == ("pouches",)
 
 
-def test_a_term_stands_in_some_title_or_description() -> None:
+def test_a_term_occurs_in_some_title_or_description() -> None:
     """Bodies also say "overall"."""
     records = [Document(doc_id=str(number), title="Kangaroo", text="overall pouches") for number in range(FIRST - 1)]
     assert related_terms("kangaroo", [*records, Document(doc_id="x", title="Pouches")], 5) == ("pouches",)

@@ -81,7 +81,7 @@ def test_the_version_that_a_library_holds_is_found_next_to_a_newer_one(empty_cac
     assert find_weights("a/b", fetch=False).revision == "b" * 40
 
 
-def test_weights_that_are_not_here_are_named_with_the_way_to_get_them() -> None:
+def test_missing_weights_are_named_with_the_command_to_get_them() -> None:
     with pytest.raises(ModelUnavailable, match=r"set embedding\.model_name to a/b: naming a model lets it be fetched"):
         find_weights("a/b", fetch=False)
 

@@ -129,7 +129,7 @@ def test_a_paper_without_type_and_language_is_unchecked() -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [("paper_types", "reviev"), ("paper_languages", "en, Klingonese")])
-def test_a_type_or_language_that_nobody_knows_is_refused(field: str, value: str) -> None:
+def test_an_unknown_type_or_language_is_refused(field: str, value: str) -> None:
     with pytest.raises(ValueError, match="unknown"):
         CoarseFilterSettings.model_validate({field: value})
 

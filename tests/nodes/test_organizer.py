@@ -119,7 +119,7 @@ def make_record_with(name: str, text: str, others: str) -> Record:
 
 @pytest.mark.parametrize("others", ["", LONG], ids=["alone", "among long ones"])
 @pytest.mark.parametrize("name", TEXTS)
-def test_orders_are_flagged_wherever_they_stand(name: str, others: str) -> None:
+def test_orders_are_flagged_wherever_they_are(name: str, others: str) -> None:
     assert to_hit(candidate(make_record_with(name, ORDERS, others)), 1).flags == ("override",)
     assert to_hit(candidate(make_record_with(name, "", others)), 1).flags == ()
 
@@ -138,7 +138,7 @@ def test_orders_in_metadata_are_flagged(metadata: dict[str, Any], others: dict[s
 
 @pytest.mark.parametrize("kind", [Paper, Repository])
 @given(st.data())
-def test_whatever_a_judge_is_shown_was_looked_through(kind: type[Record], data: st.DataObject) -> None:
+def test_whatever_a_judge_is_shown_was_checked(kind: type[Record], data: st.DataObject) -> None:
     """Orders at any place of any text: if a judge sees them, the hit is flagged."""
     name = data.draw(st.sampled_from([one for one in (*TEXTS, "tree") if one == "tree" or one in kind.model_fields]))
     others = data.draw(st.sampled_from(["", "word " * 50, LONG]))

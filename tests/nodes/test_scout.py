@@ -170,7 +170,7 @@ def test_a_candidate_keeps_everyone_who_found_it() -> None:
     assert one.scores == {"lance_fts": 1.0, "fused": 1.0}
 
 
-def test_what_was_kept_of_a_service_fills_its_newer_answer_and_the_users_own_stands() -> None:
+def test_a_stored_record_of_a_service_fills_its_newer_answer_and_the_users_own_is_kept() -> None:
     stored = paper("openalex:W1", "Livers", source="openalex", abstract="Kept.", citations=3)
     own = paper("openalex:W2", "My livers", citations=1)
     newer = [paper(f"openalex:W{number}", "Livers", source="openalex", citations=9) for number in (1, 2)]

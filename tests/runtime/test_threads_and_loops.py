@@ -45,7 +45,7 @@ def test_errors_come_back() -> None:
 WHO: ContextVar[str] = ContextVar("who", default="nobody")
 
 
-async def test_another_loop_waits_without_being_held_up_and_lends_its_context() -> None:
+async def test_another_loop_waits_without_blocking_and_passes_its_context() -> None:
     WHO.set("caller")
 
     ticked = threading.Event()
@@ -339,7 +339,7 @@ async def test_a_bug_is_not_hidden() -> None:
         await run_in_thread(broken)
 
 
-async def test_what_nobody_waits_for_is_not_taken_up() -> None:
+async def test_work_whose_caller_has_gone_is_not_started() -> None:
     turn, done = threading.Lock(), []
     ended = threading.Semaphore(0)
 
@@ -365,5 +365,5 @@ async def test_what_nobody_waits_for_is_not_taken_up() -> None:
     assert sorted(done) == ["gone", "gone", "worked"]
 
 
-def test_anywhere_else_work_goes_on() -> None:
+def test_anywhere_else_work_continues() -> None:
     stop_if_abandoned()

@@ -42,7 +42,7 @@ def test_a_canary_is_flagged_if_it_is_listed_as_caught(canary: Canary) -> None:
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
-def test_an_answer_in_the_form_that_a_prompt_asks_for_is_found(prompt: str) -> None:
+def test_an_answer_in_the_form_that_a_prompt_requests_is_found(prompt: str) -> None:
     """In whatever way it is written down."""
     answer = example(prompt)
     forms = (
@@ -170,7 +170,7 @@ def test_every_blank_beyond_ascii_is_known() -> None:
 
 
 @given(st.text(), st.text(), st.sampled_from([one for one in CANARIES if one.caught and one.kind == "abstract"]))
-def test_what_stands_around_it_does_not_hide_it(before: str, after: str, canary: Canary) -> None:
+def test_surrounding_text_does_not_hide_it(before: str, after: str, canary: Canary) -> None:
     if canary.name == "base64":  # a letter before it makes another run
         before, after = before + " ", " " + after
     assert suspicious(f"{before}\n\n{canary.text}\n\n{after}")

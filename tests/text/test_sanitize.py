@@ -22,7 +22,7 @@ def test_no_key_is_in_a_redacted_text_however_it_is_written(key: str, before: st
 
 
 @pytest.mark.parametrize("before", range(180, 201))
-def test_no_half_of_a_key_stands_where_the_message_is_cut(before: int) -> None:
+def test_no_part_of_a_key_remains_where_the_message_is_cut(before: int) -> None:
     assert "sk-" not in redact("x" * before + "sk-a-secret", "sk-a-secret")
 
 

@@ -20,7 +20,7 @@ def test_words_of_several_scripts() -> None:
 
 
 @given(st.text(alphabet=st.characters(max_codepoint=127), max_size=80) | st.text(max_size=80))
-def test_the_fast_way_equals_the_regular_expression(text: str) -> None:
+def test_the_fast_path_equals_the_regular_expression(text: str) -> None:
     assume(not CONTINUOUS.search(text))
     assert words(text) == WORD.findall(text.lower())
 

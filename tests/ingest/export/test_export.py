@@ -193,7 +193,7 @@ def test_an_edited_csv_still_reads() -> None:
     assert read.mesh == ("M, N",)
 
 
-def test_json_rows_say_their_schema() -> None:
+def test_json_rows_name_their_schema() -> None:
     """Programs can rely on the schema's name, and an empty export is still JSON."""
     assert json.loads(write_records("json", [])) == []
     (row,) = json.loads(write_records("json", [Paper(doc_id="d", title="T", metadata={"x": float("nan")})]))

@@ -81,7 +81,7 @@ def test_repeated_keys_and_fields_lose_nothing(tmp_path: Path) -> None:
     assert next(paper(parsed) for parsed in read if paper(parsed).title == "Three").metadata["note"] == ["x", "y"]
 
 
-def test_and_others_is_nobody(tmp_path: Path) -> None:
+def test_and_others_is_no_author(tmp_path: Path) -> None:
     """`and others` adds no author; the field stays, so that it is known that there were more."""
     read = paper(entries(tmp_path, "@misc{a, title={T}, author={Curie, M and others}}")[0])
     assert read.authors == ("Curie, M",)

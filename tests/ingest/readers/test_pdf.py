@@ -60,7 +60,7 @@ def test_authors_are_distinguished(tmp_path: Path, author: str, names: tuple[str
 
 
 @pytest.mark.parametrize("title", ["", "untitled", "Microsoft Word - draft3.doc", "draft.dvi", "1234"])
-def test_a_title_that_is_none_gives_way_to_the_file_name(tmp_path: Path, title: str) -> None:
+def test_a_title_that_is_none_is_replaced_by_the_file_name(tmp_path: Path, title: str) -> None:
     assert record(write_pdf(tmp_path / "phage lysis.pdf", "x", Title=title)).title == "phage lysis"
 
 

@@ -73,7 +73,7 @@ def test_a_bad_article_does_not_stop_the_others(tmp_path: Path) -> None:
     assert [type(entry) for entry in results] == [Entry, BadEntry, BadEntry, Entry]
 
 
-def test_what_stands_before_a_break_is_read(tmp_path: Path) -> None:
+def test_what_precedes_a_break_is_read(tmp_path: Path) -> None:
     """A truncated download gives its whole articles, then the error."""
     path = tmp_path / "a.xml"
     path.write_text("<PubmedArticleSet>" + ARTICLE.format(pmid=1) + ARTICLE.format(pmid=2)[:300], encoding="utf-8")

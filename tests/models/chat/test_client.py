@@ -11,7 +11,7 @@ from outrider.models.chat.client import ConcurrencyLimiter
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=20))
-def test_nobody_passes_beyond_their_limit_and_everybody_passes(callers: list[tuple[int, bool]]) -> None:
+def test_no_call_exceeds_its_limit_and_every_call_runs(callers: list[tuple[int, bool]]) -> None:
     """Whatever their limits, and whichever of them leave while waiting."""
     passed: list[int] = []
 
@@ -45,7 +45,7 @@ def test_nobody_passes_beyond_their_limit_and_everybody_passes(callers: list[tup
     assert {at for at, (_, leaves) in enumerate(callers) if not leaves} <= set(passed)
 
 
-def test_calls_pass_in_the_order_of_their_coming() -> None:
+def test_calls_run_in_the_order_of_arrival() -> None:
     order: list[int] = []
 
     async def run() -> None:
@@ -62,7 +62,7 @@ def test_calls_pass_in_the_order_of_their_coming() -> None:
     assert order == list(range(10))
 
 
-def test_who_comes_back_stands_behind_those_who_wait() -> None:
+def test_a_returning_call_queues_behind_those_that_wait() -> None:
     order: list[str] = []
 
     async def run() -> None:
@@ -85,7 +85,7 @@ def test_who_comes_back_stands_behind_those_who_wait() -> None:
     assert order == ["a", "b", "again"]
 
 
-def test_a_place_that_was_given_to_one_who_leaves_goes_to_the_next() -> None:
+def test_a_slot_of_a_cancelled_call_goes_to_the_next() -> None:
     async def run() -> None:
         limiter = ConcurrencyLimiter()
 

@@ -120,7 +120,7 @@ def test_usage_that_is_not_reported_counts_as_the_most_that_it_can_be() -> None:
 
 @pytest.mark.parametrize("status", [400, 422, 501])
 @pytest.mark.parametrize("accepted", ["function_calling", "json_mode", "text"])
-def test_ways_are_tried_in_their_order_and_what_works_is_remembered(accepted: str, status: int) -> None:
+def test_modes_are_tried_in_their_order_and_what_works_is_remembered(accepted: str, status: int) -> None:
     """Also by another chat of the same endpoint. Where no mode carries the schema, the prompt does."""
     order = ["json_schema", "function_calling", "json_mode", "text"]
     tried = order[: order.index(accepted) + 1]
@@ -183,7 +183,7 @@ def server_named(error: object, server: ChatServer) -> bool:
     return server.base_url.split("/")[2] in str(error)
 
 
-def test_the_first_question_finds_the_way_while_the_others_wait() -> None:
+def test_the_first_question_finds_the_mode_while_the_others_wait() -> None:
     """Also those of other event loops."""
     budget = Budget()
     with ChatServer(lambda request: replace(only("json_mode")(request), delay_s=0.03)) as server, ThreadPoolExecutor(5) as pool:
@@ -194,7 +194,7 @@ def test_the_first_question_finds_the_way_while_the_others_wait() -> None:
 
 
 @pytest.mark.parametrize("ends", ["cancelled", "refused"])
-def test_where_the_first_question_ends_without_a_way_the_next_looks_for_it(ends: str) -> None:
+def test_where_the_first_question_ends_without_a_mode_the_next_looks_for_it(ends: str) -> None:
     """However it ends, no call waits for ever, and the third one uses the mode that the second one finds."""
     release = Event()
     first = Reply("", refusal="I can't judge that.", release=release) if ends == "refused" else Reply(GOOD, release=release)
@@ -222,7 +222,7 @@ def test_where_the_first_question_ends_without_a_way_the_next_looks_for_it(ends:
     assert results[1:] == [Judged(id="a", score=0.7)] * 2
 
 
-def test_nobody_waits_longer_for_a_way_than_a_call_may_take() -> None:
+def test_no_call_waits_longer_for_a_mode_than_a_call_may_take() -> None:
     """Else ten questions to a server that hangs would take ten times as long as one."""
     never, begun = Event(), time.monotonic()
     with ChatServer(lambda _: Reply(GOOD, release=never)) as server:
@@ -234,7 +234,7 @@ def test_nobody_waits_longer_for_a_way_than_a_call_may_take() -> None:
     assert time.monotonic() - begun < SHORT_S + BUSY_S
 
 
-def test_a_404_about_the_way_moves_on_and_one_about_the_model_does_not() -> None:
+def test_a_404_about_the_mode_tries_the_next_and_one_about_the_model_does_not() -> None:
     def answer(request: Request) -> Reply:
         return (
             Reply(GOOD) if request.mode == "json_mode" else Reply("No endpoints found that support tool use or response_format", status=404)
@@ -308,7 +308,7 @@ def test_usage_that_cannot_be_counts_as_untold(usage: tuple[int | None, int | No
         (Reply(raw=b"x", headers={"Content-Encoding": "gzip"}), "packed with gzip"),
     ],
 )
-def test_an_answer_that_no_other_way_would_change_is_a_bad_answer_after_one_call(reply: Reply, words: str) -> None:
+def test_an_answer_that_no_other_mode_would_change_is_a_bad_answer_after_one_call(reply: Reply, words: str) -> None:
     budget = Budget()
     error = refusal(reply, budget)
     assert isinstance(error, BadAnswer)
@@ -437,7 +437,7 @@ def test_a_busy_server_is_called_again_when_it_allows(header: str) -> None:
     assert budget.spent.cost_usd == pytest.approx(0.0006)
 
 
-def test_a_wait_that_does_not_fit_is_not_waited_and_nobody_else_asks_meanwhile() -> None:
+def test_a_wait_that_does_not_fit_is_skipped_and_no_other_call_is_made_meanwhile() -> None:
     with ChatServer(lambda _: Reply("quota", status=429, headers={"Retry-After": "7200"})) as server:
         results = [*ask(chat_over(server)), *ask(chat_over(server))]
         assert len(server.requests) == 1
@@ -576,7 +576,7 @@ def test_no_call_is_made_beyond_the_budget_also_at_once() -> None:
     assert sum(isinstance(one, BudgetSpent) for one in results) == 13
 
 
-def test_the_bound_on_cost_counts_what_is_under_way() -> None:
+def test_the_bound_on_cost_counts_running_calls() -> None:
     with ChatServer(lambda _: Reply(GOOD, delay_s=0.02)) as server:
         chat = chat_over(server)
         probe = Budget(max_cost_usd=1.0)

@@ -114,7 +114,7 @@ def test_questions_at_once_are_answered_in_shape_or_are_bad_answers(chat: Endpoi
 
 
 @pytest.mark.parametrize("way", OutputMode)
-def test_each_way_is_answered_or_refused_in_a_way_that_is_understood(chat: EndpointChat, way: OutputMode) -> None:
+def test_each_mode_is_answered_or_refused_in_a_known_form(chat: EndpointChat, way: OutputMode) -> None:
     """The chain begins with each way once; none ends in anything but an answer or a bad one."""
     chat._learnt.works = way
     request = ChatRequest("translator", 'Name the colour in the data, as {"colour": "...", "sure": true}.', fence("The sky is blue."), 60)

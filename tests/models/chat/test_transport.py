@@ -33,7 +33,7 @@ async def given_up(chat: EndpointChat, steps: int) -> None:
     await asyncio.wait({task})
 
 
-async def test_a_call_that_is_given_up_leaves_no_connection_open_that_nobody_holds() -> None:
+async def test_a_cancelled_call_leaves_no_connection_open() -> None:
     """The pool closes what a server has hung up within the next call, wherever that one is given up."""
     with ChatServer(lambda _: Reply({"id": "a"}, delay_s=0.02)) as server, warnings.catch_warnings(record=True) as caught_warnings:
         warnings.simplefilter("always", ResourceWarning)

@@ -29,7 +29,7 @@ def no_weights_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:1")
 
 
-def test_it_is_what_the_port_asks_for(tiny: MakeModel) -> None:
+def test_it_implements_the_port(tiny: MakeModel) -> None:
     port: TextEmbedder = Embedder(str(tiny()))
     assert port.space.dimension == 16
 

@@ -237,7 +237,7 @@ def a_pickle(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [cut_short, no_weights, rubbish, no_config, broken_config, other_width, a_weight_less, a_pickle])
-def test_files_that_are_no_whole_model_are_told_in_one_line(tiny: MakeModel, spoil: Callable[[Path], None]) -> None:
+def test_files_that_are_no_whole_model_are_reported_in_one_line(tiny: MakeModel, spoil: Callable[[Path], None]) -> None:
     folder = tiny()
     spoil(folder)
     with pytest.raises(ModelUnavailable, match=r"tiny cannot be (loaded|used)") as caught:

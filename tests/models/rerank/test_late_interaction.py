@@ -50,7 +50,7 @@ def test_the_order_of_tokens_does_not_matter_and_more_text_never_harms(query: st
     assert score == pytest.approx(sum(letter in text for letter in query) / len(query))
 
 
-async def test_it_stops_between_batches_when_nobody_waits_any_more() -> None:
+async def test_it_stops_between_batches_when_the_caller_has_gone() -> None:
     started, go_on = threading.Event(), threading.Event()
 
     class Slow(Letters):

@@ -116,7 +116,7 @@ def test_a_verdict_about_another_model_depth_or_weight_does_not_count() -> None:
     assert choose_reranker(AUTO, Embedder(), [verdict(LATE, chosen=True, depth=10)]) == (None, OTHER_SETTINGS)
 
 
-def test_asked_for_one_runs_whatever_was_found_out() -> None:
+def test_when_requested_one_runs_whatever_was_evaluated() -> None:
     for verdicts in ([], [verdict(LATE, "worse")]):
         reranker, _ = choose_reranker(AUTO, Embedder(), verdicts, requested=True)
         assert reranker is not None
@@ -162,7 +162,7 @@ def test_an_endpoint_serves_the_name() -> None:
     assert choose_reranker(auto, Embedder(), [verdict(LATE, chosen=True)])[0].name == LATE  # type: ignore[union-attr]
 
 
-def test_a_probe_compares_what_is_at_hand_and_downloads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_evaluation_compares_installed_models_and_downloads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choose, "is_on_this_machine", lambda name: name.startswith("BAAI"))
     candidates = list_rerankers(RerankerSettings(model_name="somebody/model"), Embedder())
     assert [one.name for one in candidates] == ["somebody/model", PRESET, LATE]
@@ -271,7 +271,7 @@ def test_few_are_kept_and_a_second_call_gives_the_same() -> None:
 
 
 @pytest.mark.usefixtures("cached")
-def test_a_preset_that_a_probe_chose_runs_though_an_endpoint_is_there_too() -> None:
+def test_a_preset_that_an_evaluation_chose_runs_even_with_an_endpoint() -> None:
     settings = RerankerSettings(base_url="http://localhost:1")
     reranker, _ = choose_reranker(settings, None, [verdict(PRESET, chosen=True)])
     assert isinstance(reranker, CrossEncoderReranker)

@@ -41,7 +41,7 @@ def test_the_worker_returns_the_same_clusters(many: list[Record], log: list[tupl
     assert there(here.works, stands, fold=fold).works == here.works
 
 
-def test_only_what_was_made_is_carried_back() -> None:
+def test_only_new_records_are_sent_back() -> None:
     inputs = candidates([*TWICE, *(paper(f"d{at}", f"Another topic{at}", abstract="Long. " * 1_000) for at in range(20))])
     assert len(cluster_pickled(pickle.dumps((inputs, NO_DECISIONS, True)))) < 20_000
     sent_ids = {id(one.record) for one in inputs}
@@ -50,7 +50,7 @@ def test_only_what_was_made_is_carried_back() -> None:
     assert all(id(one) in sent_ids for work in clusters.works for one in work.members)
 
 
-async def test_a_busy_process_has_it_done_and_an_idle_one_does_it(workers: Counted) -> None:
+async def test_a_busy_process_offloads_and_an_idle_one_clusters_itself(workers: Counted) -> None:
     busy = True
     workers.start(1, WORKER_MODULES, lambda: busy)
     await ready(workers)
@@ -64,7 +64,7 @@ async def test_a_busy_process_has_it_done_and_an_idle_one_does_it(workers: Count
     assert workers.runs == 1
 
 
-async def test_where_the_worker_is_gone_it_is_done_here(workers: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_worker_the_process_clusters_itself(workers: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
     workers.start(1, WORKER_MODULES, lambda: True)
     await ready(workers)
     monkeypatch.setattr(module, "cluster_pickled", pickle.loads)

@@ -39,7 +39,7 @@ def test_copies_in_one_list_do_not_add_up() -> None:
     assert work.scores["fused"] == 0.6
 
 
-def test_a_work_stands_where_its_merged_score_puts_it() -> None:
+def test_a_work_is_ranked_by_its_merged_score() -> None:
     """The filter behind cuts in this order: what four sources have at rank 31 would stand at 120."""
     alone = [candidate(paper(f"d{at:03}", f"Work {at}"), scores={"fused": 1 - at / 200}) for at in range(120)]
     shared = [

@@ -142,7 +142,7 @@ async def test_an_answer_without_any_id_is_requested_again(groups: Any) -> None:
     assert len(server.requests) == 2
 
 
-async def test_nothing_alike_asks_nothing() -> None:
+async def test_dissimilar_records_need_no_call() -> None:
     update, server = await after([BARE, IN_MICE, paper("s", "Statins for everybody", **ANN)], one_giant_group)
     assert not server.requests
     assert set(update) == {"candidates", "total_candidates"}

@@ -253,7 +253,7 @@ async def test_a_service_that_fails_costs_only_its_own_call() -> None:
     assert (alone.returned, alone.status) == (0, "rate_limited")
 
 
-async def test_an_identifier_of_another_work_brings_nothing() -> None:
+async def test_an_identifier_of_another_work_adds_nothing() -> None:
     """Supplements of a conference share one DOI, and a page may claim any."""
     other = FULL.model_copy(update={"title": "Bread and wine in Roman Gaul"})
     url = "https://pages.example/a"
@@ -312,9 +312,7 @@ FAMOUS = paper("openalex:W9", "Attention is all you need", abstract="Famous.", s
     ("answer", "lookups", "declared"),
     [(FAMOUS, 20, False), (SourceUnavailable("down"), 20, True), (RateLimited("later"), 20, True), (FULL, 0, True)],
 )
-async def test_an_identifier_that_nobody_confirmed_is_not_taken(
-    answer: Record | SearchError, lookups: int, declared: bool, abstract: str
-) -> None:
+async def test_an_unconfirmed_identifier_is_not_used(answer: Record | SearchError, lookups: int, declared: bool, abstract: str) -> None:
     """Whether the page has an abstract or not, the service contradicts, is down, or may not be called."""
     url = "https://pages.example/a"
     reader, keeper = Reader({url: fetched(url, text="Buy!", abstract=abstract, identifiers=doi("10.1000/a"))}), Shelf()

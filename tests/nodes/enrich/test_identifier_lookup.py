@@ -124,7 +124,7 @@ async def test_a_repository_needs_no_abstract() -> None:
 
 
 @given(st.lists(st.sampled_from([*SOURCE_ORDER, "other", "third"]), unique=True), st.integers(0, 6))
-def test_asked_in_one_order_until_there_is_an_abstract(names: list[str], at: int) -> None:
+def test_sources_are_called_in_one_order_until_there_is_an_abstract(names: list[str], at: int) -> None:
     """However they are given, and each at most once."""
     first = [name for name in SOURCE_ORDER if name not in OWN_SCHEMES]  # for a DOI, which belongs to no service
     order = [name for name in first if name in names] + [name for name in names if name not in first]

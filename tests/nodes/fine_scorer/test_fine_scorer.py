@@ -150,7 +150,7 @@ async def test_a_bad_answer_costs_its_own_batch(bad: Reply) -> None:
     assert all(0.1 < of(outcome, f"w{at}").score < 0.9 for at in range(10, 20))
 
 
-async def test_unscored_works_pass_the_threshold_where_they_stand() -> None:
+async def test_unscored_works_pass_the_threshold_in_place() -> None:
     def answer(request: Request) -> Reply:
         return BAD["server error"] if "work 10 " in request.user else by_title(request)
 

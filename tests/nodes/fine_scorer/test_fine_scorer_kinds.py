@@ -219,7 +219,7 @@ def test_the_chance_that_any_comes_true(chances: list[float]) -> None:
     assert combine_chances(chances[:1]) == (chances[0] if chances else 0.0)
 
 
-async def test_papers_that_stand_first_keep_no_repository_from_being_read() -> None:
+async def test_papers_that_rank_first_keep_no_repository_from_being_read() -> None:
     """Ten perfect papers settle the papers; the one relevant repository is ninth of its kind, behind all papers."""
     names = [*papers(75), *repositories(25)]
     worth = {name: 1.0 if name in papers(10) else 0.0 for name in names} | {"r8": 0.9}
@@ -272,7 +272,7 @@ class Steps:
         return 0.01
 
 
-async def test_a_model_that_is_down_is_not_called_in_vain_for_each_kind() -> None:
+async def test_a_model_that_is_down_is_not_called_again_for_each_kind() -> None:
     """As many failed calls as with one kind alone."""
 
     async def count_calls(names: Sequence[str]) -> int:

@@ -53,7 +53,7 @@ def visible(record: Record) -> bool:
 
 @pytest.mark.parametrize("blanks", [" ", "\n \t " * 3], ids=["plain", "much of it blanks"])
 @pytest.mark.parametrize("end", range(SNIPPET_CHARS - 60, SNIPPET_CHARS + len(ORDER), 7))
-def test_what_is_shown_is_looked_through_and_what_is_cut_at_its_end(end: int, blanks: str) -> None:
+def test_what_is_shown_is_checked_and_what_is_cut_at_its_end(end: int, blanks: str) -> None:
     """`end` is where the order ends in what the model would be shown."""
     record = paper("w", "liver", abstract=(FILLER[: end - len(ORDER) - 1] + " " + ORDER + " " + FILLER).replace(" ", blanks))
     assert has_instructions(record)

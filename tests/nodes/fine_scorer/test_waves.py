@@ -143,7 +143,7 @@ def test_what_was_left_unread_scores_no_higher_than_anything_that_was_read() -> 
     assert placed[:3] == place_unscored([0.9, None, 0.3])
 
 
-def test_an_unscored_work_stands_above_what_the_model_calls_irrelevant() -> None:
+def test_an_unscored_work_ranks_above_what_the_model_calls_irrelevant() -> None:
     assert place_unscored([0.0, None, 0.0]) == [0.0, STEP, 0.0]
 
 

@@ -180,7 +180,7 @@ DRAFT = st.fixed_dictionaries(
     st.sets(st.sampled_from(KNOWN_SOURCES), min_size=1),
     st.none() | st.sets(st.sampled_from(KNOWN_SOURCES), min_size=1),
 )
-def test_PROP_1_sources_are_those_configured_that_the_caller_asks(
+def test_PROP_1_sources_are_those_configured_that_the_caller_requests(
     at_once: AtOnce, named: list[str], configured: set[str], requested: set[str] | None
 ) -> None:
     """Whatever the model names besides its plan, which is used."""
@@ -302,7 +302,7 @@ def test_too_few_terms_are_filled_up_by_the_library_and_then_by_synonyms(at_once
     ]
 
 
-async def test_rules_say_that_the_library_names_too_few_terms() -> None:
+async def test_rules_report_that_the_library_names_too_few_terms() -> None:
     request = SearchRequest(query="liver", search_mode="exploratory")
     translation = await translator(None, shelf=Poor(terms=())).translate(request, Budget(), 5.0)
     reasons = {step.step: step.why for step in translation.bypassed}
@@ -348,7 +348,7 @@ def test_wishes_for_repositories_are_cleaned(at_once: AtOnce) -> None:
 
 
 @pytest.mark.parametrize("broken", ['"open AND', "(a OR b", "a AND", "AND a", "title:liver", "liver[Title]", "", "()", "a OR OR b"])
-def test_a_boolean_query_that_does_not_parse_is_made_anew(at_once: AtOnce, broken: str) -> None:
+def test_a_boolean_query_that_does_not_parse_is_rebuilt(at_once: AtOnce, broken: str) -> None:
     queries = [{"text": "hepatic injury", "keywords": ["hepatic injury", "OR", "x"], "boolean_query": broken}]
     assert at_once({**IMAGING, "queries": queries}).strategy.queries[0].boolean_query == '"hepatic injury" AND "OR" AND x'
 
