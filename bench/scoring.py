@@ -24,7 +24,7 @@ from bench.report import Cell, Report
 from outrider.nodes.fine_scorer.judgement import Question
 from outrider.prompts import parse_fence
 from outrider.services import Services
-from outrider.services.nodes import make_scorer
+from outrider.services.make_nodes import make_scorer
 from outrider.settings.model import LlmSettings, Settings
 from outrider.state.chat import Budget
 from outrider.state.hits import Candidate

@@ -24,7 +24,14 @@ from outrider.nodes.run_settings import run_setting
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.runtime.tracing import span
 from outrider.services import Services
-from outrider.services.nodes import make_analysis_cache, make_evidence, make_ratings, make_subject, make_surroundings, parse_analysis_target
+from outrider.services.make_nodes import (
+    make_analysis_cache,
+    make_evidence,
+    make_ratings,
+    make_subject,
+    make_surroundings,
+    parse_analysis_target,
+)
 from outrider.state.analysis import Analysis, AnalysisState, AnalysisUpdate, AnalyzeRequest, check_analysis_request
 from outrider.state.chat import Budget
 from outrider.state.errors import SearchError

@@ -27,7 +27,7 @@ from outrider.nodes.rule_ranker import RuleRanker
 from outrider.nodes.scout import Scout
 from outrider.services import Services
 from outrider.services.distiller import make_distiller
-from outrider.services.nodes import make_dedup, make_enrich, make_scorer, make_translator
+from outrider.services.make_nodes import make_dedup, make_enrich, make_scorer, make_translator
 from outrider.services.systematic import make_systematic_node, refuse_unreadable
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.request import SearchRequest, check_request

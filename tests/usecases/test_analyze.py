@@ -11,7 +11,7 @@ import pytest
 
 from outrider.interfaces.cli import run
 from outrider.services import Services
-from outrider.services.nodes import parse_analysis_target
+from outrider.services.make_nodes import parse_analysis_target
 from outrider.settings.model import Settings
 from outrider.settings.sections import CacheSettings
 from outrider.sources.http.cache import flush_cache

@@ -10,7 +10,7 @@ from outrider.graph.analyze import build_analysis, make_analysis
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.runtime.tracing import run_named
 from outrider.services import Services, open_services
-from outrider.services.nodes import parse_analysis_target
+from outrider.services.make_nodes import parse_analysis_target
 from outrider.state.analysis import Analysis, AnalyzeRequest, check_analysis_request
 from outrider.state.pipeline import RunContext
 

@@ -19,7 +19,7 @@ from outrider.nodes.translator.translator import Translation
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.runtime.tracing import run_named
 from outrider.services import Services, open_services
-from outrider.services.nodes import make_scorer, make_translator
+from outrider.services.make_nodes import make_scorer, make_translator
 from outrider.state.hits import Candidate, Hit
 from outrider.state.pipeline import RunContext
 from outrider.state.records import Record

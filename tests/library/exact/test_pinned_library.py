@@ -13,7 +13,7 @@ from outrider.boolean.document import Document
 from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.parser import parse
 from outrider.library.exact import word_dictionary
-from outrider.library.exact.hit_reader import StoredRecord
+from outrider.library.exact.candidate_matcher import StoredRecord
 from outrider.library.exact.pinned_library import PinnedVersion
 from outrider.library.library import Library
 from outrider.library.schema import OTHER, TAGS, to_row

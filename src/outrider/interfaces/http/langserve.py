@@ -27,7 +27,7 @@ from outrider.interfaces.http.problems import Refusal, refuse_field, refuse_inva
 from outrider.interfaces.http.request_limits import Admission
 from outrider.interfaces.http.search_runs import Modes, read_thread
 from outrider.runtime.threads_and_loops import run_in_background
-from outrider.services.nodes import parse_analysis_target
+from outrider.services.make_nodes import parse_analysis_target
 from outrider.services.systematic import refuse_unreadable
 from outrider.state.analysis import Analysis, AnalyzeRequest, check_analysis_request
 from outrider.state.errors import SearchError

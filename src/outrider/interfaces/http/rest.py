@@ -19,7 +19,7 @@ from outrider.interfaces.http.events import LAST
 from outrider.interfaces.http.openapi import ANALYZE_EXAMPLES, EVENTS_EXAMPLE, LIBRARY_EXAMPLE, SEARCH_ANSWER, SEARCH_EXAMPLES
 from outrider.interfaces.http.problems import Refusal, make_response, refuse_field
 from outrider.interfaces.http.search_runs import Run, RunRegistry, read_thread
-from outrider.services.nodes import parse_analysis_target
+from outrider.services.make_nodes import parse_analysis_target
 from outrider.state.analysis import Analysis, AnalyzeRequest
 from outrider.state.model import Model
 from outrider.state.pipeline import RunContext

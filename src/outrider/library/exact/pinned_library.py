@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from outrider.boolean.occurrences import WILD
 from outrider.boolean.printer import format_tree
 from outrider.boolean.relax import AnyOf
+from outrider.library.exact.candidate_matcher import CandidateMatcher
 from outrider.library.exact.candidates import find_rows, intersect, unite
-from outrider.library.exact.hit_reader import HitReader
 from outrider.library.exact.plan import NOTHING, Match, Plan, Where, make_plan, names_language
 from outrider.library.exact.word_dictionary import PatternExpander
 from outrider.library.filter_sql import to_sql
@@ -65,7 +65,7 @@ class PinnedVersion:
         scope = f"{self._snapshot.library}\n{self._snapshot.version}\n{format_tree(tree)}"  # the scope of a cursor
         addresses = await self.candidates(tree, parse_cursor(scope, after))
         pending: list[Record] = []
-        async with aclosing(HitReader(self._location, self._table, tree, addresses).read()) as blocks:
+        async with aclosing(CandidateMatcher(self._location, self._table, tree, addresses).read()) as blocks:
             async for records, _ in blocks:
                 pending += records
                 while len(pending) >= size:
@@ -76,7 +76,7 @@ class PinnedVersion:
 
     async def count(self, tree: Node) -> int:
         """The number of all hits."""
-        return await HitReader(self._location, self._table, tree, await self.candidates(tree)).count()
+        return await CandidateMatcher(self._location, self._table, tree, await self.candidates(tree)).count()
 
     async def best(self, tree: Node, where: Filter | None, limit: int) -> list[Scored]:
         """The first hits by BM25 of the tree's words, ties and hits without a score by `doc_id`; the others are not read."""
@@ -92,7 +92,7 @@ class PinnedVersion:
         scores = np.array([by_address.get(address, 0.0) for address in addresses.tolist()])
         order = np.argsort(-scores, kind="stable")
         hits: list[Scored] = []
-        async with aclosing(HitReader(self._location, self._table, tree, addresses[order]).read()) as blocks:
+        async with aclosing(CandidateMatcher(self._location, self._table, tree, addresses[order]).read()) as blocks:
             async for records, places in blocks:
                 hits += [Scored(record, float(scores[order[place]])) for record, place in zip(records, places, strict=True)]
                 if len(hits) >= limit:

@@ -1,4 +1,4 @@
-"""Selection of the hits among candidates, block by block.
+"""Matching of candidate records against a Boolean query, block by block: which of them are hits.
 
 The next block is read during the evaluation of one.
 """
@@ -34,7 +34,7 @@ DENSE = 0.7
 
 
 @dataclass(slots=True)
-class HitReader:
+class CandidateMatcher:
     """Evaluates one tree over its candidates, given by their addresses."""
 
     location: Location

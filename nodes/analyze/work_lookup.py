@@ -1,4 +1,4 @@
-"""Subject of an analysis: lookup, facts, full text, cached analyses, and evidence."""
+"""Lookup of the work to analyze: record, facts, full text, cached analyses and evidence."""
 
 from __future__ import annotations
 
