@@ -172,7 +172,7 @@ def test_a_run_that_cannot_be_resumed_gives_the_reason(tmp_path: Path) -> None:
         ({"query": "aspirin[tiabs]"}, "line 1, column 9"),
         ({"query": QUERY, "sources": ["pubmedd"]}, "pubmedd"),
         ({"query": QUERY, "resume": "x"}, "not both"),
-        ({}, "takes a query"),
+        ({}, "takes either a query"),
         ({"query": QUERY, "after": "x"}, "after"),
         ({"resume": "nowhere"}, "no run 'nowhere'"),
     ],
