@@ -1,4 +1,4 @@
-"""Lookup of the work to analyze: record, facts, full text, cached analyses and evidence."""
+"""Lookup of the work to analyze: record, facts, full text, cached analyses, evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matching of candidate records against a Boolean query, block by block: which of them are hits.
+"""Matching of candidate records against a Boolean query, block by block.
 
 The next block is read during the evaluation of one.
 """
