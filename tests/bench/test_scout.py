@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import asdict
 from pathlib import Path
 
-from bench import scout
+from bench import scout, served
+from bench.fake_services import SERVICES
 from bench.library import library_of
-from bench.served import Call, served
+from bench.served import Call
 from outrider.state.response import SearchResponse, SourceReport
+from support.http_server import Answer, as_json, serving
+from support.http_server import Asked as Request
 
 USUAL = {("arxiv", "relevance"): 3}
 
@@ -51,12 +56,26 @@ def test_bounds_that_do_not_hold_are_said() -> None:
 
 
 async def test_services_are_asked_at_once(tmp_path: Path) -> None:
-    """Of eight services, one with two calls and one with three strategies, each takes 0.4 s; one after another they would take 3.2."""
+    """None of eight services answers before all have been asked; then each takes 0.4 s. One after another, the first would time out."""
     (await library_of(scout._shelf(), tmp_path / "library")).close()
-    with served(scout.fake_services(seconds=0.4, count=5)) as server:
-        found = await scout._in_turn(server, "alone", tmp_path, 2, **scout.RAISED, web=False)
+    handler, calls, arrived, all_arrived = scout.fake_services(seconds=0.4, count=5), list[Call](), set[str](), asyncio.Event()
+
+    async def answer(request: Request) -> Answer:
+        if request.path == served.LOG:
+            return as_json([asdict(call) for call in calls])
+        said = handler(served.HttpRequest(request.path, request.query, request.body, request.headers["host"]))
+        calls.append(Call(request.path, request.query, request.at, said.after_s, 1, said.log_fields))
+        arrived.add(said.log_fields["service"])
+        if len(arrived) == len(SERVICES):
+            all_arrived.set()
+        await all_arrived.wait()
+        return Answer(said.body, said.status, {"Content-Type": said.kind, **said.headers}, said.after_s)
+
+    with serving(answer) as loopback:
+        server = served.Server(loopback.base_url, int(loopback.base_url.rpartition(":")[2]), ())
+        found = await scout._in_turn(server, "alone", tmp_path, 2, **scout.RAISED, web=False, timeout_s=scout.PATIENT_S)
     usual = scout.returned(found)
+    assert arrived == set(SERVICES)
     assert len({source for source, _ in usual}) == 9
     assert scout.lost(found, usual) == scout.cut_short(found) == 0
-    assert min(found.scout_s()) < 8 * 0.4
     assert min(found.scout_s()) >= 0.4

@@ -75,7 +75,7 @@ def running(own_services: Services, *, needs_key: bool = False) -> Iterator[str]
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
-        thread.join(timeout=30)
+        thread.join(timeout=120)
 
 
 async def until(holds: Callable[[], bool], within_s: float = 120.0) -> None:
@@ -86,7 +86,7 @@ async def until(holds: Callable[[], bool], within_s: float = 120.0) -> None:
 
 
 def _until(holds: Callable[[], bool], thread: threading.Thread) -> None:
-    for _ in range(3_000):
+    for _ in range(12_000):
         if holds():
             return
         assert thread.is_alive(), "the server ended before it started"
