@@ -11,8 +11,7 @@ from bench.fake_services import SERVICES
 from bench.library import library_of
 from bench.served import Call
 from outrider.state.response import SearchResponse, SourceReport
-from support.http_server import Answer, as_json, serving
-from support.http_server import Asked as Request
+from support.http_server import Answer, Request, as_json, serving
 
 USUAL = {("arxiv", "relevance"): 3}
 

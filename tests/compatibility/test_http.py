@@ -48,7 +48,7 @@ def served(library: Path) -> Iterator[Any]:
             found = re.search(r"http://127\.0\.0\.1:\d+", "".join(lines))
             assert found, "".join(lines)
             until = time.monotonic() + 60
-            while httpx.get(f"{found[0]}/readyz").status_code != 200 and time.monotonic() < until:
+            while httpx.get(f"{found[0]}/readyz", timeout=60).status_code != 200 and time.monotonic() < until:
                 time.sleep(0.05)
             with httpx.Client(base_url=found[0], headers={"X-API-Key": made["key"]}, timeout=60) as client:
                 yield client
@@ -240,13 +240,13 @@ def test_figures_keep_their_names_and_labels(client: Any, answered: dict[str, di
 
 def test_keys_are_asked_for_as_before(client: Any) -> None:
     key, address = client.headers["X-API-Key"], client.base_url
-    refused = httpx.get(f"{address}/api/library")
+    refused = httpx.get(f"{address}/api/library", timeout=60)
     assert (refused.status_code, refused.headers["content-type"]) == (401, PROBLEM)
-    assert httpx.get(f"{address}/api/library", headers={"Authorization": "Bearer wrong"}).status_code == 401
-    assert httpx.get(f"{address}/api/library", headers={"Authorization": f"Bearer {key}"}).status_code == 200
-    assert httpx.get(f"{address}/api/library", headers={"X-API-Key": key}).status_code == 200
+    assert httpx.get(f"{address}/api/library", headers={"Authorization": "Bearer wrong"}, timeout=60).status_code == 401
+    assert httpx.get(f"{address}/api/library", headers={"Authorization": f"Bearer {key}"}, timeout=60).status_code == 200
+    assert httpx.get(f"{address}/api/library", headers={"X-API-Key": key}, timeout=60).status_code == 200
     for path in ("/healthz", "/readyz", "/"):
-        assert httpx.get(f"{address}{path}").status_code == 200
+        assert httpx.get(f"{address}{path}", timeout=60).status_code == 200
 
 
 def test_langserve_clients_get_an_answer(client: Any) -> None:

@@ -30,7 +30,7 @@ from support.chat_client import KEY, llm_settings
 from support.chat_server import ChatServer, Reply, Request
 from support.fakes import NOON, Shelf, doi, no_reranker, paper
 
-LATE_S = 0.5
+LATE_S = 3.0
 LIVER = "Aspirin and acute liver injury in adults"
 ABSTRACT = "Aspirin harms the liver at high doses. Grade {}."
 ANN: dict[str, Any] = {"authors": ["Smith, Ann"], "abstract": ABSTRACT.format(0.9)}
@@ -153,7 +153,7 @@ def unknown_fields(good: Reply) -> Reply:
 
 
 TABLE = (
-    Misbehaviour("late", lambda good: replace(good, delay_s=3.0), "ChatUnavailable", "did not answer within 0.5 s", unread=True),
+    Misbehaviour("late", lambda good: replace(good, delay_s=60.0), "ChatUnavailable", "did not answer within 3 s", unread=True),
     Misbehaviour("429, short wait", busy("0.05"), once=True),
     Misbehaviour("429, short wait, for ever", busy("0.05"), "ChatUnavailable", "is busy or failed (429)"),
     Misbehaviour("429, long wait", busy("3600"), "ChatUnavailable", "takes no calls until", closes=True),
@@ -330,7 +330,7 @@ def fallbacks_stand_in(ran: Ran, lost: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("node", NODES)
 async def test_a_call_that_would_outlast_the_run_is_given_up(node: str) -> None:
     """The nodes share out the time of the run; such a call is counted all the same, also one that was given up before it was sent."""
-    late = Misbehaviour("outlasts the run", lambda good: replace(good, delay_s=6.0))
+    late = Misbehaviour("outlasts the run", lambda good: replace(good, delay_s=60.0))
     ran = await searched(Script(late, NODES[node]), RunContext(run_timeout_s=2.0))
     accounted(ran)
     assert ran.answer.usage.calls >= len(ran.server.requests)

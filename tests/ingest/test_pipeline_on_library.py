@@ -59,7 +59,7 @@ def stopped_midway(library: Path, source: Path, how: signal.Signals) -> tuple[in
     assert process.stdout
     assert any(line.strip().isdigit() and int(line) >= 300 for line in process.stdout)
     process.send_signal(how)
-    _, output = process.communicate(timeout=30)
+    _, output = process.communicate(timeout=300)
     return process.returncode, output
 
 

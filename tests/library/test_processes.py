@@ -157,7 +157,9 @@ async def test_a_killed_writer_leaves_a_sound_library(tmp_path: Path) -> None:
     assert "no edges" not in "".join(await library.check())
     await library.mend_edges()
     assert await library.check() == ()
-    again = await asyncio.wait_for(library.upsert([Paper(doc_id=str(n), title=f"fox {n}", origin="x") for n in range(written + 1_000)]), 20)
+    again = await asyncio.wait_for(
+        library.upsert([Paper(doc_id=str(n), title=f"fox {n}", origin="x") for n in range(written + 1_000)]), 300
+    )
     assert again.unchanged >= written
     assert await library.count() == written + 1_000
 
@@ -210,6 +212,6 @@ async def test_a_writer_may_give_up_waiting_for_another_one(tmp_path: Path) -> N
     began = time.monotonic()
     with FileLock(tmp_path / LOCK), pytest.raises(LibraryBusy, match=r"has been written by another process for 0\.2 s"):
         await library.upsert([Paper(doc_id="a")], wait_s=0.2)
-    assert 0.2 <= time.monotonic() - began < 5
+    assert 0.2 <= time.monotonic() - began < 60  # by default it waits ten minutes
     assert await library.count() == 0
     library.close()

@@ -45,7 +45,7 @@ def works(*lengths: int) -> tuple[Candidate, ...]:
 
 
 async def run(candidates: tuple[Candidate, ...], reranker: ports.Reranker | None, why: str = "why", **request: Any) -> Update:
-    run_timeout_s, weight = request.pop("run_timeout_s", 5.0), request.pop("weight", 1.0)
+    run_timeout_s, weight = request.pop("run_timeout_s", 30.0), request.pop("weight", 1.0)
     calls: list[bool] = []
 
     async def provider(*, asked: bool) -> tuple[ports.Reranker | None, str]:

@@ -27,7 +27,7 @@ STRATEGY = SearchStrategy(
 )
 
 
-async def scouted(*sources: Shelf, strategy: SearchStrategy = STRATEGY, timeout_s: float = 5.0, **request: object) -> dict[str, object]:
+async def scouted(*sources: Shelf, strategy: SearchStrategy = STRATEGY, timeout_s: float = 30.0, **request: object) -> dict[str, object]:
     scout = Scout(sources, reciprocal_rank_fusion, interleave, RunSettings(run_timeout_s=timeout_s), lambda: NOON)
     state = PipelineState.model_validate({"query": "liver", "started_at": NOON, **request}).model_copy(update={"strategy": strategy})
     return dict(await scout(state, None))  # type: ignore[arg-type]

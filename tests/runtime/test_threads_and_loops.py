@@ -125,7 +125,7 @@ async def test_cancelled_work_completes_its_cleanup(call: Call, way: str) -> Non
     else:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(task, 0.01)
-    assert await asyncio.to_thread(ended.wait, 5)
+    assert await asyncio.to_thread(ended.wait, 60)
     assert steps == [0, 1, 2]
 
 
@@ -238,7 +238,7 @@ def test_a_callers_loop_may_end_before_its_work() -> None:
     with pytest.raises(asyncio.CancelledError):
         loop.run_until_complete(task)
     loop.close()
-    assert ended.wait(5)
+    assert ended.wait(60)
 
 
 # --- the end of a process ----------------------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ begun = threading.Event()
 def block():
     print("begun", flush=True)
     begun.set()
-    time.sleep(60)
+    time.sleep(600)
 
 async def blocks():
     block()
@@ -289,7 +289,7 @@ def test_an_interrupt_cancels_the_work(last: str) -> None:
     assert process.stdout
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=30)
+    output, errors = process.communicate(timeout=300)
     assert output == "cleaned up\n"
     assert errors.rstrip().endswith("KeyboardInterrupt")
     assert process.returncode == -signal.SIGINT
@@ -306,9 +306,9 @@ def test_an_interrupt_cancels_the_work(last: str) -> None:
 def test_the_end_of_a_process_does_not_wait_for_work_that_blocks(last: str) -> None:
     started = time.monotonic()
     process = _program(last)
-    output, errors = process.communicate(timeout=30)
+    output, errors = process.communicate(timeout=300)
     assert (output, errors, process.returncode) == ("begun\nleft\n", "", 0)
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 300  # half of what the work blocks for
 
 
 async def test_the_result_comes_back_and_the_context_goes_along() -> None:
@@ -361,7 +361,7 @@ async def test_work_whose_caller_has_gone_is_not_started() -> None:
         await asyncio.wait([waiting[0], waiting[2]])
     assert await waiting[1] is None
     for _ in waiting:
-        assert await asyncio.to_thread(ended.acquire, timeout=5)
+        assert await asyncio.to_thread(ended.acquire, timeout=60)
     assert sorted(done) == ["gone", "gone", "worked"]
 
 

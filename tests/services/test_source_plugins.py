@@ -111,7 +111,7 @@ async def test_the_example_of_the_guide_is_searched_like_the_others(install: Ins
         request = check_request({"query": "liver injury", "sources": ["acme"]})
         answer = SearchResponse.model_validate(await build(services).ainvoke(request))
         (acme,) = services.sources
-        record = await acme.get("doi", "10.1000/7", 5.0)
+        record = await acme.get("doi", "10.1000/7", 30.0)
     assert record is not None
     assert [(hit.doc_id, hit.url) for hit in answer.hits] == [("acme:7", "https://acme.example/7")]
     assert [(row.source, row.status, row.total) for row in answer.sources] == [("acme", "ok", 1)]

@@ -81,11 +81,11 @@ def read(body: str | bytes, status: int = 200, limit: int = 100) -> SourceAnswer
 
 
 def source(base_url: str, caller: Caller | None = None) -> Arxiv:
-    return Arxiv.of(ArxivSettings(base_url=base_url, requests=1_000.0, timeout_s=5.0), caller or Caller())
+    return Arxiv.of(ArxivSettings(base_url=base_url, requests=1_000.0, timeout_s=30.0), caller or Caller())
 
 
 def query(*keywords: str, limit: int = 100, text: str = "", **fields: Any) -> SourceQuery:
-    return SourceQuery(text, "relevance", None, limit, keywords=keywords, **{"within_s": 5.0, **fields})
+    return SourceQuery(text, "relevance", None, limit, keywords=keywords, **{"within_s": 30.0, **fields})
 
 
 # records
@@ -278,7 +278,7 @@ def test_recorded_papers_have_their_real_values():
 async def test_a_recorded_wrong_identifier_is_nothing():
     status, body = fixtures()["id_abc_s0_m100"]
     async with serving(lambda _: as_text(body, "application/atom+xml", status)) as server:
-        assert await source(server.base_url).get("arxiv", "0000.00000", 5.0) is None
+        assert await source(server.base_url).get("arxiv", "0000.00000", 30.0) is None
         with pytest.raises(Malformed, match="incorrect id format for abc"):
             await source(server.base_url).search(query("ice"))
 
@@ -294,7 +294,7 @@ async def test_a_recorded_wrong_identifier_is_nothing():
 )
 async def test_a_recorded_paper_is_got_by_its_identifier(name: str, value: str, identifier: str):
     async with serving(lambda _: as_text(fixtures()[name][1], "application/atom+xml")) as server:
-        paper = await source(server.base_url).get("arxiv", value, 5.0)
+        paper = await source(server.base_url).get("arxiv", value, 30.0)
     assert server.requests[0].query == {"id_list": identifier, "max_results": "1"}
     assert (paper.doc_id if paper else None) == (None if identifier == "0000.0000" else f"arxiv:{identifier}")
 
@@ -331,8 +331,8 @@ async def test_no_request_without_words_or_before_the_service_existed():
         for empty in (query(), query("", "?!"), query(text="   ")):
             assert (await arxiv.search(empty)).results == ()
         old = await arxiv.search(query("ice", constraints=Constraints(years=NumberRange(max=1980))))
-        assert await arxiv.get("doi", "10.1000/x", 5.0) is None
-        assert await arxiv.get("arxiv", "../../etc", 5.0) is None
+        assert await arxiv.get("doi", "10.1000/x", 30.0) is None
+        assert await arxiv.get("arxiv", "../../etc", 30.0) is None
     assert (old.results, old.message) == ((), "it has no papers from before 1991")
     assert server.requests == []
 
@@ -394,7 +394,7 @@ def test_years_are_those_of_the_first_version(low: int | None, high: int | None,
 
 async def test_an_old_identifier_is_requested_without_its_subject_class():
     async with serving(lambda _: as_feed()) as server:
-        assert await source(server.base_url).get("arxiv", "math.GT/0309136v2", 5.0) is None
+        assert await source(server.base_url).get("arxiv", "math.GT/0309136v2", 30.0) is None
     assert server.requests[0].query["id_list"] == "math/0309136"
 
 

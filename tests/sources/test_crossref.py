@@ -79,12 +79,12 @@ def one(message: Any) -> dict[str, Any]:
 
 
 def crossref(base_url: str, key: str = "", caller: Caller | None = None) -> Crossref:
-    config = CrossrefSettings(base_url=base_url, api_key=SecretStr(key), requests=1000, timeout_s=5.0)
+    config = CrossrefSettings(base_url=base_url, api_key=SecretStr(key), requests=1000, timeout_s=30.0)
     return Crossref.of(config, caller or Caller())
 
 
 def query(text: str = "ecology of otters", **fields: Any) -> SourceQuery:
-    return SourceQuery(text, "relevance", None, **{"limit": 10, "within_s": 5.0, **fields})
+    return SourceQuery(text, "relevance", None, **{"limit": 10, "within_s": 30.0, **fields})
 
 
 # Records
@@ -436,7 +436,7 @@ async def test_a_work_without_a_title_is_omitted_and_counted() -> None:
 )
 async def test_one_work_by_its_doi(value: str, target: str) -> None:
     with serving(lambda _: as_json(one(WORK))) as server:
-        record = await crossref(server.base_url).get("doi", value, 5.0)
+        record = await crossref(server.base_url).get("doi", value, 30.0)
     assert record is not None
     assert record.doc_id == "crossref:10.1000/abc"
     assert server.requests[0].target == target
@@ -445,13 +445,13 @@ async def test_one_work_by_its_doi(value: str, target: str) -> None:
 @pytest.mark.parametrize(("scheme", "value"), [("doi", "no doi"), ("pmid", "29456894"), ("arxiv", "2108.04680")])
 async def test_an_invalid_doi_is_not_requested(scheme: str, value: str) -> None:
     with serving(lambda _: as_json(one(WORK))) as server:
-        assert await crossref(server.base_url).get(scheme, value, 5.0) is None
+        assert await crossref(server.base_url).get(scheme, value, 30.0) is None
     assert server.requests == []
 
 
 async def test_a_work_it_does_not_have_is_none() -> None:
     with serving(lambda _: as_text("Resource not found.", status=404)) as server:
-        assert await crossref(server.base_url).get("doi", "10.1000/none", 5.0) is None
+        assert await crossref(server.base_url).get("doi", "10.1000/none", 30.0) is None
 
 
 async def test_another_name_of_a_work_is_followed_to_its_doi_and_nowhere_else() -> None:
@@ -460,7 +460,7 @@ async def test_another_name_of_a_work_is_followed_to_its_doi_and_nowhere_else() 
         return moved if request.path == "/works/10.1000/alias" else as_json(one(WORK))
 
     with serving(handler) as server:
-        record = await crossref(server.base_url).get("doi", "10.1000/alias", 5.0)
+        record = await crossref(server.base_url).get("doi", "10.1000/alias", 30.0)
     assert record is not None
     assert [request.path for request in server.requests] == ["/works/10.1000/alias", "/works/10.1000/abc"]
 
@@ -470,13 +470,13 @@ async def test_sent_round_in_circles_is_malformed() -> None:
         return Answer(status=301, headers={"Location": f"https://api.crossref.org{request.target}"})
 
     with serving(handler) as server, pytest.raises(Malformed):
-        await crossref(server.base_url).get("doi", "10.1000/abc", 5.0)
+        await crossref(server.base_url).get("doi", "10.1000/abc", 30.0)
     assert len(server.requests) == 2
 
 
 async def test_sent_to_something_else_is_malformed() -> None:
     with serving(lambda _: Answer(status=301, headers={"Location": "https://example.org/login"})) as server, pytest.raises(Malformed):
-        await crossref(server.base_url).get("doi", "10.1000/abc", 5.0)
+        await crossref(server.base_url).get("doi", "10.1000/abc", 30.0)
     assert len(server.requests) == 1
 
 

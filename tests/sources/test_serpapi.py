@@ -72,7 +72,7 @@ def at(base_url: str, kind: Any = SerpapiScholar, **fields: Any) -> Any:
     return kind.of(SerpapiSettings(**{"base_url": base_url, "api_key": KEY, "per_s": 0.001 * next(numbers), **fields}), Caller())
 
 
-def query(text: str = "phage lysis", limit: int = 20, within_s: float = 5.0, **fields: Any) -> SourceQuery:
+def query(text: str = "phage lysis", limit: int = 20, within_s: float = 30.0, **fields: Any) -> SourceQuery:
     return SourceQuery(text, "relevance", None, limit, within_s=within_s, **fields)
 
 
@@ -127,7 +127,7 @@ async def test_a_page_that_fails_costs_its_own_results(start: str) -> None:
     # Late, since an early refusal would stop the other page.
     limited = as_json({"error": "Your account has run out of searches."}, 429, {"Retry-After": "3600"}, after_s=1.0)
     with serving(lambda request: limited if request.query["start"] == start else works(request)) as server:
-        answer = await at(server.base_url, requests=20).search(query(limit=40, within_s=5))
+        answer = await at(server.base_url, requests=20).search(query(limit=40, within_s=30.0))
     assert (answer.status, len(answer.results)) == ("partial", 20)
     assert answer.message.startswith("1 of 2 pages failed: serpapi answered 429")
     assert answer.retry_at is not None

@@ -16,7 +16,7 @@ KEY = "sk-very-secret"
 
 def llm_settings(server: ChatServer, **settings: Any) -> LlmSettings:
     """Settings for the server; the model's price is 1 and 10 USD for a million tokens unless they say otherwise."""
-    defaults: dict[str, Any] = {"model": "scripted", "base_url": server.base_url, "api_key": SecretStr(KEY), "timeout_s": 2.0}
+    defaults: dict[str, Any] = {"model": "scripted", "base_url": server.base_url, "api_key": SecretStr(KEY), "timeout_s": 60.0}
     defaults |= {"prices": {"scripted": "1/10"}}
     return LlmSettings(**(defaults | settings))
 

@@ -37,7 +37,7 @@ def settings(base_url: str, cache: Path, own: Mapping[str, Mapping[str, Any]] = 
 
     `common` goes to every service, `own` to the service of that name.
     """
-    defaults = {"requests": 10_000.0, "at_once": 100, "timeout_s": 5.0, **common}
+    defaults = {"requests": 10_000.0, "at_once": 100, "timeout_s": 30.0, **common}
     sections = {name: _section(name, f"{base_url}/{name}", {**defaults, **own.get(name, {})}) for name in SERVICES}
     sources = SourcesSettings(web=WebSettings(enabled=False), **sections)  # type: ignore[arg-type] # each of its own kind
     return Settings(sources=sources, cache=CacheSettings(folder=str(cache), fresh_s=0.0), enrich=EnrichSettings(enabled=False))

@@ -78,7 +78,7 @@ def running(own_services: Services, *, needs_key: bool = False) -> Iterator[str]
         thread.join(timeout=120)
 
 
-async def until(holds: Callable[[], bool], within_s: float = 120.0) -> None:
+async def until(holds: Callable[[], bool], within_s: float = 300.0) -> None:
     """Patience for a busy machine: waits for what must come, for nothing else."""
     async with asyncio.timeout(within_s):
         while not holds():  # noqa: ASYNC110 - what is waited for has no event

@@ -61,7 +61,7 @@ async def scored(
     ordered: Sequence[Candidate],
     budget: Budget | None = None,
     top_k: int = 10,
-    run_s: float = 20.0,
+    run_s: float = 120.0,
     **llm: Any,
 ) -> tuple[ScoringResult, ChatServer]:
     with ChatServer(answer) as server:

@@ -258,8 +258,8 @@ def test_a_server_that_never_answers_is_stopped_by_the_runs_timeout(folder: Path
         embedding = EmbeddingSettings(model_name="words", base_url=f"http://127.0.0.1:{silent.getsockname()[1]}/v1")
         services = Services(Settings(library=LibrarySettings(uri=str(folder)), embedding=embedding, sources=OFFLINE))
         started = time.perf_counter()
-        answer = asyncio.run(outrider.asearch("aspirin", services=services, context=RunContext(run_timeout_s=1.0)))
-        assert time.perf_counter() - started < 20
+        answer = asyncio.run(outrider.asearch("aspirin", services=services, context=RunContext(run_timeout_s=4.0)))
+        assert time.perf_counter() - started < 60
     assert {row.strategy: row.status for row in answer.sources}["lance_dense"] == "timeout"
     assert answer.hits
 

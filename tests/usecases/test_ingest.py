@@ -76,7 +76,7 @@ class FakeNetwork:
     """By path; services' paths begin with their names."""
     embedder: Any = field(default_factory=lambda: WordEmbedder(dimension=8))
     offline: bool = False
-    timeout_s: float = 5.0
+    timeout_s: float = 30.0
     server: serving = field(init=False)
 
     def __post_init__(self) -> None:

@@ -249,7 +249,7 @@ async def test_a_request_that_waits_too_long_in_the_queue_is_429() -> None:
 async def test_a_request_that_takes_too_long_ends_and_its_search_is_stopped() -> None:
     shelf = BlockingLibrary([ASPIRIN])
     both = (("/api/search", REQUEST), ("/search/invoke", {"input": REQUEST}))
-    async with open_client(services(shelf=shelf, request_s=1.5)) as client:
+    async with open_client(services(shelf=shelf, request_s=3.0)) as client:
         shelf.let.set()
         for path, body in both:  # imports at first use take a while
             await client.post(path, json=body)
@@ -310,7 +310,7 @@ def many_files() -> Iterator[None]:
 @pytest.mark.usefixtures("many_files")
 def test_a_thousand_idle_connections_leave_room_for_later_clients() -> None:
     """Idle connections are closed in time, those beyond the limit at once, and the server answers."""
-    with running(services(connections=200, body_s=2.0)) as base_url:
+    with running(services(connections=200, body_s=15.0)) as base_url:
         address = ("127.0.0.1", int(base_url.rpartition(":")[2]))
         sockets = [socket.create_connection(address) for _ in range(1_000)]
         refused = sum(read_first_line(one) == b"HTTP/1.1 429 Too Many Requests" for one in sockets[200:])
@@ -328,7 +328,7 @@ def test_a_thousand_idle_connections_leave_room_for_later_clients() -> None:
 
 def test_an_idle_keep_alive_connection_makes_room_for_a_new_one() -> None:
     with running(services(connections=2)) as base_url, ExitStack() as stack:
-        clients = [stack.enter_context(httpx.Client(base_url=base_url, timeout=30)) for _ in range(4)]
+        clients = [stack.enter_context(httpx.Client(base_url=base_url, timeout=60)) for _ in range(4)]
         for client in clients:
             assert client.get("/healthz").status_code == 200
         for _ in range(3):  # a client that finds its connection closed opens another

@@ -35,14 +35,15 @@ async def test_remote_runnable_streams_logs_and_events(address: str) -> None:
 
 @pytest.mark.parametrize("page", ["input_schema", "output_schema", "config_schema", "playground/"])
 def test_schemas_and_playground(address: str, page: str) -> None:
-    assert httpx.get(f"{address}/search/{page}").status_code == 200
+    assert httpx.get(f"{address}/search/{page}", timeout=60).status_code == 200
 
 
 def test_only_the_playgrounds_own_files_are_served(address: str) -> None:
-    page = httpx.get(f"{address}/search/playground/").text
+    page = httpx.get(f"{address}/search/playground/", timeout=60).text
     script = page.split('src="/search/playground/')[1].split('"')[0]
     statuses = {
-        path: httpx.get(f"{address}/search/playground/{path}").status_code for path in (script, "assets", "%2e%2e/%2e%2e/server.py")
+        path: httpx.get(f"{address}/search/playground/{path}", timeout=60).status_code
+        for path in (script, "assets", "%2e%2e/%2e%2e/server.py")
     }
     assert statuses == {script: 200, "assets": 404, "%2e%2e/%2e%2e/server.py": 404}
 
@@ -61,7 +62,7 @@ def test_only_the_playgrounds_own_files_are_served(address: str) -> None:
 def test_a_bad_request_is_422_and_names_the_field_before_anything_is_streamed(
     address: str, route: str, search_input: dict[str, Any], message: str
 ) -> None:
-    answer = httpx.post(f"{address}/search/{route}", json={"input": search_input})
+    answer = httpx.post(f"{address}/search/{route}", json={"input": search_input}, timeout=60)
     assert answer.status_code == 422
     assert answer.headers["content-type"] == "application/problem+json"
     assert message in answer.text
@@ -89,8 +90,8 @@ def test_a_thread_continues_its_searches(address: str, data_folder: Path) -> Non
     config = {"configurable": {"thread_id": "mine"}}
     remote.invoke({"query": "aspirin"}, config)
     second = SearchResponse.model_validate(remote.invoke({"query": "aspirin liver"}, config))
-    by_rest = httpx.post(f"{address}/api/search", json={"query": "aspirin"}, headers={"X-Thread-Id": "mine"})
-    odd = httpx.post(f"{address}/api/search", json={"query": "aspirin"}, headers={"X-Thread-Id": "a b"})
+    by_rest = httpx.post(f"{address}/api/search", json={"query": "aspirin"}, headers={"X-Thread-Id": "mine"}, timeout=60)
+    odd = httpx.post(f"{address}/api/search", json={"query": "aspirin"}, headers={"X-Thread-Id": "a b"}, timeout=60)
     assert second.strategy is not None
     assert len(second.strategy.earlier) == 1
     assert len(SearchResponse.model_validate(by_rest.json()).strategy.earlier) == 2  # type: ignore[union-attr]

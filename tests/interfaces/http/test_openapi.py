@@ -48,7 +48,7 @@ def patch_many(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_answer_conforms_to_the_description() -> None:
     """Requests generated from the schema: status, media type and form of every answer are declared, and none is a bug."""
     with running(services(ASPIRIN)) as base_url:
-        description = httpx.get(f"{base_url}/openapi.json").json()
+        description = httpx.get(f"{base_url}/openapi.json", timeout=60).json()
         for operation in (one for item in description["paths"].values() for one in item.values()):
             operation.pop("security", None)  # keys have tests of their own
         schema = schemathesis.openapi.from_dict(description)

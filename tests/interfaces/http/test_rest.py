@@ -206,7 +206,7 @@ async def test_an_invalid_boolean_query_is_422_with_the_position() -> None:
 
 
 def test_the_library_is_described(address: str) -> None:
-    about = httpx.get(f"{address}/api/library").json()
+    about = httpx.get(f"{address}/api/library", timeout=60).json()
     assert (about["records"], about["by_kind"]["paper"]) == (4, 3)
 
 

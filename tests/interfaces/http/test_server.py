@@ -53,7 +53,7 @@ def test_ctrl_c_ends_the_server_with_130_and_nothing_on_standard_output(shelved:
     for line in process.stderr:
         if "startup complete" in line:
             break
-    assert httpx.get(f"http://{base_url}/healthz").status_code == 200
+    assert httpx.get(f"http://{base_url}/healthz", timeout=60).status_code == 200
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=300)
     assert (process.returncode, out) == (130, "")
@@ -177,6 +177,6 @@ async def test_only_a_server_that_is_alone_keeps_what_it_loaded_from_the_collect
 
 
 async def ready(client: httpx.AsyncClient) -> None:
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(300):
         while (await client.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - the door has no event for it
             await asyncio.sleep(0.01)

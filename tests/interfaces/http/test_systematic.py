@@ -19,7 +19,7 @@ def read_lines(answer: httpx.Response) -> list[dict[str, Any]]:
 
 
 def test_every_match_is_a_line_with_cursors_and_the_last_line_has_the_total(endpoint: str) -> None:
-    lines = read_lines(httpx.post(endpoint, json={"query": "aspirin[Title] OR statins[Title]"}))
+    lines = read_lines(httpx.post(endpoint, json={"query": "aspirin[Title] OR statins[Title]"}, timeout=60))
     assert [hit["hit"]["doc_id"] for hit in lines if "hit" in hit] == ["a", "b"]
     assert lines[0]["run"]
     assert lines[-1]["end"]["total"] == 2
@@ -27,25 +27,25 @@ def test_every_match_is_a_line_with_cursors_and_the_last_line_has_the_total(endp
 
 
 def test_a_run_is_resumed_after_a_cursor(endpoint: str) -> None:
-    lines = read_lines(httpx.post(endpoint, json={"query": "aspirin[Title] OR statins[Title]"}))
+    lines = read_lines(httpx.post(endpoint, json={"query": "aspirin[Title] OR statins[Title]"}, timeout=60))
     first = next(one["cursor"] for one in lines if "cursor" in one)
-    rest = read_lines(httpx.post(endpoint, json={"resume": lines[0]["run"], "after": first}))
+    rest = read_lines(httpx.post(endpoint, json={"resume": lines[0]["run"], "after": first}, timeout=60))
     assert [one["hit"]["doc_id"] for one in rest if "hit" in one] == ["b"]
     assert rest[-1]["end"] == lines[-1]["end"]
 
 
 @pytest.mark.parametrize("body", [{}, {"query": "x", "resume": "y"}, {"resume": "../../etc"}, {"resume": "/etc/passwd"}, {"query": ""}])
 def test_a_body_without_a_valid_query_or_run_is_422(endpoint: str, body: dict[str, str]) -> None:
-    answer = httpx.post(endpoint, json=body)
+    answer = httpx.post(endpoint, json=body, timeout=60)
     assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
 
 
 def test_a_missing_run_is_404(endpoint: str) -> None:
     """The message does not contain the folder of the runs."""
     answers = [
-        httpx.post(endpoint, json={"resume": "nothing"}),
-        httpx.get(f"{endpoint}/nothing"),
-        httpx.get(f"{endpoint}/nothing/prisma.svg"),
+        httpx.post(endpoint, json={"resume": "nothing"}, timeout=60),
+        httpx.get(f"{endpoint}/nothing", timeout=60),
+        httpx.get(f"{endpoint}/nothing/prisma.svg", timeout=60),
     ]
     assert [(answer.status_code, answer.json()["detail"]) for answer in answers] == [
         (404, "there is no such systematic run, or it has not ended")

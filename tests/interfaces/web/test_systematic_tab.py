@@ -12,7 +12,7 @@ from support.page_site import grave, hold
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-LONG_MS = 60_000
+LONG_MS = 300_000
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 

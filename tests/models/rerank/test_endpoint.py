@@ -40,7 +40,7 @@ def jina(path: str, body: dict[str, Any]) -> Answer:
 
 
 def reranker(server: Server, **fields: Any) -> EndpointReranker:
-    return EndpointReranker(server.url, **{"timeout_s": 5.0, "sleep": lambda _: None, **fields})
+    return EndpointReranker(server.url, **{"timeout_s": 30.0, "sleep": lambda _: None, **fields})
 
 
 @pytest.mark.parametrize("form", [tei, jina])
@@ -161,7 +161,7 @@ def test_a_slow_server_is_left_after_the_time_limit(server: Server) -> None:
 )
 def test_an_address_that_leads_nowhere_is_named(address: str, words: str) -> None:
     with pytest.raises(ModelUnavailable, match=words):
-        EndpointReranker(address, timeout_s=5).scores("q", ["a"])
+        EndpointReranker(address, timeout_s=30.0).scores("q", ["a"])
 
 
 def test_a_password_in_the_address_is_not_shown() -> None:

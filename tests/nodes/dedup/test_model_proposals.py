@@ -109,7 +109,7 @@ async def test_what_the_evidence_does_not_bear_out_is_not_merged(caplog: pytest.
 
 async def test_refused_pairs_are_counted() -> None:
     with ChatServer(one_giant_group) as server:
-        proposals = await propose_pairs(chat_over(server), PROMPT, TRIO, [[0, 1, 2]], Budget(), 5.0)
+        proposals = await propose_pairs(chat_over(server), PROMPT, TRIO, [[0, 1, 2]], Budget(), 30.0)
     assert (list(proposals.accepted), proposals.refused) == ([(0, 1), (0, 2)], 1)  # surest first
 
 
@@ -184,7 +184,7 @@ async def test_a_model_that_fails_costs_only_its_pass(reply: Reply, error: str) 
 
 
 async def test_the_model_gets_half_of_the_time_that_is_left() -> None:
-    with ChatServer(lambda _: Reply({"groups": []}, delay_s=1.0)) as server:
+    with ChatServer(lambda _: Reply({"groups": []}, delay_s=30.0)) as server:
         node = Dedup(chat_over(server), PROMPT, LlmSettings(), RunSettings(run_timeout_s=0.4), lambda: NOON)
         update = await node(PipelineState(query="q", candidates=works(TRIO), started_at=NOON), None)  # type: ignore[arg-type]
     assert len(update["candidates"]) == 3

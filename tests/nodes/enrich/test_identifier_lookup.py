@@ -31,7 +31,7 @@ class One:
     schemes: frozenset[str] = frozenset({"doi"})
     error: Exception | None = None
     delay_s: float = 0.0
-    timeout_s: float = 5.0
+    timeout_s: float = 30.0
     strategies: tuple[str, ...] = ()
     lookups: list[tuple[str, str, float]] = field(default_factory=list)
 
@@ -54,7 +54,7 @@ def work_from(name: str, **fields: object) -> Record:
     return paper(f"{name}:1", **{"title": TITLE, "source": name, "identifiers": doi(X), **fields})
 
 
-async def look_up_work(sources: Sequence[One], within_s: float = 5.0) -> LookupResult:
+async def look_up_work(sources: Sequence[One], within_s: float = 30.0) -> LookupResult:
     return await look_up(sources, "doi", X, within_s)
 
 

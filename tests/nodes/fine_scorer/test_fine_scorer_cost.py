@@ -44,7 +44,7 @@ async def cost_usd(records: Sequence[Record], answer: Any, chars_a_token: tuple[
         answer_sizes.append(len(json.dumps(content, separators=(",", ":"))))
         return Reply(content)
 
-    _, server = await scored(counted, [candidate(record) for record in records], score_all=True, timeout_s=20.0)
+    _, server = await scored(counted, [candidate(record) for record in records], score_all=True, timeout_s=120.0)
     input_tokens, output_tokens = asked_chars(server) / chars_a_token[0], sum(answer_sizes) / chars_a_token[1]
     return (input_tokens * PRICE.input + output_tokens * PRICE.output) / 1e6
 

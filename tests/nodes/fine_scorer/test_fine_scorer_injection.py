@@ -22,8 +22,8 @@ async def test_a_text_that_addresses_the_model_is_scored_alone(canary: Canary) -
     clean = works(*(at / 20 for at in range(12)))
     injected = list(clean)
     injected[5] = candidate(paper("w5", "work 5 0.25", abstract=canary.text), score=clean[5].score, reason=clean[5].reason)
-    before, _ = await scored(gullible, clean, timeout_s=20.0)
-    after, server = await scored(gullible, injected, timeout_s=20.0)
+    before, _ = await scored(gullible, clean, timeout_s=120.0)
+    after, server = await scored(gullible, injected, timeout_s=120.0)
     assert sorted(len(one.data["papers"]) for one in server.requests) == [1, 1, 10]
     assert [of(before, f"w{at}").score == of(after, f"w{at}").score for at in range(12)] == [at != 5 for at in range(12)]
 
@@ -32,8 +32,8 @@ async def test_a_text_that_addresses_the_model_is_scored_alone(canary: Canary) -
 async def test_no_text_leaves_the_fence(canary: Canary) -> None:
     """The request is the same prompt and one JSON object, whatever a title, an abstract or a venue contains."""
     record = paper("a", canary.text, abstract=canary.text, venue=canary.text)
-    _, plain = await scored(lambda _: Reply({"results": [result("p1")]}), works(0.5), timeout_s=20.0)
-    scoring, server = await scored(lambda _: Reply({"results": [result("p1")]}), [candidate(record)], timeout_s=20.0)
+    _, plain = await scored(lambda _: Reply({"results": [result("p1")]}), works(0.5), timeout_s=120.0)
+    scoring, server = await scored(lambda _: Reply({"results": [result("p1")]}), [candidate(record)], timeout_s=120.0)
     request = server.requests[0]
     assert request.system == plain.requests[0].system
     assert (request.user.count("<data>"), request.user.count("</data>")) == (1, 1)

@@ -56,7 +56,7 @@ async def scored(answer: Any, *records: Record, **weights: float) -> tuple[Scori
             clock,
             StopWhenSettled(0.05),
         )
-        return await node.score(ordered, QUESTION, 10, Budget(), 20.0), server
+        return await node.score(ordered, QUESTION, 10, Budget(), 120.0), server
 
 
 async def test_the_model_and_the_metadata_make_one_score_and_a_radar() -> None:

@@ -40,7 +40,7 @@ class Plan:
 async def test_works_are_read_in_waves_until_the_rest_hardly_matters() -> None:
     plan = Plan(iter([20, 10]))
     with ChatServer(by_title) as server:
-        result = await scorer(server, plan).score(works(*[0.9] * 12, *[0.2] * 38), QUESTION, 10, Budget(), 20.0)
+        result = await scorer(server, plan).score(works(*[0.9] * 12, *[0.2] * 38), QUESTION, 10, Budget(), 120.0)
     assert (result.scoring, len(server.requests)) == (Scoring(read=30, of=50, risk=0.0123, max_risk=0.05), 3)
     assert [len(judged) for judged in plan.observations] == [0, 20, 30]
     unread = [one for one in result.candidates if one.scored_by == "unscored"]
@@ -54,7 +54,7 @@ async def test_works_are_read_in_waves_until_the_rest_hardly_matters() -> None:
 async def test_what_was_left_unread_stands_behind_all_that_was_read() -> None:
     """However few of those are relevant."""
     with ChatServer(by_title) as server:
-        result = await scorer(server, Plan(iter([30]))).score(works(*[0.9] * 3, *[0.0] * 47), QUESTION, 10, Budget(), 20.0)
+        result = await scorer(server, Plan(iter([30]))).score(works(*[0.9] * 3, *[0.0] * 47), QUESTION, 10, Budget(), 120.0)
     assert [one.record.doc_id for one in result.candidates] == [f"w{at}" for at in range(50)]
     assert [one.unread for one in result.candidates] == [False] * 30 + [True] * 20
     assert [one.score for one in result.candidates] == sorted((one.score for one in result.candidates), reverse=True)
@@ -67,21 +67,21 @@ async def test_works_that_were_lost_make_the_risk_unknown() -> None:
         return Reply("down", status=500) if "work 10 " in request.user else by_title(request)
 
     with ChatServer(answer) as server:
-        result = await scorer(server, Plan(iter([30]))).score(works(*[0.5] * 50), QUESTION, 10, Budget(), 20.0)
+        result = await scorer(server, Plan(iter([30]))).score(works(*[0.5] * 50), QUESTION, 10, Budget(), 120.0)
     assert result.scoring == Scoring(read=20, of=50, risk=None, max_risk=0.05)
     assert [one.unread for one in result.candidates] == [False] * 30 + [True] * 20
 
 
 async def test_score_all_reads_all() -> None:
     with ChatServer(by_title) as server:
-        result = await scorer(server, Plan(iter([10])), score_all=True).score(works(*[0.5] * 30), QUESTION, 10, Budget(), 20.0)
+        result = await scorer(server, Plan(iter([10])), score_all=True).score(works(*[0.5] * 30), QUESTION, 10, Budget(), 120.0)
     assert result.scoring == Scoring(read=30, of=30)
 
 
 async def test_a_model_that_is_down_is_not_called_for_ever() -> None:
     with ChatServer(lambda _: Reply("down", status=500)) as server:
         node = scorer(server, Plan(iter([10] * 20)))
-        result = await node.score(works(*[0.5] * 200), QUESTION, 10, Budget(), 20.0)
+        result = await node.score(works(*[0.5] * 200), QUESTION, 10, Budget(), 120.0)
         titles = {one["title"] for one in (work for request in server.requests for work in request.data["papers"])}
     assert (result.candidates, result.scoring) == ((), None)
     assert len(titles) == 2 * BATCH
@@ -96,7 +96,7 @@ async def test_a_wave_with_one_score_is_no_failed_wave() -> None:
         return by_title(request) if good else Reply("down", status=500, delay_s=0.05)
 
     with ChatServer(answer) as server:
-        result = await scorer(server, Plan(iter([30, 30]))).score(works(*[0.5] * 60), QUESTION, 10, Budget(), 20.0)
+        result = await scorer(server, Plan(iter([30, 30]))).score(works(*[0.5] * 60), QUESTION, 10, Budget(), 120.0)
     assert result.scoring == Scoring(read=20, of=60, risk=None)
     assert sum(one.scored_by == "model" for one in result.candidates) == 20
 
@@ -104,7 +104,7 @@ async def test_a_wave_with_one_score_is_no_failed_wave() -> None:
 async def test_the_rule_that_was_fitted_stops_the_reading() -> None:
     """Ten perfect works at the top can be beaten by none."""
     with ChatServer(by_title) as server:
-        result = await scorer(server, StopWhenSettled(0.05)).score(works(*[1.0] * 10, *[0.0] * 90), QUESTION, 10, Budget(), 20.0)
+        result = await scorer(server, StopWhenSettled(0.05)).score(works(*[1.0] * 10, *[0.0] * 90), QUESTION, 10, Budget(), 120.0)
     assert result.scoring is not None
     assert result.scoring.read < 60
     assert result.scoring.risk is not None

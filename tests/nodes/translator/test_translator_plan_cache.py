@@ -67,7 +67,7 @@ def translator(chat: Any, texts: Any, prompt: QueryPrompt = PROMPT, sources: tup
 
 async def translated(chat: Any, texts: Any, budget: Budget | None = None, **request: Any) -> Translation:
     search_request = SearchRequest.model_validate({"query": "liver injury", **request})
-    return await translator(chat, texts).translate(search_request, budget or Budget(), 5.0)
+    return await translator(chat, texts).translate(search_request, budget or Budget(), 30.0)
 
 
 async def test_the_same_question_costs_one_call_and_the_answer_reports_it() -> None:

@@ -123,7 +123,7 @@ async def test_every_figure_that_is_read_of_a_repository_comes() -> None:
     async with serving(answer_part) as server:
         source: Detailer = github(server)
         record = repositories(1, stars=3, metadata={"has_wiki": False, "created_at": "2020-01-01", "open_issues": 2})[0]
-        result = await source.details([record], 5.0)
+        result = await source.details([record], 30.0)
     assert (result.asked, result.returned, result.status, result.message, result.retry_at) == (1, 1, "ok", "", None)
     assert result.records[0].text == "# Read me"
     assert result.records[0].metadata == {**record.metadata, **FIGURES}
@@ -202,7 +202,7 @@ def _named(n: int) -> Identifiers:
 async def test_the_first_answer_gives_the_remaining_budget_of_the_hour(remaining: int) -> None:
     hub = Hub(remaining)
     async with serving(hub) as server:
-        result = await github(server, "", Caller()).details(repositories(), 5.0)
+        result = await github(server, "", Caller()).details(repositories(), 30.0)
     assert len(server.requests) == max(1, remaining // 2)
     assert hub.refused == (not remaining)
     assert result.status == ("partial" if remaining else "rate_limited")
@@ -214,7 +214,7 @@ async def test_the_first_answer_gives_the_remaining_budget_of_the_hour(remaining
 async def test_with_a_token_the_whole_remaining_budget_may_be_used(remaining: int) -> None:
     hub = Hub(remaining)
     async with serving(hub) as server:
-        result = await github(server, at_once=5).details(repositories(10), 5.0)
+        result = await github(server, at_once=5).details(repositories(10), 30.0)
     assert remaining - 5 < len(server.requests) <= remaining  # requests under way may or may not be counted yet
     assert hub.refused == 0
     assert result.status == "partial"
@@ -230,7 +230,7 @@ async def test_requests_of_others_reduce_the_budget() -> None:
         return hub(request)
 
     async with serving(shared) as server:
-        await github(server, at_once=5).details(repositories(10), 5.0)
+        await github(server, at_once=5).details(repositories(10), 30.0)
     assert 10 + 12 - 5 < len(server.requests) <= 10 + 12
     assert hub.refused == 0
 
@@ -334,11 +334,11 @@ async def test_a_removed_readme_is_not_returned(cached: tuple[Caller, list[float
     gone: list[Answer] = []
     async with serving(lambda request: gone[0] if gone and part_of(request) == README else answer_part(request)) as server:
         source = github(server, caller=caller)
-        assert (await source.details(repositories(1), 5.0)).records[0].text
+        assert (await source.details(repositories(1), 30.0)).records[0].text
         flush_cache()
         now[0] += 7_200
         gone.append(refusal(404))
-        again = await source.details(repositories(1), 5.0)
+        again = await source.details(repositories(1), 30.0)
     assert (again.records[0].text, again.records[0].metadata["readme"], again.status) == ("", False, "ok")
 
 
@@ -349,11 +349,11 @@ async def test_an_older_answer_does_not_say_that_a_repository_is_still_there(cac
         lambda request: (refusal(404) if part_of(request) == README else failing[0]) if failing else answer_part(request)
     ) as server:
         source = github(server, caller=caller)
-        await source.details(repositories(1), 5.0)
+        await source.details(repositories(1), 30.0)
         flush_cache()
         now[0] += 7_200
         failing.append(refusal(500))
-        again = await source.details(repositories(1), 5.0)
+        again = await source.details(repositories(1), 30.0)
     assert (again.records[0].metadata["readme"], again.status) == (True, "stale")
 
 
@@ -363,7 +363,7 @@ async def test_an_older_answer_does_not_say_that_a_repository_is_still_there(cac
 async def test_present_fields_are_not_requested() -> None:
     async with serving(answer_part) as server:
         record = repositories(1, text="Mine.", metadata={"tree": ["a"]}, is_fork=True, parent_stars=4)[0]
-        result = await github(server).details([record], 5.0)
+        result = await github(server).details([record], 30.0)
     assert not {README, TREE, ""} & set(count_parts(server))
     assert (result.records[0].text, result.records[0].metadata["tree"], result.records[0].parent_stars) == ("Mine.", ["a"], 4)
 
@@ -371,11 +371,11 @@ async def test_present_fields_are_not_requested() -> None:
 async def test_what_is_not_githubs_stays_as_it_is() -> None:
     async with serving(answer_part) as server:
         source, other = github(server), Repository(doc_id="pypi:x", title="a/b")
-        assert await source.details([], 5.0) == Detailed((), 0, 0, "empty")
-        assert await source.details([other], 5.0) == Detailed((other,), 0, 0, "empty")
+        assert await source.details([], 30.0) == Detailed((), 0, 0, "empty")
+        assert await source.details([other], 30.0) == Detailed((other,), 0, 0, "empty")
         assert server.requests == []
         one = repositories(1)[0]
-        result = await source.details([other, one, one], 5.0)
+        result = await source.details([other, one, one], 30.0)
     assert (result.records[0], result.asked, result.returned) == (other, 2, 2)
     assert result.records[1] == result.records[2] != one
     assert len(server.requests) == 8
@@ -393,7 +393,7 @@ def moved(request: Request) -> Answer:
 
 async def test_a_renamed_repository_is_followed_and_has_its_new_name() -> None:
     async with serving(moved) as server:
-        result = await github(server).details(repositories(1), 5.0)
+        result = await github(server).details(repositories(1), 30.0)
     record = result.records[0]
     assert (record.title, record.url, record.identifiers.github) == ("New/Name", "https://github.com/New/Name", "new/name")
     assert record.doc_id == "github:o/r0"
@@ -407,7 +407,7 @@ async def test_a_renamed_repository_is_followed_and_has_its_new_name() -> None:
 async def test_another_host_is_not_followed() -> None:
     away = as_json({}, 301, {"Location": "https://evil.example/repositories/17/readme"})
     async with serving(lambda request: away if part_of(request) == README else answer_part(request)) as server:
-        result = await github(server).details(repositories(1), 5.0)
+        result = await github(server).details(repositories(1), 30.0)
     assert result.records[0].text == ""
     assert (result.status, result.returned) == ("partial", 1)
     assert "evil" not in result.message
@@ -418,7 +418,7 @@ async def test_one_that_moves_for_ever_is_left() -> None:
         return as_json({}, 301, {"Location": f"http://{request.headers['host']}/repositories/17"})
 
     async with serving(round_and_round) as server:
-        result = await github(server).details(repositories(1), 5.0)
+        result = await github(server).details(repositories(1), 30.0)
     assert (list(result.records), result.status) == (repositories(1), "unavailable")
     assert len(server.requests) <= 18
 
@@ -426,7 +426,7 @@ async def test_one_that_moves_for_ever_is_left() -> None:
 @pytest.mark.parametrize("status", [404, 451])
 async def test_one_that_is_gone_stays_as_it_was(status: int) -> None:
     async with serving(lambda request: refusal(status) if name_of(request) == "o/r1" else answer_part(request)) as server:
-        result = await github(server, at_once=1).details(repositories(3), 5.0)
+        result = await github(server, at_once=1).details(repositories(3), 30.0)
     assert result.records[1] == repositories(3)[1]
     assert result.records[0].text
     assert result.records[2].text
@@ -437,7 +437,7 @@ async def test_one_that_is_gone_stays_as_it_was(status: int) -> None:
 
 async def test_a_missing_readme_is_reported() -> None:
     async with serving(lambda request: refusal(404) if part_of(request) == README else answer_part(request)) as server:
-        result = await github(server).details(repositories(2), 5.0)
+        result = await github(server).details(repositories(2), 30.0)
     assert [record.metadata["readme"] for record in result.records] == [False, False]
     assert len(server.requests) == 16
 
@@ -445,7 +445,7 @@ async def test_a_missing_readme_is_reported() -> None:
 async def test_a_repository_that_may_be_gone_is_not_marked_as_without_readme() -> None:
     answers = {README: refusal(404), TREE: refusal(500)}
     async with serving(lambda request: answers.get(part_of(request), refusal(500))) as server:
-        result = await github(server).details(repositories(1), 5.0)
+        result = await github(server).details(repositories(1), 30.0)
     assert list(result.records) == repositories(1)
     assert result.returned == 0
 
@@ -458,7 +458,7 @@ async def test_an_empty_repository_and_one_without_issues() -> None:
         return Answer(status=204) if status == 204 else refusal(status) if status else answer_part(request)
 
     async with serving(answer) as server:
-        result = await github(server).details(repositories(1), 5.0)
+        result = await github(server).details(repositories(1), 30.0)
     known = {name: FIGURES[name] for name in ("readme", "releases", "last_release_at")}
     assert result.records[0].metadata == {**known, "tree": []}
     assert (result.status, result.message) == ("ok", "")
@@ -470,7 +470,7 @@ async def test_an_empty_repository_and_one_without_issues() -> None:
 async def test_a_long_readme_is_cut_and_has_its_length() -> None:
     text = "ä" * (MOST_README + 7)
     async with serving(lambda request: markdown(text) if part_of(request) == README else answer_part(request)) as server:
-        result = await github(server).details(repositories(1), 5.0)
+        result = await github(server).details(repositories(1), 30.0)
     assert result.records[0].text == text[:MOST_README]
     assert result.records[0].metadata == {**FIGURES, "readme_chars": MOST_README + 7}
 
@@ -534,7 +534,7 @@ async def test_a_secondary_limit_stops_requests_and_received_parts_are_returned(
 
 async def test_a_rejected_token_is_reported_after_one_request() -> None:
     async with serving(lambda _: refusal(401, f"Bad credentials: {TOKEN}")) as server:
-        result = await github(server).details(repositories(), 5.0)
+        result = await github(server).details(repositories(), 30.0)
     assert len(server.requests) == 1
     assert (list(result.records), result.asked, result.returned, result.status) == (repositories(), 1, 0, "unauthorized")
     assert "check the key" in result.message
@@ -557,7 +557,7 @@ WITHOUT: Mapping[str, set[str]] = {
 @pytest.mark.parametrize("fault", ["403", "HTML", "500", "connection reset", "truncated", "wrong JSON", "JSON of another shape", "empty"])
 async def test_a_part_that_fails_is_missing(part: str, fault: str) -> None:
     async with serving(lambda request: FAULTS[fault] if part_of(request) == part else answer_part(request)) as server:
-        result = await github(server).details(repositories(1), 5.0)
+        result = await github(server).details(repositories(1), 30.0)
     assert FIGURES.keys() - result.records[0].metadata.keys() == WITHOUT[part]
     assert (result.returned, result.status) == (1, "partial")
     assert "1 request failed: " in result.message

@@ -33,7 +33,7 @@ def github(server: serving, token: str = "", caller: Caller | None = None, **mor
 
 
 def query(strategy: str = "stars", **more: Any) -> SourceQuery:
-    defaults: dict[str, Any] = {"keywords": ("react", "animation"), "within_s": 5.0, **more}
+    defaults: dict[str, Any] = {"keywords": ("react", "animation"), "within_s": 30.0, **more}
     return SourceQuery("react animation", strategy, None, defaults.pop("limit", 50), **defaults)
 
 
@@ -166,7 +166,7 @@ def failing_once(fault: Answer) -> Callable[[Request], Answer]:
 @pytest.mark.parametrize(("fault", "requests"), [("timeout", 2), ("slow drip", 2), ("500", 2), ("connection reset", 2), ("truncated", 2)])
 async def test_stars_retry_with_a_plain_query_in_the_remaining_time_after_a_failure(fault: str, requests: int) -> None:
     async with serving(failing_once(FAULTS[fault])) as server:
-        answer = await github(server, caller=Caller(jitter=lambda: 0.0)).search(query(repositories=WISHED, within_s=1.0))
+        answer = await github(server, caller=Caller(jitter=lambda: 0.0)).search(query(repositories=WISHED, within_s=30.0))
     assert [scored.record.doc_id for scored in answer.results] == ["github:a/b"]
     assert answer.status == "partial"
     assert "'react animation archived:false'" in answer.message
@@ -179,7 +179,7 @@ async def test_stars_retry_with_a_plain_query_in_the_remaining_time_after_a_fail
 async def test_a_query_that_github_refuses_is_not_repeated(fault: str) -> None:
     async with serving(failing_once(FAULTS[fault])) as server:
         with pytest.raises(SourceError) as caught:
-            await github(server).search(query(repositories=WISHED, within_s=1.0))
+            await github(server).search(query(repositories=WISHED, within_s=30.0))
     assert type(caught.value) is EXPECTED[fault]
     assert len(server.requests) == 1
 
@@ -211,9 +211,9 @@ async def test_searches_that_fail_stay_within_ten_a_minute() -> None:
 
 async def test_a_permit_after_half_of_the_time_is_awaited() -> None:
     async with serving(always(page(item("a/b")))) as server:
-        source = Github.of(GithubSettings(base_url=server.base_url, requests=1, per_s=0.6), Caller())
+        source = Github.of(GithubSettings(base_url=server.base_url, requests=1, per_s=3.6), Caller())
         assert (await source.search(query())).results
-        assert (await source.search(query(within_s=1.0))).results
+        assert (await source.search(query(within_s=6.0))).results
 
 
 INVALID = as_json({"message": "Validation Failed", "errors": [{"resource": "Search", "message": "no such language"}]}, 422)

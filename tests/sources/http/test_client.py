@@ -54,7 +54,7 @@ CALLER = Caller(jitter=lambda: 0.0)
 
 
 def service(server: serving, **changed: Any) -> Service:
-    default = Service("openalex", server.base_url, 1_000, 1.0, timeout_s=5.0)
+    default = Service("openalex", server.base_url, 1_000, 1.0, timeout_s=30.0)
     return replace(default, **changed)
 
 
@@ -85,7 +85,7 @@ async def test_a_get_sends_parameters_headers_and_the_user_agent() -> None:
     async with serving(lambda _: as_json({"total": 1}, headers={"Link": "<x>"})) as server:
         endpoint = service(server, headers={"Authorization": f"Bearer {KEY}"}, params={"api_key": KEY})
         reply = await Caller(contact="mé@example.org\r\n").get(
-            endpoint, "/works", {"search": "ä b", "per-page": 25}, within_s=5, headers={"Accept": "application/json"}
+            endpoint, "/works", {"search": "ä b", "per-page": 25}, within_s=30.0, headers={"Accept": "application/json"}
         )
     assert (reply.status, reply.json(), reply.headers["link"], reply.age_s, reply.stale) == (200, {"total": 1}, "<x>", 0.0, False)
     (request,) = server.requests
@@ -101,7 +101,7 @@ async def test_a_get_sends_parameters_headers_and_the_user_agent() -> None:
 
 async def test_a_post_sends_json_and_preserves_a_query_in_the_path() -> None:
     async with serving(lambda _: as_json([])) as server:
-        await CALLER.post(service(server, params={"key": "k"}), "/batch?fields=title", {"ids": ["ä"]}, {"page": 2}, within_s=5)
+        await CALLER.post(service(server, params={"key": "k"}), "/batch?fields=title", {"ids": ["ä"]}, {"page": 2}, within_s=30.0)
     (request,) = server.requests
     assert (request.method, request.json, request.headers["content-type"]) == ("POST", {"ids": ["ä"]}, "application/json")
     assert request.query == {"fields": "title", "page": "2", "key": "k"}
@@ -110,17 +110,17 @@ async def test_a_post_sends_json_and_preserves_a_query_in_the_path() -> None:
 async def test_a_connection_is_reused_and_cookies_are_not_stored() -> None:
     async with serving(lambda _: as_json([], headers={"Set-Cookie": "who=you; Path=/"})) as server:
         for at in range(3):
-            await CALLER.get(service(server), f"/{at}", within_s=5)
+            await CALLER.get(service(server), f"/{at}", within_s=30.0)
     assert {request.connection for request in server.requests} == {1}
     assert all("cookie" not in request.headers for request in server.requests)
 
 
 async def test_a_redirect_is_returned_to_the_caller() -> None:
     async with serving(lambda _: Answer(status=301, headers={"Location": "/elsewhere"})) as server:
-        moved = await CALLER.get(service(server), "/", within_s=5, accept=frozenset({200, 301}))
+        moved = await CALLER.get(service(server), "/", within_s=30.0, accept=frozenset({200, 301}))
         assert (moved.status, moved.headers["location"]) == (301, "/elsewhere")
         with pytest.raises(SourceUnavailable, match="answered 301"):
-            await CALLER.get(service(server), "/", within_s=5)
+            await CALLER.get(service(server), "/", within_s=30.0)
     assert len(server.requests) == 2
 
 
@@ -128,7 +128,7 @@ async def test_a_redirect_is_returned_to_the_caller() -> None:
 async def test_an_unsendable_query_is_reported(query: str) -> None:
     async with serving(lambda _: as_json([])) as server:
         with pytest.raises(SourceUnavailable, match="openalex cannot take this query"):
-            await CALLER.get(service(server), "/", {"q": query}, within_s=5)
+            await CALLER.get(service(server), "/", {"q": query}, within_s=30.0)
     assert not server.requests
 
 
@@ -138,7 +138,7 @@ async def test_an_unsendable_query_is_reported(query: str) -> None:
 @pytest.mark.parametrize("fault", [refusal(500), refusal(503), refusal(429), RESET, cut(as_text("x" * 100)), Answer(status=520)])
 async def test_a_failure_of_the_moment_is_tried_again(fault: Answer) -> None:
     async with serving(in_turn(fault, fault, as_json("there"))) as server:
-        reply = await CALLER.get(service(server), "/", within_s=5)
+        reply = await CALLER.get(service(server), "/", within_s=30.0)
     assert reply.json() == "there"
     assert len(server.requests) == 3
 
@@ -155,7 +155,7 @@ async def test_a_failure_of_the_moment_is_tried_again(fault: Answer) -> None:
 async def test_a_refusal_is_reported_and_not_retried(answer: Answer, kind: type[SourceError], message: str) -> None:
     async with serving(lambda _: answer) as server:
         with pytest.raises(kind, match=message) as caught:
-            await CALLER.get(service(server), "/works", within_s=5)
+            await CALLER.get(service(server), "/works", within_s=30.0)
         assert type(caught.value) is kind
         assert "\x1b" not in str(caught.value)
     assert len(server.requests) == 1
@@ -163,14 +163,14 @@ async def test_a_refusal_is_reported_and_not_retried(answer: Answer, kind: type[
 
 async def test_another_status_is_an_answer_where_it_is_expected() -> None:
     async with serving(lambda _: refusal(404)) as server:
-        reply = await CALLER.get(service(server), "/", within_s=5, accept=frozenset({200, 404}))
+        reply = await CALLER.get(service(server), "/", within_s=30.0, accept=frozenset({200, 404}))
     assert reply.status == 404
 
 
 async def test_it_fails_after_three_tries_and_names_the_request_and_the_remedy() -> None:
     async with serving(lambda _: refusal(500, "out of order")) as server:
         with pytest.raises(SourceUnavailable, match=r"openalex answered 500 to http://[^?]*/works: .*out of order.*; retry later"):
-            await CALLER.get(service(server), "/works", {"q": "x"}, within_s=5)
+            await CALLER.get(service(server), "/works", {"q": "x"}, within_s=30.0)
     assert len(server.requests) == 3
 
 
@@ -194,7 +194,7 @@ def test_pauses_grow_up_to_a_bound(part: float, attempt: int) -> None:
 
 async def test_retry_after_is_waited_for_where_there_is_time() -> None:
     async with serving(in_turn(refusal(429, headers={"Retry-After": "0.3"}), as_json(1))) as server:
-        await CALLER.get(service(server), "/", within_s=5)
+        await CALLER.get(service(server), "/", within_s=30.0)
     first, second = server.requests
     assert second.at - first.at >= 0.3
 
@@ -203,7 +203,7 @@ async def test_retry_after_closes_the_service_for_all_and_gives_the_time() -> No
     async with serving(lambda _: refusal(429, headers={"Retry-After": "7200"})) as server:
         for _ in range(3):
             begun = time.monotonic()
-            with pytest.raises(RateLimited, match=r"7,200 s|7,199 s") as caught:
+            with pytest.raises(RateLimited, match=r"7,200 s|7,1\d\d s") as caught:
                 await CALLER.get(service(server), "/", within_s=60)
             assert time.monotonic() - begun < BUSY_S
             assert caught.value.retry_at == pytest.approx(time.time() + 7_200, abs=60)
@@ -213,9 +213,9 @@ async def test_retry_after_closes_the_service_for_all_and_gives_the_time() -> No
 async def test_a_service_under_maintenance_gets_no_request_before_its_time() -> None:
     async with serving(lambda _: refusal(503, "back at noon", {"Retry-After": "7200"})) as server:
         with pytest.raises(SourceUnavailable, match=r"answered 503.*back at noon.*retry in 7,200 s"):
-            await CALLER.get(service(server), "/", within_s=5)
+            await CALLER.get(service(server), "/", within_s=30.0)
         with pytest.raises(RateLimited, match="is rate-limiting us; retry in 7,"):
-            await CALLER.get(service(server), "/", within_s=5)
+            await CALLER.get(service(server), "/", within_s=30.0)
     assert len(server.requests) == 1
 
 
@@ -246,7 +246,7 @@ async def test_githubs_403_is_a_limit(headers: dict[str, str], wait_s: float) ->
     async with serving(lambda _: refusal(403, "You have exceeded a secondary rate limit.", limit_headers)) as server:
         for _ in range(2):
             with pytest.raises(RateLimited) as caught:
-                await CALLER.get(service(server), "/", within_s=5)
+                await CALLER.get(service(server), "/", within_s=20.0)
             assert caught.value.retry_at == pytest.approx(time.time() + wait_s, abs=10)
     assert len(server.requests) == 1
 
@@ -254,7 +254,7 @@ async def test_githubs_403_is_a_limit(headers: dict[str, str], wait_s: float) ->
 async def test_a_used_up_budget_gets_no_request_before_it_is_renewed() -> None:
     limit_headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "3600"}
     async with serving(lambda _: as_json(1, headers=limit_headers)) as server:
-        assert (await CALLER.get(service(server), "/", within_s=5)).json() == 1
+        assert (await CALLER.get(service(server), "/", within_s=30.0)).json() == 1
         begun = time.monotonic()
         with pytest.raises(RateLimited, match=r"is rate-limiting us; retry in 3,[56]"):
             await Caller(jitter=lambda: 20.0).get(service(server), "/", within_s=600)
@@ -266,7 +266,7 @@ async def test_one_that_is_renewed_soon_is_waited_for() -> None:
     used_up = as_json(1, headers={"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "0.3"})
     async with serving(in_turn(used_up, as_json(2))) as server:
         for _ in range(2):
-            await CALLER.get(service(server), "/", within_s=5)
+            await CALLER.get(service(server), "/", within_s=30.0)
     first, second = server.requests
     assert second.at - first.at >= 0.29
 
@@ -345,7 +345,7 @@ async def test_a_service_that_fails_repeatedly_is_skipped() -> None:
     async with serving(lambda _: refusal(500, "out of order")) as server:
         for _ in range(4):
             with pytest.raises(SourceUnavailable) as caught:
-                await CALLER.get(service(server), "/", within_s=5)
+                await CALLER.get(service(server), "/", within_s=30.0)
     assert len(server.requests) == FAILURES
     assert "failed 5 times in a row and is skipped" in str(caught.value)
     assert "out of order" in str(caught.value)
@@ -356,7 +356,7 @@ async def test_a_service_that_answers_is_not_skipped() -> None:
     async with serving(lambda _: refusal(404)) as server:
         for _ in range(FAILURES + 2):
             with pytest.raises(SourceUnavailable, match="404"):
-                await CALLER.get(service(server), "/", within_s=5)
+                await CALLER.get(service(server), "/", within_s=30.0)
     assert len(server.requests) == FAILURES + 2
 
 
@@ -366,7 +366,7 @@ async def test_failures_that_are_not_in_a_row_are_let_be() -> None:
 
     async with serving(answer) as server:
         for _ in range(FAILURES):
-            assert (await CALLER.get(service(server), "/", within_s=5)).json() == 1
+            assert (await CALLER.get(service(server), "/", within_s=30.0)).json() == 1
 
 
 async def test_searches_without_time_do_not_count_as_failures_of_a_service() -> None:
@@ -375,7 +375,7 @@ async def test_searches_without_time_do_not_count_as_failures_of_a_service() -> 
         for _ in range(FAILURES):
             with pytest.raises(SourceTimeout):
                 await CALLER.get(endpoint, "/", within_s=0.02)
-        assert (await CALLER.get(endpoint, "/", within_s=5)).json() == 1
+        assert (await CALLER.get(endpoint, "/", within_s=30.0)).json() == 1
 
 
 # When it ends
@@ -406,7 +406,7 @@ async def test_a_hanging_or_dripping_answer_ends_at_the_time_limit(answer: Answe
 
 async def test_one_try_has_its_own_time() -> None:
     async with serving(in_turn(NEVER, as_json(1))) as server:
-        reply = await CALLER.get(service(server, timeout_s=0.3), "/", within_s=5)
+        reply = await CALLER.get(service(server, timeout_s=0.3), "/", within_s=30.0)
     assert reply.json() == 1
 
 
@@ -421,7 +421,7 @@ async def test_50_mb_are_cut() -> None:
 async def test_a_compressed_answer_is_decompressed() -> None:
     packed = gzip.compress(json.dumps(["ä"] * 10_000).encode())
     async with serving(lambda _: as_bytes(packed, "application/json", headers={"Content-Encoding": "gzip"})) as server:
-        assert (await CALLER.get(service(server), "/", within_s=5)).json() == ["ä"] * 10_000
+        assert (await CALLER.get(service(server), "/", within_s=30.0)).json() == ["ä"] * 10_000
 
 
 def packed_bomb(levels: int) -> bytes:
@@ -455,7 +455,7 @@ async def test_no_bomb_is_unpacked(body: bytes, packing: str, message: str) -> N
 async def test_a_truncated_compressed_answer_is_retried() -> None:
     short = gzip.compress(b"[" + b"1," * 5_000 + b"1]")[:-12]
     async with serving(in_turn(as_bytes(short, headers={"Content-Encoding": "gzip"}), as_json(1))) as server:
-        assert (await CALLER.get(service(server), "/", within_s=5)).json() == 1
+        assert (await CALLER.get(service(server), "/", within_s=30.0)).json() == 1
     assert len(server.requests) == 2
 
 
@@ -465,20 +465,20 @@ async def test_a_truncated_compressed_answer_is_retried() -> None:
 async def test_a_fresh_answer_is_not_requested_again(cached: Caller) -> None:
     async with serving(lambda _: as_json({"a": 1}, headers={"Link": "<next>", "Set-Cookie": "x=y"})) as server:
         endpoint = service(server)
-        now = await cached.get(endpoint, "/", {"q": "x"}, within_s=5)
-        later = await cached.get(endpoint, "/", {"q": "x"}, within_s=5)
+        now = await cached.get(endpoint, "/", {"q": "x"}, within_s=30.0)
+        later = await cached.get(endpoint, "/", {"q": "x"}, within_s=30.0)
         assert len(server.requests) == 1
         assert (later.json(), later.url, later.stale) == (now.json(), now.url, False)
         assert later.age_s > 0
         assert later.headers["link"] == "<next>"
         assert "set-cookie" not in later.headers
-        await cached.get(endpoint, "/", {"q": "y"}, within_s=5)
-        await cached.get(endpoint, "/", {"q": "x"}, within_s=5, headers={"Accept": "text/plain"})
-        await cached.post(endpoint, "/", [], {"q": "x"}, within_s=5)
+        await cached.get(endpoint, "/", {"q": "y"}, within_s=30.0)
+        await cached.get(endpoint, "/", {"q": "x"}, within_s=30.0, headers={"Accept": "text/plain"})
+        await cached.post(endpoint, "/", [], {"q": "x"}, within_s=30.0)
         assert len(server.requests) == 4
-        await cached.get(endpoint, "/", {"q": "x"}, within_s=5, fresh_s=0)
+        await cached.get(endpoint, "/", {"q": "x"}, within_s=30.0, fresh_s=0)
         assert len(server.requests) == 5
-        await replace(cached, fresh_s=0).get(endpoint, "/", {"q": "x"}, within_s=5)
+        await replace(cached, fresh_s=0).get(endpoint, "/", {"q": "x"}, within_s=30.0)
         assert len(server.requests) == 6
 
 
@@ -486,7 +486,7 @@ async def test_an_answer_of_this_very_moment_is_not_fresh_where_nothing_is(tmp_p
     answers = DiskCache(tmp_path, clock=lambda: 1_000.0)
     async with serving(lambda _: as_json(1)) as server:
         for _ in range(2):
-            await Caller(answers, fresh_s=0).get(service(server), "/", within_s=5)
+            await Caller(answers, fresh_s=0).get(service(server), "/", within_s=30.0)
     answers.close()
     assert len(server.requests) == 2
 
@@ -499,8 +499,8 @@ async def test_what_one_key_may_see_is_not_shown_to_another_or_to_none(cached: C
         services += [service(server, params={"api_key": key}) for key in keys]
         services += [service(server, headers={"Authorization": key}) for key in keys]
         services += [service(server, base_url=url.replace("://", f"://me:{key}@")) for key in keys]
-        first = [(await cached.get(one, "/", within_s=5)).json() for one in services]
-        again = [(await cached.get(one, "/", within_s=5)).json() for one in services]
+        first = [(await cached.get(one, "/", within_s=30.0)).json() for one in services]
+        again = [(await cached.get(one, "/", within_s=30.0)).json() for one in services]
     assert first == again == list(range(1, len(services) + 1))
 
 
@@ -526,7 +526,7 @@ async def test_an_answer_does_not_wait_for_the_cache() -> None:
     release = threading.Event()
     answers = Slow(release=release)
     async with serving(lambda _: as_json(1)) as server:
-        assert (await Caller(answers).get(service(server), "/", within_s=5)).json() == 1
+        assert (await Caller(answers).get(service(server), "/", within_s=30.0)).json() == 1
         assert not answers.put_in
         release.set()
         await asyncio.to_thread(flush_cache)
@@ -545,7 +545,7 @@ async def test_a_slow_cache_takes_no_longer_than_there_is_time() -> None:
 async def test_where_the_service_cannot_answer_an_older_answer_is_used_and_marked(cached: Caller, fault: Answer) -> None:
     async with serving(in_turn(as_json({"a": 1}), fault)) as server:
         endpoint = service(server, timeout_s=0.3)
-        await cached.get(service(server), "/", within_s=5)
+        await cached.get(service(server), "/", within_s=30.0)
         await asyncio.sleep(0.01)
         for _ in range(3):
             old = await cached.get(endpoint, "/", within_s=30, fresh_s=0)
@@ -558,10 +558,10 @@ async def test_only_the_cache_is_read_where_no_try_is_allowed(cached: Caller) ->
     async with serving(lambda _: as_json({"a": 1})) as server:
         cache_only = service(server, tries=0)
         with pytest.raises(SourceUnavailable, match="was not queried"):
-            await cached.get(cache_only, "/", within_s=5)
-        await cached.get(service(server), "/", within_s=5)
+            await cached.get(cache_only, "/", within_s=30.0)
+        await cached.get(service(server), "/", within_s=30.0)
         await asyncio.sleep(0.01)
-        fresh, old = await cached.get(cache_only, "/", within_s=5), await cached.get(cache_only, "/", within_s=5, fresh_s=0)
+        fresh, old = await cached.get(cache_only, "/", within_s=30.0), await cached.get(cache_only, "/", within_s=30.0, fresh_s=0)
     assert (fresh.json(), fresh.stale, old.json(), old.stale) == ({"a": 1}, False, {"a": 1}, True)
     assert len(server.requests) == 1
 
@@ -569,8 +569,8 @@ async def test_only_the_cache_is_read_where_no_try_is_allowed(cached: Caller) ->
 async def test_an_older_answer_is_used_where_no_permit_is_available(cached: Caller) -> None:
     async with serving(lambda _: as_json({"a": 1})) as server:
         endpoint = service(server, requests=1, per_s=60)
-        await cached.get(endpoint, "/", within_s=5)
-        old = await cached.get(endpoint, "/", within_s=5, fresh_s=0)
+        await cached.get(endpoint, "/", within_s=30.0)
+        old = await cached.get(endpoint, "/", within_s=30.0, fresh_s=0)
         assert old.stale
         assert isinstance(old.why, RateLimited)
         assert old.why.retry_at == pytest.approx(time.time() + 60, abs=10)
@@ -580,9 +580,9 @@ async def test_an_older_answer_is_used_where_no_permit_is_available(cached: Call
 @pytest.mark.parametrize("fault", [refusal(404), refusal(401), refusal(400), as_bytes(b"x", headers={"Content-Encoding": "br"})])
 async def test_where_the_service_has_answered_no_older_answer_is_used(cached: Caller, fault: Answer) -> None:
     async with serving(in_turn(as_json({"a": 1}), fault)) as server:
-        await cached.get(service(server), "/", within_s=5)
+        await cached.get(service(server), "/", within_s=30.0)
         with pytest.raises(SourceError):
-            await cached.get(service(server), "/", within_s=5, fresh_s=0)
+            await cached.get(service(server), "/", within_s=30.0, fresh_s=0)
 
 
 @pytest.mark.parametrize(
@@ -593,7 +593,7 @@ async def test_an_invalid_answer_is_not_cached(cached: Caller, answer: Answer) -
     async with serving(lambda _: answer) as server:
         endpoint = service(server, params={"api_key": "a-key-of-somebody"}, keeps=keeps_no_error)
         for _ in range(2):
-            await cached.get(endpoint, "/", within_s=5)
+            await cached.get(endpoint, "/", within_s=30.0)
     assert len(server.requests) == 2
 
 
@@ -607,7 +607,7 @@ async def test_a_cache_that_cannot_be_used_loses_no_answer(tmp_path: Path) -> No
     (tmp_path / "file").write_text("x")
     async with serving(lambda _: as_json(1)) as server:
         for _ in range(2):
-            assert (await Caller(DiskCache(tmp_path / "file")).get(service(server), "/", within_s=5)).json() == 1
+            assert (await Caller(DiskCache(tmp_path / "file")).get(service(server), "/", within_s=30.0)).json() == 1
     assert len(server.requests) == 2
 
 
@@ -648,8 +648,8 @@ async def test_a_password_in_the_address_is_not_shown() -> None:
     async with serving(lambda _: refusal(404)) as server:
         endpoint = service(server, base_url=server.base_url.replace("://", "://me:pass-word@"))
         with pytest.raises(SourceUnavailable) as caught:
-            await CALLER.get(endpoint, "/", within_s=5)
-        reply = await CALLER.get(endpoint, "/", within_s=5, accept=frozenset({404}))
+            await CALLER.get(endpoint, "/", within_s=30.0)
+        reply = await CALLER.get(endpoint, "/", within_s=30.0, accept=frozenset({404}))
     assert "pass-word" not in f"{caught.value} {reply!r} {endpoint!r}"
     assert server.requests[0].headers["authorization"].startswith("Basic ")
 
@@ -659,7 +659,7 @@ async def test_logs_of_other_libraries_are_unchanged(caplog: pytest.LogCaptureFi
 
     caplog.set_level(logging.INFO, logger="httpx")
     async with serving(lambda _: as_json(1)) as server:
-        await CALLER.get(service(server), "/ours", within_s=5)
+        await CALLER.get(service(server), "/ours", within_s=30.0)
         async with httpx.AsyncClient() as theirs:
             await theirs.get(f"{server.base_url}/theirs")
     assert "/theirs" in caplog.text
@@ -703,18 +703,18 @@ async def test_each_service_has_its_own_connections_and_the_longest_unused_are_c
 
     async with serving(answer_slowly) as server:
         for name in ("openalex", "crossref", "openalex", "crossref"):
-            await CALLER.get(service(server, name=name), "/", within_s=5)
+            await CALLER.get(service(server, name=name), "/", within_s=30.0)
         first, second = (request.connection for request in server.requests[:2])
         assert [request.connection for request in server.requests] == [first, second, first, second]
-        slow = asyncio.create_task(CALLER.get(service(server, name="slow"), "/slow", within_s=5))
+        slow = asyncio.create_task(CALLER.get(service(server, name="slow"), "/slow", within_s=30.0))
         await until(lambda: server.now)
         for number in range(clients.MOST_CLIENTS):
-            await CALLER.get(service(server, name=f"of others {number}"), "/", within_s=5)
+            await CALLER.get(service(server, name=f"of others {number}"), "/", within_s=30.0)
         assert len(clients._clients) == clients.MOST_CLIENTS
         assert {name for name, _ in clients._clients} > {"slow", f"of others {clients.MOST_CLIENTS - 1}"}
         let.set()
         assert (await slow).json() == 1
-        await CALLER.get(service(server, name="openalex"), "/", within_s=5)
+        await CALLER.get(service(server, name="openalex"), "/", within_s=30.0)
         assert server.requests[-1].connection not in {first, second}
 
 

@@ -168,7 +168,7 @@ async def test_a_trick_of_form_is_refused_before_anything_is_resolved(trick: str
     async with counting() as counter:
         pages = PageFetcher(guarded(counter, names))
         with pytest.raises(Forbidden):
-            await pages.fetch(trick.format(port=counter.port), 5.0)
+            await pages.fetch(trick.format(port=counter.port), 30.0)
         await pages.close()
     assert (counter.met, names.hosts) == (0, [])
 
@@ -192,7 +192,7 @@ async def test_a_name_is_refused_for_any_of_its_addresses(answers: list[str]) ->
     async with counting() as counter:
         pages = PageFetcher(guarded(counter, Names({"example.com": [answers]})))
         with pytest.raises(Forbidden, match=r"example\.com"):
-            await pages.fetch(f"http://example.com:{counter.port}/", 5.0)
+            await pages.fetch(f"http://example.com:{counter.port}/", 30.0)
         await pages.close()
     assert counter.met == 0
 
@@ -248,7 +248,7 @@ async def test_a_redirect_is_checked_like_any_link(status: int, to: str) -> None
             names = Names({"inside.example.com": [["127.0.0.1"]]})
             pages = PageFetcher(Guard(frozenset({host}), names, frozenset({80, 443, counter.port})))
             with pytest.raises(Forbidden):
-                await pages.fetch(f"{server.base_url}/start", 5.0)
+                await pages.fetch(f"{server.base_url}/start", 30.0)
             await pages.close()
     assert counter.met == 0
 
@@ -259,7 +259,7 @@ async def test_robots_txt_leads_nowhere_either() -> None:
         with serving(lambda _: Answer(status=302, headers={"Location": to})) as server:
             pages = PageFetcher(Guard(frozenset({server.base_url.removeprefix("http://")}), ports=frozenset({counter.port})))
             with pytest.raises(Forbidden, match="loopback"):
-                await pages.fetch(server.base_url, 5.0)
+                await pages.fetch(server.base_url, 30.0)
             await pages.close()
     assert counter.met == 0
 
@@ -306,7 +306,7 @@ async def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.Monkey
             monkeypatch.setenv(name, f"http://127.0.0.1:{counter.port}")
         pages = PageFetcher(guarded(counter))
         with pytest.raises(SourceError):
-            await pages.fetch("http://example.com/", 5.0)
+            await pages.fetch("http://example.com/", 30.0)
         await pages.close()
     assert counter.met == 0
 

@@ -90,7 +90,7 @@ def pubmed_at(base_url: str, caller: Caller | None = None, **fields: Any) -> Pub
     return Pubmed.of(PubmedSettings(**{"base_url": base_url, "per_s": 0.001 * next(numbers), **fields}), caller or Caller())
 
 
-def query(text: str = "phage lysis", limit: int = 20, within_s: float = 5.0, **fields: Any) -> SourceQuery:
+def query(text: str = "phage lysis", limit: int = 20, within_s: float = 30.0, **fields: Any) -> SourceQuery:
     return SourceQuery(text, "relevance", None, limit, within_s=within_s, **fields)
 
 
@@ -335,7 +335,7 @@ async def test_a_failure_with_status_200_is_not_cached(tool: str) -> None:
 )
 async def test_get(scheme: str, value: str, term: str | None) -> None:
     with serving(eutils("3", "12")) as server:
-        paper = await pubmed_at(server.base_url).get(scheme, value, 5.0)
+        paper = await pubmed_at(server.base_url).get(scheme, value, 30.0)
     assert paper is not None
     assert paper.doc_id == "pubmed:12"
     assert [request.query["term"] for request in server.requests if "term" in request.query] == ([term] if term else [])
@@ -344,8 +344,8 @@ async def test_get(scheme: str, value: str, term: str | None) -> None:
 async def test_many_with_one_search() -> None:
     with serving(eutils("3", "12")) as server:
         source = pubmed_at(server.base_url)
-        by_doi = await source.get_many("doi", ["10.1000/own.12", "10.1000/OWN.3", "10.1000/none", "x"], 5.0)
-        by_number = await source.get_many("pmid", ["PMID: 12", "3"], 5.0)
+        by_doi = await source.get_many("doi", ["10.1000/own.12", "10.1000/OWN.3", "10.1000/none", "x"], 30.0)
+        by_number = await source.get_many("pmid", ["PMID: 12", "3"], 30.0)
     assert {value: paper.doc_id for value, paper in by_doi.items()} == {"10.1000/own.12": "pubmed:12", "10.1000/OWN.3": "pubmed:3"}
     assert {value: paper.doc_id for value, paper in by_number.items()} == {"PMID: 12": "pubmed:12", "3": "pubmed:3"}
     terms = [request.query["term"] for request in server.requests if "term" in request.query]
@@ -358,14 +358,14 @@ async def test_get_of_a_record_that_pubmed_lacks() -> None:
     gone = as_text("<eFetchResult><ERROR>ID list is empty! Possibly it has no correct IDs.</ERROR></eFetchResult>", "text/xml", 400)
     with serving(lambda request: gone if request.query.get("id") == "404" else eutils("77")(request)) as server:
         source = pubmed_at(server.base_url)
-        assert await source.get("doi", "10.1000/other", 5.0) is None
-        assert await source.get("pmid", "404", 5.0) is None
+        assert await source.get("doi", "10.1000/other", 30.0) is None
+        assert await source.get("pmid", "404", 30.0) is None
         count = len(server.requests)
-        assert await source.get("doi", "no doi", 5.0) is None
-        assert await source.get("arxiv", "2101.00001", 5.0) is None
+        assert await source.get("doi", "no doi", 30.0) is None
+        assert await source.get("arxiv", "2101.00001", 30.0) is None
         assert len(server.requests) == count
     with serving(eutils()) as server:
-        assert await pubmed_at(server.base_url).get("doi", "10.1000/other", 5.0) is None
+        assert await pubmed_at(server.base_url).get("doi", "10.1000/other", 30.0) is None
 
 
 def only(body: str) -> Paper:

@@ -101,7 +101,7 @@ async def test_a_doi_or_a_pdf_is_reported_not_fetched() -> None:
         "/paper": dripping(as_bytes(b"%PDF" * 1_000, "application/pdf"), 0.01),
     }
     async with Site(answers) as site:
-        direct = await site.pages.fetch("https://doi.org/10.1000/XYZ", 5.0)
+        direct = await site.pages.fetch("https://doi.org/10.1000/XYZ", 30.0)
         led = await site.fetch("/short")
         pdf, typed = await site.fetch("/x/PAPER.PDF?download=1"), await site.fetch("/paper")
         sent_bytes = site.server.sent
