@@ -76,18 +76,18 @@ def test_alternatives_that_cannot_be_expressed_are_refused_not_lost(name: str) -
     """An author could match what the words do not; a heading that no record has matches nothing, and is reported as lacking."""
     refused = translate(name, "liver[ti] OR smith j[au]")
     assert not refused.query
-    assert "cannot be asked for author" in refused.refused
+    assert "cannot search for author" in refused.refused
     without = translate(name, "liver[ti] OR Liver[mh]")
     assert without.query
-    assert without.lacking == (f'"Liver"[MeSH Terms]: {name} has no headings that can be asked for',)
-    assert "nothing that narrows it" in translate(name, "NOT liver[ti]").refused
+    assert without.lacking == (f'"Liver"[MeSH Terms]: {name} has no searchable headings',)
+    assert "can narrow the search there" in translate(name, "NOT liver[ti]").refused
 
 
 @pytest.mark.parametrize("name", ["openalex", "semantic_scholar", "github"])
 def test_exclusions_of_not_are_applied_locally(name: str) -> None:
     translated = translate(name, "liver[ti] NOT heart[ti]")
     assert "heart" not in translated.query
-    assert any("what NOT takes away is taken away here" in note for note in translated.widened)
+    assert any("records that NOT excludes are removed here" in note for note in translated.widened)
 
 
 def test_a_query_that_is_too_long_loses_its_longest_part_or_is_refused() -> None:

@@ -28,7 +28,7 @@ MOST_VALUES = 20
 TITLE = "query.title"
 NOT_THERE = frozenset({Field.KEYWORDS, Field.MESH, Field.BODY, Field.PUBLICATION_TYPE, Field.LANGUAGE, *LACKING})
 """Crossref's lists have no language."""
-NO_OR = Wider(f"{NAME} does not join words; it can be asked for one that must be there")
+NO_OR = Wider(f"{NAME} does not combine words; it can require only one")
 
 
 def phrase(words: str) -> Condition | None:
@@ -56,7 +56,7 @@ class CrossrefSource:
         if not translation.parts and not any(name == "doi" for name, _ in translation.filters):
             return translation.refuse()
         if translation.parts:
-            translation.widened.append("of the words that must be there, one is asked for")
+            translation.widened.append("of the required words, one is sent")
         return translation.make_query(max(words, key=_by_length, default=""), (("filter", filters),) if filters else ())
 
     def harvest(self, tree: Node, sent_query: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:

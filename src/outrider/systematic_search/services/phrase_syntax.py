@@ -134,9 +134,9 @@ class PhraseSyntax:
                     return RelaxedPart(Nothing(f"{self.name} has no such field"))
                 return self._translate_pattern(pattern)
             case Heading():
-                return RelaxedPart(Nothing(f"{self.name} has no headings that can be asked for"))
+                return RelaxedPart(Nothing(f"{self.name} has no searchable headings"))
             case Dates():
-                whole = f"{self.name} can be asked for dates of the whole query only"
+                whole = f"{self.name} supports dates for the whole query only"
                 return RelaxedPart(Wider(whole) if self.dated else Nothing(f"{self.name} has no dates of publication"))
         return RelaxedPart(Wider("it asks for every record"))
 
@@ -149,7 +149,7 @@ class PhraseSyntax:
                 if not conditions:
                     return self._refuse(term)
                 in_one = len(parts) == 1 and len(conditions) == 1
-                return RelaxedPart(join_all(conditions), () if in_one else (f"{term} is asked for part by part",))
+                return RelaxedPart(join_all(conditions), () if in_one else (f"{term} is sent part by part",))
             case Either(alternatives):
                 # all alternatives or none: leaving one out would lose hits
                 relaxed = [self._translate_pattern(part) for part in alternatives]
@@ -173,16 +173,16 @@ class PhraseSyntax:
         return [condition for word in run if is_expressible(word) for condition in self._translate_run((word,), wild=False)]
 
     def _refuse(self, term: str) -> RelaxedPart:
-        return RelaxedPart(Wider(f"{self.name} cannot be asked for {term}"))
+        return RelaxedPart(Wider(f"{self.name} cannot search for {term}"))
 
     def _translate_near(self, pattern: Near) -> RelaxedPart:
         combinations = choices(pattern)
         conditions = [self.near(words, pattern.distance) for words in combinations or ()]
         if combinations and all(conditions):
-            order = ("a proximity is asked for in any order",) if pattern.ordered else ()
+            order = ("a proximity is sent in any order",) if pattern.ordered else ()
             return RelaxedPart(join_any(condition for condition in conditions if condition is not None), order)
         relaxed = [part for inner in pattern.parts if not isinstance((part := self._translate_pattern(inner)).condition, Wider)]
         if not relaxed:
             return self._refuse("a proximity of such words")
         notes = tuple(note for part in relaxed for note in part.widened)
-        return RelaxedPart(join_all(part.condition for part in relaxed), (*notes, "a proximity is asked for as words that stand anywhere"))
+        return RelaxedPart(join_all(part.condition for part in relaxed), (*notes, "a proximity is sent as words anywhere in the record"))

@@ -52,7 +52,7 @@ class PubmedSource:
             return SentQuery(self.name, refused="it asks for every record of PubMed")
         relaxed = relax_query(tree, translate_leaf)
         if isinstance(relaxed.condition, Wider | Nothing):
-            return SentQuery(self.name, refused=f"nothing that narrows it can be said there; {relaxed.condition.why}")
+            return SentQuery(self.name, refused=f"no part of the query can narrow the search there; {relaxed.condition.why}")
         query = render_query(relaxed.condition)
         return SentQuery(self.name, query, PARAMETERS, limit_notes(relaxed.widened), lacking=limit_notes(relaxed.lacking))
 

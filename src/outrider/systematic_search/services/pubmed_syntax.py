@@ -102,7 +102,7 @@ def _translate_text(pattern: Pattern, fields: tuple[Field, ...]) -> RelaxedPart:
     if wider is not None:
         return wider
     notes = [note for part in relaxed for note in part.widened]
-    widened = (*notes, *(() if exact else (f"{', '.join(field.value for field in fields)}: asked for as [{'], ['.join(tags)}]",)))
+    widened = (*notes, *(() if exact else (f"{', '.join(field.value for field in fields)}: searched as [{'], ['.join(tags)}]",)))
     condition = join_any(part.condition for part in relaxed)
     return RelaxedPart(condition if exact and not notes else _mark_inexact(condition), widened)
 
@@ -150,7 +150,7 @@ def _translate_words(words: tuple[str, ...], tag: str) -> RelaxedPart:
         if terms:
             condition: Condition = join_all(Term(f'"{term}"[{tag}]') for term in terms)
             return RelaxedPart(condition, (f"“{text}”: PubMed truncates the last word only, behind four characters",))
-    return RelaxedPart(Wider(f"PubMed cannot be asked for “{text}”"))
+    return RelaxedPart(Wider(f"PubMed cannot search for “{text}”"))
 
 
 def _is_truncation(piece: str) -> bool:
@@ -162,11 +162,11 @@ def _translate_near(pattern: Near, tag: str) -> RelaxedPart:
     if combinations and tag in NEAR:
         exact = all(len(pieces(words)) == 1 for words in _iter_terms(pattern)) and not pattern.ordered
         near: Condition = join_any(Term(f'"{" ".join(words)}"[{tag}:~{pattern.distance}]', exact=exact) for words in combinations)
-        return RelaxedPart(near, () if exact else ("a proximity of phrases, or in order, is asked for word by word in any order",))
+        return RelaxedPart(near, () if exact else ("a proximity of phrases, or in order, is sent word by word in any order",))
     relaxed = [part for inner in pattern.parts if not isinstance((part := _translate_pattern(inner, tag)).condition, Wider)]
     if not relaxed:
-        return RelaxedPart(Wider("PubMed cannot be asked for such a proximity"))
-    note = "a proximity is asked for as words that stand anywhere: PubMed has none for truncated words, or for this field"
+        return RelaxedPart(Wider("PubMed does not support this proximity"))
+    note = "a proximity is sent as words anywhere in the record: PubMed has none for truncated words, or for this field"
     return RelaxedPart(_mark_inexact(join_all(part.condition for part in relaxed)), (note,))
 
 

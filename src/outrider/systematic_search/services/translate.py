@@ -93,7 +93,7 @@ class _ServiceRelaxation:
             return RelaxedPart(Wider("no record there has it, so that it takes nothing away"))
         if is_exact(relaxed.condition) and not (relaxed.widened or relaxed.lacking):
             return RelaxedPart(Without(relaxed.condition))
-        return RelaxedPart(Wider("what NOT takes away is taken away here"))
+        return RelaxedPart(Wider("records that NOT excludes are removed here"))
 
     def moves_not_inward(self, part: Node) -> bool:
         return any(isinstance(child, Not) or self.moves_not_inward(child) for child in children(part))
@@ -173,7 +173,7 @@ class Translation:
     def refuse(self) -> SentQuery:
         """Send no query: leaving out the rest of the parts would lose hits."""
         reasons = limit_notes(self._explain_omitted())
-        return SentQuery(self.source, refused=f"nothing that narrows it can be said there; {'; '.join(reasons)}")
+        return SentQuery(self.source, refused=f"no part of the query can narrow the search there; {'; '.join(reasons)}")
 
     def refuse_too_long(self) -> SentQuery:
         """Send no query: `shorten` found no part that fits."""
