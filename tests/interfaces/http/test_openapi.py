@@ -28,6 +28,12 @@ def test_every_operation_declares_its_problems_and_has_no_validation_error_of_fa
     assert description["paths"]["/api/search"]["post"]["requestBody"]["content"]["application/json"]["examples"]
 
 
+def test_streams_declare_events() -> None:
+    paths = build_application(services()).app.openapi()["paths"]
+    for path in ("/search/stream", "/search/stream_log", "/search/stream_events", "/analyze/stream"):
+        assert "text/event-stream" in paths[path]["post"]["responses"]["200"]["content"]
+
+
 @pytest.fixture
 def patch_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """hypothesis-jsonschema 0.23 calls `many.more()`; current Hypothesis iterates instead."""

@@ -82,6 +82,7 @@ PROBLEMS = {
     "503": "The server cannot do this now.",
     "504": "The request took too long.",
 }
+EVENTS = {"text/event-stream": {"schema": {"type": "string"}}}
 METHODS = ("get", "post", "put", "patch", "delete")
 RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}}}
 
@@ -116,6 +117,8 @@ def _add_problems_and_keys(description: dict[str, Any]) -> None:
         for operation in (item[method] for method in METHODS if method in item):
             if path not in OPEN:
                 operation["security"] = [{}, {"bearer": []}, {"header": []}]
+            if path.endswith(("/stream", "/stream_log", "/stream_events")):  # LangServe declares JSON only and sends events
+                operation["responses"]["200"]["content"] |= EVENTS
             for status, why in PROBLEMS.items():
                 headers = {"headers": RETRY} if status == "429" else {}
                 operation["responses"][status] = {"description": why, "content": content, **headers}
