@@ -369,9 +369,9 @@ async def test_a_page_that_hangs_does_not_lose_those_that_came() -> None:
     whole = paged(500)
     began = time.monotonic()
     with serving(lambda request: whole(request) if request.query["page"] == "1" else FAULTS["timeout"]) as server:
-        answer = await openalex(server.base_url).search(query(limit=200, within_s=30.0))
+        answer = await openalex(server.base_url).search(query(limit=200, within_s=1.5))
     assert (len(answer.results), answer.status) == (100, "partial")
-    assert time.monotonic() - began < 5.0 + BUSY_S
+    assert time.monotonic() - began < 1.5 + BUSY_S
 
 
 @pytest.mark.parametrize(("total", "count", "status"), [(500, 130, "partial"), (500, 0, "partial"), (3, 100, "")])

@@ -523,8 +523,8 @@ async def test_pages_that_came_are_handed_over_before_the_time_is_up():
         return answer_page(500, request)
 
     async with serving(handler) as server:
-        async with asyncio.timeout(5.0 + BUSY_S):
-            answer = await source(server.base_url).search(query(limit=300, within_s=30.0))
+        async with asyncio.timeout(1.5 + BUSY_S):
+            answer = await source(server.base_url).search(query(limit=300, within_s=1.5))
     assert (len(answer.results), answer.status) == (100, "partial")
 
 
