@@ -82,7 +82,7 @@ PROBLEMS = {
     "503": "The server cannot do this now.",
     "504": "The request took too long.",
 }
-EVENTS = {"text/event-stream": {"schema": {"type": "string"}}}
+EVENTS: dict[str, Any] = {"text/event-stream": {}}
 METHODS = ("get", "post", "put", "patch", "delete")
 RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}}}
 

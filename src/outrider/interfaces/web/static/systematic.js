@@ -67,7 +67,7 @@ function showExplanation(explanation) {
     explanation.findings.length ? el("ul", { class: "remarks" }, explanation.findings.map((one) => el("li", {}, el("b", {}, one.code), ` line ${one.line}, column ${one.column}: ${one.message}`))) : null,
     wide("Search history", table(["line", "query", "hits"], history, "Search history")),
     explanation.why_not_counted ? el("p", { class: "meta" }, `Hits are not counted: ${explanation.why_not_counted}`) : null,
-    explanation.sources.map((one) => el("details", {}, el("summary", {}, `Query for ${words(one.source)}`), el("pre", {}, one.refused ? `not sent: ${one.refused}` : one.query))),
+    explanation.sources.map((one) => el("details", {}, el("summary", {}, `Query for ${words(one.source)}`), el("pre", {}, one.refused ? `not queried: ${one.refused}` : one.query))),
     el("details", {}, el("summary", {}, "As a tree"), el("pre", {}, explanation.outline)),
   );
 }
