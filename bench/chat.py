@@ -1,7 +1,7 @@
 """A chat model that follows simple rules, for benchmarks of everything around a model.
 
 It knows the ten requests and counts words. Its judgement is no evidence of a real model's. Its tokens are estimated from characters at the
-rates of o200k_base on such texts (tests/nodes/test_fine_scorer_cost.py), including the schema, as a provider counts them.
+rates of o200k_base on such texts (tests/nodes/fine_scorer/test_fine_scorer_cost.py), including the schema, as a provider counts them.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ async def test_errors_and_cancelling_reach_the_other_loop() -> None:
     async def waits() -> None:
         try:
             loop.call_soon_threadsafe(time_is_up.reschedule, loop.time())
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         finally:
             ended.set()
 
@@ -95,7 +95,7 @@ def test_on_its_own_loop_nothing_is_handed_over() -> None:
 # --- cancelling --------------------------------------------------------------------------------------------------------------------------
 
 Call = Callable[[Callable[[], Coroutine[Any, Any, Any]]], Coroutine[Any, Any, Any]]
-CALLS: list[Call] = [lambda work: in_background(work()), lambda work: run_isolated("tested", work, 30.0)]
+CALLS: list[Call] = [lambda work: in_background(work()), lambda work: run_isolated("tested", work, 600.0)]
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -109,7 +109,7 @@ async def test_cancelled_work_completes_its_cleanup(call: Call, way: str) -> Non
     async def work() -> None:
         loop.call_soon_threadsafe(begun.set)
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         finally:
             for step in range(3):
                 await asyncio.sleep(0.01)
@@ -222,7 +222,7 @@ def test_a_callers_loop_may_end_before_its_work() -> None:
     async def work() -> None:
         try:
             loop.call_soon_threadsafe(begun.set)
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         except asyncio.CancelledError:
             await asyncio.sleep(0.2)
             ended.set()
@@ -251,7 +251,7 @@ from outrider.runtime.threads_and_loops import run_in_thread
 async def waits():
     try:
         print("begun", flush=True)
-        await asyncio.sleep(60)
+        await asyncio.sleep(600)
     finally:
         print("cleaned up", flush=True)
 
@@ -282,7 +282,7 @@ def _program(last: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize(
-    "last", ["run_in_background(waits())", "asyncio.run(in_background(waits()))", "asyncio.run(run_isolated('x', waits, 60.0))"]
+    "last", ["run_in_background(waits())", "asyncio.run(in_background(waits()))", "asyncio.run(run_isolated('x', waits, 600.0))"]
 )
 def test_an_interrupt_cancels_the_work(last: str) -> None:
     process = _program(f"try:\n    {last}\nfinally:\n    time.sleep(0.5)")
@@ -298,7 +298,7 @@ def test_an_interrupt_cancels_the_work(last: str) -> None:
 @pytest.mark.parametrize(
     "last",
     [
-        "asyncio.run(leaves(run_isolated('x', blocks, 60.0)))",
+        "asyncio.run(leaves(run_isolated('x', blocks, 600.0)))",
         "asyncio.run(leaves(in_background(blocks())))",
         "asyncio.run(leaves(run_in_thread(block)))",
     ],

@@ -21,6 +21,7 @@ from outrider.services import save_results
 from outrider.services.save_results import ResultSaver, maintain_library, wait_for_saves
 from outrider.state.errors import LibraryBusy, LibraryCorrupt
 from support.fakes import paper
+from support.patience import BUSY_S
 
 ONE = paper("crossref:1", "Livers", abstract="Said.", source="crossref")
 
@@ -49,7 +50,7 @@ def test_saving_continues_after_its_caller_stops_waiting(tmp_path: Path) -> None
     go_on = threading.Event()
 
     async def slow() -> Library:
-        await asyncio.to_thread(go_on.wait)
+        await asyncio.to_thread(go_on.wait, 60)
         return await Library.open(tmp_path / "library", create=True)
 
     async def search() -> None:
@@ -107,7 +108,7 @@ async def test_saving_ends_even_if_the_library_never_answers(monkeypatch: pytest
     with pytest.raises(LibraryBusy, match=r"more than 0\.2 s"):
         await ResultSaver(never).keep([ONE], update_stored_record)
     await asyncio.to_thread(wait_for_saves)
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < BUSY_S
 
 
 async def test_an_error_of_the_library_reaches_the_caller() -> None:

@@ -172,7 +172,7 @@ def _combine(parts: list[list[Occurrence]], picks: tuple[Occurrence, ...], longe
         if pattern.ordered and picks and occurrence[0][0] <= picks[-1][-1][1]:
             continue
         # no word may be used twice
-        if all(first[1] < right[0] for other in picks for first, right in pairwise(sorted((*occurrence, *other)))):
+        if all(left[1] < right[0] for other in picks for left, right in pairwise(sorted((*occurrence, *other)))):
             yield from _combine(parts[1:], (*picks, occurrence), longest, pattern)
 
 

@@ -96,7 +96,9 @@ class Distiller:
             settings = replace(settings, threshold=calibration.threshold)
         selected = select_units(segmented, scores, settings, frame, self._shorten if self.compressor else None)
         if calibration:
-            too_many = f"the budget was too small for {selected.over_budget:,} units above the threshold" if selected.over_budget else ""
+            too_many = (
+                f"the budget was too small for {selected.over_budget:,} units at or over the threshold" if selected.over_budget else ""
+            )
             promise = calibration.promise(too_many or explain_mismatch(calibration, self.engine, segmented, scores))
         long = [reading for reading in readings if len(reading.text) > MAX_CHARS_READ]
         notes += [f"of {reading.doc_id} only the first {MAX_CHARS_READ:,} characters were read" for reading in long]

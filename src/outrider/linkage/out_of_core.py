@@ -1,6 +1,6 @@
 """Out-of-core deduplication: the same groups as `resolve`, with keys on disk.
 
-In memory, a million records take 15 GB (`docs/benchmarks.md`). Here the keys stay on disk (`disk_keys.py`) and memory grows by
+In memory, a million records take 15 GiB (`docs/benchmarks.md`). Here the keys stay on disk (`disk_keys.py`) and memory grows by
 about 1.2 KB a record. Each connected component of the candidate pairs is clustered on its own, because no group reaches beyond one. Reasons
 are computed on demand.
 """

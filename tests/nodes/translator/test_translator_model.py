@@ -124,7 +124,7 @@ async def test_REQ_3_earlier_rounds_and_feedback_reach_the_prompt_and_the_querie
         (Reply("no JSON at all"), "BadAnswer"),
         (Reply({"answer": 42}), "BadAnswer"),
         (Reply("boom", status=500), "ChatUnavailable"),
-        (Reply("slow down", status=429, headers={"Retry-After": "60"}), "ChatUnavailable"),
+        (Reply("slow down", status=429, headers={"Retry-After": "3600"}), "ChatUnavailable"),
         (Reply(IMAGING, cut=True), "ChatUnavailable"),
         (Reply("", refusal="I cannot help with that."), "BadAnswer"),
         (Reply(""), "BadAnswer"),

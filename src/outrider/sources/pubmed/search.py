@@ -219,7 +219,7 @@ def parse_articles(reply: Reply) -> FetchedArticles:
             raise SourceUnavailable(f"{NAME} could not fetch: {redact(payload, '')}")
     elif root is None or root.tag not in SETS or not (articles or complete):
         begins = reply.body[:40].decode(errors="replace")
-        raise Malformed(f"{NAME} did not answer with PubMed XML, or without a complete article; the response begins {begins!r}")
+        raise Malformed(f"{NAME} did not answer with PubMed XML that has a complete article; the response begins {begins!r}")
     papers = [parse_paper(item) for item in articles]
     named = {paper.identifiers.pmid: paper for paper in papers if paper is not None and paper.identifiers.pmid}
     return FetchedArticles(
