@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from outrider.runtime.tracing import RUN
 from outrider.text.sanitize import without_control
@@ -36,7 +37,17 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info and record.exc_info[0]:
             fields["error"] = self.formatException(record.exc_info)
-        return without_control(self._redactor.redact(json.dumps(fields, ensure_ascii=False, default=str)))
+        return without_control(json.dumps(self._redact(fields), ensure_ascii=False))
+
+    def _redact(self, value: Any) -> Any:
+        """Redacted before it is written as JSON: a secret may look like a part of JSON, or be escaped in it."""
+        if isinstance(value, Mapping):
+            return {self._redactor.redact(str(name)): self._redact(inner) for name, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._redact(inner) for inner in value]
+        text = str(value)
+        redacted = self._redactor.redact(text)
+        return value if redacted == text and (value is None or isinstance(value, bool | int | float)) else redacted
 
 
 def log_to_stderr(redactor: Redactor) -> None:
