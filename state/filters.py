@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from outrider.moved import former_names
 from outrider.state.errors import BadRequest, did_you_mean, shorten
-from outrider.state.records import Identifiers, Record
+
+if TYPE_CHECKING:
+    from outrider.state.records import Record
 
 Scalar = str | int | bool
 Operator = Literal["$eq", "$gt", "$gte", "$lt", "$lte", "$in", "$exists"]
@@ -180,7 +182,7 @@ def matches(where: Filter, record: Record) -> bool:
         case Not(part):
             return not matches(part, record)
         case Compare(field):
-            value = getattr(record.identifiers if field in Identifiers.model_fields else record, field, None)
+            value = getattr(record.identifiers if field in type(record.identifiers).model_fields else record, field, None)
             if isinstance(value, tuple):
                 return _compare(where, value)
             return _compare(where, () if value is None or value == "" else (value,))

@@ -209,6 +209,13 @@ def test_imports_stay_light(module: str, tmp_path: Path) -> None:
     assert done.stdout.split() == []
 
 
+def test_import_of_outrider_loads_neither_models_nor_import_machinery() -> None:
+    """`importlib.abc` takes longer to load than all else that `import outrider` needs."""
+    script = "import sys, outrider; print(*({'importlib.abc', 'pydantic', 'typer', 'rich'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {[*sys.path]!r}; {script}"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, [], "")
+
+
 def test_every_module_has_a_docstring() -> None:
     """Its first line is what a reader of the folder sees: at most 90 characters."""
     files = [file for file in _package_files() if file.suffix == ".py"]

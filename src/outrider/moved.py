@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import warnings
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from importlib.abc import Loader
 
 MOVED = {
     "outrider.retrieval.embed.embedder": "outrider.models.embed.embedder",
@@ -45,15 +45,20 @@ def former_names(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     return get_by_former_name
 
 
-class MovedModules(MetaPathFinder, Loader):
+class MovedModules:
     """Imports a module under its former path: the same module object, after a `DeprecationWarning`.
 
-    Stands last in `sys.meta_path`, so that it is asked only for what nothing else finds.
+    Stands last in `sys.meta_path`, so that it is asked only for what nothing else finds. It is a `MetaPathFinder` and a `Loader` without
+    these base classes: `importlib.abc` takes longer to import than the rest of `import outrider`.
     """
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         is_parent = any(former.startswith(f"{fullname}.") for former in MOVED)
-        return ModuleSpec(fullname, self, is_package=is_parent) if is_parent or fullname in MOVED else None
+        return ModuleSpec(fullname, cast("Loader", self), is_package=is_parent) if is_parent or fullname in MOVED else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """None: the import makes the module."""
+        return None
 
     def exec_module(self, module: ModuleType) -> None:
         """Put the module of today in the place of the one that the import made."""

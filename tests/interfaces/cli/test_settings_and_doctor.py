@@ -57,7 +57,7 @@ def test_doctor_reports_what_is_available_and_what_is_missing(shelved: Path, tmp
 def test_help_and_version_load_nothing_heavy() -> None:
     script = (
         "import sys; from outrider.interfaces.cli import run; run(sys.argv[1:]);"
-        "heavy = {'torch', 'lancedb', 'pyarrow', 'langgraph', 'langchain_core', 'numpy', 'trafilatura'} & set(sys.modules);"
+        "heavy = {'torch', 'lancedb', 'pyarrow', 'langgraph', 'langchain_core', 'numpy', 'trafilatura', 'pydantic'} & set(sys.modules);"
         "sys.exit(f'loaded {heavy}' if heavy else 0)"
     )
     for arguments in (["--help"], ["--version"], ["search", "--help"], ["library", "--help"]):

@@ -20,7 +20,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from outrider.boolean.diagnostics import BooleanSyntaxError
 from outrider.state.errors import KeyRejected, NothingSearchable, SearchError
 from outrider.text.sanitize import without_control
 
@@ -171,6 +170,8 @@ def print_json(value: object) -> None:
 
 def report_error(error: SearchError) -> None:
     """Print an error on one line of standard error; that of a query with the query's line and a caret below, blanks included."""
+    from outrider.boolean.diagnostics import BooleanSyntaxError
+
     message, *pointer = str(error).splitlines() if isinstance(error, BooleanSyntaxError) else [str(error)]
     note(f"Error: {message}")
     for line in pointer:
