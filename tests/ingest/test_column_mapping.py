@@ -93,3 +93,67 @@ def test_what_is_cited_is_part_of_the_content() -> None:
     (named,) = Namer("a", single=False).name_all([parse_row({"id": "a", "title": "T", "references": ["b"]}, {}, "row")])
     assert isinstance(named, NamedRecord)
     assert named.content == named.record.content_hash()
+
+
+def test_scopus() -> None:
+    """Names without commas, language, type, ISSN, both kinds of keywords, an article number instead of pages."""
+    row = {
+        "Authors": "Liu R., Adler D.G.", "Title": "T", "Year": "2014", "Source title": "J", "Volume": "3.0", "Issue": "nan",
+        "Art. No.": "e12",
+        "Page start": "", "Abstract": "[No abstract available]", "Author Keywords": "cyst (diagnosis; surgery); colon",
+        "Index Keywords": "Colon; human; colon", "ISSN": "23039027", "PubMed ID": "24955339.0", "Language of Original Document": "English",
+        "Document Type": "Article", "Abbreviated Source Title": "J.", "EID": "2-s2.0-1",
+    }  # fmt: skip
+    paper = entry(row).record
+    assert isinstance(paper, Paper)
+    assert paper.authors == ("Liu R.", "Adler D.G.")
+    assert (paper.volume, paper.issue, paper.pages, paper.abstract, paper.language) == ("3", None, "e12", "", "English")
+    assert paper.tags == ("cyst (diagnosis; surgery)", "colon", "Colon", "human")
+    assert paper.identifiers.pmid == "24955339"
+    assert paper.metadata == {"EID": "2-s2.0-1", "publication_types": ["Article"], "issn": "2303-9027", "journal_abbreviation": "J."}
+
+
+def test_embase() -> None:
+    """The column `Source` holds what other columns lack; terms keep their qualifiers in parentheses."""
+    row = {
+        "Title": "T", "Author Names": "Liu R., Adler D.G.",
+        "Source": "Endoscopic Ultrasound (2014) 3:3 (152-160). Date of Publication: 2014",
+        "Publication Type": "Article", "Article Language": "English", "Medline PMID": "24955339",
+        "Emtree Drug Index Terms": "1,2 xylene (adverse drug reaction, drug toxicity), aspirin",
+        "Emtree Medical Index Terms": "article, duodenal cyst (diagnosis, surgery)",
+    }  # fmt: skip
+    paper = entry(row).record
+    assert isinstance(paper, Paper)
+    assert (paper.venue, paper.year, paper.volume, paper.issue, paper.pages) == ("Endoscopic Ultrasound", 2014, "3", "3", "152-160")
+    assert paper.authors == ("Liu R.", "Adler D.G.")
+    assert paper.tags == ("1,2 xylene (adverse drug reaction, drug toxicity)", "aspirin", "article", "duodenal cyst (diagnosis, surgery)")
+    assert (paper.language, paper.metadata["publication_types"], paper.identifiers.pmid) == ("English", ["Article"], "24955339")
+
+
+def test_csl() -> None:
+    """An item of CSL-JSON: particles of names, dates as text, a type."""
+    item = {
+        "id": "gogh1890", "type": "article-journal", "title": "T", "container-title": "J", "page": "1-9", "volume": 93, "DOI": "10.1000/x",
+        "author": [{"family": "Gogh", "given": "Vincent", "non-dropping-particle": "van"}, {"literal": "The Group"}],
+        "issued": {"raw": "1890-07-29"}, "ISSN": "1471-2105, 0027-8424", "keyword": "a, b",
+    }  # fmt: skip
+    read = entry(item)
+    paper = read.record
+    assert isinstance(paper, Paper)
+    assert (read.own_id, paper.authors, paper.year, paper.venue) == ("gogh1890", ("van Gogh, Vincent", "The Group"), 1890, "J")
+    assert (paper.pages, paper.volume, paper.identifiers.doi, paper.tags) == ("1-9", "93", "10.1000/x", ("a", "b"))
+    assert (paper.metadata["type"], paper.metadata["issn"], paper.metadata["other_issns"]) == (
+        "article-journal",
+        "1471-2105",
+        ["0027-8424"],
+    )
+
+
+@pytest.mark.parametrize("word", ["nan", "None", "NULL", "<NA>", "N/A", "[No author name available]"])
+def test_words_for_nothing(word: str) -> None:
+    """In a known column they are no value; in others they stay."""
+    read = entry(
+        {"title": "T", "authors": word, "year": word, "pages": f"{word}-{word}" if "[" not in word else word, "other": word}
+    ).record
+    assert isinstance(read, Paper)
+    assert (read.authors, read.year, read.pages, read.metadata) == ((), None, None, {"other": word})

@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from outrider.ingest.column_mapping import parse_row
 from outrider.ingest.entry import Entry
-from outrider.ingest.field_values import MAX_DEPTH, TooDeep, clean, parse_count, parse_list, parse_year, split_authors
+from outrider.ingest.field_values import (
+    MAX_DEPTH,
+    TooDeep,
+    clean,
+    parse_count,
+    parse_issns,
+    parse_list,
+    parse_source,
+    parse_year,
+    split_authors,
+)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +125,88 @@ def test_names_are_distinguished(text: str, names: tuple[str, ...]) -> None:
 )
 def test_one_name_stays_one(text: str) -> None:
     assert split_authors(text) == (text,)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Liu R., Adler D.G.", ("Liu R.", "Adler D.G.")),
+        ("Liu R, Adler DG", ("Liu R", "Adler DG")),
+        ("LIU R., ADLER D.G.", ("LIU R.", "ADLER D.G.")),
+        ("van der Berg A.-M., O'Brien K. Jr.", ("van der Berg A.-M.", "O'Brien K. Jr.")),
+        ("Smith J., COVID-19 Study Group", ("Smith J.", "COVID-19 Study Group")),
+        ("Smith J., Doe K., and Roe L.", ("Smith J.", "Doe K.", "Roe L.")),
+        ("Smith J. and Doe K.", ("Smith J.", "Doe K.")),
+        ("Smith J., Jr.", ("Smith J., Jr.",)),
+        ("De La Cruz, Maria", ("De La Cruz, Maria",)),
+        ("Ruiz Garcia, J. M.", ("Ruiz Garcia, J. M.",)),
+        ("KIM AB, Maria", ("KIM AB, Maria",)),
+    ],
+)
+def test_two_names_with_one_comma(text: str, names: tuple[str, ...]) -> None:
+    """Scopus, Embase and PubMed put initials behind family names without a comma: their commas stand between names."""
+    assert split_authors(text) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("cyst (diagnosis; surgery); colon", ("cyst (diagnosis; surgery)", "colon")),
+        ("cyst (diagnosis, surgery), colon", ("cyst (diagnosis, surgery)", "colon")),
+        ("a (b (c; d); e); f", ("a (b (c; d); e)", "f")),
+        ("a (b; c", ("a (b", "c")),
+        ("a) b; (c", ("a) b", "(c")),
+        ("x [y; z]; w", ("x [y; z]", "w")),
+        ("1,2-xylene, benzene", ("1,2-xylene", "benzene")),
+        ("1,2,3", ("1", "2", "3")),
+        ("a (b\nc); d", ("a (b", "c)", "d")),
+    ],
+)
+def test_parentheses_keep_keywords_whole(text: str, items: tuple[str, ...]) -> None:
+    assert parse_list(text, commas=True) == items
+
+
+@given(st.lists(st.text("ab ()[];,1", max_size=12), min_size=1, max_size=4))
+def test_cutting_loses_separators_only(words: list[str]) -> None:
+    text = "; ".join(words)
+    joined = "".join(parse_list(text, commas=True))
+    assert [char for char in joined if char in "ab()[]1"] == [char for char in text if char in "ab()[]1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "issns", "rest"),
+    [
+        ("1471-2105", ("1471-2105",), ""),
+        ("14712105", ("1471-2105",), ""),
+        ("1471-2105 (Electronic)\n0027-8424 (Linking)", ("1471-2105", "0027-8424"), ""),
+        ("ISSN 1050-124x; EISSN-1471-2105", ("1050-124X", "1471-2105"), ""),
+        ("1471-2106", (), "1471-2106"),
+        ("978-0-8243-2732-3", (), "978-0-8243-2732-3"),
+    ],
+)
+def test_issns_have_a_check_digit(text: str, issns: tuple[str, ...], rest: str) -> None:
+    assert parse_issns(text) == (issns, rest)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("Lancet. 390(10095):697-708, 2017 Aug 12.", ("Lancet", "390", "10095", "697-708", "2017")),
+        ("Lancet. 390 (10095) (pp 697-708), 2017. Date of Publication: 2017.", ("Lancet", "390", "10095", "697-708", "2017")),
+        ("BMC Medicine. 105 (no pagination), 2019. Article Number: e123.", ("BMC Medicine", "105", None, "e123", "2019")),
+        ("J. of Psychology. Vol.119(3), 2010, pp. 123-134.", ("J. of Psychology", "119", "3", "123-134", "2010")),
+        ("Forest & Ecology. 201(2-3):327-334, November 15, 2004.", ("Forest & Ecology", "201", "2-3", "327-334", "2004")),
+        ("Acta Chirurgica Belgica November/December 2010;6:611-613", ("Acta Chirurgica Belgica", "6", None, "611-613", "2010")),
+        ("Cancer (2004) 102:4 (253-258). Date of Publication: 25 Aug 2004", ("Cancer", "102", "4", "253-258", "2004")),
+        ("Cochrane Database. 2012(3):CD001431, 2012.", ("Cochrane Database", "2012", "3", "CD001431", "2012")),
+        ("J. Appl. Phys. 12:1203-1210, 1987.", ("J. Appl. Phys", "12", None, "1203-1210", "1987")),
+        ("Hydrobiologia. 2007 15 June; 433-441.", (None,) * 5),
+        ("library", (None,) * 5),
+    ],
+)  # fmt: skip
+def test_the_source_in_one_line(text: str, parts: tuple[str | None, ...]) -> None:
+    source = parse_source(text)
+    assert tuple(source.get(name) for name in ("venue", "volume", "issue", "pages", "year")) == parts
 
 
 @settings(max_examples=60)

@@ -13,8 +13,8 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from outrider.ingest.entry import BadEntry, Entry, Parsed
-from outrider.ingest.field_values import TooDeep, clean, format_scalar, is_empty, split_authors
-from outrider.ingest.record_draft import OWN_ID, Draft, read_identifiers, replace_own_ids
+from outrider.ingest.field_values import TooDeep, clean, format_scalar, is_absent, is_empty, one_line, parse_source, split_authors
+from outrider.ingest.record_draft import OWN_ID, Draft, read_identifiers, read_metadata, replace_own_ids
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile, did_you_mean
 from outrider.state.records import BaseRecord, Document, Page, Paper, Record, Repository
 
@@ -27,23 +27,32 @@ NAMES: dict[str, tuple[str, ...]] = {
     "text": ("text", "body", "full_text", "fulltext"),
     "authors": ("authors", "author", "author_s", "author_names", "first_authors"),
     "journal": ("journal", "venue", "journal_name", "journal_title", "source_title", "publication_name", "secondary_title",
-                "container_title", "booktitle", "book_title"),
-    "year": ("year", "publication_year", "pub_year", "year_published", "issued"),
+                "container_title", "booktitle", "book_title", "journal_book", "publication_title"),
+    "abbreviation": ("abbreviated_source_title", "journal_abbreviation", "journal_abbrev", "journal_iso_abbreviation",
+                     "container_title_short", "journalabbreviation"),
+    "source": ("source",),
+    "year": ("year", "publication_year", "pub_year", "pubyear", "year_published", "year_of_publication", "issued", "date_of_publication",
+             "publication_date", "pub_date"),
     "volume": ("volume",),
     "issue": ("issue", "journal_issue"),
-    "pages": ("pages", "page"),
+    "pages": ("pages", "page", "pagination", "page_range"),
     "start_page": ("start_page", "page_start", "first_page"),
     "end_page": ("end_page", "page_end", "last_page"),
+    "article_number": ("article_number", "art_no", "elocation_id"),
     "doi": ("doi",),
-    "pmid": ("pmid", "pubmed_id", "pubmedid"),
+    "pmid": ("pmid", "pubmed_id", "pubmedid", "medline_pmid"),
     "pmcid": ("pmcid", "pmc_id"),
     "arxiv": ("arxiv", "arxiv_id"),
     "isbn": ("isbn",),
+    "issn": ("issn", "issns", "print_issn", "issn_print", "eissn", "e_issn", "electronic_issn", "online_issn"),
     "url": ("url", "urls", "link"),
-    "keywords": ("keywords", "keyword", "tags", "topics", "author_keywords"),
-    "mesh": ("mesh", "mesh_terms"),
+    "keywords": ("keywords", "keyword", "tags", "topics", "author_keywords", "index_keywords", "keywords_plus",
+                 "emtree_drug_index_terms_major_focus", "emtree_drug_index_terms", "emtree_medical_index_terms_major_focus",
+                 "emtree_medical_index_terms", "emtree_device_index_terms_major_focus", "emtree_device_index_terms"),
+    "mesh": ("mesh", "mesh_terms", "mesh_headings"),
+    "types": ("document_type", "publication_type", "publication_types", "publicationtypes", "type_of_work"),
     "references": ("references", "cited_references", "reference_list", "referenced_works"),
-    "language": ("language", "languages"),
+    "language": ("language", "languages", "language_of_original_document", "article_language", "language_of_article"),
     "citations": ("citations",),
     "stars": ("stars",),
     "licence": ("licence", "license"),
@@ -56,6 +65,9 @@ FIELD_OF = {name: field for field, names in NAMES.items() for name in names}
 CONTENT = frozenset(
     {"title", "description", "abstract", "text", "authors", "doi", "pmid", "pmcid", "arxiv", "isbn", "url", "keywords", "mesh"}
 )
+FLOAT = re.compile(r"\d+\.0")
+NUMBERS = frozenset({"volume", "issue", "pages", "start_page", "end_page", "pmid"})
+"""Columns that a spreadsheet or pandas turns into `12.0`."""
 BESIDE_NUMBER = frozenset({"journal", "volume", "pages", "start_page"})
 """`number` is an issue only next to one of these columns; in any other table it is a number."""
 KINDS: dict[str, type[Paper | Repository | Page | Document]] = {
@@ -120,8 +132,11 @@ def parse_row(row: Mapping[str, JsonValue], columns: Mapping[str, str], where: s
     except TooDeep as error:
         return BadEntry(where, str(error))
     known = find_columns(cleaned, columns)
-    known_columns = frozenset(known.values())
-    draft = Draft({name: value for name, value in cleaned.items() if name not in known_columns or not is_empty(value)}, known)
+    fields = {column: FIELD_OF[name] for name, column in known.items()}
+    draft = Draft(
+        {name: _drop_decimals(value, fields.get(name)) for name, value in cleaned.items() if not _is_missing(value, fields.get(name))},
+        known,
+    )
     # the own id stays in the metadata: as `id`, whatever its case, or under another name as written
     ids = ((name, column, value) for name in NAMES["id"] for column, value in draft.list_values((name,)))
     id_name, id_column, id_value = next((candidate for candidate in ids if format_scalar(candidate[2]) is not None), ("", "", None))
@@ -144,6 +159,15 @@ def has_content(record: BaseRecord, ignored: tuple[str, ...] = ()) -> bool:
     return any(not is_empty(value) for name, value in record.metadata.items() if name not in ignored)
 
 
+def _is_missing(value: JsonValue, field: str | None) -> bool:
+    """Whether a known column holds nothing, or a word for nothing."""
+    return field is not None and (is_empty(value) or (isinstance(value, str) and is_absent(value)))
+
+
+def _drop_decimals(value: JsonValue, field: str | None) -> JsonValue:
+    return value.removesuffix(".0") if field in NUMBERS and isinstance(value, str) and FLOAT.fullmatch(value) else value
+
+
 def _make_record(draft: Draft) -> Record:
     kind = KINDS.get(next((format_scalar(value) or "" for _, value in draft.list_values(NAMES["kind"])), "").casefold())
     if kind:
@@ -158,16 +182,26 @@ def _make_record(draft: Draft) -> Record:
         fields["updated_at"] = draft.line(*NAMES["updated_at"])
     elif kind is Paper:
         fields |= {name: draft.line(*NAMES[name]) for name in ("volume", "issue")}
-        fields["pages"] = draft.pages(NAMES["pages"], NAMES["start_page"], NAMES["end_page"])
+        pages = draft.pages(NAMES["pages"], NAMES["start_page"], NAMES["end_page"])
+        fields["pages"] = pages or draft.line(*NAMES["article_number"])
         fields["mesh"] = draft.lines(*NAMES["mesh"])
     fields["title"] = draft.line(*NAMES["title"]) or ""
     fields |= {name: draft.text(*NAMES[name]) for name in ("description", "abstract", "text")}
+    persons = next((value for _, value in draft.list_values(NAMES["authors"])), None)
     authors = draft.lines(*NAMES["authors"])
-    fields["authors"] = split_authors(authors[0]) if len(authors) == 1 else authors
+    is_whole = isinstance(persons, list) and any(isinstance(person, dict) for person in persons)
+    fields["authors"] = split_authors(authors[0]) if len(authors) == 1 and not is_whole else authors
     fields["year"] = draft.year(*NAMES["year"])
     fields["venue"] = draft.line(*NAMES["journal"])
     fields |= {name: draft.count(*NAMES[name]) for name in ("citations", "stars")}
     fields["language"] = draft.line(*NAMES["language"])
-    fields["tags"] = draft.lines(*NAMES["keywords"], commas=True)
+    fields["tags"] = draft.all_lines(*NAMES["keywords"], commas=True)
     fields["edges"] = draft.references(*NAMES["references"])
-    return kind.model_validate({**fields, "metadata": draft.rest})
+    metadata: dict[str, JsonValue] = {}
+    if kind is Paper:
+        metadata = read_metadata(draft, NAMES)
+        # Embase names journal, volume, issue and pages in one column; it stays as it is
+        source = next((format_scalar(value) or "" for _, value in draft.list_values(NAMES["source"])), "")
+        for name, value in parse_source(one_line(source)).items():
+            fields[name] = fields[name] or (int(value) if name == "year" else value)
+    return kind.model_validate({**fields, "metadata": metadata | draft.rest})

@@ -38,6 +38,31 @@ NAME_KEYS = (
 """Keys of a family name, of given names, and of a whole name."""
 QUOTED = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 PYTHON_LIST = re.compile(rf"\[\s*{QUOTED}(?:\s*,\s*{QUOTED})*\s*\]", re.DOTALL)
+ABSENT_WORD = r"(?:nan|NaN|NAN|NaT|None|null|NULL|<NA>|#N/A|N/A|n/a)"
+ABSENT = re.compile(
+    rf"{ABSENT_WORD}(?:\s*[-–]+\s*{ABSENT_WORD})?|"
+    r"(?i:\[no [\w ()/]{3,40} available\]|\[not available\]\.?|\(?no pagination(?: specified)?\)?)"
+)
+"""What pandas, R and databases write where there is no value."""
+ISSN = re.compile(r"(?<![\dXx])(?<!\d-)(\d{4})[-–]?(\d{3}[\dXx])(?![\dXx-])")
+ISSN_NOTE = re.compile(r"\([^()]*\)|\b[ep]?-?ISSN\b-?:?", re.IGNORECASE)
+SOURCES = (
+    re.compile(r"(?P<venue>.+?) \((?P<year>\d{4})\) (?P<volume>[^\s:()]+)?(?::(?P<issue>[^\s()]+))?(?: \((?P<pages>[^()]+)\))?(?:\.|$)"),
+    re.compile(
+        r"(?P<venue>.+?) (?:[A-Z][a-z]+(?:[/-][A-Z][a-z]+)? )?(?P<year>\d{4});(?P<volume>[^\s:(]+)(?:\((?P<issue>[^()]*)\))?"
+        r"(?::(?P<pages>[\w-]+))?[.;]?$"
+    ),
+    re.compile(
+        r"(?P<venue>.+?)\. (?:Conference:.*\. )?(?:Vol\.? ?)?(?P<volume>(?!(?:1[89]|20)\d\d[; ])\d+[A-Za-z]?)"
+        r"(?: ?\((?P<issue>(?!pp?[ .]|no pag)[^()]*)\))?(?P<tail>$|[:,. (].*)"
+    ),
+)
+"""Journal, volume, issue, pages and year in one line: Embase, Journals@Ovid, other databases of Ovid."""
+SOURCE_PAGES = re.compile(r"(?:^:\s?|\bpp?\.?\s?|:\s)([A-Za-z]*\d\w*(?:[-–]\w+)?)|,\s(\d+[-–]\d+)\.?$")
+SOURCE_YEAR = re.compile(r"(?<=[\s,(])((?:1[89]|20)\d\d)(?=[\s.,;)]|$)")
+GENERATIONS = frozenset({"jr", "sr", "ii", "iii", "iv", "2nd", "3rd", "md", "phd"})
+"""What follows a name and is none."""
+MAX_INITIALS = 4
 
 
 class TooDeep(ValueError):
@@ -101,13 +126,20 @@ def parse_person(person: Mapping[str, JsonValue]) -> str | None:
     family, first, whole = (
         next((text for key in keys if (text := format_scalar(person.get(key)))), None) for keys in NAME_KEYS
     )  # fmt: skip
-    return f"{family}, {first}" if family and first else family or whole or first
+    if not family:
+        return whole or first
+    # CSL: `van Gogh, Vincent` and `Beethoven, Ludwig van`
+    family = " ".join(filter(None, (format_scalar(person.get("non-dropping-particle")), family)))
+    first = " ".join(filter(None, (first, format_scalar(person.get("dropping-particle")))))
+    return ", ".join(filter(None, (family, first, format_scalar(person.get("suffix")))))
 
 
 def parse_year(value: JsonValue) -> tuple[int | None, bool]:
     """The year in a value, and whether the value holds nothing else: `2019` does not, `2019/08/01` and `c2019` do."""
-    if isinstance(value, dict):  # CSL: {"date-parts": [[2019, 8, 1]]}
+    if isinstance(value, dict):  # CSL: {"date-parts": [[2019, 8, 1]]}, or as text
         parts = value.get("date-parts")
+        if not parts:
+            return parse_year(value.get("raw") or value.get("literal"))[0], False
         first = parts[0] if isinstance(parts, list) and parts else None
         year = first[0] if isinstance(first, list) and first else None
         return parse_year(year)[0], isinstance(first, list) and len(first) == 1
@@ -141,17 +173,43 @@ def parse_list_literal(text: str) -> list[JsonValue] | None:
 
 
 def split_list(text: str, *, commas: bool) -> list[JsonValue]:
-    """The text cut at semicolons and line ends; with `commas` at commas, if it has neither."""
-    if commas and not re.search(r"[;\n]", text.strip()):
-        return [*text.split(",")]
-    return [*re.split(r"[;\n\r]", text)]
+    """The text cut at semicolons and line ends; with `commas` at commas, if it has neither.
+
+    Nothing is cut inside parentheses: `cyst (diagnosis; surgery); colon`, `1,2-xylene, benzene`.
+    """
+    lines = re.split(r"[\n\r]", text.strip())
+    items = [item for line in lines for item in _cut(line, ";")]
+    return [*(_cut(lines[0], ",") if commas and len(items) == 1 else items)]
+
+
+def _cut(line: str, separator: str) -> list[str]:
+    """The line cut at a separator outside closed parentheses. A comma between digits is no separator where others have a blank behind."""
+    opened: list[int] = []
+    pairs: dict[int, int] = {}
+    for bracket in re.finditer(r"[()\[\]]", line):
+        if bracket.group() in "([":
+            opened.append(bracket.start())
+        elif opened:
+            pairs[opened.pop()] = bracket.start()
+    closing = set(pairs.values())
+    spaced = separator == "," and ", " in line
+    parts: list[str] = []
+    start = depth = 0
+    for match in re.finditer(rf"[()\[\]{separator}]", line):
+        at = match.start()
+        depth += (at in pairs) - (at in closing)
+        if match.group() == separator and not depth and not (spaced and line[at - 1 : at].isdigit() and line[at + 1 : at + 2].isdigit()):
+            parts.append(line[start:at])
+            start = at + 1
+    return [*parts, line[start:]]
 
 
 def split_authors(text: str) -> tuple[str, ...]:
     """The names in one string, in order; the whole string if it does not show where a name ends.
 
-    Recognised: `Blum, A., Furst, M., & Rudich, S.`, `A. Blum, M. Furst and S. Rudich`, `Alfons Kemper, Ada Lovelace, Alan Turing`, and
-    ASySD's `Adeli K.Lewis G. F.`. `Garcia Marquez, Gabriel Jose` may be one name, and is not cut.
+    Recognised: `Blum, A., Furst, M., & Rudich, S.`, `A. Blum, M. Furst and S. Rudich`, `Alfons Kemper, Ada Lovelace, Alan Turing`,
+    `Liu R., Adler D.G.`, `Liu R, Adler DG`, and ASySD's `Adeli K.Lewis G. F.`. `Garcia Marquez, Gabriel Jose` may be one name, and is not
+    cut.
     """
     if len(text) > MAX_AUTHOR_CHARS:
         return (text,)
@@ -165,13 +223,30 @@ def _split_at_commas(part: str) -> Sequence[str]:
         names = [name.strip() for name in RUN_TOGETHER.split(part)]
         return names if all(map(FAMILY_AND_INITIALS.fullmatch, names)) else [part.strip(" ,")]
     names = []
-    for place, piece in enumerate(pieces):  # initials that stand alone belong to the family name before them
-        if place and INITIALS.fullmatch(piece) and not INITIALS.fullmatch(pieces[place - 1]):
+    for place, piece in enumerate(pieces):  # initials and generations that stand alone belong to the name before them
+        if place and (
+            piece.casefold().strip(".") in GENERATIONS or (INITIALS.fullmatch(piece) and not INITIALS.fullmatch(pieces[place - 1]))
+        ):
             names[-1] += f", {piece}"
         else:
             names.append(piece)
+    initials = [_ends_in_initials(name) for name in names]
+    if len(names) > 1 and (all(initials) or (initials[0] and names[0].endswith("."))):
+        return names  # a family name comes first without a comma, so that commas stand between names
     certain = len(names) < len(pieces) or len(names) > 2 or any(map(LEADING_INITIAL.search, names))
     return names if len(names) > 1 and all(" " in name for name in names) and certain else [part.strip(" ,")]
+
+
+def _ends_in_initials(name: str) -> bool:
+    """`Liu R.`, `van der Berg A.-M.`, `Adler DG`, `Liu R. Jr.`; not `DE LA CRUZ`."""
+    words = name.replace(",", " ").split()
+    if words and words[-1].casefold().strip(".") in GENERATIONS:
+        words.pop()
+    if len(words) < 2 or "," in name:
+        return False
+    last = re.sub(r"[.\-’']", "", words[-1])
+    dotted = words[-1].endswith(".") or "." in words[-1]
+    return last.isalpha() and last.isupper() and len(last) <= MAX_INITIALS and (dotted or any(map(str.islower, "".join(words[:-1]))))
 
 
 def split_name_line(line: str) -> tuple[str, ...]:
@@ -183,3 +258,40 @@ def split_name_line(line: str) -> tuple[str, ...]:
     else:
         names = NAME_GAP.split(line)
     return tuple(filter(None, (name.strip(" ,") for name in names)))
+
+
+def is_absent(text: str) -> bool:
+    """Whether a text stands for a missing value: blank, `nan` and what else programs write for one, `[No abstract available]`."""
+    return not text.strip() or ABSENT.fullmatch(text.strip()) is not None
+
+
+def parse_issns(text: str) -> tuple[tuple[str, ...], str]:
+    """Return the valid ISSNs in a text (ISO 3297) as `1234-5679`, each once, and what else it says; notes such as `(Print)` say nothing."""
+    issns: dict[str, None] = {}
+
+    def take(match: re.Match[str]) -> str:
+        digits = (match.group(1) + match.group(2)).upper()
+        values = [10 if digit == "X" else int(digit) for digit in digits]
+        if sum(value * (8 - place) for place, value in enumerate(values)) % 11:
+            return match.group()
+        issns[f"{digits[:4]}-{digits[4:]}"] = None
+        return ""
+
+    rest = ISSN_NOTE.sub("", ISSN.sub(take, text)) if text else ""
+    return tuple(issns), rest.strip(" ;,.\n")
+
+
+def parse_source(text: str) -> dict[str, str]:
+    """Venue, year, volume, issue and pages of the one line in which Ovid and Embase name them; empty for another form.
+
+    `Lancet. 390(10095):697-708, 2017 Aug 12.`, `Lancet (2017) 390:10095 (697-708)`, `Lancet August 2017;390(10095):697-708`.
+    """
+    match = next(filter(None, (source.match(text) for source in SOURCES)), None)
+    if match is None:
+        return {}
+    parts = match.groupdict()
+    tail = parts.pop("tail", None) or ""
+    for name, pattern in (("pages", SOURCE_PAGES), ("year", SOURCE_YEAR)):
+        in_tail = pattern.search(tail)
+        parts[name] = parts.get(name) or (next(filter(None, in_tail.groups())) if in_tail else None)
+    return {name: value.strip(" .") for name, value in parts.items() if value and value.strip(" .")}

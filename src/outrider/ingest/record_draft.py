@@ -18,6 +18,7 @@ from outrider.ingest.field_values import (
     is_empty,
     one_line,
     parse_count,
+    parse_issns,
     parse_list,
     parse_list_literal,
     parse_year,
@@ -120,6 +121,23 @@ class Draft:
                 return lines
         return ()
 
+    def all_lines(self, *names: str, commas: bool = False) -> tuple[str, ...]:
+        """The lists under all of these names, one after another; later ones without what was listed before."""
+        items: list[str] = []
+        for name in names:
+            items += [item for item in self.lines(name, commas=commas) if item not in items] if items else self.lines(name, commas=commas)
+        return tuple(items)
+
+    def issns(self, *names: str) -> tuple[str, ...]:
+        """The valid ISSNs under all of these names. A value that says more stays."""
+        issns: dict[str, None] = {}
+        for key, value in [*self.list_values(names)]:
+            parsed = [parse_issns(format_scalar(item) or "") for item in (value if isinstance(value, list) else [value])]
+            issns |= dict.fromkeys(issn for numbers, _ in parsed for issn in numbers)
+            if any(numbers for numbers, _ in parsed) and not any(rest for _, rest in parsed):
+                self.rest.pop(key)
+        return tuple(issns)
+
     def year(self, *names: str) -> int | None:
         """The first year stated. The value stays if it states more."""
         for key, value in self._candidates(names):
@@ -208,6 +226,18 @@ def is_from_pubmed(draft: Draft, databases: tuple[str, ...], number: str) -> boo
     return any(name in origin for name in PUBMED) and bool(accession and normal_pmid(accession)) and not normal_doi(accession or "")
 
 
+def read_metadata(draft: Draft, names: Mapping[str, tuple[str, ...]]) -> dict[str, JsonValue]:
+    """Metadata that searches read: `publication_types`, `issn` (the first; others are `other_issns`) and `journal_abbreviation`."""
+    issns = draft.issns(*names.get("issn", ()))
+    metadata: dict[str, JsonValue] = {
+        "publication_types": [name for name in draft.all_lines(*names.get("types", ())) if len(name) > 1],
+        "issn": issns[0] if issns else None,
+        "other_issns": [*issns[1:]],
+        "journal_abbreviation": draft.line(*names.get("abbreviation", ())),
+    }
+    return {name: value for name, value in metadata.items() if value}
+
+
 def make_paper(draft: Draft, names: Mapping[str, tuple[str, ...]], *, commas: bool = False) -> Paper:
     """The paper whose fields and identifiers are under these names; with `commas`, keywords may be separated by commas.
 
@@ -227,6 +257,8 @@ def make_paper(draft: Draft, names: Mapping[str, tuple[str, ...]], *, commas: bo
         issue=draft.line(*names["issue"]),
         pages=draft.pages(names.get("pages", ()), names.get("first_page", ()), names.get("last_page", ())),
         language=draft.line(*names["language"]),
-        tags=draft.lines(*names["keywords"], commas=commas),
-        metadata=draft.rest,
+        tags=draft.all_lines(*names["keywords"], commas=commas),
+        mesh=draft.lines(*names.get("mesh", ())),
+        edges=draft.references(*names.get("references", ())),
+        metadata=read_metadata(draft, names) | draft.rest,
     )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from outrider.state.hits import Hit
     from outrider.state.records import Record
 
-SUFFIXES = {".bib": "bibtex", ".ris": "ris", ".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown"}
+SUFFIXES = {".bib": "bibtex", ".ris": "ris", ".csljson": "csl", ".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown"}
 
 
 def write_records(records: Iterable[Record], form: str, stream: TextIO) -> int:

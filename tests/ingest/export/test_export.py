@@ -20,16 +20,18 @@ from hypothesis import strategies as st
 
 from outrider.ingest.entry import Entry, ReadOptions
 from outrider.ingest.export import FORMATS, make_writer
-from outrider.ingest.readers import bibtex, json_lines, ris, tables
+from outrider.ingest.readers import bibtex, json_lines, tables
+from outrider.ingest.readers.tagged import read_ris
 from outrider.state.errors import BadRequest
 from outrider.state.records import RECORD, BaseRecord, Document, Edge, Identifiers, Page, Paper, Record, Repository
 
 READERS = {
-    "bibtex": (bibtex, "x.bib"),
-    "ris": (ris, "x.ris"),
-    "csv": (tables, "x.csv"),
-    "json": (json_lines, "x.json"),
-    "jsonl": (json_lines, "x.jsonl"),
+    "bibtex": (bibtex.read, "x.bib"),
+    "ris": (read_ris, "x.ris"),
+    "csl": (json_lines.read, "x.csljson"),
+    "csv": (tables.read, "x.csv"),
+    "json": (json_lines.read, "x.json"),
+    "jsonl": (json_lines.read, "x.jsonl"),
 }
 CARRIED = ("title", "authors", "abstract", "year", "venue", "volume", "issue", "pages", "url", "tags", "language")
 FEW = settings(max_examples=50, deadline=None)
@@ -89,11 +91,11 @@ def write_records(form: str, records: Iterable[BaseRecord]) -> str:
 
 
 def read_again(form: str, text: str) -> list[Record]:
-    module, name = READERS[form]
+    read, name = READERS[form]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, name)
         path.write_text(text, encoding="utf-8", newline="")
-        parsed = list(module.read(path, ReadOptions()))
+        parsed = list(read(path, ReadOptions()))
     assert all(isinstance(one, Entry) for one in parsed), parsed
     return [one.record for one in parsed if isinstance(one, Entry)]
 
@@ -146,6 +148,51 @@ def test_bibtex_gives_back_what_it_carries(paper: Paper) -> None:
     assert not library.failed_blocks
     assert len(library.entries) == 2
     assert text.count("{") == text.count("}")
+
+
+@FEW
+@given(papers)
+def test_csl_json_gives_back_what_it_carries(paper: Paper) -> None:
+    """Any text survives CSL-JSON but for semicolons in keywords; every item has an id of its own and a type."""
+    text = write_records("csl", [paper, paper])
+    items = json.loads(text)
+    assert len({item["id"] for item in items}) == 2
+    assert {item["type"] for item in items} == {"article-journal"}
+    tags = tuple(re.sub(" +", " ", tag.replace(";", ",")) for tag in normal(paper)["tags"])  # type: ignore[attr-defined]
+    assert [normal(read) for read in read_again("csl", text)] == [normal(paper, tags=tags)] * 2
+
+
+def test_csl_json_for_other_programs() -> None:
+    """Names in parts, dates as parts, types of the specification."""
+    paper = Paper(
+        doc_id="d", title="T", authors=("van Gogh, Vincent", "The Group", "A, B, Jr."), year=1890, venue="J", volume="1", pages="2-3",
+        metadata={"publication_types": ["Journal Article", "Book Chapter"], "issn": "1471-2105", "key": "gogh"},
+    )  # fmt: skip
+    (item,) = json.loads(write_records("csl", [paper]))
+    assert item == {
+        "id": "gogh", "type": "chapter", "title": "T", "issued": {"date-parts": [[1890]]}, "container-title": "J", "volume": "1",
+        "page": "2-3",
+        "author": [{"family": "van Gogh", "given": "Vincent"}, {"literal": "The Group"}, {"literal": "A, B, Jr."}], "ISSN": "1471-2105",
+    }  # fmt: skip
+    assert json.loads(write_records("csl", [])) == []
+
+
+def test_issn_and_types_survive_ris() -> None:
+    """`SN` holds ISBN and ISSN, `M3` the types."""
+    metadata = {
+        "TY": "JOUR",
+        "ID": "d",
+        "issn": "1471-2105",
+        "other_issns": ["0027-8424"],
+        "publication_types": ["Journal Article", "Review"],
+    }
+    paper = Paper(doc_id="d", title="T", venue="J", identifiers=Identifiers(isbn="9783034604796"), metadata=metadata)
+    text = write_records("ris", [paper])
+    assert re.findall(r"^SN  - (.*)$", text, re.MULTILINE) == ["9783034604796", "1471-2105", "0027-8424"]
+    (read,) = read_again("ris", text)
+    assert read.identifiers == paper.identifiers
+    assert read.metadata == metadata
+    assert write_records("ris", [read]) == text
 
 
 def test_bibtex_keys(tmp_path: Path) -> None:
@@ -244,15 +291,17 @@ def test_an_unknown_format_is_refused_by_name() -> None:
         make_writer("bibtx", io.StringIO())
 
 
-@pytest.mark.parametrize("form", ["ris", "bibtex"])
+@pytest.mark.parametrize("form", ["ris", "bibtex", "csl"])
 def test_a_record_without_title_and_abstract_can_be_read_again(form: str, tmp_path: Path) -> None:
     """What it has otherwise becomes a note; its fields are not what they were, but it is not lost."""
-    suffix = {"ris": ".ris", "bibtex": ".bib"}[form]
+    suffix = {"ris": ".ris", "bibtex": ".bib", "csl": ".json"}[form]
     records = [Paper(doc_id="a", text="A body only."), Paper(doc_id="b", metadata={"odd col": 3.5, "N2x": "words"})]
     path = tmp_path / f"out{suffix}"
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = make_writer(form, stream)
+        writer.begin()
         for record in records:
             writer.record(record)
-    read = {"ris": ris.read, "bibtex": bibtex.read}[form](path, ReadOptions())
+        writer.end()
+    read = {"ris": read_ris, "bibtex": bibtex.read, "csl": json_lines.read}[form](path, ReadOptions())
     assert [isinstance(entry, Entry) for entry in read] == [True, True]

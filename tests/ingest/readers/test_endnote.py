@@ -47,7 +47,7 @@ def test_a_record_with_everything(tmp_path: Path) -> None:
     assert read.identifiers.model_dump(exclude_none=True) == {"doi": "10.1128/cmr.00011-19", "pmid": "31366609", "pmcid": "PMC6750137"}
     assert read.metadata == {
         "database": "x.enl", "rec-number": "19", "ref-type": "Journal Article", "secondary-authors": "Editor, E.", "notes": "n",
-        "periodical": ["Clin Rev", "C. R."], "pub-dates": "Sep 18", "isbn": "0893-8512 (Print)\n0893-8512",
+        "periodical": ["Clin Rev", "C. R."], "pub-dates": "Sep 18", "issn": "0893-8512",
         "remote-database-provider": "NLM", "related-urls": "https://example.org/2",
     }  # fmt: skip
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.ingest.entry import Entry, ReadOptions
-from outrider.ingest.readers.select_reader import FileReader
+from outrider.ingest.readers.select_reader import FileReader, select_reader
 from outrider.state.records import BaseRecord
 from outrider.text.encoding import SAMPLE_BYTES, Sample
 
@@ -22,7 +22,10 @@ GERMAN = "Über die Länge der Straße: größere Häuser für ältere Mütter i
 
 def records(path: Path, name: str, content: bytes) -> list[BaseRecord]:
     path.write_bytes(content)
-    return [parsed.record for parsed in FileReader(name).read(path, ReadOptions()) if isinstance(parsed, Entry)]
+    reader = select_reader(path)
+    assert isinstance(reader, FileReader)
+    assert reader.name == name
+    return [parsed.record for parsed in reader.read(path, ReadOptions()) if isinstance(parsed, Entry)]
 
 
 FORMS = [

@@ -8,7 +8,7 @@ import pytest
 import rispy
 
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
-from outrider.ingest.readers import ris
+from outrider.ingest.readers.tagged import read_ris
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Paper
 from support.shared_data import DATA
@@ -44,7 +44,7 @@ ER  -
 def entries(tmp_path: Path, text: str | bytes) -> list[Parsed]:
     path = tmp_path / "some.ris"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return list(ris.read(path, ReadOptions()))
+    return list(read_ris(path, ReadOptions()))
 
 
 def paper(parsed: Parsed) -> Paper:
@@ -65,7 +65,7 @@ def test_a_record_with_everything(tmp_path: Path) -> None:
     assert read.abstract == "First\nsecond line"
     assert read.url == "https://example.org/a;b"
     assert read.identifiers.model_dump(exclude_none=True) == {"doi": "10.1000/abc", "pmid": "31366609", "pmcid": "PMC6750137"}
-    assert read.metadata == {"TY": "JOUR", "ID": "7", "SN": "0893-8512", "UR": "https://example.org/c", "DP": "NLM", "N1": ["a", "b"]}
+    assert read.metadata == {"TY": "JOUR", "ID": "7", "issn": "0893-8512", "UR": "https://example.org/c", "DP": "NLM", "N1": ["a", "b"]}
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252", "latin-1"])
@@ -128,14 +128,14 @@ def test_a_file_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "big.ris"
     path.write_text(BASIC * 10)
     with pytest.raises(UnreadableFile, match="more than the limit"):
-        list(ris.read(path, ReadOptions(max_bytes=100)))
+        list(read_ris(path, ReadOptions(max_bytes=100)))
 
 
 @pytest.mark.skipif(not SAVED.is_dir(), reason=f"no shared data at {SAVED}")
 def test_real_exports_hold_as_many_records_as_rispy_reads() -> None:
     """EndNote, Zotero, Ovid, Embase, Scopus, Web of Science: rispy counts the same records, and titles agree."""
     for path in sorted([*SAVED.glob("*.ris"), *SAVED.glob("*.txt")]):
-        read = list(ris.read(path, ReadOptions()))
+        read = list(read_ris(path, ReadOptions()))
         expected = rispy.load(path, encoding="utf-8-sig", enforce_list_tags=False, list_tags=list(rispy.config.TAG_KEY_MAPPING))
         assert len(read) == len(expected), path.name
         titles = [parsed.record.title for parsed in read if isinstance(parsed, Entry) and parsed.record.title]

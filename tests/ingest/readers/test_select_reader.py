@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.ingest.readers.select_reader import BY_ROOT, BY_SUFFIX, FileReader, NoReader, select_reader
+from outrider.ingest.readers.select_reader import BY_CONTENT, BY_ROOT, BY_SUFFIX, TAGGED, FileReader, NoReader, select_reader
 from outrider.state.errors import UnreadableFile
 
 
@@ -22,7 +22,9 @@ def choose_reader(path: Path, content: bytes = b"") -> str:
         ("a.xlsx", "tables"), ("a.json", "json_lines"), ("a.v2.jsonl.gz", "json_lines"), ("a.JSON.GZ", "json_lines"), ("a.md", "markdown"),
         ("a.htm", "html"), ("a.rst", "plain_text"), ("a.txt", "plain_text"),
         ("a.vec", "no reader for .vec"), ("a.png", "no reader for .png"), ("README", "no reader for a file without a suffix"),
-        ("a.csv.gz", "no reader for .gz; unpack it first"), ("a.nbib", "no reader for .nbib; export it as PubMed XML"),
+        ("a.csv.gz", "no reader for .gz; unpack it first"), ("a.nbib", "medline"), ("a.ciw", "web_of_science"),
+        ("a.isi", "web_of_science"), ("a.enw", "endnote_refer"), ("a.ovd", "ovid"),
+        ("a.mods", "mods"), ("CITATION.cff", "citation_file"), ("a.enl", "no reader for .enl; export it from EndNote as XML"),
     ],
 )  # fmt: skip
 def test_a_suffix_chooses_the_reader(tmp_path: Path, name: str, reader: str) -> None:
@@ -38,6 +40,9 @@ def test_a_suffix_chooses_the_reader(tmp_path: Path, name: str, reader: str) -> 
         (b'<j:article xmlns:j="http://jats.nlm.nih.gov"/>', "jats"),
         (b"<PubmedArticleSet></PubmedArticleSet>", "pubmed"),
         (b"<xml><records/></xml>", "endnote"),
+        (b"<PubmedBookArticle/>", "pubmed"),
+        (b"<modsCollection xmlns='http://www.loc.gov/mods/v3'/>", "mods"),
+        (b"<collection/>", "no reader for XML with the root element <collection>: MARCXML; export MODS or RIS"),
         (b"<TEI/>", "no reader for XML with the root element <TEI>"),
         ('<?xml version="1.0" encoding="utf-16"?><article/>'.encode("utf-16"), "jats"),
     ],
@@ -64,9 +69,72 @@ def test_tagged_text_is_ris(tmp_path: Path, encoding: str) -> None:
     assert choose_reader(tmp_path / "b.txt", "A record starts with TY  - JOUR.".encode(encoding)) == "plain_text"
 
 
+TEXTS = {
+    "medline": "\nPMID- 1\nOWN - NLM\n",
+    "web_of_science": "FN Clarivate Analytics Web of Science\nVR 1.0\nPT J\nAU A, B\n",
+    "ovid": "<1. >\nVN  - Ovid Technologies\n",
+    "endnote_refer": "%0 Journal Article\n%T A title\n",
+    "refworks": "RT Journal Article\nSR Electronic(1)\nA1 A,B\n",
+    "ris": "1.\nTY  - JOUR\n",
+    "bibtex": "@article{key,\n  title = {A}\n}\n",
+    "jats": '<?xml version="1.0"?><article/>',
+}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("reader", [name for name in TEXTS if name != "jats"])
+def test_exports_are_known_by_their_first_lines(tmp_path: Path, reader: str, newline: str, encoding: str) -> None:
+    """Whatever their suffix, encoding and line ends."""
+    for suffix in (".txt", ".ris", ".nbib", ".ciw", ".enw"):
+        assert choose_reader(tmp_path / f"a{suffix}", TEXTS[reader].replace("\n", newline).encode(encoding)) == reader
+
+
+def test_xml_in_a_text_file_is_xml(tmp_path: Path) -> None:
+    assert choose_reader(tmp_path / "a.txt", TEXTS["jats"].encode()) == "jats"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "An export of MEDLINE begins with\nPMID- 1\n", "100% of them\n%A a\n", "RT is short for response time.\n",
+        "PT is a tag.\nAU is one too.\n",
+        "1. Introduction\n\nIn 2019 we searched.\nSee PMID 12345678.\n", "<1. > is a marker\n",
+        "% A comment\n% Another\n", "@home {a text}\n",
+        "12345\nwords\n", "",
+    ],
+)  # fmt: skip
+def test_texts_about_formats_are_texts(tmp_path: Path, text: str) -> None:
+    """A tag in prose, or behind other lines, makes no export."""
+    assert choose_reader(tmp_path / "a.txt", text.encode()) == "plain_text"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "format_", "instead"),
+    [
+        ("a.txt", "____________________________________________________________\n\nDocument 1 of 20\n\nTitle\n", "ProQuest text", "RIS"),
+        ("a.txt", "Record #1 of 12\nID: CN-01\nAU: Berg A\n", "Cochrane Library text", "RIS"),
+        ("a.txt", "Scopus\nEXPORT DATE: 12 May 2022\n", "Scopus text", "CSV or RIS"),
+        ("a.txt", "PT\tAU\tBA\nJ\tBerg, A\t\n", "Web of Science's tab-delimited text", "plain text (tagged) or RIS"),
+        ("a.txt", "1. J Test. 2019 Jul;93(14):6913-7. doi: 10.1000/x.\n\nA title.\n\nBerg A.\n\nPMID: 12345678 [Indexed for MEDLINE]\n",
+         "PubMed's abstracts or summaries", "the format PubMed (MEDLINE)"),
+        ("a.txt", "1: Berg A, Kim S. A title. J Test. 2019 Jul;93(14):6913-7. doi:\n10.1000/x. PMID: 12345678.\n",
+         "PubMed's abstracts or summaries", "the format PubMed (MEDLINE)"),
+        ("pmid-set.txt", "12345678\n23456789\n34567890\n", "a list of PMIDs", "the format PubMed (MEDLINE)"),
+        ("a.txt", "{Reference Type}: Journal Article\n{Title}: T\n", "NoteExpress text", "RIS or EndNote"),
+        ("a.txt", "SrcDatabase-x: y\n", "CNKI text", "EndNote or RefWorks"),
+        ("a.csv", '"TITLE","A title"\n"AUTHOR NAMES","Berg A."\n', "Embase's list of fields", "CSV with one record a row, or RIS"),
+        ("a.txt", "01142cam  2200301 a 4500001001300000\x1e", "MARC 21", "MODS or RIS"),
+    ],
+)  # fmt: skip
+def test_other_exports_are_refused_by_name(tmp_path: Path, name: str, text: str, format_: str, instead: str) -> None:
+    """They would be one document, or rows of nonsense."""
+    assert choose_reader(tmp_path / name, text.encode()) == f"no reader for {format_}; export {instead}"
+
+
 def test_every_reader_can_be_loaded() -> None:
     """Each is a function of path and options."""
-    for reader in dict.fromkeys((*BY_SUFFIX.values(), *BY_ROOT.values())):
+    for reader in dict.fromkeys((*BY_SUFFIX.values(), *BY_CONTENT.values(), *BY_ROOT.values(), *TAGGED)):
         assert list(inspect.signature(reader.load()).parameters) == ["path", "options"]
 
 

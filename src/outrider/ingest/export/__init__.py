@@ -1,4 +1,4 @@
-"""Export of records to BibTeX, RIS, CSV, JSON, JSON Lines or Markdown, one record at a time."""
+"""Export of records to BibTeX, RIS, CSL-JSON, CSV, JSON or Markdown, one at a time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Final, TextIO
 
 from outrider.ingest.export.base_writer import Writer
 from outrider.ingest.export.bibtex import BibtexWriter
+from outrider.ingest.export.csl_json import CslJsonWriter
 from outrider.ingest.export.csv_json import CsvWriter, JsonLinesWriter, JsonWriter
 from outrider.ingest.export.markdown import MarkdownWriter
 from outrider.ingest.export.ris import RisWriter
@@ -16,6 +17,7 @@ __all__ = ["FORMATS", "Writer", "make_writer"]
 FORMATS: Final[dict[str, type[Writer]]] = {
     "bibtex": BibtexWriter,
     "ris": RisWriter,
+    "csl": CslJsonWriter,
     "csv": CsvWriter,
     "json": JsonWriter,
     "jsonl": JsonLinesWriter,

@@ -1,9 +1,9 @@
 """RIS export (2011 tag set, UTF-8): one tag a line, and each value on one line.
 
 Written: title, authors, abstract, year (1000 to 2199), venue, volume, issue, pages, DOI, PMID (as `AN` of the database PubMed),
-PMCID (C2), ISBN, URL, keywords, language, and the metadata that came from RIS tags. Lost: text, description, MeSH terms (written
-as keywords), other identifiers, counts, edges, other metadata, `doc_id` if the record has an `ID` of its own, and the kind of
-repositories and pages except for their type (COMP, ELEC).
+PMCID (C2), ISBN and ISSN (SN), URL, keywords, language, types of publication (M3), and the metadata that came from RIS tags. Lost: text,
+description, MeSH terms (written as keywords), other identifiers, counts, edges, other metadata, `doc_id` if the record has an `ID` of
+its own, and the kind of repositories and pages except for their type (COMP, ELEC).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TYPE = re.compile(r"[A-Z]{2,8}")
 TYPES = {"paper": "JOUR", "repository": "COMP", "page": "ELEC", "document": "GEN"}
 METADATA_TAGS = (
     "A2", "A3", "A4", "AD", "C1", "C3", "C4", "C5", "C6", "C7", "C8", "CA", "CN", "CY", "DA", "ET", "J2", "L1", "L2", "L4", "LB", "M1",
-    "M3", "N1", "NV", "OP", "PB", "RI", "RN", "RP", "SE", "ST", "T3", "TA", "TT", "Y2",
+    "M3", "N1", "NV", "OP", "PB", "RI", "RN", "RP", "SE", "SN", "ST", "T3", "TA", "TT", "Y2",
 )  # fmt: skip
 """Tags in the metadata of a record read from RIS that mean the same when they are read again."""
 
@@ -42,6 +42,8 @@ def _list_tags(record: BaseRecord) -> list[tuple[str, str | None]]:
     first_and_last = RANGE.fullmatch(one_line(pages or ""))
     known = record.identifiers
     metadata = ((tag, record.metadata.get(tag)) for tag in METADATA_TAGS)
+    lists = (("SN", "issn"), ("SN", "other_issns"), ("M3", "publication_types"))
+    named = ((tag, record.metadata.get(name)) for tag, name in lists)
     return [
         ("TY", own_type),
         ("ID", format_scalar(record.metadata.get("ID")) or record.doc_id),
@@ -60,6 +62,6 @@ def _list_tags(record: BaseRecord) -> list[tuple[str, str | None]]:
         *([("AN", known.pmid), ("DB", "PubMed")] if known.pmid else []),
         ("C2", known.pmcid),
         ("SN", known.isbn),
-        *((tag, format_scalar(item)) for tag, items in metadata for item in (items if isinstance(items, list) else [items])),
+        *((tag, format_scalar(item)) for tag, items in (*named, *metadata) for item in (items if isinstance(items, list) else [items])),
         ("N1", format_untitled(record) if not record.metadata.get("N1") else None),
     ]

@@ -34,7 +34,7 @@ NAMES = {
     "title": ("title",), "abstract": ("abstract",), "url": ("url",), "year": ("year", "date"),
     "venue": ("journal", "journaltitle", "booktitle"), "volume": ("volume",), "issue": ("number", "issue"), "pages": ("pages",),
     "language": ("language", "langid"), "keywords": ("keywords",),
-    "doi": ("doi",), "pmid": ("pmid",), "pmcid": ("pmcid",), "isbn": ("isbn",),
+    "doi": ("doi",), "pmid": ("pmid",), "pmcid": ("pmcid",), "isbn": ("isbn",), "issn": ("issn", "eissn"),
 }  # fmt: skip
 """Field or identifier of a record -> BibTeX fields."""
 

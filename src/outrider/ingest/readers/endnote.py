@@ -29,8 +29,8 @@ OWN_ID = "rec-number"
 NAMES = {
     "title": ("title",), "abstract": ("abstract",), "url": ("related-urls", "web-urls"), "authors": ("authors",),
     "year": ("year", "pub-dates"), "venue": ("secondary-title", "periodical"), "volume": ("volume",), "issue": ("number",),
-    "pages": ("pages",), "language": ("language",), "keywords": ("keywords",),
-    "doi": ("electronic-resource-num",), "pmcid": ("custom2",), "isbn": ("isbn",),
+    "pages": ("pages",), "language": ("language",), "keywords": ("keywords",), "types": ("work-type",),
+    "doi": ("electronic-resource-num",), "pmcid": ("custom2",), "isbn": ("isbn",), "issn": ("isbn",),
 }  # fmt: skip
 """Field or identifier of a record -> elements."""
 

@@ -1,6 +1,7 @@
-"""Choice of the reader for a file, by its suffix.
+"""Choice of the reader for a file, by its suffix and, for text, by its first lines.
 
-The content decides for `.xml`, `.nxml` and `.txt` files.
+Databases and reference managers give their exports suffixes such as `.txt` that say nothing: the content decides among XML, the dialects of
+tagged text, BibTeX and plain text. A format that none reads is refused by its name, with what to export instead.
 Reader modules are imported when a file first needs them. A reader's `version` is part of the fingerprint of every file that it has
 read: raise it when the same bytes would now give other records, and those files are read again.
 """
@@ -17,8 +18,8 @@ from typing import cast
 from outrider.ingest.entry import Parsed, Reader, ReadOptions
 
 HEAD_BYTES = 64 * 1024
-RIS_TAG = re.compile(rb"^\s*TY {1,2}- ?[A-Z]", re.MULTILINE)
-BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+SIGNATURE_CHARS = 8 * 1024
+BINARY = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -51,11 +52,18 @@ class NoReader:
 PDF = FileReader("pdf", single=True)
 JATS = FileReader("jats", single=True)
 PUBMED = FileReader("pubmed")
-ENDNOTE = FileReader("endnote")
-RIS = FileReader("ris", version=2)
-BIBTEX = FileReader("bibtex", version=2)
-TABLES = FileReader("tables", version=3)
-JSON_LINES = FileReader("json_lines", version=3)
+ENDNOTE = FileReader("endnote", version=2)
+MODS = FileReader("mods")
+CITATION_FILE = FileReader("citation_file")
+RIS = FileReader("ris", version=3, module="tagged")
+MEDLINE = FileReader("medline", module="tagged")
+WEB_OF_SCIENCE = FileReader("web_of_science", module="tagged")
+OVID = FileReader("ovid", module="tagged")
+ENDNOTE_REFER = FileReader("endnote_refer", module="tagged")
+REFWORKS = FileReader("refworks", module="tagged")
+BIBTEX = FileReader("bibtex", version=3)
+TABLES = FileReader("tables", version=4)
+JSON_LINES = FileReader("json_lines", version=4)
 HTML = FileReader("html", version=2, single=True, module="text_documents")
 MARKDOWN = FileReader("markdown", single=True, module="text_documents")
 PLAIN_TEXT = FileReader("plain_text", single=True, module="text_documents")
@@ -63,30 +71,73 @@ PLAIN_TEXT = FileReader("plain_text", single=True, module="text_documents")
 BY_SUFFIX = {
     ".pdf": PDF,
     ".bib": BIBTEX, ".bibtex": BIBTEX,
-    ".ris": RIS,
-    ".csv": TABLES, ".tsv": TABLES, ".tab": TABLES, ".xlsx": TABLES,
-    ".json": JSON_LINES, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES,
+    ".tsv": TABLES, ".tab": TABLES, ".xlsx": TABLES,
+    ".json": JSON_LINES, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".csljson": JSON_LINES,
     ".json.gz": JSON_LINES, ".jsonl.gz": JSON_LINES, ".ndjson.gz": JSON_LINES,
     ".html": HTML, ".htm": HTML, ".xhtml": HTML,
     ".md": MARKDOWN, ".markdown": MARKDOWN,
     ".rst": PLAIN_TEXT, ".text": PLAIN_TEXT,
+    ".mods": MODS, ".cff": CITATION_FILE,
 }  # fmt: skip
+BY_CONTENT = {
+    ".txt": PLAIN_TEXT, ".csv": TABLES, ".ris": RIS, ".nbib": MEDLINE, ".ciw": WEB_OF_SCIENCE, ".isi": WEB_OF_SCIENCE, ".ovd": OVID,
+    ".cgi": OVID, ".enw": ENDNOTE_REFER, ".refer": ENDNOTE_REFER,
+}  # fmt: skip
+"""Suffixes of text whose first lines decide, and the reader of a file in which they show nothing."""
+TAGGED = (RIS, MEDLINE, WEB_OF_SCIENCE, OVID, ENDNOTE_REFER, REFWORKS)
 BY_ROOT = {
     "article": JATS, "pmc-articleset": JATS,
-    "PubmedArticleSet": PUBMED, "PubmedArticle": PUBMED, "PubmedBookArticleSet": PUBMED,
+    "PubmedArticleSet": PUBMED, "PubmedArticle": PUBMED, "PubmedBookArticleSet": PUBMED, "PubmedBookArticle": PUBMED,
     "xml": ENDNOTE,
+    "mods": MODS, "modsCollection": MODS,
     "html": HTML,
 }  # fmt: skip
 XML_SUFFIXES = (".xml", ".nxml")
+OTHER_ROOTS = {
+    "collection": "MARCXML; export MODS or RIS", "RDF": "RDF, as Zotero writes it; export RIS, BibTeX or CSL JSON",
+    "refworks": "RefWorks XML; export RIS", "Sources": "Word's list of sources; export it from a reference manager",
+    "OAI-PMH": "an answer of OAI-PMH; save the records in it as MODS", "eSummaryResult": "PubMed summaries; export MEDLINE or PubMed XML",
+}  # fmt: skip
+"""Root elements that say what a file is, though nothing reads it: the format, and what to export instead."""
+OTHER_TEXTS = (
+    ("ProQuest text", "RIS", re.compile(r"\s*(?:_{10,}\s+)?Document \d+ of \d+\s|\s*_{20,}\s*\n(?:.*\n){0,60}ProQuest document ID:")),
+    ("Cochrane Library text", "RIS", re.compile(r"\s*Record #\d+ of \d+\s+ID: ")),
+    ("Scopus text", "CSV or RIS", re.compile(r"\s*Scopus\s+EXPORT DATE:")),
+    ("EBSCO text", "RIS", re.compile(r"\s*Record: 1\s*\n(?:.*\n){0,3}?\s*(?:Title|Authors?|Source):")),
+    ("Embase text", "RIS or CSV", re.compile(r"\s*RECORD 1\s*\n\s*TITLE\s*\n")),
+    (
+        "Embase's list of fields",
+        "CSV with one record a row, or RIS",
+        re.compile(r'\s*"TITLE","[^\n]*\n(?:.*\n){0,8}?"(?:AUTHOR NAMES|SOURCE)",'),
+    ),
+    ("Web of Science's tab-delimited text", "plain text (tagged) or RIS", re.compile(r"\s*PT\tA[UF]\t")),
+    ("NoteExpress text", "RIS or EndNote", re.compile(r"\s*\{Reference Type\}:")),
+    ("CNKI text", "EndNote or RefWorks", re.compile(r"\s*SrcDatabase-")),
+    ("Dialog text", "RIS", re.compile(r"(?:.*\n){0,5}.*DIALOG\(R\) ?File", re.IGNORECASE)),
+    ("MARC 21", "MODS or RIS", re.compile(r"\d{5}[acdnp][a-z]{2}.[ a]22\d{5}")),
+    (
+        "PubMed's abstracts or summaries",
+        "the format PubMed (MEDLINE)",
+        re.compile(
+            r"\s*1[.:] [^\n]+\n?[^\n]*\b(?:1[89]|20)\d\d[ ;:.](?:.*\n){1,200}?(?:PMID: \d{1,8}(?: |$)|.*[.\]] (?:PubMed )?PMID: \d{1,8}\b)",
+            re.MULTILINE,
+        ),
+    ),
+    ("a list of PMIDs", "the format PubMed (MEDLINE)", re.compile(r"\s*(?:\d{5,8}\s*\n){2,}\s*\d{1,8}\s*$|\s*(?:\d{5,8}\s*\n){50}")),
+)  # fmt: skip
+"""Exports that no reader takes: their name, what to export instead, and how they begin."""
 INSTEAD = {
-    ".enw": "export it as RIS or EndNote XML", ".nbib": "export it as PubMed XML", ".ciw": "export it as RIS",
     ".xls": "save it as .xlsx or .csv", ".doc": "save it as PDF or text", ".docx": "save it as PDF or text",
+    ".enl": "export it from EndNote as XML", ".enlx": "export it from EndNote as XML", ".rdf": "export RIS, BibTeX or CSL JSON",
+    ".mrc": "export MODS or RIS", ".marc": "export MODS or RIS", ".net": "export NoteExpress as RIS",
     ".zip": "unpack it first", ".gz": "unpack it first", ".tar": "unpack it first", ".7z": "unpack it first",
 }  # fmt: skip
+BIBTEX_ENTRY = re.compile(r"\s*(?:%[^\n]*\n\s*)*@[A-Za-z]+\s*[{(]\s*[^\s,{}()=]*,\s*\n?\s*[\w-]+\s*=")
+XML_DECLARATION = re.compile(r"\s*<\?xml\s")
 
 
 def select_reader(path: Path) -> FileReader | NoReader:
-    """The reader of a file, or why there is none. Opens only `.xml`, `.nxml` and `.txt`.
+    """The reader of a file, or why there is none. Opens `.xml` and text whose suffix says too little.
 
     Raises `OSError` if the file cannot be opened, `UnreadableFile` for XML that cannot be parsed as far as its root.
     """
@@ -95,19 +146,41 @@ def select_reader(path: Path) -> FileReader | NoReader:
     if suffix in BY_SUFFIX:
         return BY_SUFFIX[suffix]
     if suffix in XML_SUFFIXES:
-        from outrider.ingest.readers.safe_xml import read_root_name
-
-        root = read_root_name(path)
-        return BY_ROOT.get(root) or NoReader(f"no reader for XML with the root element <{root[:80]}>")
-    if suffix == ".txt":
-        with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
-        # RIS tags at its start, in any encoding that keeps ASCII or in UTF-16
-        if head.startswith(WIDE_MARKS):
-            head = head.replace(b"\x00", b"")
-        is_ris = RIS_TAG.search(head.removeprefix(b"\xef\xbb\xbf")[: HEAD_BYTES // 8]) and not BINARY.search(head)
-        return RIS if is_ris else PLAIN_TEXT
+        return _select_by_root(path)
+    if suffix in BY_CONTENT:
+        return _select_by_content(path, BY_CONTENT[suffix])
     if not suffix:
         return NoReader("no reader for a file without a suffix")
     instead = INSTEAD.get(suffix)
     return NoReader(f"no reader for {suffix}" + (f"; {instead}" if instead else ""))
+
+
+def _select_by_root(path: Path) -> FileReader | NoReader:
+    from outrider.ingest.readers.safe_xml import read_root_name
+
+    root = read_root_name(path)
+    known = f": {OTHER_ROOTS[root]}" if root in OTHER_ROOTS else ""
+    return BY_ROOT.get(root) or NoReader(f"no reader for XML with the root element <{root[:80]}>{known}")
+
+
+def _select_by_content(path: Path, default: FileReader) -> FileReader | NoReader:
+    """Encodings that keep ASCII and UTF-16 can be recognised."""
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    if head.startswith(WIDE_MARKS):
+        head = head[2:].replace(b"\x00", b"")
+    text = head.removeprefix(b"\xef\xbb\xbf").decode("latin-1").replace("\r\n", "\n").replace("\r", "\n")
+    for name, instead, start in OTHER_TEXTS:
+        if start.match(text):
+            return NoReader(f"no reader for {name}; export {instead}")
+    if BINARY.search(text) or default is TABLES:
+        return default
+    if XML_DECLARATION.match(text):
+        return _select_by_root(path)
+    if BIBTEX_ENTRY.match(text):
+        return BIBTEX
+    from outrider.ingest.readers.dialects import DIALECTS
+
+    readers = {reader.name: reader for reader in TAGGED}
+    beginning = text[:SIGNATURE_CHARS]
+    return next((readers[dialect.name] for dialect in DIALECTS if dialect.starts(beginning)), default)

@@ -85,29 +85,34 @@ def read_markdown(path: Path, options: ReadOptions) -> Iterator[Parsed]:
 
 def split_front(text: str) -> tuple[Mapping[str, Any], str, str]:
     """Front matter, the text after it, and the problem with it; the whole text if it has none or cannot be used."""
-    import yaml
-
     match = FRONT.match(text)
     if not match:
         return {}, text, ""
-    source = match.group(1)
-    if len(source) > MAX_FRONT_CHARS:
-        return {}, text, f"longer than {MAX_FRONT_CHARS} characters"
+    front, problem = parse_mapping(match.group(1), MAX_FRONT_CHARS)
+    return front, text if problem else text[match.end() :], problem
+
+
+def parse_mapping(source: str, max_chars: int) -> tuple[Mapping[str, Any], str]:
+    """The mapping that untrusted YAML holds, and the problem with it; the mapping is empty if there is one."""
+    import yaml
+
+    if len(source) > max_chars:
+        return {}, f"longer than {max_chars} characters"
     depth = 0
     try:
         for event in yaml.parse(source, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
-                return {}, text, "uses aliases"  # they can expand without bound
+                return {}, "uses aliases"  # they can expand without bound
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_FRONT_DEPTH:  # PyYAML takes quadratic time for depth
-                return {}, text, f"nested more than {MAX_FRONT_DEPTH} deep"
-        front = yaml.safe_load(source)
+                return {}, f"nested more than {MAX_FRONT_DEPTH} deep"
+        mapping = yaml.safe_load(source)
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2020-13-45
-        return {}, text, f"not valid YAML: {' '.join(str(error).split())}"
-    if not isinstance(front, Mapping):
-        return {}, text, "empty" if front is None else "not a mapping"
-    return front, text[match.end() :], ""
+        return {}, f"not valid YAML: {' '.join(str(error).split())}"
+    if not isinstance(mapping, Mapping):
+        return {}, "empty" if mapping is None else "not a mapping"
+    return mapping, ""
 
 
 def first_heading(body: str) -> str:

@@ -29,7 +29,7 @@ def export(
         Path | None, typer.Argument(metavar="[ANSWER]", help="An answer saved from `outrider search --json`. Default: the library.")
     ] = None,
     form: Annotated[
-        str | None, typer.Option("--format", help="bibtex, ris, csv, json, jsonl or markdown. Default: by the suffix of -o, else ris.")
+        str | None, typer.Option("--format", help="bibtex, ris, csl, csv, json, jsonl or markdown. Default: by the suffix of -o, else ris.")
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write. Default: standard output.")] = None,
     filters: FiltersOption = None,

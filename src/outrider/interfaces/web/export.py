@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 MEDIA_TYPES = {
     "bibtex": "application/x-bibtex",
     "ris": "application/x-research-info-systems",
+    "csl": "application/vnd.citationstyles.csl+json",
     "csv": "text/csv; charset=utf-8",
     "json": "application/json",
     "jsonl": "application/x-ndjson",
     "markdown": "text/markdown; charset=utf-8",
 }
 ENDINGS = {form: suffix for suffix, form in SUFFIXES.items()}
-Form = Annotated[str, Query(alias="format", description="bibtex, ris, csv, json, jsonl or markdown.", max_length=20)]
+Form = Annotated[str, Query(alias="format", description="bibtex, ris, csl, csv, json, jsonl or markdown.", max_length=20)]
 Ranks = Annotated[list[int] | None, Query(alias="rank", description="Ranks of the hits to export; all by default.", max_length=MAX_TOP_K)]
 
 

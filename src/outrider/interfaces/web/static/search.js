@@ -7,7 +7,7 @@ import { facets } from "./facets.js";
 import { card } from "./hits.js";
 import { Strip, duration } from "./pipeline.js";
 
-const FILES = { bibtex: "BibTeX", ris: "RIS", csv: "CSV", json: "JSON", jsonl: "JSON Lines", markdown: "Markdown" };
+const FILES = { bibtex: "BibTeX", ris: "RIS", csl: "CSL-JSON", csv: "CSV", json: "JSON", jsonl: "JSON Lines", markdown: "Markdown" };
 let about = null;
 let now = null;
 
