@@ -26,6 +26,15 @@ def missing(expected: Mapping[str, Any], current: Mapping[str, Any]) -> list[str
     return [f"{key}: expected {value}, is {current.get(key, 'missing')}" for key, value in expected.items() if current.get(key) != value]
 
 
+def refused(expected: Mapping[str, str], current: Mapping[str, str]) -> list[str]:
+    """Return what a request could hold and no longer can. A field that takes further values still takes those it took."""
+    return [
+        f"{key}: took {value}, takes {current.get(key, 'nothing')}"
+        for key, value in expected.items()
+        if key not in current or not set(value.split(" or ")) <= set(current[key].split(" or "))
+    ]
+
+
 def key_paths(value: Any, prefix: str = "") -> dict[str, str]:
     """Return the JSON type at each path of a value: `hits[].rank: number`."""
     paths: dict[str, set[str]] = {}
