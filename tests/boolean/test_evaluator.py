@@ -97,7 +97,7 @@ def test_a_field_that_a_record_lacks_is_false_and_its_negation_true() -> None:
         "2019[dp]",
         "a[ti]",
         "liver[mh]",
-        "x[sh]",
+        "surgery[sh]",
         "smith[au]",
         "nature[ta]",
         "english[la]",

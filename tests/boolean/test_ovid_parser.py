@@ -161,3 +161,105 @@ def test_lines_that_nest_too_deeply_are_refused() -> None:
     query = "a.ti.\n" + "\n".join(f"{number} {'or' if number % 2 else 'and'} b.ti." for number in range(1, 400))
     with pytest.raises(BooleanSyntaxError, match="deep"):
         parse(query, "ovid")
+
+
+@pytest.mark.parametrize(
+    ("query", "tree"),
+    [
+        ("a.ti. or b.ti. and c.ti.", Or((A, And((B, C))))),
+        ("a.ti. and b.ti. or c.ti.", Or((And((A, B)), C))),
+        ("a.ti. or b.ti. not c.ti.", Or((A, And((B, Not(C)))))),
+        ("a.ti. not b.ti. and c.ti.", And((A, Not(And((B, C)))))),
+        ("a.ti. and b.ti. not c.ti.", And((A, B, Not(C)))),
+        ("(a.ti. or b.ti.) and c.ti.", And((Or((A, B)), C))),
+        ("a.ti. or b.ti. adj2 d.ti. and c.ti.", Or((A, And((Text(Near((words("b"), words("d")), 1), (TI,)), C))))),
+    ],
+)
+def test_and_before_not_before_or(query: str, tree: object) -> None:
+    """Clinical Information Access Portal, NSW Health, on Ovid: "AND is processed before NOT or OR. OR is processed last."."""
+    read = parse(query, "ovid")
+    assert read.tree == tree
+    assert parse(format_tree(read.tree)).tree == read.tree
+
+
+@pytest.mark.parametrize(("query", "is_remarked"), [("a.ti. or b.ti. and c.ti.", True), ("a.ti. not b.ti. and c.ti.", True),
+                                                    ("a.ti. and b.ti. not c.ti.", False), ("a.ti. or b.ti.", False)])  # fmt: skip
+def test_an_order_that_parentheses_would_show_is_remarked(query: str, is_remarked: bool) -> None:
+    assert ("mixed operators" in {remark.code for remark in parse(query, "ovid").warnings}) is is_remarked
+
+
+TYPE = Field.PUBLICATION_TYPE
+
+
+@pytest.mark.parametrize(
+    ("limit", "nodes"),
+    [
+        ("(english or german)", (Or((term("english", Field.LANGUAGE), term("german", Field.LANGUAGE))),)),
+        ("english", (term("english", Field.LANGUAGE),)),
+        ("animals", (Heading("animals", explode=False),)),
+        ("randomized controlled trial", (term("randomized controlled trial", TYPE),)),
+        ('"review articles"', (term("review", TYPE),)),
+        ("(letter or editorial)", (Or((term("letter", TYPE), term("editorial", TYPE))),)),
+        ('"all adult (19 plus years)"', (Heading("Adult"),)),
+        ('"newborn infant (birth to 1 month)"', (Heading("Infant, Newborn"),)),
+        ("(humans and female)", (Heading("humans", explode=False), Heading("female", explode=False))),
+        ('yr="2000 - 2010"', (Dates("2000", "2010"),)),
+        ("dt=20100101-20101231", (Dates("2010/01/01", "2010/12/31", "entry"),)),
+        ("((humans) and (english))", (Heading("humans", explode=False), term("english", Field.LANGUAGE))),
+    ],
+)
+def test_limits(limit: str, nodes: tuple[object, ...]) -> None:
+    read = parse(f"a.ti.\nlimit 1 to {limit}", "ovid").tree
+    assert read == And((A, *nodes))  # type: ignore[arg-type]
+    assert parse(format_tree(read)).tree == read
+
+
+def test_a_limit_to_all_clinical_trials_names_their_types() -> None:
+    read = parse("a.ti.\nlimit 1 to clinical trial/all", "ovid").tree
+    assert isinstance(read, And)
+    assert isinstance(read.parts[1], Or)
+    assert term("Randomized Controlled Trial", TYPE) in read.parts[1].parts
+    assert len(read.parts[1].parts) == 10
+
+
+@pytest.mark.parametrize(
+    ("query", "tree"),
+    [
+        ("2012*.ed.", Dates("2012", "2012", "entry")),
+        ("(2012* or 2013*).ed.", Or((Dates("2012", "2012", "entry"), Dates("2013", "2013", "entry")))),
+        ("201206*.dt.", Dates("2012/06", "2012/06", "entry")),
+        ("20120630.da.", Dates("2012/06/30", "2012/06/30", "entry")),
+        ("201*.yr.", Dates("2010", "2019")),
+        ("2012$.ed.", Dates("2012", "2012", "entry")),
+        ("dt.fs.", Heading("", "drug therapy")),
+        ("exp Liver/prevention & control", Heading("Liver", "prevention & control")),
+        ("(mg/kg or mg/dl).ti.", Or((term("mg/kg", TI), term("mg/dl", TI)))),
+        ("(phase I/II or phase III).ti.", Or((term("phase I/II", TI), term("phase III", TI)))),
+    ],
+)
+def test_dates_and_qualifiers(query: str, tree: object) -> None:
+    assert parse(query, "ovid").tree == tree
+
+
+@pytest.mark.parametrize(
+    ("query", "line", "column", "message"),
+    [
+        ("exp Liver/zz", 1, 11, "“zz” is no MeSH qualifier"),
+        ("Liver/su, qq", 1, 7, "“qq” is no MeSH qualifier"),
+        ("*Liver/surgry", 1, 8, "“surgry” is no MeSH qualifier"),
+        ("exp Liver/surgry", 1, 17, "slash"),
+        ("comment on.cm.", 1, 11, "comments on other works"),
+        ('a.ti.\nlimit 1 to "qualitative (maximizes sensitivity)"', 2, 12, "is not supported"),
+        ("a.ti.\nlimit 1 to (english or klingon)", 2, 24, "limit “klingon” is not supported"),
+        ("a.ti.\nlimit 1 to last 5 years", 2, 12, "is not supported"),
+        (f"a.ti.\nlimit 1 to {'(' * 5_000}english{')' * 5_000}", 2, 12, "parentheses"),
+    ],
+)
+def test_unknown_qualifiers_limits_and_fields_are_refused(query: str, line: int, column: int, message: str) -> None:
+    with pytest.raises(BooleanSyntaxError, match=message) as error:
+        parse(query, "ovid")
+    assert (error.value.line, error.value.column) == (line, column)
+
+
+def test_a_comment_that_is_a_field_tag_of_pubmed_is_remarked() -> None:
+    assert [remark.code for remark in parse("liver.ti. or kidney[tiab]", "ovid").warnings] == ["mapped by PubMed", "unsupported"]

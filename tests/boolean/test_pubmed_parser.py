@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import pytest
 
+from outrider.boolean.diagnostics import BooleanSyntaxError
 from outrider.boolean.field_tags import NAMES, format_fields, list_spellings, parse_tag
+from outrider.boolean.mesh_qualifiers import QUALIFIERS
 from outrider.boolean.parser import detect_syntax, parse, uses_boolean_syntax
 from outrider.boolean.printer import format_tree
-from outrider.state.boolean import And, Dates, Everything, Field, Heading, Near, Not, Or, Text, Words
+from outrider.state.boolean import And, Dates, Everything, Field, Heading, Near, Node, Not, Or, Text, Words
 from outrider.state.errors import BadRequest
 
 TI = Field.TITLE
@@ -57,7 +59,7 @@ def test_operators_from_left_to_right(query: str, tree: object) -> None:
         ("COVID-19[nm]", term("COVID-19", Field.SUBSTANCE)),
         ("heart failure", And((term("heart"), term("failure")))),
         ('"heart failure"', term("heart failure")),
-        ("a, b & c[ti]", term("a, b c", Field.TITLE)),
+        ("a, b, c[ti]", term("a, b, c", Field.TITLE)),
         ("Neoplasms[mh]", Heading("Neoplasms")),
         ('"Masks/adverse effects"[MAJR]', Heading("Masks", "adverse effects", major=True)),
         ("Neoplasms[MeSH Terms:noexp]", Heading("Neoplasms", explode=False)),
@@ -173,3 +175,133 @@ def test_signs_of_boolean_syntax(query: str) -> None:
 @pytest.mark.parametrize("query", ["a and b", '(a) "b" c*', "a[0] list[int]", "cat.no. 5", "a [full text]", "his/ her", "ANDERSON", "a.ti"])
 def test_plain_text_has_no_boolean_syntax(query: str) -> None:
     assert not uses_boolean_syntax(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "tree"),
+    [
+        ("a[ti] | b[ti]", Or((A, B))),
+        ("a[ti]|b[ti]", Or((A, B))),
+        ("a[ti] || b[ti]", Or((A, B))),
+        ("a[ti] & b[ti]", And((A, B))),
+        ("a[ti]&&b[ti]", And((A, B))),
+        ("a[ti] && (b[ti] || c[ti])", And((A, Or((B, C))))),
+        ("R&D[ti]", term("R&D", TI)),
+        ("prevention & control[sh]", Heading("", "prevention & control")),
+        ("Liver/statistics & numerical data[mh]", Heading("Liver", "statistics & numerical data")),
+        ("direction*OR (a[ti] AND b[ti])", Or((term("direction*"), And((A, B))))),
+    ],
+)
+def test_signs_for_operators(query: str, tree: Node) -> None:
+    """PubMed reads `&` as AND and `|` as OR; a `&` inside a word or a qualifier's name is neither."""
+    assert parse(query, "pubmed").tree == tree
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "1. a[ti]\n2. b[ti]\n3. #1 OR #2",
+        "#1 a[ti]\n#2 b[ti]\n#3 #1 OR #2",
+        "1 a[ti]\n2 b[ti]\n3 1 OR 2",
+        "1) a[ti] (1,234)\n2) b[ti] (56)\n3) (#1 OR #2) (78)",
+        "#3\t#1 OR #2\t78\n#2\tb[ti]\t56\n#1\ta[ti]\t1,234",
+        "a[ti]\nb[ti]\n#1 OR #2",
+        "1. a[ti]\n\n2. b[ti]\n3. #1\n   OR #2",
+        "1: a[ti]\r\n2: b[ti]\r\n3: #1 | #2",
+    ],
+)
+def test_a_history_is_read_in_every_notation(query: str) -> None:
+    read = parse(query)
+    assert read.syntax == "pubmed"
+    assert read.tree == Or((A, B))
+    assert [line.tree for line in read.lines][:2] == [A, B]
+
+
+@pytest.mark.parametrize(
+    ("query", "line", "column", "message"),
+    [
+        ("#1 OR #2", 1, 1, "there is no line 1 before this one: this query has one line"),
+        ("a[ti] AND #3", 1, 11, "there is no line 3"),
+        ("1. a[ti]\n2. b[ti]\n3. #1 OR #4", 3, 10, "there is no line 4"),
+        ("1. a[ti]\n2. #2", 2, 4, "there is no line 2"),
+        ("1. a[ti]\n2. b[tiabs]", 2, 6, "no field tag"),
+        ("1a\na[ti]\n1b\nb[ti]\n1a OR 1b", 1, 1, "labels of lines are not read"),
+        ("a[ti]\nB.\nc[ti]", 2, 1, "labels of lines"),
+    ],
+)
+def test_a_reference_without_its_line_is_an_error(query: str, line: int, column: int, message: str) -> None:
+    with pytest.raises(BooleanSyntaxError, match=message) as error:
+        parse(query)
+    assert (error.value.line, error.value.column) == (line, column)
+
+
+def test_a_history_reports_unused_lines_and_a_query_over_several_lines_is_no_history() -> None:
+    read = parse("1. a[ti]\n2. b[ti]\n3. c[ti]\n4. #1 AND #3")
+    assert read.tree == And((A, C))
+    assert [(remark.code, remark.line) for remark in read.warnings] == [("unused line", 2)]
+    assert parse("a[ti] OR\nb[ti]\nOR c[ti]").lines == ()
+    assert parse("(a[ti]\nOR b[ti])").tree == Or((A, B))
+
+
+@pytest.mark.parametrize(
+    ("query", "tree"),
+    [
+        ("humans[Filter]", Heading("Humans")),
+        ("humans[sb]", Heading("Humans")),
+        ("english[Filter]", term("english", Field.LANGUAGE)),
+        ("review[Filter]", term("review", Field.PUBLICATION_TYPE)),
+        ("randomizedcontrolledtrial[Filter]", term("randomized controlled trial", Field.PUBLICATION_TYPE)),
+        ('"randomized controlled trial"[Filter]', term("randomized controlled trial", Field.PUBLICATION_TYPE)),
+        ("meta-analysis[Filter]", term("Meta-Analysis", Field.PUBLICATION_TYPE)),
+        ("systematic[sb]", term("Systematic Review", Field.PUBLICATION_TYPE)),
+        ("female[Filter]", Heading("Female")),
+        ("alladult[Filter]", Heading("Adult")),
+        ("medline[sb]", term("medline", Field.SUBSET)),
+        ("all[sb]", Everything()),
+    ],
+)
+def test_filters_are_conditions_on_records(query: str, tree: Node) -> None:
+    read = parse(query, "pubmed").tree
+    assert read == tree
+    assert parse(format_tree(read)).tree == read
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("a[ti] AND hasabstract", "filter “hasabstract” is not supported"),
+        ("a[ti] AND hasabstract[text]", "filter “hasabstract” is not supported"),
+        ("free full text[Filter]", "depends on links"),
+        ("humens[Filter]", "no filter or subset of PubMed that is known here; did you mean 'human"),
+        ('"a b"[tiab:~0.5]', "whole number of words"),
+        ('"a b"[tiab:~-1]', "whole number of words"),
+        ("Liver/zz[mh]", "“zz” is no MeSH qualifier"),
+        ("Liver/surgry[mh]", "did you mean 'surgery'"),
+        ("humans[sh]", "no MeSH qualifier"),
+    ],
+)
+def test_what_records_cannot_tell_is_refused(query: str, message: str) -> None:
+    with pytest.raises(BooleanSyntaxError, match=message):
+        parse(query, "pubmed")
+
+
+def test_every_qualifier_by_its_code_and_by_its_name() -> None:
+    """NLM's table: 76 qualifiers of today and eight former ones."""
+    assert len(QUALIFIERS) == 84
+    assert (QUALIFIERS["ra"], QUALIFIERS["re"], QUALIFIERS["ri"]) == ("radiography", "radiation effects", "radionuclide imaging")
+    for code, name in QUALIFIERS.items():
+        for text in (code, code.upper()):
+            assert parse(f"Liver/{text}[mh]").tree == Heading("Liver", name)
+            assert parse(f"Liver/{text.lower()}", "ovid").tree == Heading("Liver", name, explode=False)
+            assert parse(f"{text}[sh]").tree == Heading("", name)
+        assert parse(f'"{name}"[sh]').tree == Heading("", name)
+        assert parse(f'"{name.replace("&", "and").title()}"[sh]').tree == Heading("", name)
+    assert [remark.code for remark in parse("Liver/us[majr:noexp]").warnings] == ["major topic", "not in a library"]
+    assert parse("drug*[sh]").tree == Heading("", "drug*")
+    assert parse("pathophysiology[sh:noexp]").tree == Heading("", "physiopathology")
+
+
+def test_punctuation_behind_a_term_is_ignored_with_a_remark() -> None:
+    read = parse("a[ti] NOT (b[ti] AND c[ti]/)")
+    assert read.tree == And((A, Not(And((B, C)))))
+    assert [remark.code for remark in read.warnings] == ["unsupported"]

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.boolean.field_tags import sort_fields
+from outrider.boolean.mesh_qualifiers import QUALIFIERS
 from outrider.boolean.occurrences import split_term
 from outrider.boolean.parser import parse
 from outrider.boolean.printer import format_tree
@@ -36,7 +37,7 @@ near_words = st.builds(lambda parts, most: Near(tuple(parts), most), st.lists(si
 def _nears(parts: st.SearchStrategy) -> st.SearchStrategy:
     either = st.lists(parts, min_size=2, max_size=3).map(lambda every: Either(tuple(every)))
     near = st.builds(lambda left, right, most: Near((left, right), most), parts | either, parts | either, st.integers(0, 999))
-    adjacent = st.builds(lambda left, right: Near((left, right), 0, True), parts | either, parts | either)
+    adjacent = st.builds(lambda left, right, most: Near((left, right), most, True), parts | either, parts | either, st.integers(0, 999))
     return near | adjacent
 
 
@@ -44,8 +45,9 @@ patterns = near_words | _nears(st.recursive(phrases, _nears, max_leaves=6))
 years = st.integers(1001, 2999).map(str)
 dates = years | st.builds(lambda year, month: f"{year}/{month:02d}", years, st.integers(1, 12))
 names = st.text("abcde, -", min_size=1, max_size=10).map(lambda text: " ".join(split_term(text))).filter(bool)
-headings = st.builds(Heading, names, st.just("") | names, st.booleans(), st.booleans()) | st.builds(
-    lambda qualifier: Heading("", qualifier), names
+qualifiers = st.sampled_from(sorted(QUALIFIERS.values()))
+headings = st.builds(Heading, names, st.just("") | qualifiers, st.booleans(), st.booleans()) | st.builds(
+    lambda qualifier: Heading("", qualifier), qualifiers
 )
 leaves = (
     st.builds(Text, phrases, fields)

@@ -1,11 +1,11 @@
-"""PubMed's field tags, Ovid's field codes, and the codes of MeSH qualifiers.
+"""PubMed's field tags and Ovid's field codes.
 
 PubMed's spellings: PubMed User Guide, "Search field tags" (pubmed.ncbi.nlm.nih.gov/help/#search-tags), and the long names that its query
 builder and its saved searches write. A tag may name several fields, separated by commas. Four tags are ours: `[Body]`, `[Abstract]`,
 `[Heading Word]`, `[Journal Word]`.
 
-Ovid's codes: Ovid MEDLINE Database Guide (ospguides.ovid.com/OSPguides/medline.htm), "Fields"; qualifiers: NLM, "MeSH Qualifiers with Scope
-Notes".
+Ovid's codes: Ovid MEDLINE Database Guide (ospguides.ovid.com/OSPguides/medline.htm), "Fields"; those of Embase and APA PsycInfo from their
+guides, where MEDLINE has no field of that code.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ class Tag:
     explode: bool = True
     major: bool = False
     distance: int | None = None
+    plus_explodes: bool = False
+    """Whether a heading is exploded by `+` at its end, as on EBSCOhost."""
 
 
 NAMES: dict[tuple[Field, ...], str] = {
@@ -134,6 +136,8 @@ def parse_tag(text: str) -> Tag | None:
     if tag is None:
         return None
     if modified["noexp"]:
+        if tag.kind == "qualifier":
+            return tag
         return Tag("heading", explode=False, major=tag.major) if tag.kind == "heading" else None
     distance = int(modified["distance"][:6])
     return Tag("text", tag.fields, distance=distance) if tag.kind == "text" and distance <= MAX_DISTANCE else None
@@ -216,25 +220,29 @@ CODES: dict[str, Tag] = {
     "da": Tag("entry"),
     "ep": Tag("entry"),
     "ez": Tag("entry"),
+    "dc": Tag("entry"),
+    "dd": Tag("entry"),
+    "em": Tag("entry"),
+    "rd": Tag("entry"),
+    "up": Tag("entry"),
+    "fx": Tag("qualifier"),
+    "id": Tag("text", (Field.KEYWORDS,)),
+    "dq": Tag("text", (Field.KEYWORDS,)),
+    "jx": Tag("text", (Field.JOURNAL_WORDS,)),
+    "nj": Tag("text", (Field.JOURNAL,)),
+    "pm": Tag("text", (Field.PMID,)),
+    **dict.fromkeys(("rw", "rx", "ox", "px", "os", "ps", "dm", "dv", "mf", "tn"), Tag("text", (Field.SUBSTANCE,))),
 }
+REFUSED_CODES = {
+    "cm": "comments on other works",
+    **dict.fromkeys(("cp", "pl"), "places of publication"),
+    **dict.fromkeys(("pb", "pu"), "publishers"),
+    **dict.fromkeys(("ai", "oi"), "identifiers of authors"),
+    **dict.fromkeys(("ci", "cr", "rf"), "references"),
+    **dict.fromkeys(("ir", "fa", "be", "bk", "ib"), "investigators, editors and books"),
+    **dict.fromkeys(("cc", "gw", "lm", "st", "tc", "tm"), "codes that only the database itself has"),
+}
+"""Unsupported codes of Ovid, and their subject."""
 
-AMBIGUOUS_CODES = frozenset({"an", "da", "do", "ed", "ep", "in", "ip", "is", "la", "no", "pg", "ui"})
+AMBIGUOUS_CODES = frozenset("an da dc dd dm do ed em ep id in ip is la mf no os pg pm ps px rd rw rx tn ui up".split())
 """Codes that also occur between full stops in plain text, as words, abbreviations or parts of addresses ("cat.no. 5")."""
-
-QUALIFIERS = {
-    "ab": "abnormalities", "ad": "administration & dosage", "ae": "adverse effects", "ag": "agonists", "aa": "analogs & derivatives",
-    "an": "analysis", "ah": "anatomy & histology", "ai": "antagonists & inhibitors", "bi": "biosynthesis", "bs": "blood supply",
-    "bl": "blood", "cf": "cerebrospinal fluid", "cs": "chemical synthesis", "ci": "chemically induced", "ch": "chemistry",
-    "cl": "classification", "co": "complications", "cn": "congenital", "cy": "cytology", "df": "deficiency", "dg": "diagnostic imaging",
-    "di": "diagnosis", "dh": "diet therapy", "de": "drug effects", "dt": "drug therapy", "ec": "economics", "ed": "education",
-    "em": "embryology", "en": "enzymology", "ep": "epidemiology", "es": "ethics", "eh": "ethnology", "et": "etiology", "ge": "genetics",
-    "gd": "growth & development", "hi": "history", "im": "immunology", "in": "injuries", "ir": "innervation", "is": "instrumentation",
-    "ip": "isolation & purification", "lj": "legislation & jurisprudence", "ma": "manpower", "me": "metabolism", "mt": "methods",
-    "mi": "microbiology", "mo": "mortality", "nu": "nursing", "og": "organization & administration", "ps": "parasitology",
-    "py": "pathogenicity", "pa": "pathology", "pk": "pharmacokinetics", "pd": "pharmacology", "ph": "physiology", "pp": "physiopathology",
-    "po": "poisoning", "pc": "prevention & control", "px": "psychology", "ra": "radiation effects", "re": "radiotherapy",
-    "rt": "radiotherapy", "rh": "rehabilitation", "sc": "secondary", "st": "standards", "sn": "statistics & numerical data",
-    "sd": "supply & distribution", "su": "surgery", "tu": "therapeutic use", "th": "therapy", "to": "toxicity", "tm": "transmission",
-    "tr": "transplantation", "td": "trends", "ul": "ultrastructure", "ur": "urine", "us": "diagnostic imaging", "ut": "utilization",
-    "ve": "veterinary", "vi": "virology",
-}  # fmt: skip

@@ -17,13 +17,35 @@ OPEN_START, OPEN_END = "1000", "3000"
 MOST_INITIALS = 3
 
 
+_TRUNCATED_DATE = re.compile(r"(\d{3,8})\s*\*")
+_DIGITS = re.compile(r"(\d{4})(\d{2})(\d{2})?")
+_HYPHEN_RANGE = re.compile(r"(\d{4}|\d{6}|\d{8})?\s*[-–]\s*(\d{4}|\d{6}|\d{8})?")
+
+
+def convert_hyphen_range(value: str) -> str:
+    """`2010-2014` as `2010:2014`; an end that is left out is open. Another value stays."""
+    match = _HYPHEN_RANGE.fullmatch(value.strip())
+    if match is None or not any(match.groups()):
+        return value
+    return f"{match.group(1) or OPEN_START}:{match.group(2) or OPEN_END}"
+
+
+def convert_truncated_date(value: str) -> str:
+    """`2012*` as `2012`, `201206*` as `2012/06`, `201*` as `2010:2019`. Another value stays."""
+    match = _TRUNCATED_DATE.fullmatch(value.strip())
+    if match is None:
+        return value
+    digits = match.group(1)
+    return f"{digits}0:{digits}9" if len(digits) == 3 else digits if len(digits) in (4, 6, 8) else value
+
+
 def is_dates(tags: tuple[Tag, ...]) -> bool:
     return bool(tags) and all(tag.kind in ("dates", "entry") for tag in tags)
 
 
 def date_node(value: str, entry: bool, text: str, at: Span) -> Dates:
-    """Parse `2019`, `2019/06`, `2019:2021`, `2019/01/01 : 3000`. Raises `BooleanSyntaxError` for other values."""
-    parts = [part.strip() for part in value.split(":")]
+    """Parse `2019`, `2019/06`, `201906`, `2019*`, `2019:2021`, `2019/01/01 : 3000`. Raises `BooleanSyntaxError` for other values."""
+    parts = [part.strip() for part in convert_truncated_date(value).split(":")]
     if len(parts) > 2:
         raise BooleanSyntaxError("a range of dates has two ends", text, at.start, ["2019:2021"])
     dates = [normal_date(part, text, at) for part in parts]
@@ -36,7 +58,7 @@ def date_node(value: str, entry: bool, text: str, at: Span) -> Dates:
 
 def normal_date(value: str, text: str, at: Span) -> str:
     """`2019/06/30` with two digits each; a missing month or day stays missing."""
-    date = DATE.fullmatch(value)
+    date = _DIGITS.fullmatch(value) or DATE.fullmatch(value)
     if date is None:
         is_relative = "last" in value.lower() or "day" in value.lower()
         hint = "; a time relative to today changes from run to run, name the dates" if is_relative else ""

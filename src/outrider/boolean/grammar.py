@@ -1,8 +1,9 @@
-"""Common grammar of PubMed's and Ovid's queries, over scanned tokens.
+"""Common grammar of all query languages, over scanned tokens.
 
-Each syntax has its own scanner (`pubmed_parser`, `ovid_parser`), since words, quotations and fields depend on their context. The scanners
-give the same kinds of tokens, and this grammar (LALR(1), parsed by lark) orders them. Operators apply from left to right, as in PubMed;
-only proximity binds tighter.
+Each family has its own scanner (`pubmed_parser`, `ovid_parser`, `platform_parser`), since words, quotations and fields depend on their
+context. The scanners give the same kinds of tokens, and this grammar (LALR(1), parsed by lark) orders them. A field stands before its term
+(PREFIX) or after it (FIELD). Proximity binds tightest; the order of AND, OR and NOT differs between platforms, so that `tree_builder`
+applies it.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ chain: lead joined*
 lead: NOT? item
 joined: (AND | OR)? NOT? item
 item: unit (ADJ unit)*
-unit: LPAR chain RPAR FIELD?   -> group
-    | (TEXT | QUOTED) FIELD?   -> term
+unit: PREFIX? LPAR chain RPAR FIELD?   -> group
+    | PREFIX? (TEXT | QUOTED) FIELD?   -> term
     | (TEXT | QUOTED) FIELD? COLON (TEXT | QUOTED) FIELD   -> range
     | READY                    -> ready
-%declare AND OR NOT ADJ LPAR RPAR FIELD TEXT QUOTED COLON READY
+%declare AND OR NOT ADJ LPAR RPAR PREFIX FIELD TEXT QUOTED COLON READY
 """
 
 MAX_DEPTH = 100
@@ -61,7 +62,8 @@ def parse_tokens(lexemes: Sequence[Lexeme], text: str, end: int) -> Tree[Any]:
         # lark gets the numbers of the lexemes, since it would convert each lexeme to text
         tree: Tree[Any] = _make_parser().parse([Token(lexeme.kind, number) for number, lexeme in enumerate(lexemes)])
     except UnexpectedToken as error:
-        expected = sorted({_TOKEN_NAMES[name] for name in error.expected} - {"a proximity operator", "“:” and a second date"})
+        names = error.expected - {"ADJ", "COLON", "PREFIX"}
+        expected = sorted({_TOKEN_NAMES[name] for name in names})
         if error.token.type == "$END":
             raise BooleanSyntaxError("the query ends too early", text, end, expected) from None
         lexeme = lexemes[error.token.value]

@@ -2,164 +2,104 @@
 
 The last line is the query.
 
-Syntax: Ovid's help, "Command Line Syntax and Advanced Searching Techniques" (truncation, set operators, postqualification).
+Syntax: Ovid's help, "Command Line Syntax and Advanced Searching Techniques" (truncation, set operators, postqualification). Order of
+operators: Clinical Information Access Portal, NSW Health, "Combining terms with Boolean operators on Ovid databases": AND is processed
+before NOT and OR, and OR last, so that `children OR adolescents AND obesity` finds all records about children.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
-from outrider.boolean.field_tags import CODES, MULTI_PURPOSE, QUALIFIERS, Tag, sort_fields
-from outrider.boolean.field_values import date_node
-from outrider.boolean.grammar import MAX_TERMS, Lexeme, parse_tokens
+from outrider.boolean.field_tags import CODES, MULTI_PURPOSE, REFUSED_CODES, Tag, parse_tag, sort_fields
+from outrider.boolean.grammar import MAX_DEPTH, Lexeme, parse_tokens
+from outrider.boolean.history import History, HistoryLine, split_ovid_lines
+from outrider.boolean.mesh_qualifiers import QUALIFIERS, find_qualifier
 from outrider.boolean.occurrences import QUOTES, split_term
-from outrider.boolean.tree_builder import Builder, Tags, parse_adjacency
-from outrider.state.boolean import And, Field, Heading, Node, Or, Span, Text, Words
-from outrider.text.languages_and_work_types import normal_language
+from outrider.boolean.ovid_limits import parse_limits
+from outrider.boolean.tree_builder import Builder, Conventions, Tags, parse_adjacency
+from outrider.state.boolean import And, Heading, Node, Or, Span
 
+CONVENTIONS = Conventions(
+    name="Ovid",
+    untagged=(MULTI_PURPOSE,),
+    untagged_note="a term without a field is searched in title, abstract, keywords and headings (.mp.)",
+    words="phrase",
+    levels=(frozenset(("AND",)), frozenset(("NOT",)), frozenset(("OR",))),
+    order="AND first, then NOT, then OR, as on Ovid",
+)
 _COMMENT = re.compile(r"\[[^\[\]]*\]")
-_FIRST = re.compile(r"\s*#?1\s*(?:[.):\t]|\s(?=\s*\S))\s*(?!(?:and|or|not|adj\d*)\b)\S", re.IGNORECASE)
-_HITS = re.compile(r"(?<=[\s./)])\(\s*\d[\d,]*\s*\)\s*$")
 _CODE = "|".join(sorted(CODES))
-_FIELDS = rf"\.\s*(?P<codes>(?:{_CODE})(?:\s*,\s*(?:{_CODE}))*)\s*(?:\.(?!\w)|(?=[\s)]|$))"
+_FIELDS = rf"\.\s*(?P<codes>(?:{_CODE})(?:(?:\s*,\s*|\.)(?:{_CODE}))*)\s*,?(?:\.(?!\w)|(?=[\s)]|$))"
+"""Codes behind a full stop; `.ti.ab.` and a last comma are slips of published strategies."""
 _FIELD = re.compile(_FIELDS, re.IGNORECASE)
 _WORD = re.compile(rf"(?:(?!{_FIELDS.replace('?P<codes>', '?:')})[^\s(){QUOTES}])+", re.IGNORECASE)
-_QUALIFIER = "|".join(sorted(QUALIFIERS))
+_QUALIFIER = "|".join((*(re.escape(name).replace("\\&", "(?:&|and)") for name in sorted(set(QUALIFIERS.values()))), r"[a-z]{2}"))
 _HEADING = re.compile(
     rf"(?P<explode>exp(?:lode)?\s+)?(?P<major>\*\s*)?(?P<name>[{QUOTES}][^{QUOTES}]+[{QUOTES}]|"
-    rf"(?!(?:and|or|not|exp)\s)[^\s()/{QUOTES}]+(?:\s+(?!(?:and|or|not|adj\d*)\s)[^\s()/{QUOTES}]+)*)\s*/"
-    rf"(?P<qualifiers>(?:{_QUALIFIER})(?:\s*,\s*(?:{_QUALIFIER}))*(?!\w))?(?=[\s)]|$)",
+    rf"(?!(?:and|or|not|exp)[\s/])[^\s()/{QUOTES}]+(?:\s+(?!(?:and|or|not|adj\d*)\s)[^\s()/{QUOTES}]+)*)\s*/"
+    rf"(?P<qualifiers>(?:{_QUALIFIER})(?!\w)(?:\s*,\s*(?:{_QUALIFIER})(?!\w))*)?(?=[\s)]|$)",
     re.IGNORECASE,
 )
 _SETS = re.compile(r"(?P<operator>and|or)\s*/\s*(?P<sets>\d+(?:\s*-\s*\d+)?(?:\s*,\s*\d+(?:\s*-\s*\d+)?)*)(?!\w)", re.IGNORECASE)
 _SETS_AFTER = re.compile(r"(?P<sets>\d+(?:\s*-\s*\d+)?(?:\s*,\s*\d+(?:\s*-\s*\d+)?)*)\s*/\s*(?P<operator>and|or)\b", re.IGNORECASE)
 _ADJACENT = re.compile(r"adj(\d{0,4})", re.IGNORECASE)
 _REFERENCE = re.compile(r"[#sS]?(\d{1,4})")
-_UNKNOWN_CODE = re.compile(r"\.\w{2}(?:,\w{0,2})*[.,]$")
+_UNKNOWN_CODE = re.compile(r"\.(\w{2})(?:,\w{0,2})*[.,]$")
+_UNKNOWN_QUALIFIER = re.compile(r"\*[^/]+/(?P<qualifier>[a-z]+)", re.IGNORECASE)
 _OPERATORS = ("AND", "OR", "NOT")
 _LIMIT = re.compile(r"limit\s+(?P<line>\d+)\s+to\s+(?P<to>.+)", re.IGNORECASE | re.DOTALL)
 _LIMIT_SHORT = re.compile(r"\.\.\s*l\s*/\s*(?P<line>\d+)\s+(?P<to>.+)", re.IGNORECASE | re.DOTALL)
 _DEDUPED = re.compile(r"remove duplicates from\s+(?P<line>\d+)\s*", re.IGNORECASE)
-_LIMIT_DATES = re.compile(
-    r"(?P<code>yr|ed|dt|da|ep|dp|ez)\s*=\s*[\"“”]?\s*(?P<start>\d{0,8})\s*(?P<dash>-)?\s*(?P<end>\d{0,8}|current)\s*[\"“”]?", re.IGNORECASE
-)
 _TRUNCATED = re.compile(r"(?<=[\w?#])[$*:](\d{0,2})(?!\w)|(?<=[\w?#])[$](\d{0,2})")
+_LONGEST_UNIT = 3
+"""Letters before the slash of a unit, such as `mg/kg`."""
 
 
-@dataclass(frozen=True, slots=True)
-class OvidLine:
-    """One numbered line. In `text` blanks replace comments, which keeps the offsets; `start` is its offset in the query."""
+def parse_ovid(text: str, findings: Findings) -> tuple[Node, list[HistoryLine]]:
+    """The tree of the last line, and every line with its tree. Blanks replace comments, which keeps the offsets."""
 
-    number: int
-    text: str
-    start: int
-    tree: Node | None = None
+    def blank(comment: re.Match[str]) -> str:
+        if parse_tag(comment.group()[1:-1]) is not None:
+            message = f"Ovid reads {comment.group()} as a comment; it is ignored, though PubMed has a field tag of that name"
+            findings.add("unsupported", message, comment.start())
+        return re.sub(r"[^\n]", " ", comment.group())
 
-
-def split_lines(text: str) -> list[OvidLine]:
-    """Every line that is not empty. Written numbers count if the first line has number 1; else lines are counted."""
-    blank = _COMMENT.sub(lambda comment: re.sub(r"[^\n]", " ", comment.group()), text)
-    lines = [(line.start(), line.group()) for line in re.finditer(r"[^\n]+", blank) if line.group().strip()]
-    numbered = _join_continuations(lines) if lines and _FIRST.match(lines[0][1]) else []
-    is_numbered = len(numbered) > 1 or len(numbered) == len(lines)
-    parts = [(start, _HITS.sub("", blank[start:end])) for start, end in numbered] if is_numbered else lines
-    return [OvidLine(number, part.strip(), start + len(part) - len(part.lstrip())) for number, (start, part) in enumerate(parts, 1)]
-
-
-def _join_continuations(lines: list[tuple[int, str]]) -> list[tuple[int, int]]:
-    """Start (after the number) and end of each numbered line. A line without the next number continues the one before."""
-    joined: list[tuple[int, int]] = []
-    for start, line in lines:
-        number = re.match(rf"\s*#?{len(joined) + 1}\s*(?:[.):]\s*|\s+|(?=[^\w\s/,-]))", line)
-        if number:
-            joined.append((start + number.end(), start + len(line)))
-        else:
-            joined[-1] = (joined[-1][0], start + len(line))
-    return joined
-
-
-def parse_ovid(text: str, findings: Findings) -> tuple[Node, list[OvidLine]]:
-    """The tree of the last line, and every line with its tree."""
-    lines = split_lines(text)
+    lines = split_ovid_lines(_COMMENT.sub(blank, text))
     if not lines:
         raise BooleanSyntaxError("the query is empty", text, 0, ["a term"])
-    parsed: dict[int, OvidLine] = {}
-    used: set[int] = set()
-    for line in lines:
-        parsed[line.number] = replace(line, tree=_LineParser(text, findings, parsed, line, used).parse())
-    for line in lines[:-1]:
-        if line.number not in used:
-            findings.add("unused line", f"line {line.number} is not used by any other", line.start)
-    history = list(parsed.values())
-    last = history[-1].tree
-    assert last is not None  # noqa: S101 - every line was just parsed
-    return last, history
+    history = History(text, findings)
+    return history.parse(lines, lambda line: _LineParser(text, findings, history, line).parse())
 
 
 @dataclass(slots=True)
 class _LineParser:
     text: str
     findings: Findings
-    parsed: dict[int, OvidLine]
-    """The lines before."""
-    line: OvidLine
-    used: set[int] = field(default_factory=set)
-    """Numbers of the lines that others refer to."""
+    history: History
+    line: HistoryLine
 
     def parse(self) -> Node:
         line, start = self.line.text, self.line.start
         if match := _DEDUPED.fullmatch(line):
             self.findings.add("unsupported", "duplicates are not removed here: every record of a library is one work", start)
-            return self._look_up(int(match["line"]), start)
+            return self.history.look_up(int(match["line"]), start)
         if match := _LIMIT.fullmatch(line) or _LIMIT_SHORT.fullmatch(line):
-            at = Span(start + match.start("to"), start + len(line))
-            whole = self._look_up(int(match["line"]), start + match.start("line"))
-            limits = re.split(r"\s+and\s+", match["to"].strip().strip("()").strip(), flags=re.IGNORECASE)
-            return And((whole, *(self._parse_limit(limit.strip(), at) for limit in limits)), at)
+            at = start + match.start("to")
+            if match["to"].count("(") > MAX_DEPTH:
+                raise BooleanSyntaxError(f"more than {MAX_DEPTH} parentheses inside each other", self.text, at)
+            whole = self.history.look_up(int(match["line"]), start + match.start("line"))
+            limits = parse_limits(match["to"], at, self.text, self.findings)
+            return And((whole, *(limits.parts if isinstance(limits, And) else (limits,))), Span(at, start + len(line)))
         lexemes = list(self._join_words())
         if not lexemes:
             raise BooleanSyntaxError("the line is empty", self.text, start, ["a term"])
         tree = parse_tokens(lexemes, self.text, start + len(line))
-        return Builder(self.text, self.findings, (MULTI_PURPOSE,), parts_words=False).build(tree)
-
-    def _parse_limit(self, limit: str, at: Span) -> Node:
-        """The leaf of `limit ... to`. An unknown limit is an error, since leaving it out would widen the search."""
-        if match := _LIMIT_DATES.fullmatch(limit):
-            start, end = _format_date(match["start"]), _format_date("" if match["end"].lower() == "current" else match["end"])
-            dates = f"{start or '1000'}:{end or '3000'}" if match["dash"] else start
-            return date_node(dates, CODES[match["code"].lower()].kind == "entry", self.text, at)
-        name = limit.lower()
-        if name in ("human", "humans"):
-            return Heading("humans", explode=False, at=at)
-        language = name.removesuffix(" language")
-        if language != name or normal_language(language):
-            return Text(Words((language,), at), (Field.LANGUAGE,), at)
-        raise BooleanSyntaxError(
-            f"the limit “{limit}” is not supported; write it as terms", self.text, at.start, ["yr=", "ed=", "a language", "humans"]
-        )
-
-    def _look_up(self, number: int, at: int) -> Node:
-        line = self.parsed.get(number)
-        if line is None or line.tree is None:
-            raise BooleanSyntaxError(f"there is no line {number} before this one", self.text, at, ["the number of an earlier line"])
-        self.used.add(number)
-        return line.tree
-
-    def _join_lines(self, sets: re.Match[str], at: int) -> Node:
-        """`or/1-5,7`: the lines, joined."""
-        numbers: list[int] = []
-        for part in sets["sets"].split(","):
-            first, _, last = part.partition("-")
-            numbers += range(int(first), int(last or first) + 1)[:MAX_TERMS]
-        if not numbers:
-            raise BooleanSyntaxError("a range of lines starts after its end", self.text, at)
-        nodes = [self._look_up(number, at) for number in numbers]
-        operator = And if sets["operator"].lower() == "and" else Or
-        return nodes[0] if len(nodes) == 1 else operator(tuple(nodes), Span(at, at + len(sets.group())))
+        return Builder(self.text, self.findings, CONVENTIONS).build(tree)
 
     def _parse_heading(self, match: re.Match[str], at: Span) -> Node:
         """`exp *Liver/su, tr`: one heading for each qualifier."""
@@ -167,7 +107,10 @@ class _LineParser:
         if not name:
             raise BooleanSyntaxError("a heading without a letter or digit", self.text, at.start, ["a subject heading"])
         explode, major = bool(match["explode"]), bool(match["major"])
-        qualifiers = [QUALIFIERS[code.strip().lower()] for code in (match["qualifiers"] or "").split(",") if code.strip()]
+        place = Span(self.line.start + match.start("qualifiers"), at.end)
+        builder = Builder(self.text, self.findings, CONVENTIONS)
+        codes = (match["qualifiers"] or "").split(",")
+        qualifiers = [builder.name_qualifier(code.strip(), place) for code in codes if code.strip()]
         nodes = [Heading(name, qualifier, explode, major, at) for qualifier in qualifiers or [""]]
         return nodes[0] if len(nodes) == 1 else Or(tuple(nodes), at)
 
@@ -181,7 +124,7 @@ class _LineParser:
             end = words[-1].end
             reference = None if others else _REFERENCE.fullmatch(first.value)
             if reference and not _FIELD.match(self.line.text[end - self.line.start :].lstrip()):
-                yield Lexeme("READY", self._look_up(int(reference.group(1)), first.start), first.start, end)
+                yield Lexeme("READY", self.history.look_up(int(reference.group(1)), first.start), first.start, end)
                 continue
             if first.value.lower() in ("exp", "explode"):
                 raise BooleanSyntaxError("exp needs a subject heading that ends with a slash", self.text, end, ["“/”"])
@@ -202,12 +145,17 @@ class _LineParser:
         if line[at] in "()":
             return Lexeme("LPAR" if line[at] == "(" else "RPAR", line[at], start, start + 1)
         if match := _FIELD.match(line, at):
-            tags = merge_tags(CODES[code.strip().lower()] for code in match["codes"].split(","))
+            codes = re.split(r"\s*[,.]\s*", match["codes"].lower())
+            if "." in match["codes"] or match.group().rstrip(". ").endswith(","):
+                self.findings.add("unsupported", f"“{match.group()}” is read as .{','.join(codes)}.", start)
+            tags = merge_tags(CODES[code] for code in codes)
             return Lexeme("FIELD", tags, start, self.line.start + match.end())
         if not in_words:
             if match := _SETS.match(line, at) or _SETS_AFTER.match(line, at):
-                return Lexeme("READY", self._join_lines(match, start), start, self.line.start + match.end())
-            if match := _HEADING.match(line, at):
+                end = self.line.start + match.end()
+                return Lexeme("READY", self.history.join(match["sets"], match["operator"], Span(start, end)), start, end)
+            match = _HEADING.match(line, at)
+            if match and not _is_plain_text(match):
                 end = self.line.start + match.end()
                 return Lexeme("READY", self._parse_heading(match, Span(start, end)), start, end)
         if line[at] in QUOTES:
@@ -223,12 +171,24 @@ class _LineParser:
             raise BooleanSyntaxError("this character is not allowed here", self.text, start)
         word, end = match.group(), self.line.start + match.end()
         if unknown := _UNKNOWN_CODE.search(word):
-            raise BooleanSyntaxError(
-                f"“{unknown.group()}” is no field", self.text, start + unknown.start(), [".ti.", ".ti,ab.", "another field of Ovid"]
-            )
+            place, subject = start + unknown.start(), REFUSED_CODES.get(unknown.group(1).lower())
+            if subject:
+                problem = f"“{unknown.group()}” is a field of Ovid that is not read here: {subject}; leave the term out"
+                raise BooleanSyntaxError(problem, self.text, place)
+            raise BooleanSyntaxError(f"“{unknown.group()}” is no field", self.text, place, [".ti.", ".ti,ab.", "another field of Ovid"])
+        if (slash := _UNKNOWN_QUALIFIER.fullmatch(word)) and find_qualifier(slash["qualifier"]) is None:
+            raise BooleanSyntaxError(f"“{slash['qualifier']}” is no MeSH qualifier", self.text, start + slash.start("qualifier"))
         if adjacent := _ADJACENT.fullmatch(word):
             return Lexeme("ADJ", parse_adjacency(adjacent.group(1), self.text, start), start, end)
         return Lexeme(word.upper() if word.upper() in _OPERATORS else "WORD", word, start, end)
+
+
+def _is_plain_text(heading: re.Match[str]) -> bool:
+    """Whether a match is text such as `mg/kg` or `phase I/II` and no heading with a qualifier."""
+    code = heading["qualifiers"]
+    if heading["explode"] or heading["major"] or not code or find_qualifier(code) or "," in code:
+        return False
+    return code.isupper() or len(heading["name"]) <= _LONGEST_UNIT
 
 
 def merge_tags(tags: Iterator[Tag]) -> Tags:
@@ -243,8 +203,3 @@ def convert_wildcards(text: str) -> str:
     text = text.replace("{", " ").replace("}", " ")
     text = _TRUNCATED.sub(lambda sign: f"{{*{digits}}}" if (digits := sign.group(1) or sign.group(2)) else "*", text)
     return re.sub(r"(?<=\w)[?]", "{?}", re.sub(r"(?<=\w)#|#(?=\w)", "{#}", text))
-
-
-def _format_date(digits: str) -> str:
-    """`20190630` as `2019/06/30`."""
-    return "/".join(part for part in (digits[:4], digits[4:6], digits[6:8]) if part)

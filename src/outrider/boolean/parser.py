@@ -1,51 +1,47 @@
-"""Parsing of a Boolean query to a tree with warnings, in PubMed's or Ovid's syntax."""
+"""Parsing of a Boolean query, in the syntax of any platform, to a tree with warnings."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
+from outrider.boolean.detect_syntax import blank_label, detect_syntax, refuse_foreign_syntax, unquote, uses_boolean_syntax
 from outrider.boolean.diagnostics import BooleanSyntaxError, Finding, Findings, add_remarks
-from outrider.boolean.field_tags import AMBIGUOUS_CODES, CODES, is_tag_name, list_spellings, parse_tag
+from outrider.boolean.field_tags import list_spellings, parse_tag
 from outrider.boolean.grammar import MAX_CHARS, MAX_TERMS
-from outrider.boolean.occurrences import QUOTES
-from outrider.boolean.ovid_parser import OvidLine, parse_ovid
+from outrider.boolean.history import HistoryLine
+from outrider.boolean.ovid_parser import parse_ovid
+from outrider.boolean.platform_parser import parse_platform
+from outrider.boolean.platforms import PLATFORMS
 from outrider.boolean.pubmed_parser import parse_pubmed
 from outrider.state.boolean import And, Either, Near, Node, Pattern, Text, children
 from outrider.state.errors import BadRequest, did_you_mean, shorten
 
-Syntax = Literal["pubmed", "ovid"]
+__all__ = ["ParsedQuery", "Syntax", "SyntaxChoice", "detect_syntax", "parse", "uses_boolean_syntax"]
+
+Syntax = Literal["pubmed", "ovid", "wos", "scopus", "embase", "ebsco", "proquest", "cochrane"]
+SyntaxChoice = Literal["auto", "pubmed", "ovid", "wos", "scopus", "embase", "ebsco", "proquest", "cochrane"]
+NAMES = {"pubmed": "PubMed", "ovid": "Ovid"} | {key: platform.conventions.name for key, platform in PLATFORMS.items()}
 
 MAX_TREE_DEPTH = 250
 """Depth of the tree. Parentheses cause at most 100 levels; lines that refer to lines may cause more."""
-
-_QUOTED = re.compile(f"[{QUOTES}][^{QUOTES}\n]*[{QUOTES}]")
-_TAG = re.compile(r"\[([^\[\]\n]*)\]")
-_CODE = "|".join(CODES)
-_OVID = re.compile(
-    rf"\.(?:{_CODE})(?:,\s*(?:{_CODE}))*(?:\.|(?=[\s)]|$))|\badj\d{{0,3}}\b|\b(?:or|and)/\d|\bexp\s+[^\s/]|[\w)]/(?=[\s)]|$)|^limit\s\d",
-    re.MULTILINE,
-)
-_OPERATOR = re.compile(r"\b(?:AND|OR|NOT)\b")
-_CLEAR_CODE = "|".join(sorted(CODES.keys() - AMBIGUOUS_CODES))
-_CLEAR_OVID = re.compile(rf"\.(?:{_CLEAR_CODE})\.|\.(?:{_CODE})(?:,(?:{_CODE}))+\.|\bexp [A-Z][\w ,-]+/")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """`lines` are those of an Ovid history, each with its own tree; `text` is the query as it was parsed."""
+    """`lines` are those of a search history, each with its own tree; `text` is the query as it was parsed."""
 
     text: str
     syntax: Syntax
     tree: Node
     warnings: tuple[Finding, ...]
-    lines: tuple[OvidLine, ...] = ()
+    lines: tuple[HistoryLine, ...] = ()
 
 
-def parse(query: str | Mapping[str, str], syntax: Literal["auto", "pubmed", "ovid"] = "auto") -> ParsedQuery:
+def parse(query: str | Mapping[str, str], syntax: SyntaxChoice = "auto") -> ParsedQuery:
     """The query's tree and the warnings about it. Raises `BooleanSyntaxError` with the place of an error, `BadRequest`.
 
     The queries of a mapping are joined by AND; its keys are PubMed's field tags without brackets:
@@ -56,33 +52,28 @@ def parse(query: str | Mapping[str, str], syntax: Literal["auto", "pubmed", "ovi
     if not isinstance(query, str):
         raise BadRequest(f"a Boolean query is a text or a mapping of fields to texts, not {shorten(query)}")
     _check_text(query)
-    detected: Syntax = detect_syntax(query) if syntax == "auto" else syntax
-    if detected not in ("pubmed", "ovid"):
-        raise BadRequest(f"unknown syntax {syntax!r}{did_you_mean(syntax, ('auto', 'pubmed', 'ovid'))}; known: auto, pubmed, ovid")
+    known = get_args(Syntax)
+    detected: Syntax = detect_syntax(query) if syntax == "auto" else syntax  # type: ignore[assignment] # checked below
+    if detected not in known:
+        choices = ("auto", *known)
+        raise BadRequest(f"unknown syntax {syntax!r}{did_you_mean(syntax, choices)}; known: {', '.join(choices)}")
     findings = Findings(query)
-    tree, lines = parse_ovid(query, findings) if detected == "ovid" else (parse_pubmed(query, findings), [])
+    text = blank_label(query)
+    if detected == "pubmed":
+        refuse_foreign_syntax(text, is_named=syntax == "pubmed")
+        tree, lines = parse_pubmed(text, findings)
+    elif detected == "ovid":
+        tree, lines = parse_ovid(text, findings)
+    else:
+        unquoted = unquote(text)
+        if unquoted != text:
+            findings.add("quotes", "quotation marks around the whole query are ignored", query.index(query.strip()[0]))
+        if syntax == "auto":
+            findings.add("platform", f"read as {NAMES[detected]}; --syntax names another platform", len(query) - len(query.lstrip()))
+        tree, lines = parse_platform(unquoted, PLATFORMS[detected], findings)
     _check_size(tree, query)
     add_remarks(tree, findings)
     return ParsedQuery(query, detected, tree, findings.all(), tuple(lines))
-
-
-def detect_syntax(query: str) -> Syntax:
-    """The syntax of which a query has more of the signs that the other lacks; PubMed if neither has any."""
-    plain = _QUOTED.sub(" ", query)
-    tags = sum(parse_tag(match.group(1)) is not None for match in _TAG.finditer(plain))
-    signs = sum(1 for _ in _OVID.finditer(_TAG.sub(" ", plain).lower()))
-    signs -= sum(1 for _ in re.finditer(r"\bADJ\d*\b", plain))  # our own printed form
-    return "ovid" if signs > tags else "pubmed"
-
-
-def uses_boolean_syntax(query: str) -> bool:
-    """Whether a search by words alone would misread the query: it has operators, PubMed's field tags, or Ovid's codes or headings.
-
-    Parentheses, quotes, `*` and `?` are no sign of it, since plain text contains them, too.
-    """
-    if _OPERATOR.search(query) or _CLEAR_OVID.search(query):
-        return True
-    return any(is_tag_name(match[1].partition(":")[0]) for match in _TAG.finditer(query))
 
 
 def _parse_mapping(query: Mapping[str, str]) -> ParsedQuery:
@@ -100,7 +91,8 @@ def _parse_mapping(query: Mapping[str, str]) -> ParsedQuery:
         if not isinstance(value, str):
             raise BadRequest(f"field {key!r} of a Boolean query takes a text, not {shorten(value)}")
         before = re.sub(r"[^\n]", " ", text[:start])
-        parts.append(parse_pubmed(before + value, findings, (tag,)))
+        tree, _ = parse_pubmed(before + value, findings, (tag,))
+        parts.append(tree)
         start += len(value) + 1
     tree = parts[0] if len(parts) == 1 else And(tuple(parts))
     _check_size(tree, text)

@@ -18,8 +18,8 @@ _OPERATORS: dict[type, str] = {And: "AND", Or: "OR", Not: "NOT"}
 def format_tree(tree: Node) -> str:
     """The tree as text. `parse(format_tree(tree)).tree == tree` for every tree that was parsed.
 
-    Every term is quoted and has its field, every joined part its parentheses. A proximity that PubMed lacks is written with Ovid's `ADJn`
-    between terms and one field after their parentheses.
+    Every term is quoted and has its field, every joined part its parentheses. A proximity that PubMed lacks is written with Ovid's `ADJn`,
+    or with `PREn` where the order counts, between terms and one field after their parentheses.
     """
     match tree:
         case And(parts) | Or(parts):
@@ -70,7 +70,7 @@ def _format_pattern(pattern: Pattern) -> str:
             return " OR ".join(_format_group(part) if isinstance(part, Either) else _format_pattern(part) for part in parts)
         case Near(parts, distance, ordered):
             first, *rest = parts
-            operator = "ADJ" if ordered else f"ADJ{distance + 1}"
+            operator = f"ADJ{distance + 1}" if not ordered else f"PRE{distance + 1}" if distance else "ADJ"
             chained = _format_pattern(first) if isinstance(first, Near) else _format_group(first)
             return "".join([chained, *(f" {operator} {_format_group(part)}" for part in rest)])
 

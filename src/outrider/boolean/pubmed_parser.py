@@ -1,4 +1,4 @@
-"""Parser of PubMed's queries: words, quotations, field tags, operators.
+"""Parser of PubMed's queries: words, quotations, field tags, operators, search histories.
 
 docs/reference/boolean.md decides cases that PubMed's documentation leaves open.
 """
@@ -13,53 +13,107 @@ from itertools import groupby
 from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
 from outrider.boolean.field_tags import REFUSED, Tag, list_spellings, parse_tag
 from outrider.boolean.grammar import Lexeme, parse_tokens
+from outrider.boolean.history import ONLY_REFERENCES, History, HistoryLine, split_lines
+from outrider.boolean.mesh_qualifiers import AMPERSAND_PAIRS
 from outrider.boolean.occurrences import QUOTES
-from outrider.boolean.tree_builder import Builder, Tags, parse_adjacency
+from outrider.boolean.tree_builder import LEFT_TO_RIGHT, Builder, Conventions, Tags, parse_adjacency
 from outrider.state.boolean import Field, Node
 from outrider.state.errors import did_you_mean
+from outrider.text.words import tokens
 
-UNTAGGED: Tags = (Tag("text", (Field.ALL,)),)
+CONVENTIONS = Conventions(
+    name="PubMed",
+    untagged=(Tag("text", (Field.ALL,)),),
+    untagged_note="",
+    words="and if untagged",
+    # NLM Technical Bulletin, November-December 1997: "PubMed processes all Boolean connectors in a left-to-right sequence"
+    levels=LEFT_TO_RIGHT,
+    order="from left to right, as in PubMed",
+)
 UNCLOSED = "this quotation is never closed; it is read as ending before the next field tag, parenthesis or operator"
 UNOPENED = "this quotation mark closes nothing; it is left out, and the words before it are read as a phrase"
+OTHER_WILDCARD = "is a wildcard on other platforms, and no character of PubMed's terms; name the platform (--syntax), or write {?} or {#}"
 _QUOTE = re.compile(f"[{QUOTES}]")
-_WORD = re.compile(rf"[^\s()\[\]{QUOTES}]+")
+_WORD = re.compile(rf"(?:(?!&&)[^\s()\[\]|{QUOTES}])+")
 _BLANK = re.compile(r"\s+")
 _TAG = re.compile(r"\[([^\[\]]*)\]")
 _STOP = re.compile(rf"[()]|\[[^\[\]]*\]|\b(?:AND|OR|NOT)\b|[{QUOTES}]")
 _BETWEEN_TERMS = re.compile(r"\s*(?:\)|\b(?:AND|OR|NOT)\b).*\b(?:AND|OR|NOT)\b[\s(]*|\s*(?:AND|OR|NOT)\s*", re.DOTALL)
 _OPERATORS = ("AND", "OR", "NOT")
-_ADJACENT = re.compile(r"ADJ(\d{0,4})")
+_SIGNS = re.compile(r"\|\|?|&&")
+_BESIDE = re.compile(r"([^\W\d_]+)\s+&\s+([^\W\d_]+)")
+_GLUED = re.compile(r"(?<=\*)(?:AND|OR|NOT)$")
+_ADJACENT = re.compile(r"ADJ(\d{0,4})|PRE(\d{1,4})")
+_REFERENCE = re.compile(r"#(\d{1,4})")
+_LABEL = re.compile(r"^[ \t]*((?:\d{1,3}[a-z]?|[A-Z])[.):]?)[ \t]*$", re.MULTILINE)
+_OTHER_WILDCARD = re.compile(r"(?<=\w)[#?](?=\w)|(?<=\w)\?(?=[*?])|(?<=[a-z])\$")
+_FRACTION = re.compile(r"~\s*(?:\d*\.\d+|-\d+)")
 
 
-def parse_pubmed(text: str, findings: Findings, default: Tags = ()) -> Node:
-    """The query's tree. `default` are the fields of terms without a tag (a mapping's key); without it PubMed's rules apply."""
-    lexemes = list(_Scanner(text, findings).lexemes())
-    if not lexemes:
+def parse_pubmed(text: str, findings: Findings, default: Tags = ()) -> tuple[Node, list[HistoryLine]]:
+    """The query's tree, and the lines if it is a history. `default` are the fields of terms without a tag (a mapping's key)."""
+    if not text.strip():
         raise BooleanSyntaxError("the query is empty", text, 0, ["a term"])
-    tree = parse_tokens(lexemes, text, len(text.rstrip()))
-    return Builder(text, findings, UNTAGGED, parts_words=True).build(tree, default)
+    lines = split_lines(text)
+    history = History(text, findings)
+    label = _LABEL.search(text) if "\n" in text.strip() else None
+    if label:
+        raise BooleanSyntaxError(
+            f"a line with nothing but “{label.group(1)}”: labels of lines are not read; number the lines 1, 2, 3 and refer to them as #1",
+            text,
+            label.start(1),
+        )
+
+    def parse_line(line: HistoryLine) -> Node:
+        end = line.start + len(line.text)
+        lexemes = list(_Scanner(text, findings, history, line, end).lexemes())
+        if not lexemes:
+            raise BooleanSyntaxError("the line is empty" if history.is_numbered else "the query is empty", text, line.start, ["a term"])
+        return Builder(text, findings, CONVENTIONS).build(parse_tokens(lexemes, text, end), default)
+
+    tree, parsed = history.parse(lines, parse_line)
+    return tree, parsed if history.is_numbered else []
 
 
 @dataclass(slots=True)
 class _Scanner:
     text: str
     findings: Findings
+    history: History
+    line: HistoryLine
+    end: int
 
     def lexemes(self) -> Iterator[Lexeme]:
         """The lexemes, with adjacent words as one TEXT: a phrase, if a tag follows."""
+        grouped: list[Lexeme] = []
         for is_word, group in groupby(self._scan(), key=lambda lexeme: lexeme.kind == "WORD"):
-            if not is_word:
-                yield from group
-                continue
             words = list(group)
-            yield Lexeme("TEXT", " ".join(word.value for word in words), words[0].start, words[-1].end)
+            grouped += [self._join_words(words)] if is_word else words
+        for before, lexeme, after in zip([None, *grouped], grouped, [*grouped[1:], None], strict=False):
+            is_stray = lexeme.kind == "TEXT" and not tokens(lexeme.value) and before and before.kind in ("FIELD", "QUOTED", "RPAR", "READY")
+            if is_stray and (after is None or after.kind not in ("FIELD", "COLON")):
+                if set(lexeme.value) & set("*?#$"):
+                    problem = "a truncation sign stands inside a quotation, or at the end of a word without one"
+                    raise BooleanSyntaxError(problem, self.text, lexeme.start)
+                self.findings.add("unsupported", "punctuation without a letter or digit is ignored, as in PubMed", lexeme.start)
+            else:
+                yield lexeme
+
+    def _join_words(self, words: list[Lexeme]) -> Lexeme:
+        if len(words) > 1:
+            for word in words:
+                if set(word.value) <= set("*?#$"):
+                    raise BooleanSyntaxError(
+                        "a truncation sign stands after at least one letter", self.text, word.start, ["a word before it"]
+                    )
+        return Lexeme("TEXT", " ".join(word.value for word in words), words[0].start, words[-1].end)
 
     def _scan(self) -> Iterator[Lexeme]:
-        at = 0
+        at = self.line.start
         before = ""
-        while at < len(self.text):
+        while at < self.end:
             char = self.text[at]
-            if blank := _BLANK.match(self.text, at):
+            if blank := _BLANK.match(self.text, at, self.end):
                 at = blank.end()
                 continue
             if char in "()":
@@ -68,6 +122,9 @@ class _Scanner:
                 lexeme = self._scan_field(at)
             elif char in QUOTES:
                 lexeme = self._scan_quotation(at, after_word=before == "WORD")
+            elif sign := _SIGNS.match(self.text, at, self.end):
+                # PubMed reads & as AND and | as OR
+                lexeme = Lexeme("AND" if char == "&" else "OR", sign.group(), at, sign.end())
             else:
                 lexeme = self._scan_word(at, after_term=before in ("FIELD", "QUOTED"))
             if lexeme.kind != "BLANK":
@@ -75,22 +132,40 @@ class _Scanner:
             before, at = lexeme.kind, lexeme.end
 
     def _scan_word(self, at: int, *, after_term: bool) -> Lexeme:
-        match = _WORD.match(self.text, at)
+        match = _WORD.match(self.text, at, self.end)
         if match is None:
             raise BooleanSyntaxError("this character is not allowed here", self.text, at)
-        word = match.group()
+        word, end = match.group(), match.end()
+        if glued := _GLUED.search(word):
+            word, end = word[: glued.start()], at + glued.start()
         if word == ":" or (after_term and word.startswith(":")):
             return Lexeme("COLON", ":", at, at + 1)
         if adjacent := _ADJACENT.fullmatch(word):
-            return Lexeme("ADJ", parse_adjacency(adjacent.group(1), self.text, at), at, match.end())
+            is_ordered = adjacent.group(2) is not None
+            return Lexeme("ADJ", parse_adjacency(adjacent.group(1) or adjacent.group(2) or "", self.text, at, ordered=is_ordered), at, end)
+        if word == "&" and not self._is_qualifier(at):
+            return Lexeme("AND", word, at, end)
+        reference = _REFERENCE.fullmatch(word)
+        if reference or (self.history.is_numbered and word.isdigit() and len(word) < 5 and ONLY_REFERENCES.fullmatch(self.line.text)):
+            return Lexeme("READY", self.history.look_up(int(word.lstrip("#")), at), at, end)
         if word.upper() not in _OPERATORS:
-            return Lexeme("WORD", word, at, match.end())
+            if sign := _OTHER_WILDCARD.search(word):
+                raise BooleanSyntaxError(f"“{sign.group()}” inside “{word}” {OTHER_WILDCARD}", self.text, at + sign.start())
+            return Lexeme("WORD", word, at, end)
         if word.upper() != word:
             self.findings.add("operator in lower case", "read as an operator; quote the phrase if the word belongs to it", at)
-        return Lexeme(word.upper(), word, at, match.end())
+        return Lexeme(word.upper(), word, at, end)
+
+    def _is_qualifier(self, at: int) -> bool:
+        """Whether the `&` at this place belongs to a qualifier's name, such as `prevention & control`."""
+        start = max(self.line.start, at - 40)
+        beside = next(
+            (match for match in _BESIDE.finditer(self.text, start, min(self.end, at + 40)) if match.start() < at < match.end()), None
+        )
+        return beside is not None and tuple(word.lower() for word in beside.groups()) in AMPERSAND_PAIRS
 
     def _scan_field(self, at: int) -> Lexeme:
-        match = _TAG.match(self.text, at)
+        match = _TAG.match(self.text, at, self.end)
         if match is None:
             problem = "this bracket was never opened" if self.text[at] == "]" else "this bracket is never closed"
             raise BooleanSyntaxError(problem, self.text, at, ["a field tag such as [tiab]"])
@@ -101,6 +176,8 @@ class _Scanner:
             problem = f"[{name}] is no field tag{did_you_mean(plain, list_spellings())}"
             if plain in REFUSED:
                 problem = f"[{name}] is a field of PubMed that is not read here: {REFUSED[plain]}"
+            elif _FRACTION.search(name):
+                problem = f"[{name}] is no field tag: a proximity is a whole number of words, from 0"
             raise BooleanSyntaxError(problem, self.text, at + 1, ["a field tag such as [tiab]"])
         return Lexeme("FIELD", (tag,), at, match.end())
 
@@ -111,16 +188,16 @@ class _Scanner:
         after a word is followed, up to the next mark, by operators as between two terms, it ends a quotation without a beginning, and is
         ignored.
         """
-        closing = _QUOTE.search(self.text, at + 1)
+        closing = _QUOTE.search(self.text, at + 1, self.end)
         inside = self.text[at + 1 : closing.start()] if closing else None
         if closing and inside is not None and not any(parse_tag(tag.group(1)) for tag in _TAG.finditer(inside)):
             if not (after_word and _BETWEEN_TERMS.fullmatch(inside)):
                 return Lexeme("QUOTED", inside, at, closing.end())
             return self._ignore_mark(at)
-        stop = _STOP.search(self.text, at + 1)
+        stop = _STOP.search(self.text, at + 1, self.end)
         while stop and stop.group()[0] == "[" and parse_tag(stop.group()[1:-1]) is None:
-            stop = _STOP.search(self.text, stop.end())
-        quoted = self.text[at + 1 : stop.start() if stop else len(self.text)]
+            stop = _STOP.search(self.text, stop.end(), self.end)
+        quoted = self.text[at + 1 : stop.start() if stop else self.end]
         if not quoted.strip():
             return self._ignore_mark(at)
         self.findings.add("quotes", UNCLOSED, at)

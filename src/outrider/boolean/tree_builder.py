@@ -1,26 +1,28 @@
 """Conversion of the grammar's parse tree to the query's tree.
 
-Operators apply from left to right, and fields to the terms before them.
+`Conventions` say what differs between platforms: the order of operators, the fields of a term without one, and how words without quotation
+marks are joined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
 from outrider.boolean.field_tags import Tag, sort_fields
-from outrider.boolean.field_values import date_node, is_dates
+from outrider.boolean.field_values import convert_hyphen_range, date_node, is_dates
 from outrider.boolean.grammar import MAX_TERMS, Lexeme
+from outrider.boolean.mesh_qualifiers import find_qualifier, find_successor, list_qualifiers
 from outrider.boolean.occurrences import MOST_WILD, WILD, split_term
+from outrider.boolean.pubmed_filters import REFUSED, SUBSETS, compact, find_filter, list_filters
 from outrider.state.boolean import (
     LACKING,
     MAX_DISTANCE,
     WORD_FIELDS,
     And,
     Either,
-    Everything,
     Field,
     Heading,
     Near,
@@ -32,47 +34,83 @@ from outrider.state.boolean import (
     Text,
     Words,
 )
+from outrider.state.errors import did_you_mean
 
 if TYPE_CHECKING:
     from lark import Tree
 
 Tags = tuple[Tag, ...]
+Levels = tuple[frozenset[str], ...]
+"""Operators by precedence, those that bind tightest first. Within a level they apply from left to right."""
+LEFT_TO_RIGHT: Levels = (frozenset(("AND", "OR", "NOT")),)
 SAME_FIELDS = "terms joined by proximity search the same fields; put the field after a parenthesis around them"
-MIXED = "OR mixed with AND or NOT without parentheses; evaluated from left to right, as in PubMed: add parentheses"
+
+
+@dataclass(frozen=True, slots=True)
+class Conventions:
+    """What a platform means where a query does not say it."""
+
+    name: str
+    untagged: Tags
+    """The fields of a term without a field."""
+    untagged_note: str
+    words: Literal["phrase", "and", "and if untagged"]
+    """How words without quotation marks are joined."""
+    levels: Levels
+    order: str
+    """For remarks on operators that are mixed without parentheses."""
+    hyphen_ranges: bool = False
+    """Whether `2010-2014` is a range of years."""
 
 
 @dataclass(slots=True)
 class Builder:
-    """Builds one query, or one line. `untagged` are the fields of a term without a tag; `parts_words` splits such a term into words."""
+    """Builds one query, or one line."""
 
     text: str
     findings: Findings
-    untagged: Tags
-    parts_words: bool
+    conventions: Conventions
     terms: int = 0
 
     def build(self, tree: Tree[Any], inherited: Tags = ()) -> Node:
         return self._build_chain(tree.children[0], inherited)
 
     def _build_chain(self, chain: Tree[Any], inherited: Tags) -> Node:
-        """`a OR b AND c` is `(a OR b) AND c`; a run of one operator is one node."""
+        """The operands, joined in the platform's order; a run of one operator is one node."""
         lead, *links = chain.children
-        parts = [self._build_operand(lead.children, inherited)]
-        run: type[And | Or] | None = None
-        is_mixed = False
+        operands = [self._build_operand(lead.children, inherited)]
+        operators: list[Lexeme] = []
         for link in links:
-            first = link.children[0]
-            operator: type[And | Or] = Or if isinstance(first, Lexeme) and first.kind == "OR" else And
-            if not isinstance(first, Lexeme):
-                self.findings.add("missing operator", "no operator before this term; AND is assumed", _span(link))
-            if run not in (None, operator) and not is_mixed:
-                self.findings.add("mixed operators", MIXED, first.start if isinstance(first, Lexeme) else _span(link))
-                is_mixed = True
-            if run is not operator:
-                parts, run = [_join(run, parts)], operator
-            operands = [child for child in link.children if not (isinstance(child, Lexeme) and child.kind in ("AND", "OR"))]
-            parts.append(self._build_operand(operands, inherited))
-        return _join(run, parts)
+            signs = [child for child in link.children if isinstance(child, Lexeme)]
+            start = signs[0].start if signs else _span(link).start
+            if not signs:
+                self.findings.add("missing operator", "no operator before this term; AND is assumed", start)
+            if signs and signs[-1].kind == "NOT" and signs[0].kind != "OR":
+                # `a NOT b` and `a AND NOT b`: the operator NOT; `a OR NOT b` joins a negated operand
+                operands.append(self._build_operand(link.children[-1:], inherited))
+                operators.append(Lexeme("NOT", None, start, signs[-1].start))
+            else:
+                operand = [child for child in link.children if not (isinstance(child, Lexeme) and child.kind in ("AND", "OR"))]
+                operands.append(self._build_operand(operand, inherited))
+                operators.append(Lexeme(signs[0].kind if signs else "AND", None, start, start))
+        self._remark_order(operators)
+        return _fold(operands, operators, self.conventions.levels)
+
+    def _remark_order(self, operators: list[Lexeme]) -> None:
+        """A remark where parentheses would show which operator applies first."""
+        kinds = [operator.kind for operator in operators]
+        if "OR" in kinds and len(set(kinds)) > 1:
+            change = next(operator for operator in operators if (operator.kind == "OR") != (kinds[0] == "OR"))
+            names, at = "OR mixed with AND or NOT", change.start
+        elif (
+            "NOT" in kinds
+            and "AND" in kinds[kinds.index("NOT") :]
+            and not any(level >= {"AND", "NOT"} for level in self.conventions.levels)
+        ):
+            names, at = "AND after NOT", operators[kinds.index("NOT")].start
+        else:
+            return
+        self.findings.add("mixed operators", f"{names} without parentheses; evaluated {self.conventions.order}: add parentheses", at)
 
     def _build_operand(self, children: Iterable[Any], inherited: Tags) -> Node:
         """An operand with or without NOT before it."""
@@ -82,7 +120,7 @@ class Builder:
         else:
             own: list[tuple[Tags, Lexeme]] = []
             pattern = self._build_near(item, own)
-            tags = own[0][0] if own else inherited or self.untagged
+            tags = own[0][0] if own else inherited or self.conventions.untagged
             for others, field in own:
                 if others != tags:
                     raise BooleanSyntaxError(SAME_FIELDS, self.text, field.start)
@@ -91,14 +129,15 @@ class Builder:
 
     def _build_unit(self, unit: Tree[Any], inherited: Tags) -> Node:
         children: list[Any] = unit.children
+        own = _find_field(children)
         match unit.data:
             case "group":
-                has_field = len(children) > 3
-                node = self._build_chain(children[1], children[3].value if has_field else inherited)
-                return replace(node, at=Span(children[0].start, children[-1].end)) if has_field else node
+                chain = next(child for child in children if not isinstance(child, Lexeme))
+                node = self._build_chain(chain, own.value if own else inherited)
+                return replace(node, at=Span(children[0].start, children[-1].end)) if own else node
             case "term":
-                tags = children[1].value if len(children) > 1 else inherited
-                return self._build_term(children[0], tags, _span(unit))
+                term = next(child for child in children if child.kind in ("TEXT", "QUOTED"))
+                return self._build_term(term, own.value if own else inherited, _span(unit))
             case "range":
                 # `"2019/01/01"[dp] : "2020"[dp]`; the last field counts
                 at = _span(unit)
@@ -110,33 +149,43 @@ class Builder:
         return ready
 
     def _build_term(self, term: Lexeme, tags: Tags, at: Span) -> Node:
-        if tags:
-            return _join_fields([self._build_leaf(term.value, tag, at) for tag in tags], at)
         words = self._split_words(term.value, at)
-        if not self.parts_words:
-            mapped = "a term without a field is searched in title, abstract, keywords and headings (.mp.)"
+        if self.conventions.name == "PubMed" and "hasabstract" in map(str.lower, words):
+            self._build_filter("hasabstract", at)
+        is_split = term.kind == "TEXT" and len(words) > 1 and self.conventions.words != "phrase"
+        if tags:
+            if is_split and self.conventions.words == "and" and all(WORD_FIELDS.issuperset(tag.fields) and tag.fields for tag in tags):
+                return And(tuple(_join_fields([self._build_leaf(word, tag, at) for tag in tags], at) for word in words), at)
+            return _join_fields([self._build_leaf(term.value, tag, at) for tag in tags], at)
+        if self.conventions.words != "and if untagged":
+            note = self.conventions.untagged_note
         elif term.kind == "QUOTED":
-            mapped = "a quotation without a field is searched in all fields"
-        elif len(words) > 1:
-            mapped = "PubMed maps words without a field by itself; here each is searched in all fields, joined by AND"
+            note = "a quotation without a field is searched in all fields"
+        elif is_split:
+            note = "PubMed maps words without a field by itself; here each is searched in all fields, joined by AND"
         else:
-            mapped = "PubMed maps a word without a field by itself; here it is searched in all fields"
-        self.findings.add("mapped by PubMed", mapped, term.start)
-        if term.kind == "QUOTED" or not self.parts_words or len(words) == 1:
-            return _join_fields([self._build_leaf(term.value, tag, at) for tag in self.untagged], at)
-        return And(tuple(self._build_text((word,), tag.fields, at) for word in words for tag in self.untagged), at)
+            note = "PubMed maps a word without a field by itself; here it is searched in all fields"
+        self.findings.add("mapped by PubMed" if self.conventions.name in ("PubMed", "Ovid") else "approximated", note, term.start)
+        untagged = self.conventions.untagged
+        if not is_split:
+            return _join_fields([self._build_leaf(term.value, tag, at) for tag in untagged], at)
+        return And(tuple(self._build_text((word,), tag.fields, at) for word in words for tag in untagged), at)
 
     def _build_leaf(self, text: str, tag: Tag, at: Span) -> Node:
         if tag.kind in ("dates", "entry"):
-            return self._count(date_node(text, tag.kind == "entry", self.text, at))
+            dates = convert_hyphen_range(text) if self.conventions.hyphen_ranges else text
+            return self._count(date_node(dates, tag.kind == "entry", self.text, at))
         words = self._split_words(text, at)
         if tag.kind == "heading":
-            name, _, qualifier = " ".join(words).partition("/")
-            return self._count(Heading(name.strip(), qualifier.strip(), tag.explode, tag.major, at))
+            name, *qualifiers = " ".join(words).split("/")
+            explode = tag.explode or (tag.plus_explodes and name.endswith("+"))
+            names = [self.name_qualifier(qualifier.strip(), at) for qualifier in qualifiers] or [""]
+            name = name.rstrip("+").strip() if tag.plus_explodes else name.strip()
+            return _join_fields([self._count(Heading(name, qualifier, explode, tag.major, at)) for qualifier in names], at)
         if tag.kind == "qualifier":
-            return self._count(Heading("", " ".join(words), at=at))
-        if tag.fields == (Field.SUBSET,) and [word.lower() for word in words] == ["all"]:
-            return self._count(Everything(at))
+            return self._count(Heading("", self.name_qualifier(" ".join(words), at), at=at))
+        if tag.fields == (Field.SUBSET,):
+            return self._build_filter(" ".join(words), at)
         if tag.distance is not None and len(words) < 2:
             self.findings.add("unsupported", "proximity needs two words; this single word is searched as it is", at)
         elif tag.distance is not None:
@@ -145,6 +194,31 @@ class Builder:
             near = Near(tuple(Words((word,), at) for word in words), tag.distance, at=at)
             return self._count(Text(near, self._word_fields((tag,), at.start), at))
         return self._build_text(words, tag.fields, at)
+
+    def _build_filter(self, text: str, at: Span) -> Node:
+        """`humans[Filter]`: a condition that records can answer, or a subset that only PubMed knows."""
+        name = compact(text)
+        if name in REFUSED:
+            raise BooleanSyntaxError(f"the filter “{text}” is not supported: {REFUSED[name]}", self.text, at.start, ["no such filter"])
+        node = find_filter(text, at)
+        if node is not None:
+            return self._count(node)
+        if text.lower() not in SUBSETS and not text.lower().startswith("jsubset"):
+            hint = did_you_mean(text.lower(), list_filters())
+            raise BooleanSyntaxError(f"“{text}” is no filter or subset of PubMed that is known here{hint}", self.text, at.start)
+        return self._count(Text(Words(self._split_words(text, at), at), (Field.SUBSET,), at))
+
+    def name_qualifier(self, text: str, at: Span) -> str:
+        """The qualifier's name for a name or a code. Raises `BooleanSyntaxError` for an unknown one."""
+        name = find_qualifier(text)
+        if name is None:
+            hint = did_you_mean(text.lower(), list_qualifiers())
+            raise BooleanSyntaxError(f"“{text}” is no MeSH qualifier{hint}", self.text, at.start, ["a qualifier such as surgery, or su"])
+        successor = find_successor(name)
+        if successor is not None:
+            instead = f"; since then records have “{successor}”: add it with OR" if successor else ""
+            self.findings.add("not in a library", f"NLM removed the qualifier “{name}” by 2019{instead}", at)
+        return name
 
     def _build_text(self, words: tuple[str, ...], fields: tuple[Field, ...], at: Span) -> Node:
         if fields == (Field.PMID,) and not all(word.isascii() and word.isdigit() for word in words):
@@ -178,19 +252,24 @@ class Builder:
 
     def _build_pattern(self, unit: Tree[Any], own: list[tuple[Tags, Lexeme]]) -> Pattern:
         children: list[Any] = unit.children
-        field = next((child for child in children if isinstance(child, Lexeme) and child.kind == "FIELD"), None)
+        field = _find_field(children)
         if field is not None:
             own.append((field.value, field))
         if unit.data == "term":
             at = _span(unit)
             self.terms += 1
-            return Words(self._split_words(children[0].value, at), at)
+            term = next(child for child in children if child.kind in ("TEXT", "QUOTED"))
+            words = self._split_words(term.value, at)
+            if term.kind == "TEXT" and len(words) > 1 and self.conventions.words == "and":
+                self.findings.add("approximated", "words without quotation marks beside a proximity operator are read as a phrase", at)
+            return Words(words, at)
         if unit.data != "group":
             raise BooleanSyntaxError(
                 "only words can be near each other", self.text, _span(unit).start, ["a word", "a phrase", "words joined by OR"]
             )
         parts = []
-        for number, link in enumerate(children[1].children):
+        chain = next(child for child in children if not isinstance(child, Lexeme))
+        for number, link in enumerate(chain.children):
             signs = [child for child in link.children if isinstance(child, Lexeme)]
             if any(sign.kind != "OR" for sign in signs) or (number and not signs):
                 start = signs[0].start if signs else _span(link).start
@@ -213,21 +292,53 @@ class Builder:
         return fields
 
 
-def parse_adjacency(digits: str, text: str, at: int) -> tuple[int, bool]:
+def parse_adjacency(digits: str, text: str, at: int, *, ordered: bool = False) -> tuple[int, bool]:
     """Words between, and whether the order counts: `adj` is adjacent in this order, `adj3` in any order with at most two words between."""
     if not digits:
         return 0, True
     if not 1 <= int(digits) <= MAX_DISTANCE:
         raise BooleanSyntaxError(f"proximity is from 1 to {MAX_DISTANCE:,} words", text, at)
-    return int(digits) - 1, False
+    return int(digits) - 1, ordered
 
 
-def _join(operator: type[And | Or] | None, parts: list[Node]) -> Node:
+Slot = tuple[type[And | Or] | None, list[Node]]
+"""Operands that one operator joins so far; None is a single operand."""
+
+
+def _fold(operands: Sequence[Node], operators: Sequence[Lexeme], levels: Levels) -> Node:
+    """Join the operands level by level. `NOT` is AND with the negated right operand."""
+    slots: list[Slot] = [(None, [node]) for node in operands]
+    for level in levels:
+        joined, remaining = [slots[0]], []
+        for operator, slot in zip(operators, slots[1:], strict=True):
+            if operator.kind not in level:
+                joined.append(slot)
+                remaining.append(operator)
+                continue
+            right = _join(slot)
+            if operator.kind == "NOT":
+                right = Not(right, Span(operator.end, right.at.end))
+            joint: type[And | Or] = Or if operator.kind == "OR" else And
+            if joined[-1][0] is joint:
+                joined[-1][1].append(right)
+            else:
+                joined[-1] = (joint, [_join(joined[-1]), right])
+        slots, operators = joined, remaining
+    return _join(slots[0])
+
+
+def _join(slot: Slot) -> Node:
+    operator, parts = slot
     return parts[0] if operator is None else operator(tuple(parts), Span(parts[0].at.start, parts[-1].at.end))
 
 
 def _join_fields(nodes: list[Node], at: Span) -> Node:
     return nodes[0] if len(nodes) == 1 else Or(tuple(nodes), at)
+
+
+def _find_field(children: Iterable[Any]) -> Lexeme | None:
+    """The field before or after a term or group."""
+    return next((child for child in children if isinstance(child, Lexeme) and child.kind in ("FIELD", "PREFIX")), None)
 
 
 def _span(tree: Tree[Any]) -> Span:

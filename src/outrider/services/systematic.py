@@ -11,11 +11,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import platformdirs
 
-from outrider.boolean.parser import parse
+from outrider.boolean.parser import SyntaxChoice, parse
 from outrider.models.chat.journal import JOURNAL
 from outrider.nodes.systematic import Systematic
 from outrider.settings.model import Settings
@@ -57,7 +57,7 @@ PIN_ATTEMPTS = 5
 """Another process may write between reading the version and tagging it."""
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
-Syntax = Literal["auto", "pubmed", "ovid"]
+Syntax = SyntaxChoice
 Say = Callable[[str], None]
 """Receives messages about long waits."""
 

@@ -215,10 +215,10 @@ def asystematic(  # noqa: PLR0913 - one argument a part
 ) -> AsyncSystematicHits:
     """Every record that a Boolean query matches and no other, as an asynchronous generator of hits in a stated total order.
 
-    `query` is PubMed's syntax, Ovid's lines, or a mapping of fields to texts. The run reads the library alone, at one version, unless
-    `sources` names services, too. It writes each page to its ledger in `folder` (by default a new one in the folder of the settings)
-    before it returns the page's hits, and a manifest at the end. `resume` names an interrupted run (its folder, name, ledger, manifest
-    or `ResultSet`): its hits are returned again, from the cursor `after` on, and then the rest.
+    `query` is the syntax of PubMed, Ovid or another platform, or a mapping of fields to texts. The run reads the library alone, at one
+    version, unless `sources` names services, too. It writes each page to its ledger in `folder` (by default a new one in the folder of the
+    settings) before it returns the page's hits, and a manifest at the end. `resume` names an interrupted run (its folder, name, ledger,
+    manifest or `ResultSet`): its hits are returned again, from the cursor `after` on, and then the rest.
 
     Raises `BooleanSyntaxError`, `BadRequest` before anything is written; `LibraryError` where the run breaks off; `IncompleteRun` at the
     end where a source was not read to its last hit.

@@ -49,7 +49,9 @@ def systematic(
     resume: Annotated[
         str | None, typer.Option("--resume", metavar="RUN", help="Continue an interrupted run: its folder, name or manifest.")
     ] = None,
-    syntax: Annotated[str, typer.Option("--syntax", help="pubmed or ovid; auto detects it.")] = "auto",
+    syntax: Annotated[
+        str, typer.Option("--syntax", help="pubmed, ovid, wos, scopus, embase, ebsco, proquest or cochrane; auto detects it.")
+    ] = "auto",
     folder: Annotated[Path | None, typer.Option("--folder", metavar="DIR", help="The folder of this run. Default: a new one.")] = None,
     partial: Annotated[bool, typer.Option("--partial", help="Also write the hits of a run that is not complete.")] = False,
     library: LibraryOption = None,

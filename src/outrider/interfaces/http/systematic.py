@@ -41,7 +41,9 @@ EXAMPLE_LINES = """{"run": "20261122T101500-3f2a"}
 class SystematicBody(Model):
     """The query of a new run, or an interrupted run to resume."""
 
-    query: Text | dict[str, str] | None = Field(None, description="PubMed's syntax, Ovid's lines, or a mapping of fields to texts.")
+    query: Text | dict[str, str] | None = Field(
+        None, description="The syntax of PubMed, Ovid or another platform, or a mapping of fields to texts."
+    )
     sources: tuple[str, ...] | None = Field(None, description="Sources to read; the library alone by default.")
     syntax: Syntax = Field("auto", description="The language of the query.")
     resume: str = Field("", pattern=rf"^({RUN_NAME.pattern})?$", description="The name of an interrupted run, from its first line.")

@@ -128,7 +128,14 @@ class Tools:
     async def systematic(
         self,
         context: Context,
-        query: Annotated[str, Field(description="A Boolean query in PubMed's or Ovid's syntax.", min_length=1, max_length=20_000)],
+        query: Annotated[
+            str,
+            Field(
+                description="A Boolean query in the syntax of PubMed, Ovid, or another platform such as Web of Science or Embase.",
+                min_length=1,
+                max_length=20_000,
+            ),
+        ],
         sources: Annotated[list[str] | None, Field(description="Sources to read; the library by default.")] = None,
         limit: Annotated[int, Field(description="Stop the run after so many hits; it can be resumed.", ge=1, le=1_000_000)] = 10_000,
     ) -> Annotated[CallToolResult, SystematicResult]:

@@ -60,7 +60,8 @@ function showExplanation(explanation) {
   expected = explanation.sources.length ? null : last?.hits;
   const remarks = explanation.findings.length ? `, ${plural(explanation.findings.length, "remark")}` : ", no remark";
   const hits = last && last.hits !== null ? `, ${plural(last.hits, "hit")} in the library` : "";
-  showStatus(`Read as ${explanation.syntax === "ovid" ? "Ovid" : "PubMed"}${hits}${remarks}.`);
+  const platform = [...byId("systematic-form").elements.syntax.options].find((option) => option.value === explanation.syntax);
+  showStatus(`Read as ${platform?.textContent ?? explanation.syntax}${hits}${remarks}.`);
   const history = explanation.history.map((row) => [String(row.line), el("code", {}, row.query), row.hits === null ? "-" : count(row.hits)]);
   fill(
     byId("lint"),

@@ -1,0 +1,102 @@
+"""Ovid's `limit N to ...` as conditions on records.
+
+Source: Ovid MEDLINE Database Guide (ospguides.ovid.com/OSPguides/medline.htm), "Limits": years, languages, check tags, age groups,
+publication types. Limits that only Ovid can answer (clinical queries, full text, subsets) are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
+from outrider.boolean.field_tags import CODES
+from outrider.boolean.field_values import date_node
+from outrider.boolean.pubmed_filters import PUBLICATION_TYPES, TRIALS, compact
+from outrider.state.boolean import And, Field, Heading, Leaf, Node, Or, Span, Text, Words
+from outrider.text.languages_and_work_types import normal_language
+
+_DATE_CODES = "|".join(code for code, tag in CODES.items() if tag.kind in ("dates", "entry"))
+_DATES = re.compile(
+    rf"(?P<code>{_DATE_CODES})\s*=\s*[\"“”]?\s*(?P<start>\d{{0,8}})\s*(?P<dash>-)?\s*(?P<end>\d{{0,8}}|current)\s*[\"“”]?", re.IGNORECASE
+)
+_TOKENS = re.compile(r"\"[^\"]*\"|“[^”]*”|[()]|\b(?:and|or)\b", re.IGNORECASE)
+_CHECK_TAGS = {"human": "humans", "humans": "humans", "animal": "animals", "animals": "animals", "male": "male", "female": "female"}
+_AGES: dict[str, tuple[Heading, ...]] = {
+    "all infant": (Heading("Infant"),), "newborn infant": (Heading("Infant, Newborn"),), "infant": (Heading("Infant", explode=False),),
+    "all child": (Heading("Infant"), Heading("Child"), Heading("Adolescent")), "preschool child": (Heading("Child, Preschool"),),
+    "child": (Heading("Child", explode=False),), "adolescent": (Heading("Adolescent"),), "all adult": (Heading("Adult"),),
+    "adult": (Heading("Adult", explode=False),), "young adult": (Heading("Young Adult"),), "middle age": (Heading("Middle Aged"),),
+    "middle aged": (Heading("Middle Aged"), Heading("Aged")), "all aged": (Heading("Aged"),), "aged": (Heading("Aged, 80 and over"),),
+}  # fmt: skip
+_TYPES = {compact(name): name for name in PUBLICATION_TYPES} | {
+    "reviewarticles": "review", "reviews": "review", "systematicreviews": "systematic review", "casereport": "case reports",
+}  # fmt: skip
+_EXPECTED = ["yr=", "ed=", "a language", "humans", "an age group", "a publication type"]
+
+
+def parse_limits(limits: str, at: int, text: str, findings: Findings) -> Node:
+    """The condition of everything behind `to`. `at` is its offset in `text`. An unknown limit is an error: without it the search widens."""
+    limits, at = _strip(limits, at)
+    for operator, joint in (("or", Or), ("and", And)):
+        parts = _split(limits, operator)
+        if len(parts) > 1:
+            nodes = tuple(parse_limits(part, at + start, text, findings) for start, part in parts)
+            return joint(nodes, Span(at, at + len(limits)))
+    if limits.startswith("(") and limits.endswith(")") and _closes_at_end(limits):
+        return parse_limits(limits[1:-1], at + 1, text, findings)
+    return _parse_limit(limits, Span(at, at + len(limits)), text, findings)
+
+
+def _parse_limit(limit: str, at: Span, text: str, findings: Findings) -> Node:
+    if match := _DATES.fullmatch(limit):
+        start, end = match["start"], "" if match["end"].lower() == "current" else match["end"]
+        dates = f"{start or '1000'}:{end or '3000'}" if match["dash"] else start
+        return date_node(dates, CODES[match["code"].lower()].kind == "entry", text, at)
+    name = " ".join(limit.strip('"“”').lower().split())
+    if name in _CHECK_TAGS:
+        return Heading(_CHECK_TAGS[name], explode=False, at=at)
+    language = name.removesuffix(" language")
+    if language != name or (len(language) > 3 and normal_language(language)):
+        return Text(Words((language,), at), (Field.LANGUAGE,), at)
+    leaves: tuple[Leaf, ...] = _AGES.get(re.sub(r"\s*[(<].*", "", name), ()) if re.search(r"\d|^all |birth", name) else ()
+    kind = compact(name).removesuffix("all").removeprefix("all")
+    if kind in ("clinicaltrial", "clinicaltrials"):
+        leaves = tuple(_type(trial) for trial in (TRIALS if "all" in name.replace("clinical", "") else TRIALS[:1]))
+    elif not leaves and (known := _TYPES.get(kind) or _TYPES.get(kind.removesuffix("s"))):
+        leaves = (_type(known),)
+        if known == "systematic review":
+            findings.add("approximated", "Ovid's limit to systematic reviews is a filter of words; the publication type is compared", at)
+    if not leaves:
+        raise BooleanSyntaxError(f"the limit “{limit}” is not supported; write it as terms", text, at.start, _EXPECTED)
+    placed = tuple(replace(leaf, at=at) for leaf in leaves)
+    return placed[0] if len(placed) == 1 else Or(placed, at)
+
+
+def _type(name: str) -> Text:
+    return Text(Words(tuple(name.split())), (Field.PUBLICATION_TYPE,))
+
+
+def _strip(part: str, at: int) -> tuple[str, int]:
+    return part.strip(), at + len(part) - len(part.lstrip())
+
+
+def _split(limits: str, operator: str) -> list[tuple[int, str]]:
+    """The parts between this operator, outside quotation marks and parentheses, with their offsets."""
+    parts, start, depth = [], 0, 0
+    for token in _TOKENS.finditer(limits):
+        depth += {"(": 1, ")": -1}.get(token.group(), 0)
+        if depth == 0 and token.group().lower() == operator:
+            parts.append((start, limits[start : token.start()]))
+            start = token.end()
+    return [*parts, (start, limits[start:])]
+
+
+def _closes_at_end(limits: str) -> bool:
+    """Whether the first parenthesis closes with the last character."""
+    depth = 0
+    for place, char in enumerate(limits):
+        depth += {"(": 1, ")": -1}.get(char, 0)
+        if depth == 0:
+            return place == len(limits) - 1
+    return False

@@ -1,0 +1,240 @@
+"""Queries of other platforms: the tree, what is approximated, what is refused by the platform's name."""
+
+from __future__ import annotations
+
+import pytest
+
+from outrider.boolean.diagnostics import BooleanSyntaxError
+from outrider.boolean.parser import parse
+from outrider.boolean.platforms import PLATFORMS
+from outrider.boolean.printer import format_tree
+from outrider.state.boolean import And, Dates, Either, Field, Heading, Near, Node, Not, Or, Text, Words
+
+TI, AB, KW, MESH, ALL = Field.TITLE, Field.ABSTRACT, Field.KEYWORDS, Field.MESH, Field.ALL
+TOPIC = (TI, AB, KW)
+TYPE, LANGUAGE, AUTHOR, JOURNAL = Field.PUBLICATION_TYPE, Field.LANGUAGE, Field.AUTHOR, Field.JOURNAL
+
+
+def term(text: str, *fields: Field) -> Text:
+    return Text(words(text), fields)
+
+
+def words(text: str) -> Words:
+    return Words(tuple(text.split()))
+
+
+def near(left: object, right: object, distance: int, *fields: Field, ordered: bool = False) -> Text:
+    return Text(Near((left, right), distance, ordered), fields)  # type: ignore[arg-type]
+
+
+A, B, C = (term(word, TI) for word in "abc")
+
+WOS = [
+    ("TI=a", A),
+    ("TI=(a OR b)", Or((A, B))),
+    ("ti = a AND Title=b", And((A, B))),
+    ('TS="heart failure"', term("heart failure", *TOPIC)),
+    ("TS=heart failure", And((term("heart", *TOPIC), term("failure", *TOPIC)))),
+    ("TS=(wom?n OR colo$r OR behav*)", Or((term("wom{#}n", *TOPIC), term("colo{?}r", *TOPIC), term("behav*", *TOPIC)))),
+    ("TI=(a NEAR/3 b)", near(words("a"), words("b"), 3, TI)),
+    ("TI=(a NEAR b)", near(words("a"), words("b"), 15, TI)),
+    ("TI=(a NEAR/0 (b OR c))", near(words("a"), Either((words("b"), words("c"))), 0, TI)),
+    ("TI=(a OR b AND c)", Or((A, And((B, C))))),
+    ("TI=a NOT TI=b OR TI=c", Or((And((A, Not(B))), C))),
+    ("AU=Smith J* AND SO=Lancet Oncology", And((term("Smith J*", AUTHOR), term("Lancet Oncology", JOURNAL)))),
+    ("TI=a AND PY=2010-2014", And((A, Dates("2010", "2014")))),
+    ("TI=a AND PY=(2010-2014 OR 2016)", And((A, Or((Dates("2010", "2014"), Dates("2016", "2016")))))),
+    ("TI=a AND LA=(English OR German) AND DT=(Article OR Review)",
+     And((A, Or((term("English", LANGUAGE), term("German", LANGUAGE))), Or((term("Article", TYPE), term("Review", TYPE)))))),
+    ("#1 TI=a\n#2 TI=b\n#3 #1 OR #2", Or((A, B))),
+    ("DO=10.1000/x-y", term("10.1000/x-y", Field.DOI)),
+]  # fmt: skip
+SCOPUS = [
+    ('TITLE-ABS-KEY("heart failure" OR hf)', Or((term("heart failure", *TOPIC), term("hf", *TOPIC)))),
+    ("TITLE-ABS-KEY(heart failure)", And((term("heart", *TOPIC), term("failure", *TOPIC)))),
+    ("TITLE({heart failure})", term("heart failure", TI)),
+    ("TITLE(a W/3 b)", near(words("a"), words("b"), 3, TI)),
+    ("TITLE(a PRE/2 b)", near(words("a"), words("b"), 2, TI, ordered=True)),
+    ("TITLE(a AND b OR c)", And((A, Or((B, C))))),
+    ("TITLE(a AND NOT b OR c)", And((A, Not(Or((B, C)))))),
+    ("TITLE(a) AND NOT TITLE(b) AND TITLE(c)", And((A, Not(And((B, C)))))),
+    ("TITLE(a) AND PUBYEAR > 2009 AND PUBYEAR < 2021", And((A, Dates("2010", None), Dates(None, "2020")))),
+    ("TITLE(a) AND PUBYEAR IS 2015", And((A, Dates("2015", "2015")))),
+    ('TITLE(a) AND ( LIMIT-TO ( LANGUAGE , "English" ) OR LIMIT-TO ( LANGUAGE , "French" ) )',
+     And((A, Or((term("English", LANGUAGE), term("French", LANGUAGE)))))),
+    ('TITLE(a) AND ( EXCLUDE ( DOCTYPE , "re" ) )', And((A, Not(term("review", TYPE))))),
+    ("AUTH(smith) AND SRCTITLE(lancet)", And((term("smith", AUTHOR), term("lancet", JOURNAL)))),
+]  # fmt: skip
+EMBASE = [
+    ("'heart failure'/exp", Heading("heart failure")),
+    ("'heart failure'/de", Heading("heart failure", explode=False)),
+    ("aspirin/exp/mj", Heading("aspirin", major=True)),
+    ("'asthma'/exp/dm_dt,dm_pc".partition(",")[0], Heading("asthma", "drug therapy")),
+    ("'heart failure':ti,ab", term("heart failure", TI, AB)),
+    ("heart failure:ti", And((term("heart", TI), term("failure", TI)))),
+    ("(a OR b):ti", Or((A, B))),
+    ("(a NEAR/3 b):ti", near(words("a"), words("b"), 2, TI)),
+    ("(a NEXT/1 b):ti", near(words("a"), words("b"), 0, TI, ordered=True)),
+    ("'alzheimer''s disease':ti", term("alzheimer''s disease", TI)),
+    ("'parkinson's disease':ti", term("parkinson's disease", TI)),
+    ("a:ti OR b:ti AND c:ti", And((Or((A, B)), C))),
+    ("a:ti AND [english]/lim AND [2010-2020]/py", And((A, term("english", LANGUAGE), Dates("2010", "2020")))),
+    ("a:ti AND [humans]/lim", And((A, Heading("Humans")))),
+    ("a:ti NOT 'conference abstract'/it", And((A, Not(Or((term("conference abstract", TYPE), term("meeting abstract", TYPE))))))),
+    ("#1. a:ti\n#2. b:ti\n#3. #1 AND #2", And((A, B))),
+    ("wom?n:ti OR sul$ur:ti", Or((term("wom{#}n", TI), term("sul{?}ur", TI)))),
+]  # fmt: skip
+EBSCO = [
+    ("TI a", A),
+    ("TI (a OR b)", Or((A, B))),
+    ("TI heart failure AND AB drug", And((term("heart failure", TI), term("drug", AB)))),
+    ("TI (a N3 b)", near(words("a"), words("b"), 3, TI)),
+    ("TI (a W3 b)", near(words("a"), words("b"), 3, TI, ordered=True)),
+    ("TI a N2 b AND TI c", And((near(words("a"), words("b"), 2, TI), C))),
+    ('(MH "Heart Failure+")', Heading("Heart Failure")),
+    ('MH "Heart Failure"', Heading("Heart Failure", explode=False)),
+    ('MM "Heart Failure+/DT/PC"', Or((Heading("Heart Failure", "drug therapy", major=True),
+                                     Heading("Heart Failure", "prevention & control", major=True)))),
+    ("TI (colo#r OR wom?n)", Or((term("colo{?}r", TI), term("wom{#}n", TI)))),
+    ("TI a OR TI b AND TI c", Or((A, And((B, C))))),
+    ("S1 TI a\nS2 TI b\nS3 S1 AND S2", And((A, B))),
+    ("TI a AND DT 20100101-20141231", And((A, Dates("2010/01/01", "2014/12/31")))),
+    ("TI RN OR AB RN", Or((term("RN", TI), term("RN", AB)))),
+    ("TX a", term("a", ALL)),
+]  # fmt: skip
+PROQUEST = [
+    ("ti(a)", A),
+    ("ti(a OR b)", Or((A, B))),
+    ('ti,ab("heart failure")', term("heart failure", TI, AB)),
+    ("noft(a)", term("a", ALL)),
+    ("ti(a NEAR/3 b)", near(words("a"), words("b"), 3, TI)),
+    ("ti(a PRE/2 b)", near(words("a"), words("b"), 2, TI, ordered=True)),
+    ("ti(behav*)", term("behav{*5}", TI)),
+    ("ti(a) NOT ti(b) OR ti(c)", And((A, Not(Or((B, C)))))),
+    ('MAINSUBJECT.EXACT.EXPLODE("Heart failure")', Heading("Heart failure")),
+    ('SU.EXACT("Heart failure")', Heading("Heart failure", explode=False)),
+    ("ti(a) AND yr(2010-2020) AND la(english)", And((A, Dates("2010", "2020"), term("english", LANGUAGE)))),
+]
+COCHRANE = [
+    ("MeSH descriptor: [Asthma] explode all trees", Heading("Asthma")),
+    ("MeSH descriptor: [Asthma] this term only", Heading("Asthma", explode=False)),
+    ("MeSH descriptor: [Asthma] explode all trees and with qualifier(s): [drug therapy - DT]", Heading("Asthma", "drug therapy")),
+    ("[mh asthma]", Heading("asthma")),
+    ('[mh ^"heart failure"/DT,SU]', Or((Heading("heart failure", "drug therapy", explode=False),
+                                        Heading("heart failure", "surgery", explode=False)))),
+    ('"heart failure":ti,ab,kw', term("heart failure", TI, AB, KW, MESH)),
+    ('("a" near/3 b):ti', near(words("a"), words("b"), 2, TI)),
+    ('("a" near b):ti', near(words("a"), words("b"), 5, TI)),
+    ('("a" next b):ti', near(words("a"), words("b"), 0, TI, ordered=True)),
+    ('#1 "a":ti\n#2 "b":ti\n#3 "c":ti\n#4 {OR #1-#3}', Or((A, B, C))),
+    ('#1 "a":ti\n#2 "b":ti\n#3 #1 and #2', And((A, B))),
+]  # fmt: skip
+CASES = [
+    pytest.param(key, query, tree, id=f"{key}: {query}")
+    for key, cases in (
+        ("wos", WOS),
+        ("scopus", SCOPUS),
+        ("embase", EMBASE),
+        ("ebsco", EBSCO),
+        ("proquest", PROQUEST),
+        ("cochrane", COCHRANE),
+    )
+    for query, tree in cases
+]
+
+
+@pytest.mark.parametrize(("key", "query", "tree"), CASES)
+def test_the_tree_of_a_platforms_query(key: str, query: str, tree: Node) -> None:
+    read = parse(query, key)  # type: ignore[arg-type]
+    assert read.tree == tree
+    assert parse(format_tree(read.tree), "pubmed").tree == read.tree
+
+
+@pytest.mark.parametrize(("key", "query", "tree"), [case for case in CASES if case.values[1] != "aspirin/exp/mj"])
+def test_the_platform_is_found_by_itself(key: str, query: str, tree: Node) -> None:
+    """The fields of one platform are no fields of another; the remarks name the platform."""
+    read = parse(query)
+    if read.syntax == key:
+        assert any(remark.code == "platform" for remark in read.warnings)
+    assert read.syntax == key
+    assert read.tree == tree
+
+
+@pytest.mark.parametrize(
+    ("query", "syntax", "message", "column"),
+    [
+        ("TI=a AND WC=Surgery", "auto", "field of Web of Science that is not read here: research areas", 10),
+        ("TI=a AND QQ=b", "auto", "no field of Web of Science", 10),
+        ("TI=(a SAME b)", "auto", "SAME searches one address", 7),
+        ("TS=(a NEAR/3 (b AND c))", "auto", "OR only", 17),
+        ("TITLE(a) AND SUBJAREA(MEDI)", "auto", "field of Scopus that is not read here: subject areas", 14),
+        ('TITLE-ABS-KEY(a) AND ( LIMIT-TO ( SUBJAREA , "MEDI" ) )', "auto", "Scopus: LIMIT-TO", 24),
+        ("TITLE(colo#r)", "scopus", "“#” is no wildcard of Scopus", 11),
+        ("'asthma'/exp AND [embase]/lim", "auto", "limits to a database", 18),
+        ("'asthma'/exp/dd_cb", "auto", "no MeSH qualifier comes near", 1),
+        ("'asthma:ti", "embase", "never closed", 1),
+        ("'a':ti,zz", "embase", "no field of Embase", 4),
+        ("TI (a NEAR/2 b)", "ebsco", "EBSCOhost writes N3", 7),
+        ("TI (a W/2 b)", "ebsco", "EBSCOhost writes W3", 7),
+        ('AI "governance" OR AB future', "auto", "no field of EBSCOhost", 1),
+        ("TI midsummer * dream", "ebsco", "stands for a whole word", 14),
+        ('ZY "sudan" AND TI a', "auto", "not read here: places", 1),
+        ('ti(a) AND loc("France")', "auto", "field of ProQuest that is not read here: places", 11),
+        ("[mh asthma/zz]", "auto", "“zz” is no MeSH qualifier", 1),
+        ("TI=a AND b[ti]", "wos", "PubMed's way to name a field", 11),
+        ("TS=#1", "wos", "there is no line 1", 4),
+    ],
+)
+def test_what_a_platform_means_and_records_cannot_tell_is_refused_by_its_name(query: str, syntax: str, message: str, column: int) -> None:
+    with pytest.raises(BooleanSyntaxError, match=message) as error:
+        parse(query, syntax)  # type: ignore[arg-type]
+    assert error.value.column == column
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "aspirin[ti] AND TS=(liver OR kidney)",
+        "aspirin[ti] AND pain[ti] AND TITLE-ABS-KEY(liver)",
+        "aspirin[ti] AND pain[ti] AND 'liver'/exp",
+        "aspirin[ti] AND pain[ti] AND liver adj3 failure",
+        "aspirin[ti] AND pain[ti] AND liver.ti,ab.",
+        "aspirin[ti] AND pain[ti] AND exp Liver/",
+        "aspirin NEAR/3 liver",
+        "aspirin N3 liver",
+        "wom?n",
+        "colo#r",
+        "child$ AND tumo?r",
+    ],
+)
+def test_syntax_of_another_platform_is_never_read_as_words_of_pubmed(query: str) -> None:
+    with pytest.raises(BooleanSyntaxError):
+        parse(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "notes"),
+    [
+        ("TI=a", 0),
+        ("TS=a", 1),
+        ("'a'/exp OR 'b'/exp", 1),
+        ('MH "Asthma"', 1),
+        ("TS=(spider bite NEAR/3 brown)", 2),
+        ("a AND TI=b", 1),
+    ],
+)
+def test_each_approximation_is_listed(query: str, notes: int) -> None:
+    assert sum(remark.code == "approximated" for remark in parse(query).warnings) == notes
+
+
+def test_a_query_in_quotation_marks_and_one_with_the_platforms_name() -> None:
+    assert parse('"TI=(a OR b)"').tree == Or((A, B))
+    assert parse("Web of Science: TI=a").tree == A
+    assert parse("EBSCOhost: TI a").syntax == "ebsco"
+    assert parse("PubMed: a[ti]").tree == A
+
+
+def test_every_platform_names_its_source_of_words() -> None:
+    """A field that is read is not refused, too, and each platform can print what it reads."""
+    for platform in PLATFORMS.values():
+        assert not platform.fields.keys() & platform.refused.keys(), platform.key
