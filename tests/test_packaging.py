@@ -212,7 +212,9 @@ def test_imports_stay_light(module: str, tmp_path: Path) -> None:
 def test_import_of_outrider_loads_neither_models_nor_import_machinery() -> None:
     """`importlib.abc` takes longer to load than all else that `import outrider` needs."""
     script = "import sys, outrider; print(*({'importlib.abc', 'pydantic', 'typer', 'rich'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {[*sys.path]!r}; {script}"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {[*sys.path]!r}; {script}"], capture_output=True, text=True
+    )
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, [], "")
 
 

@@ -157,3 +157,11 @@ def test_words_for_nothing(word: str) -> None:
     ).record
     assert isinstance(read, Paper)
     assert (read.authors, read.year, read.pages, read.metadata) == ((), None, None, {"other": word})
+
+
+def test_identifiers_in_a_note() -> None:
+    """Zotero's CSV and CSL-JSON carry PubMed's numbers in `Extra` and `note`, which stay; a column of their own comes first."""
+    read = entry({"Title": "T", "Abstract Note": "A", "Manual Tags": "a; b", "Extra": "PMID: 24955339 PMCID: PMC4064168"}).record
+    assert (read.identifiers.pmid, read.identifiers.pmcid, read.abstract, read.tags) == ("24955339", "PMC4064168", "A", ("a", "b"))
+    assert read.metadata == {"Extra": "PMID: 24955339 PMCID: PMC4064168"}
+    assert entry({"title": "T", "PMID": "7", "note": "PMID: 8"}).record.identifiers.pmid == "7"

@@ -23,18 +23,17 @@ NAMES: dict[str, tuple[str, ...]] = {
     "kind": ("kind",),
     "title": ("title", "primary_title", "article_title", "document_title"),
     "description": ("description",),
-    "abstract": ("abstract", "notes_abstract", "abstract_text"),
+    "abstract": ("abstract", "notes_abstract", "abstract_text", "abstract_note"),
     "text": ("text", "body", "full_text", "fulltext"),
     "authors": ("authors", "author", "author_s", "author_names", "first_authors"),
     "journal": ("journal", "venue", "journal_name", "journal_title", "source_title", "publication_name", "secondary_title",
-                "container_title", "booktitle", "book_title", "journal_book", "publication_title"),
+                "container_title", "booktitle", "book_title", "journal_book", "publication_title", "pubtitle"),
     "abbreviation": ("abbreviated_source_title", "journal_abbreviation", "journal_abbrev", "journal_iso_abbreviation",
                      "container_title_short", "journalabbreviation"),
-    "source": ("source",),
     "year": ("year", "publication_year", "pub_year", "pubyear", "year_published", "year_of_publication", "issued", "date_of_publication",
-             "publication_date", "pub_date"),
+             "published_year", "publication_date", "pub_date"),
     "volume": ("volume",),
-    "issue": ("issue", "journal_issue"),
+    "issue": ("issue", "journal_issue", "issue_number"),
     "pages": ("pages", "page", "pagination", "page_range"),
     "start_page": ("start_page", "page_start", "first_page"),
     "end_page": ("end_page", "page_end", "last_page"),
@@ -43,14 +42,16 @@ NAMES: dict[str, tuple[str, ...]] = {
     "pmid": ("pmid", "pubmed_id", "pubmedid", "medline_pmid"),
     "pmcid": ("pmcid", "pmc_id"),
     "arxiv": ("arxiv", "arxiv_id"),
-    "isbn": ("isbn",),
+    "isbn": ("isbn", "isbns"),
     "issn": ("issn", "issns", "print_issn", "issn_print", "eissn", "e_issn", "electronic_issn", "online_issn"),
-    "url": ("url", "urls", "link"),
-    "keywords": ("keywords", "keyword", "tags", "topics", "author_keywords", "index_keywords", "keywords_plus",
+    "url": ("url", "urls", "link", "document_url", "documenturl", "plink"),
+    "keywords": ("keywords", "keyword", "tags", "topics", "author_keywords", "index_keywords", "keywords_plus", "manual_tags",
+                 "automatic_tags", "identifierkeywords", "subjectterms", "ieee_terms",
                  "emtree_drug_index_terms_major_focus", "emtree_drug_index_terms", "emtree_medical_index_terms_major_focus",
                  "emtree_medical_index_terms", "emtree_device_index_terms_major_focus", "emtree_device_index_terms"),
     "mesh": ("mesh", "mesh_terms", "mesh_headings"),
-    "types": ("document_type", "publication_type", "publication_types", "publicationtypes", "type_of_work"),
+    "types": ("document_type", "publication_type", "publication_types", "publicationtypes", "type_of_work", "documenttype",
+              "doctype", "item_type", "reference_type"),
     "references": ("references", "cited_references", "reference_list", "referenced_works"),
     "language": ("language", "languages", "language_of_original_document", "article_language", "language_of_article"),
     "citations": ("citations",),
@@ -65,11 +66,16 @@ FIELD_OF = {name: field for field, names in NAMES.items() for name in names}
 CONTENT = frozenset(
     {"title", "description", "abstract", "text", "authors", "doi", "pmid", "pmcid", "arxiv", "isbn", "url", "keywords", "mesh"}
 )
+PUBMED_ID = re.compile(r"\b(PMID|PMCID): ?([1-9]\d{0,8}|PMC[1-9]\d{0,8})\b")
 FLOAT = re.compile(r"\d+\.0")
 NUMBERS = frozenset({"volume", "issue", "pages", "start_page", "end_page", "pmid"})
 """Columns that a spreadsheet or pandas turns into `12.0`."""
 BESIDE_NUMBER = frozenset({"journal", "volume", "pages", "start_page"})
 """`number` is an issue only next to one of these columns; in any other table it is a number."""
+NOTES = frozenset({"note", "extra"})
+"""Columns in which Zotero writes identifiers that it has no field for."""
+SOURCES = frozenset({"source"})
+"""Columns in which Embase writes journal, year, volume, issue and pages in one line."""
 KINDS: dict[str, type[Paper | Repository | Page | Document]] = {
     "repository": Repository,
     "page": Page,
@@ -168,13 +174,21 @@ def _drop_decimals(value: JsonValue, field: str | None) -> JsonValue:
     return value.removesuffix(".0") if field in NUMBERS and isinstance(value, str) and FLOAT.fullmatch(value) else value
 
 
+def _find_text(draft: Draft, names: frozenset[str]) -> str:
+    """The text of the first column of these names, which stays where it is."""
+    return next((format_scalar(value) or "" for name, value in draft.rest.items() if fold_name(name) in names), "")
+
+
 def _make_record(draft: Draft) -> Record:
     kind = KINDS.get(next((format_scalar(value) or "" for _, value in draft.list_values(NAMES["kind"])), "").casefold())
     if kind:
         draft.line("kind")
     kind = kind or Paper
     url = draft.line(*NAMES["url"])
-    fields: dict[str, object] = {"doc_id": "", "url": url, "identifiers": read_identifiers(draft, NAMES, url)}
+    identifiers = read_identifiers(draft, NAMES, url)
+    note, source = (_find_text(draft, names) for names in (NOTES, SOURCES))
+    missing = {match[1].lower(): match[2] for match in PUBMED_ID.finditer(note) if getattr(identifiers, match[1].lower()) is None}
+    fields: dict[str, object] = {"doc_id": "", "url": url, "identifiers": identifiers.model_copy(update=missing)}
     if kind is Repository:
         fields["licence"] = draft.line(*NAMES["licence"])
         fields["forks"] = draft.count(*NAMES["forks"])
@@ -200,8 +214,6 @@ def _make_record(draft: Draft) -> Record:
     metadata: dict[str, JsonValue] = {}
     if kind is Paper:
         metadata = read_metadata(draft, NAMES)
-        # Embase names journal, volume, issue and pages in one column; it stays as it is
-        source = next((format_scalar(value) or "" for _, value in draft.list_values(NAMES["source"])), "")
         for name, value in parse_source(one_line(source)).items():
             fields[name] = fields[name] or (int(value) if name == "year" else value)
     return kind.model_validate({**fields, "metadata": metadata | draft.rest})

@@ -44,6 +44,7 @@ ABSENT = re.compile(
     r"(?i:\[no [\w ()/]{3,40} available\]|\[not available\]\.?|\(?no pagination(?: specified)?\)?)"
 )
 """What pandas, R and databases write where there is no value."""
+MAX_ABSENT_CHARS = 60
 ISSN = re.compile(r"(?<![\dXx])(?<!\d-)(\d{4})[-–]?(\d{3}[\dXx])(?![\dXx-])")
 ISSN_NOTE = re.compile(r"\([^()]*\)|\b[ep]?-?ISSN\b-?:?", re.IGNORECASE)
 SOURCES = (
@@ -262,7 +263,8 @@ def split_name_line(line: str) -> tuple[str, ...]:
 
 def is_absent(text: str) -> bool:
     """Whether a text stands for a missing value: blank, `nan` and what else programs write for one, `[No abstract available]`."""
-    return not text.strip() or ABSENT.fullmatch(text.strip()) is not None
+    text = text.strip()
+    return not text or (len(text) <= MAX_ABSENT_CHARS and ABSENT.fullmatch(text) is not None)
 
 
 def parse_issns(text: str) -> tuple[tuple[str, ...], str]:

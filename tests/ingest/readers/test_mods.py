@@ -63,6 +63,11 @@ def test_a_book_and_an_empty_record(tmp_path: Path) -> None:
     assert isinstance(nothing, BadEntry)
 
 
+def test_languages_in_the_form_of_early_versions(tmp_path: Path) -> None:
+    (paper,) = read(tmp_path, "<mods><titleInfo><title>T</title></titleInfo><language authority='iso639-2b'>ger</language></mods>")
+    assert paper.language == "de"
+
+
 def test_other_xml_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NothingToRead):
         read(tmp_path, "<other/>")

@@ -338,6 +338,16 @@ def test_ovid(tmp_path: Path) -> None:
     assert (second.authors, second.mesh, second.identifiers.pmid) == (("Behan L.",), ("Kartagener syndrome",), "28102899")
 
 
+def test_a_text_that_is_indented_as_a_whole(tmp_path: Path) -> None:
+    """Blanks before every line are the file's; PsycINFO separates its identifiers by commas."""
+    first_text = " <7. >\n VN  - Ovid Technologies\n DB  - PsycINFO\n TI  - A title\n       goes on. [References].\n ID  - a, b (c, d)\n \n"
+    text = first_text + " <8. >\n VN  - Ovid Technologies\n TI  - Two\n"
+    first, second = papers(read(tmp_path, text))
+    assert (first.title, first.tags, second.title) == ("A title goes on.", ("a", "b (c, d)"), "Two")
+    (medline,) = papers(read(tmp_path, "".join(f"  {line}" for line in MEDLINE.splitlines(keepends=True))))
+    assert medline.title == "A title that is long enough to continue on a second line."
+
+
 def test_ovid_with_names_of_fields(tmp_path: Path) -> None:
     """The older form writes each field's name on a line of its own."""
     first, second = papers(read(tmp_path, OVID_LABELS))

@@ -33,8 +33,9 @@ AND_OR_BRACE = re.compile(r"\\.|[{}]|\s+and(?:\s+(?=\S)|\s*$)", re.IGNORECASE | 
 NAMES = {
     "title": ("title",), "abstract": ("abstract",), "url": ("url",), "year": ("year", "date"),
     "venue": ("journal", "journaltitle", "booktitle"), "volume": ("volume",), "issue": ("number", "issue"), "pages": ("pages",),
-    "language": ("language", "langid"), "keywords": ("keywords",),
-    "doi": ("doi",), "pmid": ("pmid",), "pmcid": ("pmcid",), "isbn": ("isbn",), "issn": ("issn", "eissn"),
+    "language": ("language", "langid"), "keywords": ("keywords", "author_keywords", "keywords-plus"),
+    "types": ("document_type",), "abbreviation": ("shortjournal", "abbrev_source_title"),
+    "doi": ("doi",), "pmid": ("pmid", "pubmed_id"), "pmcid": ("pmcid",), "isbn": ("isbn",), "issn": ("issn", "eissn"),
 }  # fmt: skip
 """Field or identifier of a record -> BibTeX fields."""
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from outrider.ingest.field_values import one_line, parse_source
+from outrider.ingest.field_values import one_line, parse_source, split_list
 from outrider.linkage.identifiers import normal_doi, normal_pmid
 from outrider.sources.pubmed.parse import NO_TITLE, RETRACTED_BY
 from outrider.state.records import Edge, Paper
@@ -50,7 +50,7 @@ class Dialect:
     """The tag that ends a record."""
     file_tags: frozenset[str] = NONE
     """Tags of the file, not of a record."""
-    is_prose: Callable[[str, str], bool] = lambda tag, gap: False
+    is_prose: Callable[[str, str], bool] | None = None
     """Whether a line that looks like a tag line is text, by its tag and what stands between tag and hyphen."""
     items: frozenset[str] = NONE
     """Tags that hold one value a line: a line without a tag is the next value."""
@@ -214,6 +214,8 @@ def _prepare_web_of_science(tags: Tags) -> None:
     tags["authors"] = [E_MAIL.sub("", author) for author in (*authors, *tags.pop("CA", []), *tags.pop("GP", []))]
     if tags.get("BP"):
         tags.pop("PS", None)
+        if tags.get("EP") == tags["BP"]:
+            del tags["EP"]
     else:  # an article number, for articles without pages
         tags.setdefault("PS", tags.pop("AR", []))
 
@@ -229,7 +231,7 @@ WEB_OF_SCIENCE = Dialect(
     file_tags=frozenset({"FN", "VR", "EF"}),
     known=WEB_OF_SCIENCE_TAGS,
     items=frozenset({"AU", "AF", "BA", "BF", "BE", "CA", "GP", "CR", "C1", "C3"}),
-    splits=frozenset({"DE", "ID", "DT", "SC", "WC", "MC", "MQ", "MI", "MH"}),
+    splits=frozenset({"DE", "ID", "DT", "SC", "WC", "MC", "MQ", "MI", "MH", "OR", "BD"}),
     lists=frozenset({"authors", "CR"}),
     own_id=("UT",),
     ignored=("PT", "UT"),
@@ -238,7 +240,8 @@ WEB_OF_SCIENCE = Dialect(
     names={
         "title": ("TI",), "abstract": ("AB",), "url": (), "authors": ("authors",), "year": ("PY", "PD", "EY", "EA"), "venue": ("SO",),
         "abbreviation": ("JI", "J9"), "volume": ("VL",), "issue": ("IS",), "pages": ("PS",), "first_page": ("BP",), "last_page": ("EP",),
-        "language": ("LA",), "keywords": ("DE", "ID", "MC", "MQ", "MI"), "mesh": ("MH",), "types": ("DT",), "issn": ("SN", "EI"),
+        "language": ("LA",), "keywords": ("DE", "ID", "MC", "MQ", "MI", "OR", "BD"), "mesh": ("MH",), "types": ("DT",),
+        "issn": ("SN", "EI"),
         "doi": ("DI",), "pmid": ("PM",), "isbn": ("BN",), "references": ("CR",),
     },
 )  # fmt: skip
@@ -300,6 +303,8 @@ def _prepare_ovid(tags: Tags) -> None:
         authors = RUN_TOGETHER.findall(authors[0])
     tags["authors"] = [_clean_author(name) for name in authors]
     tags["TI"] = [_without_section(title) for title in tags.get("TI", ())]
+    # PsycINFO separates its identifiers by commas
+    tags["ID"] = [str(item).strip() for value in tags.get("ID", ()) for item in split_list(value, commas=True)]
     tags["PT"] = [value.rstrip(".") for tag in ("PT", "DT") for value in tags.pop(tag, [])]
     # `BT` holds a whole citation of a book, `SO` one of an article
     if not any(tags.get(tag) for tag in ("JN", "NJ", "VO", "PG")) and (source := next(iter(tags.get("SO", ())), "")):
@@ -320,15 +325,15 @@ def _finish_ovid(paper: Paper) -> Paper:
 OVID = Dialect(
     name="ovid",
     title="Ovid (tagged)",
-    signature=re.compile(r"\s*(?:<\s*\d+\s*\.?\s*>\s*\n(?:[A-Z][A-Z0-9] {1,2}- |" + "|".join(OVID_LABELS) + r")|VN {1,2}- Ovid)"),
+    signature=re.compile(r"\s*(?:<\s*\d+\s*\.?\s*>\s*\n(?: *[A-Z][A-Z0-9] {1,2}- |" + "|".join(OVID_LABELS) + r")|VN {1,2}- Ovid)"),
     line=re.compile(r"(?P<tag>[A-Z][A-Z0-9])(?P<gap> {1,2})-(?: (?P<value>.*))?$"),
     start="<1. >",
     opens=frozenset({"VN"}),
     marker=re.compile(r"<\s*\d+\s*\.?\s*>\s*$"),
     labels=OVID_LABELS,
     items=frozenset({"IN", "MH", "PT", "RN"}),
-    splits=frozenset({"KW", "ID"}),
-    lists=frozenset({"authors", "MH", "PT"}),
+    splits=frozenset({"KW"}),
+    lists=frozenset({"authors", "ID", "MH", "PT"}),
     own_id=("UI", "AN"),
     ignored=("VN", "DB"),
     prepare=_prepare_ovid,
@@ -337,7 +342,7 @@ OVID = Dialect(
         "title": ("TI",), "book": ("BT",), "abstract": ("AB",), "url": (), "authors": ("authors",), "year": ("YR", "DP", "year"),
         "venue": ("JN", "NJ", "JT", "venue"), "abbreviation": ("AS", "JA"), "volume": ("VO", "volume"), "issue": ("IP", "issue"),
         "pages": ("PG", "pages"), "language": ("LG", "LA"), "keywords": ("KW", "ID"), "mesh": ("MH",), "types": ("PT",),
-        "issn": ("IS", "IL", "ES"), "doi": ("DO", "DI", "SO"), "pmid": ("pmid",), "isbn": ("IB",),
+        "issn": ("IS", "IL", "ES", "IT"), "doi": ("DO", "DI", "SO"), "pmid": ("pmid",), "isbn": ("IB",),
     },
 )  # fmt: skip
 

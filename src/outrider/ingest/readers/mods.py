@@ -80,7 +80,7 @@ def _make_paper(item: Element) -> Paper:
         volume=_detail(parts, "volume"),
         issue=_detail(parts, "issue") or _detail(parts, "number"),
         pages=_pages(parts),
-        language=next(filter(None, map(normal_language, _texts(item.findall("language/languageTerm")))), None),
+        language=next(filter(None, map(normal_language, _texts(item.findall("language/languageTerm") or item.findall("language")))), None),
         tags=tuple(
             dict.fromkeys(_texts(part for subject in item.findall("subject") for part in subject if part.tag in ("topic", "geographic")))
         ),

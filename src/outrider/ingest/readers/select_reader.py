@@ -100,7 +100,7 @@ OTHER_ROOTS = {
 }  # fmt: skip
 """Root elements that say what a file is, though nothing reads it: the format, and what to export instead."""
 OTHER_TEXTS = (
-    ("ProQuest text", "RIS", re.compile(r"\s*(?:_{10,}\s+)?Document \d+ of \d+\s|\s*_{20,}\s*\n(?:.*\n){0,60}ProQuest document ID:")),
+    ("ProQuest text", "RIS", re.compile(r"\s*Document \d+ of \d+\s|\s*_{20,}\s*\n(?:.*\n){0,200}?.*(?:ProQuest|Document \d+ of \d+)")),
     ("Cochrane Library text", "RIS", re.compile(r"\s*Record #\d+ of \d+\s+ID: ")),
     ("Scopus text", "CSV or RIS", re.compile(r"\s*Scopus\s+EXPORT DATE:")),
     ("EBSCO text", "RIS", re.compile(r"\s*Record: 1\s*\n(?:.*\n){0,3}?\s*(?:Title|Authors?|Source):")),

@@ -68,10 +68,16 @@ class RecordSplitter:
         self._ragged = not dialect.indents
         self._label = ""
         """The tag of the next lines, if it stands as a name on a line of its own."""
+        self._indent: int | None = None
+        """Blanks before every line of the file, as some programs write them; known from the first line."""
 
     def feed(self, number: int, line: str) -> TaggedRecord | None:
         dialect = self._dialect
         text = line.rstrip("\r\n").removeprefix("\ufeff")
+        if self._indent is None and text.strip():
+            self._indent = len(text) - len(text.lstrip())
+        if self._indent:
+            text = text[min(self._indent, len(text) - len(text.lstrip())) :]
         tag, value = self._split(text)
         if tag in dialect.file_tags:
             return None
@@ -95,7 +101,7 @@ class RecordSplitter:
     def _split(self, text: str) -> tuple[str, str]:
         """Tag and value of a tag line; no tag for any other line."""
         match = self._dialect.line.match(text)
-        if match is None or self._dialect.is_prose(match["tag"], match["gap"]):
+        if match is None or (self._dialect.is_prose is not None and self._dialect.is_prose(match["tag"], match["gap"])):
             return "", text.strip()
         if self._ragged and self._dialect.known and match["tag"] not in self._dialect.known:
             return "", text.strip()
