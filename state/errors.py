@@ -43,6 +43,8 @@ A message says what failed, where, and what to do. A bug (`KeyError`) is not amo
 from __future__ import annotations
 
 import difflib
+import errno
+import re
 from collections.abc import Iterable
 
 
@@ -215,3 +217,29 @@ def shorten(value: object) -> str:
     """The value as Python writes it, cut to `MAX_SHOWN_CHARS`."""
     text = repr(value)
     return text if len(text) <= MAX_SHOWN_CHARS else text[: MAX_SHOWN_CHARS - 3] + "..."
+
+
+LIMITS = (
+    (errno.ENOSPC, r"no space left|disk (?:is )?full", "there is no space left on its disk; free some"),
+    (errno.EDQUOT, r"quota exceeded", "your quota on its disk is used up; free some space or ask for more"),
+    (
+        errno.EFBIG,
+        r"file too large|file size limit",
+        "a file would be too large for this shell or disk; raise the limit: ulimit -f unlimited",
+    ),
+    (errno.EMFILE, r"too many open files(?! in system)", "this shell allows too few open files; allow more: ulimit -n 4096"),
+    (errno.ENFILE, r"too many open files in system", "the system has too many open files; close other programs"),
+    (errno.ENOMEM, r"cannot allocate memory|out of memory", "there is not enough memory; close other programs"),
+)
+"""Limits of the shell, the disk and the machine: error number, words of its message, and what to do. The library is sound."""
+NUMBER = re.compile(r"\b(?:os error|errno) (\d+)", re.IGNORECASE)
+
+
+def explain_limit(error: Exception) -> str:
+    """Which limit of the shell, the disk or the machine was reached, and what to do; empty for another error."""
+    message = str(error)
+    named = NUMBER.search(message)
+    number = getattr(error, "errno", None) or (int(named.group(1)) if named else None)
+    if number is not None:  # it decides: Rust prints the number of every error of the system
+        return next((remedy for known, _, remedy in LIMITS if known == number), "")
+    return next((remedy for _, words, remedy in LIMITS if re.search(words, message, re.IGNORECASE)), "")

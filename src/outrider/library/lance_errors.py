@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from outrider.state.errors import LibraryCorrupt, LibraryError, LibraryReadOnly
+from outrider.state.errors import LibraryCorrupt, LibraryError, LibraryReadOnly, explain_limit
 
 T = TypeVar("T")
 
@@ -28,7 +28,6 @@ OWN_MISTAKE = re.compile(r"no field named|error parsing|error resolving|invalid 
 PANIC = "RustPanic"
 """Class that LanceDB raises where damaged bytes make it read out of bounds; it cannot be imported from anywhere."""
 SOURCE_LINE = re.compile(r",? \S+/\S+\.rs:\d+:\d+\S*$")
-RESOURCES = re.compile(r"no space left|too many open files|quota exceeded|os error (?:24|28|122)\b", re.IGNORECASE)
 
 ATTEMPTS = 8
 """Tries of one write that another process's commit keeps overtaking (only without the lock: object storage)."""
@@ -50,8 +49,9 @@ def translate_error(error: Exception, address: str, *, is_local: bool, writing: 
     reason = SOURCE_LINE.sub("", message.splitlines()[0])[:300] if message else "no reason given"
     if READ_ONLY.search(message):
         return read_only_error(address) if writing else LibraryError(f"the library at {address} may not be read by this user ({reason})")
-    if RESOURCES.search(message):
-        return LibraryError(f"the library at {address} could not be used: {reason}")
+    if remedy := explain_limit(error):
+        state = "its records are safe, run the command again then" if writing else "it is not damaged"
+        return LibraryError(f"the library at {address} could not be {'written' if writing else 'read'}: {remedy} ({state}; {reason})")
     if CONFLICT.search(message):
         return LibraryError(f"the library at {address} is being written by other processes; try again ({reason})")
     if not is_local:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from outrider.library.lance_errors import SHUTDOWN_DELAY, read_only_error, translate_error
-from outrider.state.errors import BadRequest, LibraryBusy, LibraryError, LibraryMissing, LibraryReadOnly
+from outrider.state.errors import BadRequest, LibraryBusy, LibraryError, LibraryMissing, LibraryReadOnly, explain_limit
 from outrider.text.sanitize import without_password
 
 FolderState = Literal["missing", "empty", "library", "foreign"]
@@ -78,7 +78,8 @@ class Location:
                 return "missing"
             if isinstance(error, NotADirectoryError):
                 raise self.foreign_error() from error
-            raise LibraryError(f"the library at {self.address} cannot be read: {error.strerror or error}") from error
+            reason = explain_limit(error) or error.strerror or str(error)
+            raise LibraryError(f"the library at {self.address} cannot be read: {reason}") from error
         return "library" if f"{TABLE}.lance" in names else "foreign" if names else "empty"
 
     async def create_folder(self) -> None:
@@ -87,6 +88,9 @@ class Location:
             try:
                 await asyncio.to_thread(self.path.mkdir, parents=True, exist_ok=True)
             except OSError as error:
+                reason = explain_limit(error)
+                if reason:
+                    raise LibraryError(f"no library can be made at {self.address}: {reason}, and run the command again") from error
                 reason = error.strerror or str(error)
                 raise LibraryReadOnly(f"no library can be made at {self.address}: {reason}; name another folder with --library") from error
 
@@ -136,8 +140,10 @@ class Location:
             acquire(blocking=False)
         except TimeoutError:
             return False
-        except OSError as error:  # no permission, or a file system mounted read-only
-            raise read_only_error(self.address) from error
+        except OSError as error:
+            if remedy := explain_limit(error):
+                raise LibraryError(f"the library at {self.address} could not be locked: {remedy}, and run the command again") from error
+            raise read_only_error(self.address) from error  # no permission, or a file system mounted read-only
         return True
 
     @contextmanager

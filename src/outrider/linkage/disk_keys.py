@@ -175,7 +175,8 @@ class _PartitionedBlocks:
         for number in range(PARTITIONS):
             mine = parts == number
             with self._path(kind, number).open("ab") as file:
-                np.stack([names[mine], ranks[mine].astype(np.uint64)], axis=1).tofile(file)
+                # not `tofile`, whose error on a full disk has no number
+                file.write(np.stack([names[mine], ranks[mine].astype(np.uint64)], axis=1).tobytes())
 
     def read(self, kind: str, number: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         import numpy as np

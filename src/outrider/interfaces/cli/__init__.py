@@ -29,7 +29,7 @@ from outrider.interfaces.cli.serve import mcp, serve_app
 from outrider.interfaces.cli.systematic import replay, systematic, verify
 from outrider.interfaces.cli.terminal import BAD_INPUT, INTERRUPTED, note, report_error
 from outrider.interfaces.cli.threads import threads_app
-from outrider.state.errors import SearchError
+from outrider.state.errors import SearchError, explain_limit
 from outrider.version import __version__
 
 app = typer.Typer(
@@ -111,6 +111,12 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:  # the reader of our output, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    except OSError as error:
+        if not (remedy := explain_limit(error)):
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        report_error(SearchError(f"{where}{error.strerror or error}: {remedy}, and run the command again"))
+        return SearchError.exit_code
     if code == INTERRUPTED:  # also typer's code for Ctrl-C
         note("Interrupted.")
     return abs(code) if isinstance(code, int) else 0

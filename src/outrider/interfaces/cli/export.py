@@ -14,7 +14,7 @@ import typer
 
 from outrider.interfaces.cli.options import FiltersOption, LibraryOption, open_services, parse_filters, wait_for
 from outrider.interfaces.cli.terminal import note
-from outrider.state.errors import BadRequest
+from outrider.state.errors import BadRequest, explain_limit
 from outrider.state.filters import parse_filter
 from outrider.usecases.export import SUFFIXES, make_record
 
@@ -108,7 +108,7 @@ def open_output(output: Path | None) -> Iterator[TextIO]:
         Path(part).replace(output)
     except OSError as error:
         Path(part).unlink(missing_ok=True)
-        raise BadRequest(f"cannot write {output}: {error.strerror or error}") from error
+        raise BadRequest(f"cannot write {output}: {explain_limit(error) or error.strerror or error}") from error
     except BaseException:
         Path(part).unlink(missing_ok=True)
         raise
