@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from outrider.state.errors import BadRequest
 from outrider.state.model import Model
 from outrider.state.ports import SourceAnswer
-from outrider.state.records import Kind, Record
+from outrider.state.records import Kind, Record, WebLink
 from outrider.state.response import DistilledContext, Failure, Usage
 
 MAX_TARGET_CHARS, MAX_QUESTION_CHARS = 500, 1_000
@@ -53,7 +53,7 @@ class Neighbour(Model):
 
     doc_id: str
     title: str
-    url: str | None = None
+    url: WebLink = None
     kind: Kind
     year: int | None = None
     stars: int | None = None
@@ -70,7 +70,7 @@ class Analysis(Model):
     kind: Kind | None = Field(None, description="None if the target was not found; `failures` says why.")
     doc_id: str = ""
     title: str = ""
-    url: str | None = None
+    url: WebLink = None
     description: str = ""
     facts: dict[str, JsonValue] = Field(default_factory=dict, description="Facts from sources, by name.")
     ratings: tuple[Rating, ...] = Field((), description="The six dimensions of a repository, in alphabetical order.")

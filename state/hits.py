@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field, JsonValue
 
 from outrider.state.model import Model, fast_dataclass
-from outrider.state.records import Identifiers, Kind, Record
+from outrider.state.records import Identifiers, Kind, Metadata, Record, WebLink
 
 ScoredBy = Literal["model", "rules", "unscored"]
 
@@ -135,7 +135,7 @@ class Hit(Model):
     title: str
     description: str = ""
     abstract: str = ""
-    url: str | None = None
+    url: WebLink = None
     identifiers: Identifiers = Identifiers()
     authors: tuple[str, ...] = ()
     year: int | None = None
@@ -165,4 +165,4 @@ class Hit(Model):
     distilled_text: str = Field("", description="Verbatim pieces of original_text, in order.")
     spans: tuple[tuple[int, int], ...] = Field((), description="Character offsets [start, end) of those pieces.")
     source_strategy: str = Field("", description="The strategy that ranked the work best.")
-    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    metadata: Metadata = Field(default_factory=dict)

@@ -3,15 +3,72 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
+import re
+import unicodedata
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, JsonValue, TypeAdapter
+from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
 
 from outrider.state.model import Model
 
 LIBRARY = "library"
 """The `source` of the user's own records."""
+
+
+WEB_SCHEMES = ("http", "https")
+SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(?!\d+(?:[/?#]|$))", re.IGNORECASE)
+"""Not a host and its port, as in `example.org:8080/x`."""
+SCRIPT_SCHEMES = frozenset({"javascript", "jscript", "livescript", "mocha", "vbscript", "vbs"})
+DATA_URL = re.compile(r"data:[\w.+/-]*[;,]", re.IGNORECASE)
+IGNORED_IN_SCHEME = re.compile(r"^[\x00-\x20]+|[\t\n\r]")
+"""Browsers drop these before they look for the scheme (WHATWG URL, basic URL parser)."""
+MAX_SCHEME_CHARS = 100
+"""Start of an address in which a scheme is looked for: entities make it longer."""
+
+
+def link_scheme(address: str) -> str:
+    """The scheme that a browser would see, in lower case; empty for an address without one, such as `www.example.org/x`.
+
+    Entities, compatibility forms and invisible characters are resolved first: a page or a reader downstream may resolve them too.
+    """
+    start = address.lstrip()[:MAX_SCHEME_CHARS]
+    if ":" not in start and "&" not in start and start.isascii():  # most texts, and there are many
+        return ""
+    if "&" in start:
+        start = html.unescape(start)
+    if not start.isascii():
+        start = "".join(char for char in unicodedata.normalize("NFKC", start) if unicodedata.category(char) != "Cf")
+    match = SCHEME.match(IGNORED_IN_SCHEME.sub("", start))
+    return match.group(1).lower() if match else ""
+
+
+def web_link(address: str | None) -> str | None:
+    """The address unchanged if it is one of the web (http, https, or without a scheme); None for any other, such as `javascript:`."""
+    return address if not address or link_scheme(address) in ("", *WEB_SCHEMES) else None
+
+
+def is_script(address: str) -> bool:
+    """Whether a browser would run the address, or show what it contains, instead of opening a place of the web."""
+    scheme = link_scheme(address)
+    return scheme in SCRIPT_SCHEMES or (scheme == "data" and DATA_URL.search(address) is not None)
+
+
+def without_scripts(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """The fields without texts that are script addresses."""
+    return {name: _drop_scripts(value) for name, value in metadata.items() if not (isinstance(value, str) and is_script(value))}
+
+
+def _drop_scripts(value: JsonValue) -> JsonValue:
+    if isinstance(value, list):
+        return [_drop_scripts(item) for item in value if not (isinstance(item, str) and is_script(item))]
+    return without_scripts(value) if isinstance(value, dict) else value
+
+
+WebLink = Annotated[str | None, AfterValidator(web_link)]
+"""A link as records and hits carry it. The type is the one gate: sources, files, earlier libraries and saved answers pass it."""
+Metadata = Annotated[dict[str, JsonValue], AfterValidator(without_scripts)]
 
 
 class Identifiers(Model):
@@ -47,7 +104,7 @@ class BaseRecord(Model):
     description: str = ""
     abstract: str = ""
     text: str = Field("", description="The whole available body: a full text, a README, a note.")
-    url: str | None = None
+    url: WebLink = None
     identifiers: Identifiers = Identifiers()
     authors: tuple[str, ...] = ()
     year: int | None = None
@@ -59,7 +116,7 @@ class BaseRecord(Model):
     edges: tuple[Edge, ...] = ()
     source: str = Field(LIBRARY, description="The service that returned the record.")
     origin: str | None = Field(None, description="The file or collection that the record was ingested from.")
-    metadata: dict[str, JsonValue] = Field(default_factory=dict, description="Fields without a place of their own.")
+    metadata: Metadata = Field(default_factory=dict, description="Fields without a place of their own.")
 
     NOT_CONTENT: ClassVar[frozenset[str]] = frozenset({"doc_id", "source", "origin"})
 

@@ -184,7 +184,7 @@ def _make_record(draft: Draft) -> Record:
     if kind:
         draft.line("kind")
     kind = kind or Paper
-    url = draft.line(*NAMES["url"])
+    url = draft.link(*NAMES["url"])
     identifiers = read_identifiers(draft, NAMES, url)
     note, source = (_find_text(draft, names) for names in (NOTES, SOURCES))
     missing = {match[1].lower(): match[2] for match in PUBMED_ID.finditer(note) if getattr(identifiers, match[1].lower()) is None}

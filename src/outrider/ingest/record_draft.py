@@ -25,7 +25,7 @@ from outrider.ingest.field_values import (
     split_list,
 )
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_isbn, normal_pmcid, normal_pmid
-from outrider.state.records import Edge, Identifiers, Paper, Record
+from outrider.state.records import Edge, Identifiers, Paper, Record, web_link
 
 OWN_ID = "id:"
 """Prefix of the target of an edge to another entry of the same file, followed by that entry's own id."""
@@ -110,6 +110,18 @@ class Draft:
                 others = [item for item in values[1:] if item != values[0]]
                 self._take(key, value, others[0] if len(others) == 1 else others)
                 return one_line(first)
+        return None
+
+    def link(self, *names: str) -> str | None:
+        """The first address of the web. Another one, such as `ftp://` or `file:`, stays as text, under its name."""
+        for key, value in self._candidates(names):
+            values = value if isinstance(value, list) else [value]
+            links = [(item, one_line(text)) for item in values if (text := format_scalar(item)) and web_link(one_line(text))]
+            if links:
+                chosen, address = links[0]
+                others = [item for item in values if item != chosen]
+                self._take(key, value, others[0] if len(others) == 1 else others)
+                return address
         return None
 
     def lines(self, *names: str, commas: bool = False) -> tuple[str, ...]:
@@ -243,7 +255,7 @@ def make_paper(draft: Draft, names: Mapping[str, tuple[str, ...]], *, commas: bo
 
     Values without a field of the record are its metadata.
     """
-    url = draft.line(*names["url"])
+    url = draft.link(*names["url"])
     return Paper(
         doc_id="",
         url=url,

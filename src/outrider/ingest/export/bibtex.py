@@ -18,7 +18,7 @@ from urllib.parse import quote
 from outrider.ingest.export.base_writer import Writer, format_untitled
 from outrider.ingest.field_values import one_line
 from outrider.ingest.latex import encode
-from outrider.state.records import BaseRecord, Paper
+from outrider.state.records import BaseRecord, Paper, web_link
 
 KEY = re.compile(r"[^\s{}()\"'#%,=~\\@]+")
 FIELD_NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -32,7 +32,9 @@ RECORD_FIELDS = frozenset({
     "entry_type", "id",
 })  # fmt: skip
 """Names that the metadata may not fill: the record's own fields are written there."""
-LINK_FIELDS = frozenset({"file", "pdf", "local-url", "link", "issn"})
+VERBATIM_FIELDS = frozenset({"file", "pdf", "local-url", "link", "issn"})
+LINK_FIELDS = frozenset({"pdf", "link", "bdsk-url-1", "bdsk-url-2", "bdsk-url-3", "urls", "ee", "adsurl", "eprinturl"})
+"""Metadata that reference managers open as links: only addresses of the web are written. `file` and `local-url` name files."""
 UNSAFE_IN_LINK = re.compile(r"[\\{}\s]")
 
 
@@ -51,8 +53,8 @@ class BibtexWriter(Writer):
         values = _list_fields(record, entry_type)
         texts = {name: value for name, value in record.metadata.items() if isinstance(value, str)}
         for name, text in texts.items():
-            if FIELD_NAME.fullmatch(name) and name not in RECORD_FIELDS:
-                values.append((name, _escape_link(text) if name in LINK_FIELDS else _escape(text)))
+            if FIELD_NAME.fullmatch(name) and name not in RECORD_FIELDS and (name not in LINK_FIELDS or web_link(text)):
+                values.append((name, _escape_link(text) if name in VERBATIM_FIELDS else _escape(text)))
         if "note" not in texts:
             values.append(("note", _escape(format_untitled(record))))
         fields = [f"  {name} = {{{value}}}" for name, value in values if value]

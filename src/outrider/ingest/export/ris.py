@@ -12,7 +12,7 @@ import re
 
 from outrider.ingest.export.base_writer import Writer, format_untitled
 from outrider.ingest.field_values import format_scalar, one_line
-from outrider.state.records import BaseRecord, Paper, Repository
+from outrider.state.records import BaseRecord, Paper, Repository, web_link
 
 RANGE = re.compile(r"([^\s-]+)-([^\s-]+)")
 TYPE = re.compile(r"[A-Z]{2,8}")
@@ -22,6 +22,8 @@ METADATA_TAGS = (
     "M3", "N1", "NV", "OP", "PB", "RI", "RN", "RP", "SE", "SN", "ST", "T3", "TA", "TT", "Y2",
 )  # fmt: skip
 """Tags in the metadata of a record read from RIS that mean the same when they are read again."""
+LINK_TAGS = frozenset({"L1", "L2", "L4"})
+"""Of these, the tags that reference managers open as links: only addresses of the web are written."""
 
 
 class RisWriter(Writer):
@@ -62,6 +64,11 @@ def _list_tags(record: BaseRecord) -> list[tuple[str, str | None]]:
         *([("AN", known.pmid), ("DB", "PubMed")] if known.pmid else []),
         ("C2", known.pmcid),
         ("SN", known.isbn),
-        *((tag, format_scalar(item)) for tag, items in (*named, *metadata) for item in (items if isinstance(items, list) else [items])),
+        *(
+            (tag, text)
+            for tag, items in (*named, *metadata)
+            for item in (items if isinstance(items, list) else [items])
+            if (text := format_scalar(item)) and (tag not in LINK_TAGS or web_link(text))
+        ),
         ("N1", format_untitled(record) if not record.metadata.get("N1") else None),
     ]
