@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +21,7 @@ from outrider.state.records import Record
 class MemoryShelves:
     records: dict[str, Record] = field(default_factory=dict)
     files: dict[str, IngestedFile] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
     vectors: dict[str, np.ndarray] = field(default_factory=dict)
     space: EmbeddingSpace | None = None
     batches: list[int] = field(default_factory=list)
@@ -56,8 +57,34 @@ class MemoryShelves:
         others = {mark: file for mark, file in self.files.items() if file.origin not in origins}
         self.files = others | {file.fingerprint: file for file in files}
 
+    async def ingested_files(self) -> list[IngestedFile]:
+        return list(self.files.values())
+
     async def origins(self) -> dict[str, int]:
         return dict(Counter(record.origin or "" for record in self.records.values()))
+
+    async def doc_ids(self, origin: str) -> list[str]:
+        return [doc_id for doc_id, record in self.records.items() if record.origin == origin]
+
+    async def count_contents(self, hashes: Sequence[str]) -> dict[str, int]:
+        same = (record for record in self.records.values() if record.content_hash() in set(hashes))
+        return dict(Counter(record.origin or "" for record in same))
+
+    async def set_origin(self, doc_ids: Sequence[str], origin: str) -> None:
+        known = [doc_id for doc_id in doc_ids if doc_id in self.records]
+        self.records |= {doc_id: self.records[doc_id].model_copy(update={"origin": origin}) for doc_id in known}
+
+    async def id_origins(self) -> dict[str, str]:
+        return dict(self.names)
+
+    async def set_id_origins(self, changes: Mapping[str, str | None]) -> None:
+        self.names = {path: name for path, name in {**self.names, **changes}.items() if name}
+
+    async def remove(self, doc_ids: Sequence[str]) -> int:
+        removed = [self.records.pop(doc_id) for doc_id in doc_ids if doc_id in self.records]
+        origins = {record.origin for record in removed}
+        self.files = {mark: file for mark, file in self.files.items() if file.origin not in origins}
+        return len(removed)
 
     async def optimize(self) -> None:
         self.optimized += 1

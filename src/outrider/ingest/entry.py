@@ -31,6 +31,13 @@ class BadEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class FileNote:
+    """What a reader noticed about the whole file, for a person: nothing is lost."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReadOptions:
     """Limits and column names for one run of ingestion."""
 
@@ -42,6 +49,6 @@ class ReadOptions:
     """A PDF is read up to this page, and the record states it."""
 
 
-Parsed = Entry | BadEntry
+Parsed = Entry | BadEntry | FileNote
 Reader = Callable[[Path, ReadOptions], Iterator[Parsed]]
 """Reads lazily. Raises `UnreadableFile` for a file that is not of its format."""

@@ -13,21 +13,21 @@ the files need not be read again, word search finds the records, and `outrider l
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from outrider.ingest.column_mapping import check_fields
-from outrider.ingest.entry import DEFAULTS, BadEntry, Entry, ReadOptions
+from outrider.ingest.entry import DEFAULTS, BadEntry, Entry, FileNote, ReadOptions
+from outrider.ingest.file_changes import FileChanges, Fingerprints, check_paths
 from outrider.ingest.file_walk import InputFile, walk
 from outrider.ingest.installed_packages import ORIGIN, read_installed_packages
 from outrider.ingest.library_writer import FinishedFile, IngestLibrary, LibraryWriter, RecordEmbedder
 from outrider.ingest.reader_thread import Bounds, read_groups
-from outrider.ingest.readers.select_reader import FileReader, NoReader, select_reader
+from outrider.ingest.readers.select_reader import NoReader, select_reader
 from outrider.ingest.record_ids import NamedRecord, Namer, Outcome, RepeatedEntry, make_id
 from outrider.ingest.report import IngestReport, Tally
 from outrider.ingest.targets import FetchedTarget, RemoteSources, Target, fetch_ahead, make_library_record
@@ -39,7 +39,8 @@ from outrider.state.records import Record
 BATCH_BYTES = 16 * 2**20
 TARGETS_A_BATCH = 25
 """Fewer than records of files: each took seconds to fetch, and an interrupted run should not have to fetch them again."""
-HASH_CHUNK_BYTES = 2**20
+Prune = Literal["", "list", "remove"]
+"""For records that their files no longer hold: a path that no longer exists may be named to `list` its records, or to `remove` them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,12 @@ async def ingest(  # noqa: PLR0913 - library, what to read, and keywords with de
     batch_bytes: int = BATCH_BYTES,
     embedder: TextEmbedder | None = None,
     off: str = "no embedding model was given",
+    prune: Prune = "",
 ) -> IngestReport:
     """Read the files under `paths`, `targets` from `remote`, and with `installed` this environment's packages, into the library.
 
-    Without an `embedder` the report gives `off` as the reason why records get no vectors.
+    Without an `embedder` the report gives `off` as the reason why records get no vectors. Records of these files, and of deleted files
+    under `paths`, that are no longer there are always reported, and removed if `prune` says so.
 
     Raises before anything is read: `BadRequest` if a path does not exist, `options` map an unknown field or there are targets without
     `remote`; `ModelError` if the embedder cannot be loaded; `EmbeddingSpaceMismatch` if it is not the library's. Raises `LibraryError`
@@ -88,11 +91,14 @@ async def ingest(  # noqa: PLR0913 - library, what to read, and keywords with de
     options = options or ReadOptions()
     check_fields(options.columns)
     started = time.perf_counter()
-    files = await asyncio.to_thread(walk, paths)
+    files = await asyncio.to_thread(walk, await check_paths(library, paths, prune=bool(prune)))
     record_embedder = RecordEmbedder(library, embedder, "" if embedder else off)
     await record_embedder.check()
     writer = LibraryWriter(library, Bounds(batch_records, batch_bytes), record_embedder)
-    run = _Run(library, options, writer, len(files) + len(targets) + installed, sum(file.size for file in files), progress)
+    fingerprints = Fingerprints(options)
+    changes = await FileChanges.find(library, paths, files, options, fingerprints)
+    total = len(files) + len(targets) + installed
+    run = _Run(library, options, writer, fingerprints, changes, total, sum(file.size for file in files), progress)
     for file in files:
         tally = run.start(file.path, file.size)
         await run.report_errors(run.read_file(file, tally), tally)
@@ -105,13 +111,21 @@ async def ingest(  # noqa: PLR0913 - library, what to read, and keywords with de
         tally.reader = ORIGIN
         packages_started = time.perf_counter()
         # they have no file to remember: the content shows which are unchanged
-        await run.take(lambda: Namer(ORIGIN, single=False).name_all(read_installed_packages()), tally)
+        seen: set[str] = set()
+        await run.take(lambda: Namer(ORIGIN, single=False).name_all(read_installed_packages()), tally, seen)
+        if not tally.failed:
+            await changes.compare(ORIGIN, seen)
         tally.took_s = time.perf_counter() - packages_started
     await writer.flush(run.on_embed)
+    stale = await changes.make_report(remove=prune == "remove")
+    if prune == "remove":  # these files hold what the library holds of them; others are read again, to be reported again
+        writer.finished |= run.with_stale
+        await writer.flush(run.on_embed)
     await library.optimize()
     run.show_progress(None)
     reports = tuple(tally.make_report() for tally in run.tallies)
-    return IngestReport.summarize(reports, record_embedder.make_report(), time.perf_counter() - started)
+    took_s = time.perf_counter() - started
+    return IngestReport.summarize(reports, record_embedder.make_report(), took_s, stale, changes.list_gone_elsewhere())
 
 
 def check_targets(targets: Sequence[Target], remote: RemoteSources | None) -> None:
@@ -127,14 +141,16 @@ class _Run:
     library: IngestLibrary
     options: ReadOptions
     writer: LibraryWriter
+    fingerprints: Fingerprints
+    changes: FileChanges
     files_total: int
     bytes_total: int
     on_progress: OnProgress | None
     tallies: list[Tally] = field(default_factory=list)
     fetched: dict[str, Record] = field(default_factory=dict)
     """Records of targets so far, by doc_id."""
-    records_by_origin: Mapping[str, int] | None = None
-    """In the library at the first look."""
+    with_stale: dict[str, FinishedFile] = field(default_factory=dict)
+    """Files with records in the library that they no longer hold, by fingerprint."""
     bytes_done: int = 0
 
     def start(self, path: Path | str, size: int = 0) -> Tally:
@@ -153,9 +169,14 @@ class _Run:
             tally.fail(str(error))
         except OSError as error:
             tally.fail(error.strerror or str(error))
+        held = self.changes.records.get(str(tally.path), 0)
+        if (tally.skipped or tally.failed) and held and str(tally.path) not in self.changes.stale:
+            tally.remark(f"{held:,} records of an earlier reading are in the library and stay there, since it was not read completely now")
         tally.took_s = time.perf_counter() - started
 
     async def read_file(self, file: InputFile, tally: Tally) -> None:
+        if former := self.changes.renamed.get(str(file.path)):
+            tally.remark(f"renamed from {former}; its records keep their ids")
         if file.problem:
             raise UnreadableFile(file.problem)
         if file.skip_reason:
@@ -167,18 +188,24 @@ class _Run:
         if file.size > self.options.max_bytes:
             raise UnreadableFile(f"{file.size:,} bytes, more than the limit of {self.options.max_bytes:,} (ingest.max_bytes)")
         before = file.path.stat()
-        fingerprint = await asyncio.to_thread(compute_fingerprint, file.path, reader, self.options)
+        fingerprint = await asyncio.to_thread(self.fingerprints.compute, file.path, reader)
         if await self._is_unchanged(fingerprint, file.path, tally):
             return None
-        namer = Namer(str(file.path), single=reader.single)
-        records = await self.take(lambda: namer.name_all(reader.read(file.path, self.options)), tally)
+        path = str(file.path)
+        namer = Namer(path, single=reader.single, id_origin=self.changes.id_origins.get(path, ""))
+        # ids are collected only where the library may hold others of this file
+        seen: set[str] | None = set() if self.changes.records.get(path) else None
+        records = await self.take(lambda: namer.name_all(reader.read(file.path, self.options)), tally, seen)
         after = file.path.stat()
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             tally.add_reason("changed while it was read; ingest it again")
+        elif seen is not None and not tally.failed and await self.changes.compare(path, seen):
+            self.with_stale[fingerprint] = FinishedFile(file.path, fingerprint, records)
         elif not records and not tally.failed:
             tally.skip("holds no record")
         elif not tally.failed:
             self.writer.finished[fingerprint] = FinishedFile(file.path, fingerprint, records)
+            self.changes.records[path] = records
         return None
 
     async def _is_unchanged(self, fingerprint: str, path: Path, tally: Tally) -> bool:
@@ -186,13 +213,17 @@ class _Run:
         if finished := self.writer.finished.get(fingerprint):
             origin, records = str(finished.path), finished.records
         elif before := await self.library.ingested(fingerprint):
-            if self.records_by_origin is None:
-                self.records_by_origin = await self.library.origins()  # reading them also finds a damaged library
-            if self.records_by_origin.get(before.origin, 0) < before.records:
-                return False
             origin, records = before.origin, before.records
+            held = self.changes.records.get(origin, 0)
+            # fewer: some were removed; more: some are no longer in the file, and are found by reading it
+            if held < records or (held > records and origin == str(path)):
+                return False
+            if origin != str(path) and await asyncio.to_thread(self.fingerprints.find, Path(origin)) not in (None, fingerprint):
+                return False  # no copy any more: the other file was edited since
         else:
             return False
+        if origin != str(path) and self.changes.records.get(str(path)):
+            return False  # it held other records before, which are no longer in it
         tally.unchanged = records
         self.writer.records += records
         if origin != str(path):
@@ -226,8 +257,8 @@ class _Run:
         self.fetched[make_id(origin, "")] = record
         await self.take(lambda: Namer(origin, single=True).name_all([Entry(record)]), tally)
 
-    async def take(self, outcomes: Callable[[], Iterable[Outcome]], tally: Tally) -> int:
-        """Takes every entry of one file. Returns the number of records."""
+    async def take(self, outcomes: Callable[[], Iterable[Outcome]], tally: Tally, seen: set[str] | None = None) -> int:
+        """Takes every entry of one file. Returns the number of records, and adds their ids to `seen`."""
         records = repeated = 0
         async for group in read_groups(outcomes, self.writer.bounds):
             for outcome in group:
@@ -238,8 +269,14 @@ class _Run:
                         tally.fail(f"{where}: {why}")
                     case RepeatedEntry():
                         repeated += 1
+                    case FileNote(text):
+                        tally.remark(text)
                     case NamedRecord():
                         records += 1
+                        tally.untitled += not outcome.record.title.strip()
+                        self.changes.claim(outcome.record.doc_id, str(tally.path))
+                        if seen is not None:
+                            seen.add(outcome.record.doc_id)
                         self.writer.add(outcome, tally)
             if self.writer.full:
                 await self.writer.flush(self.on_embed)
@@ -258,13 +295,3 @@ class _Run:
             done = len(self.tallies) - (current is not None)
             records = self.writer.records
             self.on_progress(IngestProgress(done, self.files_total, records, self.bytes_done, self.bytes_total, current, embedding))
-
-
-def compute_fingerprint(path: Path, reader: FileReader, options: ReadOptions) -> str:
-    """Sha-256 over the file's bytes and everything else that decides which records are read from them."""
-    content = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(HASH_CHUNK_BYTES):
-            content.update(chunk)
-    parts = [content.hexdigest(), reader.name, reader.version, sorted(options.columns.items()), options.max_pages]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

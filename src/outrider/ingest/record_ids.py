@@ -4,7 +4,7 @@ A `doc_id` is the same each time a file is read.
 It is the first 20 hex digits of sha256 over (origin, key). The key is the entry's own id; else, in formats where a file
 is one record, nothing; else its strongest identifier and its title; else its content. So own ids are scoped to their file, a
 document edited in place stays one record, and entries without any name are one record where they are equal. A record that
-brings a `doc_id` (an Outrider export) keeps it.
+brings a `doc_id` (an Outrider export) keeps it. The origin is the file's path, or after a renaming the path that it had at first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from outrider.ingest.entry import BadEntry, Entry, Parsed
+from outrider.ingest.entry import BadEntry, Entry, FileNote, Parsed
 from outrider.ingest.record_draft import replace_own_ids
 from outrider.linkage.names_and_titles import normal_title
 from outrider.state.records import Record
@@ -38,21 +38,25 @@ class RepeatedEntry:
     """An entry equal to an earlier one of the same name in the same file."""
 
 
-Outcome = NamedRecord | RepeatedEntry | BadEntry
+Outcome = NamedRecord | RepeatedEntry | BadEntry | FileNote
 
 
 class Namer:
-    """Names the entries of one file, in order. If one key comes with different contents, later entries get `#2`, `#3`."""
+    """Names the entries of one file, in order. If one key comes with different contents, later entries get `#2`, `#3`.
 
-    def __init__(self, origin: str, *, single: bool) -> None:
+    `id_origin` is the origin that ids are made of, where it is not the file's own: a renamed file keeps its records' ids.
+    """
+
+    def __init__(self, origin: str, *, single: bool, id_origin: str = "") -> None:
         self._origin = origin
+        self._id_origin = id_origin or origin
         self._single = single
         self._times: dict[bytes, int] = {}
         self._seen: set[bytes] = set()
 
     def name_all(self, entries: Iterable[Parsed]) -> Iterator[Outcome]:
         for place, entry in enumerate(entries, start=1):
-            if isinstance(entry, BadEntry):
+            if isinstance(entry, BadEntry | FileNote):
                 yield entry
                 continue
             try:
@@ -64,7 +68,7 @@ class Namer:
         """Raises `UnicodeEncodeError` for a record with a lone surrogate."""
         record = entry.record
         if entry.own_id is not None:
-            record = replace_own_ids(record, lambda target: f"doc:{make_id(self._origin, target)}")
+            record = replace_own_ids(record, lambda target: f"doc:{make_id(self._id_origin, target)}")
         content = record.content_hash()
         if entry.record.doc_id:
             base = entry.record.doc_id
@@ -81,7 +85,7 @@ class Namer:
             return RepeatedEntry()
         self._seen.add(digest)
         key = self._make_unique(base)
-        doc_id = key if entry.record.doc_id else make_id(self._origin, key)
+        doc_id = key if entry.record.doc_id else make_id(self._id_origin, key)
         return NamedRecord(record.model_copy(update={"doc_id": doc_id, "origin": self._origin}), content)
 
     def _make_unique(self, base: str) -> str:

@@ -29,8 +29,20 @@ class FileReport(Model):
     updated: int = 0
     unchanged: int = 0
     failed: int = 0
+    untitled: int = Field(0, description="Records without a title, of those that were read now.")
+    remarks: tuple[str, ...] = Field((), description="What a person should know of how it was read; nothing is lost.")
     reasons: tuple[str, ...] = Field((), description=f"The first {MAX_REASONS}; the last one then gives the number of others.")
     took_ms: float = 0.0
+
+
+class StaleRecords(Model):
+    """Records in the library that their file no longer holds."""
+
+    path: str
+    gone: bool = Field(description="Whether the file no longer exists.")
+    doc_ids: tuple[str, ...]
+    titles: tuple[str, ...] = Field((), description=f"Of the first {MAX_REASONS}.")
+    removed: bool = Field(False, description="Whether this run removed them.")
 
 
 class VectorReport(Model):
@@ -53,13 +65,23 @@ class IngestReport(Model):
     unchanged: int = 0
     skipped: int = 0
     failed: int = 0
+    untitled: int = Field(0, description="Records without a title, of those that were read now.")
     files: tuple[FileReport, ...] = ()
+    stale: tuple[StaleRecords, ...] = Field((), description="Records that the files of this run no longer hold.")
+    gone_elsewhere: tuple[str, ...] = Field((), description="Other files that no longer exist and of which the library holds records.")
     vectors: VectorReport = VectorReport()
     records_per_s: float = 0.0
     took_ms: float = 0.0
 
     @classmethod
-    def summarize(cls, files: tuple[FileReport, ...], vectors: VectorReport, took_s: float) -> IngestReport:
+    def summarize(
+        cls,
+        files: tuple[FileReport, ...],
+        vectors: VectorReport,
+        took_s: float,
+        stale: tuple[StaleRecords, ...] = (),
+        gone_elsewhere: tuple[str, ...] = (),
+    ) -> IngestReport:
         records = sum(file.added + file.updated + file.unchanged for file in files)
         return cls(
             added=sum(file.added for file in files),
@@ -67,7 +89,10 @@ class IngestReport(Model):
             unchanged=sum(file.unchanged for file in files),
             skipped=sum(file.status == "skipped" for file in files),
             failed=sum(file.failed for file in files),
+            untitled=sum(file.untitled for file in files),
             files=files,
+            stale=stale,
+            gone_elsewhere=gone_elsewhere,
             vectors=vectors,
             records_per_s=round(records / took_s, 1) if took_s > 0 else 0.0,
             took_ms=round(took_s * 1000, 1),
@@ -86,7 +111,9 @@ class Tally:
     updated: int = 0
     unchanged: int = 0
     failed: int = 0
+    untitled: int = 0
     skipped: bool = False
+    remarks: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     reasons_left_out: int = 0
     took_s: float = 0.0
@@ -100,6 +127,10 @@ class Tally:
             self.reasons.append(reason.removeprefix(f"{self.path}: "))
         else:
             self.reasons_left_out += 1
+
+    def remark(self, text: str) -> None:
+        if len(self.remarks) < MAX_REASONS:
+            self.remarks.append(text)
 
     def fail(self, reason: str) -> None:
         self.failed += 1
@@ -133,6 +164,8 @@ class Tally:
             updated=self.updated,
             unchanged=self.unchanged,
             failed=self.failed,
+            untitled=self.untitled,
+            remarks=tuple(self.remarks),
             reasons=reasons,
             took_ms=round(self.took_s * 1000, 1),
         )

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -28,7 +29,15 @@ from outrider.library.filter_sql import in_list
 from outrider.library.inspection import LibraryInfo
 from outrider.library.lance_errors import retry_conflicts
 from outrider.library.location import LOCK_TIMEOUT_S, Location
-from outrider.library.metadata_tables import CalibrationTable, DecisionTable, FileTable, IngestedFile, RerankEvaluationTable
+from outrider.library.metadata_tables import (
+    CalibrationTable,
+    DecisionTable,
+    FileTable,
+    IngestedFile,
+    RenamedFile,
+    RenamedFileTable,
+    RerankEvaluationTable,
+)
 from outrider.library.reindex import OnReindex, ReindexReport, reindex
 from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors.store import Vectors
@@ -75,6 +84,7 @@ class Library:
         self._vectors = Vectors(location, connection)
         self._edges = EdgeTable(connection)
         self._files = FileTable(location, connection)
+        self._renamed = RenamedFileTable(location, connection)
         self._decisions = DecisionTable(location, connection)
         self._calibrations = CalibrationTable(location, connection)
         self._rerank_evaluations = RerankEvaluationTable(location, connection)
@@ -356,6 +366,10 @@ class Library:
         """The file with this fingerprint, if it was ever read to its end."""
         return await self._files.find(fingerprint)
 
+    async def ingested_files(self) -> list[IngestedFile]:
+        """All that were read to their end, in no order."""
+        return await self._files.read()
+
     async def remember(self, *files: IngestedFile) -> None:
         """Call it only when all records of the files are stored. Former entries of the same origins are forgotten."""
         await self._files.add(files)
@@ -367,6 +381,40 @@ class Library:
             async for batch in await self._table.query().select(["origin"]).to_batches():
                 counts.update(origin for origin in batch.column("origin").to_pylist() if origin)
         return dict(counts)
+
+    async def doc_ids(self, origin: str) -> list[str]:
+        """Ids of the records of an origin, in no order."""
+        with self._location.translate_errors():
+            rows = await self._table.query().where(in_list("origin", [origin])).select(["doc_id"]).limit(ALL_ROWS).to_arrow()
+            return [str(doc_id) for doc_id in rows["doc_id"].to_pylist()]
+
+    async def count_contents(self, hashes: Sequence[str]) -> dict[str, int]:
+        """How many records with one of these content hashes came from each origin."""
+        counts: Counter[str] = Counter()
+        with self._location.translate_errors():
+            for chunk in record_table.chunk_ids(dict.fromkeys(hashes)):
+                query = self._table.query().where(in_list("content_hash", chunk)).select(["origin"]).limit(ALL_ROWS)
+                counts.update(origin for origin in (await query.to_arrow())["origin"].to_pylist() if origin)
+        return dict(counts)
+
+    async def set_origin(self, doc_ids: Sequence[str], origin: str) -> None:
+        """Records of a file that was renamed: nothing else of them changes. Missing ids are left out."""
+        for chunk in record_table.chunk_ids(doc_ids):
+            async with self._location.write():
+                hashes = await self.content_hashes(chunk)
+                records = await record_table.read_records(self._table, chunk)
+                moved = {record.doc_id: record.model_copy(update={"origin": origin}) for record in records}
+                if moved:
+                    rows = record_table.build_rows(moved, hashes, await self._table.schema())
+                    await retry_conflicts(partial(record_table.merge_rows, self._table, rows))
+
+    async def id_origins(self) -> dict[str, str]:
+        """Of renamed files: the origin that the ids of their records are made of, by path."""
+        return {row.path: row.id_origin for row in await self._renamed.read()}
+
+    async def set_id_origins(self, changes: Mapping[str, str | None]) -> None:
+        """Add or replace the entries of these paths; None removes one."""
+        await self._renamed.add([RenamedFile(path, id_origin or "") for path, id_origin in changes.items()])
 
     async def decisions(self) -> tuple[Decision, ...]:
         """Decisions of users about works, from the first to the last; `Decisions.from_log` computes which of them apply."""

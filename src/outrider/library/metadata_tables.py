@@ -1,4 +1,4 @@
-"""Tables beside the records: ingested files, decisions, calibrations, rerank evaluations.
+"""Tables beside the records: ingested and renamed files, decisions, calibrations, rerank evaluations.
 
 Each is created with its first row; no record changes with them.
 """
@@ -111,6 +111,11 @@ class FileTable(MetadataTable[IngestedFile]):
             rows = (await table.query().where(in_list("fingerprint", [fingerprint])).limit(1).to_arrow()).to_pylist()
             return IngestedFile(**rows[0]) if rows else None
 
+    async def read(self) -> list[IngestedFile]:
+        """In no order."""
+        with self._location.translate_errors():
+            return [IngestedFile(**row) for row in await self._read_rows()]
+
     async def _write(self, items: Sequence[IngestedFile]) -> None:
         """Rows of the same origins are replaced: a file that is set back to an earlier content is read again."""
         table = await self._create()
@@ -136,6 +141,38 @@ class FileTable(MetadataTable[IngestedFile]):
         table = await self._open()
         if table is not None:
             await table.optimize(cleanup_older_than=KEEP_METADATA)
+
+
+@dataclass(frozen=True, slots=True)
+class RenamedFile:
+    """A file that was renamed after its first ingestion."""
+
+    path: str
+    id_origin: str
+    """The origin that its records' ids are made of; empty to remove the entry."""
+
+
+class RenamedFileTable(MetadataTable[RenamedFile]):
+    """Renamed files, one row a path. Ids outlive a renaming, so that decisions about records and answers that name them stay right."""
+
+    name = "renamed_files"
+    columns = ("path", "id_origin")
+    primary_key = "path"
+
+    async def read(self) -> list[RenamedFile]:
+        """In no order."""
+        with self._location.translate_errors():
+            return [RenamedFile(**row) for row in await self._read_rows()]
+
+    async def _write(self, items: Sequence[RenamedFile]) -> None:
+        table = await self._create()
+        kept = {item.path: asdict(item) for item in items if item.id_origin}
+        if kept:
+            merge = table.merge_insert("path").when_matched_update_all().when_not_matched_insert_all()
+            await merge.execute(self._build(list(kept.values())))
+        if removed := sorted({item.path for item in items} - kept.keys()):
+            await table.delete(in_list("path", removed))
+        await table.optimize(cleanup_older_than=KEEP_METADATA)
 
 
 class RerankEvaluationTable(MetadataTable[Verdict]):

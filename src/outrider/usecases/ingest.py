@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.ingest.entry import ReadOptions
-from outrider.ingest.pipeline import OnProgress, check_targets, ingest
+from outrider.ingest.pipeline import OnProgress, Prune, check_targets, ingest
 from outrider.ingest.report import IngestReport
 from outrider.ingest.targets import RemoteSources, split_targets
 from outrider.runtime.threads_and_loops import run_in_background
@@ -25,16 +25,18 @@ async def aadd_to_library(
     *targets: str | PathLike[str],
     columns: Mapping[str, str] | None = None,
     installed: bool = False,
+    prune: bool = False,
     library: str | PathLike[str] | None = None,
     services: Services | None = None,
 ) -> IngestReport:
     """Do the same as `outrider ingest`: files, folders, `doi:...`, `arxiv:...`, `pmid:...`, `pmcid:...`, `github:owner/name` and links.
 
-    An existing path is always taken as a path. The report's `files` name everything that could not be read, fetched or found. Raises
+    An existing path is always taken as a path. The report's `files` name everything that could not be read, fetched or found, and
+    `stale` the records that are no longer in their files; `prune` removes these from the library. Raises
     `BadRequest` for a target of no known kind, for a missing path, and for a target that would need a service while offline.
     """
     with open_services(services, library) as opened:
-        return await ingest_targets(opened, targets, columns=columns, installed=installed)
+        return await ingest_targets(opened, targets, columns=columns, installed=installed, prune="remove" if prune else "")
 
 
 def add_to_library(*targets: str | PathLike[str], **options: Any) -> IngestReport:
@@ -49,6 +51,7 @@ async def ingest_targets(
     columns: Mapping[str, str] | None = None,
     installed: bool = False,
     progress: OnProgress | None = None,
+    prune: Prune = "",
 ) -> IngestReport:
     """Files, folders, identifiers and links into the library of the services, which is created where it is missing.
 
@@ -76,6 +79,7 @@ async def ingest_targets(
             batch_records=limits.batch_records,
             embedder=embedder,
             off=why_not_embedded,
+            prune=prune,
         )
     finally:
         library.close()

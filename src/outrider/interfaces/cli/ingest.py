@@ -13,7 +13,7 @@ from outrider.interfaces.cli.terminal import MAX_REASONS, Progress, console, cou
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
-    from outrider.ingest.pipeline import IngestProgress
+    from outrider.ingest.pipeline import IngestProgress, Prune
     from outrider.ingest.report import IngestReport
 
 STYLES = {"failed": "red", "skipped": "yellow", "partial": "yellow"}
@@ -38,6 +38,14 @@ def ingest(
             help="Columns of unusual tables, such as title=Heading,abstract=Summary; may be repeated.",
         ),
     ] = None,
+    prune: Annotated[
+        bool,
+        typer.Option(
+            "--prune",
+            help="List the records that are no longer in these files, or whose files were deleted. Nothing is removed without --yes.",
+        ),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --prune: remove the records that it lists from the library.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Query no service: files and folders only.")] = False,
     library: LibraryOption = None,
     as_json: JsonOption = False,
@@ -47,11 +55,16 @@ def ingest(
     PDF, JATS and PubMed XML, BibTeX, RIS, EndNote XML, CSV, TSV, XLSX, JSON, JSONL (also .gz), Markdown, text and HTML. Reading the
     same files again changes nothing. After an interruption, run the same command to continue.
 
+    A renamed file keeps its records. Records that were deleted from a file, and those of deleted files, stay in the library and are
+    reported; --prune lists them, --prune --yes removes them.
+
     An identifier, also one in a link, is looked up in the services that know it; any other link is fetched as a page. A path that
     exists is a path, even if it looks like an identifier.
     """
     if not targets and not installed:
         raise BadRequest("nothing to ingest: name files, folders, identifiers or links, or give --installed")
+    if yes and not prune:
+        raise BadRequest("--yes confirms --prune, which is missing; give both, or --prune alone to list what it would remove")
     from outrider.usecases.ingest import ingest_targets
 
     started = time.monotonic()
@@ -66,20 +79,25 @@ def ingest(
             bar.show(doing or "reading", progress.bytes_done, progress.bytes_total, detail)
 
         services, fields = open_services(library, offline=offline), parse_columns(columns or [])
-        report = wait_for(ingest_targets(services, targets or [], columns=fields, installed=installed, progress=show))
+        mode: Prune = ("remove" if yes else "list") if prune else ""
+        report = wait_for(
+            ingest_targets(services, targets or [], columns=fields, installed=installed, progress=show, prune=mode),
+        )
     if as_json:
         print_json(report)
     else:
         _show(report)
+        _show_stale(report, listed=prune)
     return 0
 
 
 def _show(report: IngestReport) -> None:
-    listed = [file for file in report.files if file.status in STYLES or (file.target and file.reasons)]
+    listed = [file for file in report.files if file.status in STYLES or file.remarks or (file.target and file.reasons)]
     if listed:
         listing = table("file or target", "status", "why")
         for file in listed:
-            why = "; ".join(file.reasons[:MAX_REASONS]) + ("; ..." if len(file.reasons) > MAX_REASONS else "")
+            reasons = (*file.remarks, *file.reasons) if file.status in STYLES or file.target else file.remarks
+            why = "; ".join(reasons[:MAX_REASONS]) + ("; ..." if len(reasons) > MAX_REASONS else "")
             listing.add_row(plain(file.path), plain(file.status, STYLES.get(file.status, "")), plain(why))
         console().print(listing)
     counts = ", ".join(f"{getattr(report, name):,} {name}" for name in ("added", "updated", "unchanged", "skipped", "failed"))
@@ -88,6 +106,8 @@ def _show(report: IngestReport) -> None:
     files = len(report.files) - targets
     sources = ([count(files, "file")] if files or not targets else []) + ([count(targets, "target")] if targets else [])
     console().print(plain(f"{counts} from {' and '.join(sources)} {took}", "bold"))
+    if report.untitled:
+        note(f"{count(report.untitled, 'record')} of those read now {'has' if report.untitled == 1 else 'have'} no title.")
     vectors = report.vectors
     if vectors.embedded or vectors.reused:
         figures = [f"{number:,} {name}" for number, name in ((vectors.embedded, "embedded"), (vectors.reused, "unchanged")) if number]
@@ -101,3 +121,35 @@ def _show(report: IngestReport) -> None:
         note("No file was found there; hidden files and folders are left out.")
     if report.failed:
         note("The failures are listed above; the rest is in the library. Correct them and run the same command again.")
+
+
+def _show_stale(report: IngestReport, *, listed: bool) -> None:
+    """Records that files no longer hold: listed by `--prune`, else counted."""
+    if listed and report.stale:
+        listing = table("file", "id", "title")
+        for one in report.stale:
+            rest = len(one.doc_ids) - len(one.titles)
+            for doc_id, title in zip(one.doc_ids, one.titles, strict=False):
+                listing.add_row(plain(one.path), plain(doc_id), plain(title))
+            if rest > 0:
+                listing.add_row(plain(one.path), "", f"and {rest:,} more; --json has all")
+        console().print(listing)
+    lost = sum(len(one.doc_ids) for one in report.stale if not one.gone)
+    deleted = sum(len(one.doc_ids) for one in report.stale if one.gone)
+    parts = [f"{count(lost, 'record')} no longer in the file they came from"] if lost else []
+    parts += [f"{count(deleted, 'record')} of deleted files"] if deleted else []
+    if parts and all(one.removed for one in report.stale):
+        console().print(plain(f"Removed: {' and '.join(parts)}.", "bold"))
+    elif parts:
+        remedy = "Nothing was removed; to remove them, add --yes" if listed else "--prune lists them, --prune --yes removes them"
+        files = ", ".join(f"{one.path} ({len(one.doc_ids):,})" for one in report.stale[:MAX_REASONS])
+        more = f" and {len(report.stale) - MAX_REASONS:,} more" if len(report.stale) > MAX_REASONS else ""
+        note(f"Still in the library: {' and '.join(parts)}: {files}{more}. {remedy}.")
+    elif listed:
+        console().print("Every record of these files is still in them: nothing to remove.")
+    if elsewhere := report.gone_elsewhere:
+        more = f" and {len(elsewhere) - MAX_REASONS:,} more" if len(elsewhere) > MAX_REASONS else ""
+        note(
+            f"{count(len(elsewhere), 'other file')} with records in the library no longer exist here: "
+            f"{', '.join(elsewhere[:MAX_REASONS])}{more}. To list their records: outrider ingest PATH --prune"
+        )

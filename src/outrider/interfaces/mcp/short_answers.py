@@ -104,7 +104,7 @@ def shorten_analysis(analysis: Analysis) -> ShortAnalysis:
 
 
 def shorten_report(report: IngestReport) -> IngestResult:
-    notes = shorten_notes([f"{one.path}: {reason}" for one in report.files for reason in one.reasons])
+    notes = shorten_notes([f"{one.path}: {reason}" for one in report.files for reason in (*one.remarks, *one.reasons)])
     return IngestResult(added=report.added, updated=report.updated, unchanged=report.unchanged, failed=report.failed, notes=notes)
 
 
