@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from outrider.ingest.column_mapping import check_fields
-from outrider.ingest.entry import BadEntry, ReadOptions
+from outrider.ingest.entry import BadEntry, FileNote, ReadOptions
 from outrider.ingest.file_walk import InputFile, walk
 from outrider.ingest.readers.select_reader import NoReader, select_reader
 from outrider.ingest.record_ids import OwnIds, make_id
@@ -23,7 +23,7 @@ from outrider.linkage.merge import merge_records
 from outrider.linkage.normalized_record import Keys, make_keys
 from outrider.linkage.out_of_core import Group, OutOfCoreResolution, OutOfCoreResolver
 from outrider.linkage.resolve import Pair, Related
-from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile
+from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile, explain_limit
 from outrider.state.records import RECORD, Record
 
 MAX_NOTES = 20
@@ -133,6 +133,8 @@ class _RecordSource:
             except UnreadableFile as error:
                 raise BadRequest(f"{error}; nothing was compared") from error
             except OSError as error:
+                if explain_limit(error):  # of the temporary files, not of this one
+                    raise
                 raise BadRequest(f"{file.path}: {error.strerror or error}; nothing was compared") from error
         if not len(self.records):
             raise BadRequest(f"no record in {', '.join(map(str, self.paths))}" + (f": {'; '.join(self.notes[:3])}" if self.notes else ""))
@@ -152,6 +154,9 @@ class _RecordSource:
                 self.lost += not entry.empty
                 if not entry.empty and self.lost <= MAX_NOTES:
                     self.notes.append(f"Not read: {file.path.name}, {entry.where}: {entry.why}")
+                continue
+            if isinstance(entry, FileNote):
+                self.notes.append(f"{file.path.name}: {entry.text}")
                 continue
             own_id = entry.own_id if entry.own_id is not None else entry.record.doc_id or None
             self.ids.add(own_id)

@@ -116,7 +116,7 @@ def read_files(paths: Sequence[Path], max_bytes: int, max_pages: int) -> list[Re
 
 
 def _read_records(path: Path, max_bytes: int, max_pages: int) -> Iterator[Record]:
-    from outrider.ingest.entry import BadEntry, ReadOptions
+    from outrider.ingest.entry import BadEntry, Entry, ReadOptions
     from outrider.ingest.readers.select_reader import NoReader, select_reader
 
     try:
@@ -126,7 +126,8 @@ def _read_records(path: Path, max_bytes: int, max_pages: int) -> Iterator[Record
         for entry in reader.read(path, ReadOptions(max_bytes=max_bytes, max_pages=max_pages)):
             if isinstance(entry, BadEntry):
                 raise UnreadableFile(f"{path}: {entry.where}: {entry.why}")
-            yield entry.record
+            if isinstance(entry, Entry):
+                yield entry.record
     except OSError as error:
         raise UnreadableFile(f"{path}: {error.strerror or error}") from error
 

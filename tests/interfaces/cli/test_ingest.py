@@ -75,3 +75,82 @@ def test_ctrl_c_stops_cleanly_and_a_rerun_completes(tmp_path: Path, capsys: pyte
     report = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert report["added"] + report["unchanged"] == 6_000
     assert report["failed"] == 0
+
+
+def test_pruning_lists_first_and_removes_when_it_is_confirmed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A plain run reports, `--prune` lists, `--prune --yes` removes; then nothing is left to say."""
+    source, library = tmp_path / "source", str(tmp_path / "library")
+    source.mkdir()
+    (source / "rows.jsonl").write_text("".join(json.dumps({"id": n, "title": f"Liver {n}"}) + "\n" for n in range(3)))
+    (source / "note.md").write_text("# Heart\n\nBeats")
+    assert run(["ingest", str(source), "-l", library]) == 0
+    (source / "rows.jsonl").write_text(json.dumps({"id": 0, "title": "Liver 0"}) + "\n")
+    (source / "note.md").unlink()
+    capsys.readouterr()
+    assert run(["ingest", str(source), "-l", library]) == 0
+    err = capsys.readouterr().err
+    assert "Still in the library: 2 records no longer in the file they came from and 1 record of deleted files" in err
+    assert "--prune lists them" in err
+    assert run(["ingest", str(source), "--prune", "-l", library]) == 0
+    output = capsys.readouterr()
+    assert all(title in output.out for title in ("Liver 1", "Liver 2", "Heart"))
+    assert "Nothing was removed; to remove them, add --yes" in output.err
+    assert run(["ingest", str(source), "--prune", "--yes", "--json", "-l", library]) == 0
+    stale = json.loads(capsys.readouterr().out)["stale"]
+    assert [(Path(one["path"]).name, one["gone"], len(one["doc_ids"]), one["removed"]) for one in stale] == [
+        ("note.md", True, 1, True), ("rows.jsonl", False, 2, True),
+    ]  # fmt: skip
+    assert run(["ingest", str(source), "--prune", "-l", library]) == 0
+    assert "nothing to remove" in capsys.readouterr().out
+    assert run(["library", "list", "--json", "-l", library]) == 0
+    assert [record["title"] for record in json.loads(capsys.readouterr().out)["records"]] == ["Liver 0"]
+
+
+def test_yes_alone_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ingest", str(tmp_path), "--yes", "-l", str(tmp_path / "library")]) == 2
+    assert "--yes confirms --prune" in capsys.readouterr().err
+
+
+def test_a_missing_path_with_records_says_how_to_prune_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    library = str(tmp_path / "library")
+    (tmp_path / "note.md").write_text("# Heart")
+    assert run(["ingest", str(tmp_path / "note.md"), "-l", library]) == 0
+    (tmp_path / "note.md").unlink()
+    assert run(["ingest", str(tmp_path / "note.md"), "-l", library]) == 2
+    assert "the library holds 1 record(s) of it, which --prune lists" in " ".join(capsys.readouterr().err.split())
+    assert run(["ingest", str(tmp_path / "note.md"), "--prune", "--yes", "-l", library]) == 0
+    assert "Removed: 1 record of deleted files" in capsys.readouterr().out
+
+
+def test_records_without_a_title_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "rows.csv").write_text("id,title,abstract\n1,Liver,Doses\n2,,Doses\n3,  ,Beats\n")
+    assert run(["ingest", str(tmp_path / "rows.csv"), "-l", str(tmp_path / "a")]) == 0
+    assert "2 records of those read now have no title" in capsys.readouterr().err
+    assert run(["ingest", str(tmp_path / "rows.csv"), "--json", "-l", str(tmp_path / "b")]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["untitled"], report["files"][0]["untitled"]) == (2, 2)
+
+
+def test_a_running_number_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"On {n},Journal {n % 9},{1990 + n * 5 % 17},{n + 1}\n" for n in range(30))
+    (tmp_path / "refs.csv").write_text("title,journal,year,number\n" + rows)
+    assert run(["ingest", str(tmp_path / "refs.csv"), "-l", str(tmp_path / "library")]) == 0
+    assert "its issue is a running number of the file in 30 records" in " ".join(capsys.readouterr().out.split())
+
+
+LIMITED = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY)); "
+LIMITED += "from outrider.interfaces.cli import run; sys.exit(run(sys.argv[1:]))"
+
+
+@pytest.mark.parametrize("command", [["ingest", "{rows}", "-l", "{library}"], ["dedup", "{rows}"], ["dedup", "{rows}", "-o", "{out}"]])
+def test_a_limit_on_file_sizes_is_one_line_that_says_what_to_do(tmp_path: Path, command: list[str]) -> None:
+    """`ulimit -f` is no damage and no traceback, in a library and in temporary files."""
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"id": n, "title": f"Liver {n}", "abstract": f"dose{n} " * 100}) + "\n" for n in range(500)))
+    places = {"rows": rows, "library": tmp_path / "library", "out": tmp_path / "out.ris"}
+    arguments = [sys.executable, "-c", LIMITED, *(part.format(**places) for part in command)]
+    process = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=False)
+    assert process.returncode == 3
+    assert "Traceback" not in process.stderr
+    assert "ulimit -f" in " ".join(process.stderr.split())
+    assert "damaged:" not in process.stderr

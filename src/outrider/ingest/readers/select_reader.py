@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import cast
 
 from outrider.ingest.entry import Parsed, Reader, ReadOptions
+from outrider.ingest.running_numbers import drop_running_numbers
 
 HEAD_BYTES = 64 * 1024
 SIGNATURE_CHARS = 8 * 1024
@@ -39,7 +40,8 @@ class FileReader:
 
     def read(self, path: Path, options: ReadOptions) -> Iterator[Parsed]:
         """The file's entries, lazily. Raises `UnreadableFile` or `OSError`, at the first entry or at any later one."""
-        return self.load()(path, options)
+        entries = self.load()(path, options)
+        return entries if self.single else drop_running_numbers(entries)
 
 
 @dataclass(frozen=True, slots=True)
