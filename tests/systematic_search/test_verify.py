@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outrider
-from outrider.ingest.export import make_writer
 from outrider.systematic_search.ledger import GENESIS, chain_line
 from outrider.systematic_search.ledger_reader import export_hits
 from outrider.systematic_search.verify import Fault
-from outrider.usecases.systematic import RUN_FORMATS
+from outrider.usecases.export import RUN_FORMATS, make_run_writer
 from support.systematic_runs import LibraryVersions, MemorySource, make_exact_services, make_papers
 
 
@@ -31,7 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     list(outrider.systematic("aspirin[ti]", services=services, sources=["library", "pubmed"], folder=folder / "run"))
     for suffix, form in RUN_FORMATS.items():
         with (folder / "run" / f"out{suffix}").open("w", encoding="utf-8", newline="") as stream:
-            export_hits(folder / "run" / "ledger.jsonl", make_writer(form, stream))
+            export_hits(folder / "run" / "ledger.jsonl", make_run_writer(form, stream))
     return folder / "run"
 
 

@@ -1,17 +1,49 @@
-"""Export of hits: formats by file suffix, and a hit as the record that a writer takes."""
+"""Export of records: formats by file suffix, and a hit as the record that a writer takes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from outrider.state.errors import BadRequest
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
     from typing import TextIO
 
+    from outrider.ingest.export import Writer
     from outrider.state.hits import Hit
     from outrider.state.records import Record
 
 SUFFIXES = {".bib": "bibtex", ".ris": "ris", ".csljson": "csl", ".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown"}
+RUN_FORMATS = {".ris": "ris", ".bib": "bibtex", ".csv": "csv", ".jsonl": "jsonl"}
+"""Formats of systematic runs, by suffix; their CSV is for screening tools."""
+
+
+def find_run_format(path: Path) -> str:
+    """The format of an exported run by its suffix. Raises `BadRequest`."""
+    if path.suffix.lower() not in RUN_FORMATS:
+        raise BadRequest(f"{path} does not say its format; a run is exported to {', '.join(RUN_FORMATS)}")
+    return RUN_FORMATS[path.suffix.lower()]
+
+
+def make_run_writer(form: str, stream: TextIO, *, whole: bool = False) -> Writer:
+    """The writer of a run in one of `RUN_FORMATS`; `whole` is for a CSV with all fields, as runs were exported at first."""
+    from outrider.ingest.export import make_writer
+    from outrider.ingest.export.screening import ScreeningWriter
+
+    return ScreeningWriter(stream) if form == "csv" and not whole else make_writer(form, stream)
+
+
+def is_whole_csv(path: Path) -> bool:
+    """Whether a CSV has the columns of whole records; false for a file that cannot be read, which its reader reports."""
+    from outrider.ingest.export.csv_json import COLUMNS
+
+    try:
+        with path.open("rb") as stream:
+            return stream.readline(1_000).strip() == ",".join(COLUMNS).encode()
+    except OSError:
+        return False
 
 
 def write_records(records: Iterable[Record], form: str, stream: TextIO) -> int:

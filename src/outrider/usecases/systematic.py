@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from outrider.boolean.parser import parse
-from outrider.ingest.export import make_writer
 from outrider.nodes.organizer import to_hit
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import Services, open_services
@@ -30,10 +29,9 @@ from outrider.systematic_search.manifest import Manifest, load_public_key
 from outrider.systematic_search.replay import Replayed, compare_runs, open_version
 from outrider.systematic_search.run import Run
 from outrider.systematic_search.verify import Verdict, verify_run
+from outrider.usecases.export import RUN_FORMATS, is_whole_csv, make_run_writer
 
 STRATEGY = "systematic"
-RUN_FORMATS = {".ris": "ris", ".bib": "bibtex", ".csv": "csv", ".jsonl": "jsonl"}
-"""Formats of exported runs, by suffix."""
 OnPage = Callable[[str, int], None]
 """Called after each page with the source and the number of hits so far."""
 
@@ -326,14 +324,8 @@ def verify(manifest: str | PathLike[str], result: str | PathLike[str] | None = N
     path, file = Path(manifest), None if result is None else Path(result)
     path = path / manifests.NAME if path.is_dir() else path
     form = None if file is None or file.name in (ledger.NAME, audit_log.NAME) else RUN_FORMATS.get(file.suffix.lower())
-    return verify_run(path, file, load_public_key(Path(key)) if key else "", partial(make_writer, form) if form else None)
-
-
-def find_run_format(path: Path) -> str:
-    """The format of an exported run by its suffix. Raises `BadRequest`."""
-    if path.suffix.lower() not in RUN_FORMATS:
-        raise BadRequest(f"{path} does not say its format; a run is exported to {', '.join(RUN_FORMATS)}")
-    return RUN_FORMATS[path.suffix.lower()]
+    export = partial(make_run_writer, form, whole=form == "csv" and is_whole_csv(file)) if form and file else None
+    return verify_run(path, file, load_public_key(Path(key)) if key else "", export)
 
 
 def _find_path(run: ResultSet | Mapping[str, Any] | str | PathLike[str]) -> Path:

@@ -12,6 +12,9 @@ from outrider.state.records import BaseRecord
 class Writer(ABC):
     """Call `begin()`, then `record(...)` for each record, then `end()`. The stream is text, opened with `newline=""`."""
 
+    shortened = 0
+    """Values that the format cannot hold whole, and that were cut."""
+
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
 

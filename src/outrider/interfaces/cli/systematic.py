@@ -62,10 +62,10 @@ def systematic(
     Hits are written to a ledger on disk, page by page; the manifest lists queries, sources and counts. Exit code 3 if a source was not
     read to its last hit.
     """
-    from outrider.ingest.export import make_writer
+    from outrider.ingest.export.screening import MAX_CELL_CHARS
     from outrider.systematic_search.ledger_reader import export_hits
     from outrider.systematic_search.prisma import write_reports
-    from outrider.usecases.systematic import find_run_format
+    from outrider.usecases.export import find_run_format, make_run_writer
 
     if (query is None) == (resume is None):
         raise BadRequest("give a query, such as '\"aspirin\"[ti] AND liver[mh]', or --resume with the run to continue; not both")
@@ -83,8 +83,11 @@ def systematic(
     assert manifest is not None  # noqa: S101 - the run came to its end
     if output and (manifest.complete or partial):
         with open_output(output) as stream:
-            written = export_hits(run.ledger.path, make_writer(form, stream))
+            writer = make_run_writer(form, stream)
+            written = export_hits(run.ledger.path, writer)
         note(f"{written:,} records written to {output}")
+        if writer.shortened:
+            note(f"{count(writer.shortened, 'cell')} of more than {MAX_CELL_CHARS:,} characters cut; the ledger has the whole text")
     elif output:
         note(f"{output} is not written, since the run is not complete; --partial writes the hits so far")
     if report:

@@ -19,7 +19,7 @@ from outrider.services.systematic import find_remote_sources
 from outrider.state.model import Model
 from outrider.state.records import LIBRARY
 from outrider.state.request import SearchMode
-from outrider.usecases.systematic import RUN_FORMATS
+from outrider.usecases.export import RUN_FORMATS
 from outrider.version import __version__
 
 if TYPE_CHECKING:

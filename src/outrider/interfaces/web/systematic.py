@@ -13,7 +13,6 @@ from fastapi import Body, Path, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field
 
-from outrider.ingest.export import make_writer
 from outrider.interfaces.http.systematic import Text
 from outrider.interfaces.web.export import MEDIA_TYPES, Form, make_headers
 from outrider.services.systematic import RUN_NAME, Syntax, find_run_folder
@@ -23,7 +22,7 @@ from outrider.systematic_search import ledger, manifest
 from outrider.systematic_search.ledger_reader import export_hits
 from outrider.systematic_search.prisma import flow_diagram, flow_json, make_flow
 from outrider.usecases.explain_query import explain_query
-from outrider.usecases.systematic import RUN_FORMATS
+from outrider.usecases.export import RUN_FORMATS, make_run_writer
 
 if TYPE_CHECKING:
     from outrider.interfaces.http.request_limits import Admission
@@ -70,7 +69,7 @@ class SystematicPageRoutes:
     async def export(self, run: RunName, form: Form = "ris") -> Response:
         """The hits of a run as a file, each work once."""
         if form not in RUN_FORMATS.values():
-            raise BadRequest(f"format: a run is export_hits to {', '.join(RUN_FORMATS.values())}")
+            raise BadRequest(f"format: a run is exported to {', '.join(RUN_FORMATS.values())}")
         await asyncio.to_thread(self._read_manifest, run)  # an unfinished run has none
         file = await asyncio.to_thread(self._write_hits, run, form)
         return StreamingResponse(_read_pieces(file), 200, make_headers("run", form), MEDIA_TYPES[form])
@@ -82,7 +81,7 @@ class SystematicPageRoutes:
         """A temporary file on the disk: a run may have millions of hits."""
         file = tempfile.TemporaryFile("w+", encoding="utf-8", newline="")  # noqa: SIM115 - closed after the last piece
         try:
-            export_hits(find_run_folder(self.services, run) / ledger.NAME, make_writer(form, file))
+            export_hits(find_run_folder(self.services, run) / ledger.NAME, make_run_writer(form, file))
         except BaseException:
             file.close()
             raise
