@@ -54,6 +54,11 @@ class PinnedLibrary(Protocol):
     @property
     def snapshot(self) -> Snapshot: ...
 
+    @property
+    def address(self) -> str:
+        """For messages, without a password."""
+        ...
+
     def pages(self, tree: Node, after: str = "", size: int = PAGE) -> AsyncIterator[MatchedPage]:
         """Every record that the tree matches and no other, whole, in `LIBRARY_ORDER`; `after` is the cursor of an earlier page."""
         ...

@@ -52,6 +52,7 @@ class PinnedList:
 
     records: list[Record]
     snapshot: Snapshot
+    address = "in memory"
     breaks_after: int | None = None
     opened: list[str] = field(default_factory=list)
     blind: frozenset[str] = frozenset()

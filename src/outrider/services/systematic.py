@@ -33,7 +33,7 @@ from outrider.systematic_search import audit_log, ledger, manifest
 from outrider.systematic_search.audit_log import FileAudit
 from outrider.systematic_search.ledger import NoSuchRun
 from outrider.systematic_search.manifest import signer
-from outrider.systematic_search.run import Run, RunDependencies
+from outrider.systematic_search.run import OtherRun, Run, RunDependencies, read_library_address
 from outrider.systematic_search.services.crossref import CrossrefSource
 from outrider.systematic_search.services.github import GithubSource
 from outrider.systematic_search.services.openalex import OpenalexSource
@@ -157,7 +157,8 @@ async def begin_run(
 
 async def resume_run(services: Services, run: str | Path, say: Say = log.warning) -> Run:
     """An interrupted run, after its last complete page."""
-    return await Run.resume(find_run_folder(services, run), make_parts(services, say))
+    folder = find_run_folder(services, run)
+    return await Run.resume(folder, make_parts(services, say, folder))
 
 
 def make_systematic_node(services: Services) -> Systematic:
@@ -173,22 +174,36 @@ def make_systematic_node(services: Services) -> Systematic:
     return Systematic(begin, services.shelf, lambda: services.sources)
 
 
-def make_parts(services: Services, say: Say = log.warning) -> RunDependencies:
-    """Everything that a run needs from outside; `say` receives messages about long waits."""
+def make_parts(services: Services, say: Say = log.warning, folder: Path | None = None) -> RunDependencies:
+    """Everything that a run needs from outside; `say` receives messages about long waits. `folder` is that of an earlier run."""
     settings = services.settings.systematic
     sign = signer(Path(settings.signing_key).expanduser()) if settings.signing_key else None
     audit = FileAudit(Path(settings.audit_log).expanduser() if settings.audit_log else runs_folder(services) / audit_log.NAME)
-    pin = services.pin or partial(_pin_library, services)
+    pin = services.pin or partial(_pin_library, services, folder)
     return RunDependencies(pin, find_remote_sources(services, say), audit, __version__, services.clock, sign, settings.identity_most)
 
 
-async def _pin_library(services: Services, snapshot: Snapshot | None) -> PinnedLibrary:
-    """The library of the settings at the version of the snapshot, or at the current one."""
+async def require_library(services: Services, snapshot: Snapshot, folder: Path) -> None:
+    """Raise `OtherRun` unless the library of the settings is the one that the run in the folder read."""
+    if services.pin is None:
+        _require_library(await services.library(), snapshot, folder)
+
+
+def _require_library(library: Library, snapshot: Snapshot, folder: Path | None) -> None:
+    if snapshot.library != library.library_id:
+        address = read_library_address(folder) if folder else ""
+        raise OtherRun(
+            f"the run read the library {snapshot.library}{f', then at {address}' if address else ''}, and the one at {library.shown} is "
+            f"{library.library_id}; name the library of the run with --library {address or 'PATH'}"
+        )
+
+
+async def _pin_library(services: Services, folder: Path | None, snapshot: Snapshot | None) -> PinnedLibrary:
+    """The library of the settings at the version of the snapshot, which the run in the folder read, or at the current one."""
     library = await services.library()
     if snapshot is None:
         return await _pin_current_version(library)
-    if snapshot.library != library.library_id:
-        raise LibraryError(f"the library at {library.shown} is another one; name the one of the run with --library")
+    _require_library(library, snapshot, folder)
     pinned = await library.pinned(snapshot.tag or None)
     if pinned.snapshot.version != snapshot.version:
         pinned.close()

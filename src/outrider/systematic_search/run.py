@@ -33,7 +33,7 @@ from outrider.systematic_search.ledger_reader import RunHit, RunPage, dump_fetch
 from outrider.systematic_search.manifest import Manifest, RunRequest, Times
 
 SESSIONS = "sessions.jsonl"
-"""When the run was started, resumed and interrupted: a file beside the ledger, which holds no time."""
+"""When the run was started, resumed and interrupted, and where its library was: a file beside the ledger, which holds neither."""
 
 OpenLibrary = Callable[[Snapshot | None], Awaitable[PinnedLibrary]]
 """Pins the current version of the library, or opens the version of an earlier run. Raises `LibraryError`."""
@@ -209,8 +209,11 @@ class Run:
     def _log(self, event: str, details: Mapping[str, Any]) -> None:
         """Write an event to the sessions, for the manifest's times, and to the audit log."""
         now = format_time(self.dependencies.clock())
+        session: dict[str, Any] = {"event": event, "at": now, "seconds": self.seconds}
+        if self.pinned is not None:
+            session["library"] = self.pinned.address
         with (self.folder / SESSIONS).open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps({"event": event, "at": now, "seconds": self.seconds}) + "\n")
+            stream.write(json.dumps(session) + "\n")
         snapshot = self.request.snapshot
         entry = {"event": event, "at": now, "run": str(self.folder), "query": self.request.query, "tree": self.request.tree}
         self.dependencies.audit.append({**entry, "snapshot": snapshot.model_dump() if snapshot else None, **details})
@@ -298,3 +301,12 @@ async def _reopen_library(request: RunRequest, dependencies: RunDependencies) ->
         pinned.close()
         raise OtherRun(f"the run split words by {snapshot.tokenizer}, and this is {pinned.snapshot.tokenizer}; start a new run")
     return pinned
+
+
+def read_library_address(folder: Path) -> str:
+    """Where the library of a run was when it was last started or resumed; empty if the folder does not tell."""
+    try:
+        sessions = [json.loads(line) for line in (folder / SESSIONS).read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError):  # only needed to help with an error message
+        return ""
+    return next((str(session["library"]) for session in reversed(sessions) if isinstance(session, dict) and "library" in session), "")

@@ -17,7 +17,7 @@ from outrider.boolean.parser import parse
 from outrider.nodes.organizer import to_hit
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import Services, open_services
-from outrider.services.systematic import Say, Syntax, begin_run, find_run_folder, make_parts, new_run_folder, resume_run
+from outrider.services.systematic import Say, Syntax, begin_run, find_run_folder, make_parts, new_run_folder, require_library, resume_run
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Candidate, FoundBy, Hit
 from outrider.state.response import ResultSet
@@ -287,11 +287,14 @@ async def replay_run(
 ) -> Replayed:
     """Repeat a run over the library as it is now, or `pinned` at the version that it read; services are queried again.
 
-    The second run has a folder of its own. Raises `NoSuchRun`, `LibraryError`, and `Tampered` where the first run was changed.
+    The second run has a folder of its own. Raises `NoSuchRun`, `OtherRun` where the first run read another library, `LibraryError`, and
+    `Tampered` where the first run was changed.
     """
     folder = find_run_folder(services, run)
     first = manifests.read(folder / manifests.NAME)
-    parts = make_parts(services, say)
+    if first.asked.snapshot is not None:
+        await require_library(services, first.asked.snapshot, folder)
+    parts = make_parts(services, say, folder)
     snapshot = first.asked.snapshot if pinned else None
     parsed = parse(first.asked.query, first.asked.syntax)
     now_pinned = replace(parts, library=lambda _: parts.library(snapshot))

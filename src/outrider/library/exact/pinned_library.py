@@ -54,6 +54,10 @@ class PinnedVersion:
     def snapshot(self) -> Snapshot:
         return self._snapshot
 
+    @property
+    def address(self) -> str:
+        return self._location.address
+
     def close(self) -> None:
         self._table.close()  # type: ignore[no-untyped-call]
 
