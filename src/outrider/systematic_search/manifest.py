@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 
 NAME = "manifest.json"
+SIGNS = (b"outrider.manifest/", b'"hits_chain"')
+"""Parts of a manifest that show what a file was that is no JSON any more."""
 MAKE = "make one with: openssl genpkey -algorithm ed25519 -out key.pem"
 
 
@@ -239,7 +241,7 @@ def _make_source_result(name: str, request: RunRequest, summary: LedgerSummary) 
 
 
 def read(path: Path) -> Manifest:
-    """The manifest of a file. Raises `NoSuchRun` without a file, `Tampered` for a file that is not a manifest."""
+    """The manifest of a file. Raises `NoSuchRun` without a file, `NotAManifest`, and `Tampered` for a manifest that was changed."""
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -247,14 +249,26 @@ def read(path: Path) -> Manifest:
     return parse_manifest(raw, path.name)
 
 
+class NotAManifest(NoSuchRun):
+    """A file that is something else, rather than a manifest that was changed."""
+
+
 def parse_manifest(raw: bytes, name: str) -> Manifest:
-    """The manifest of a file's bytes; its seal is not checked. `Tampered` begins with `name`."""
+    """The manifest of a file's bytes; its seal is not checked. Messages begin with `name`.
+
+    Raises `NotAManifest`, or `Tampered` for a file that was a manifest, as the rest of it shows.
+    """
+    fields, problem = None, "is not the manifest of a systematic run"
     try:
         fields = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise Tampered(f"{name} is not a manifest: {error}") from error
+        problem = f"is not a manifest: {error}"
     if not isinstance(fields, dict) or fields.get("format") != "outrider.manifest/1":
-        raise Tampered(f"{name} is not the manifest of a systematic run")
+        known = fields.keys() & Manifest.model_fields.keys() if isinstance(fields, dict) else ()
+        if len(known) > len(Manifest.model_fields) // 2 or (fields is None and any(sign in raw for sign in SIGNS)):
+            raise Tampered(f"{name} {problem}")
+        hint = "it is a ledger; name the manifest beside it" if raw.startswith(b'{"asked":') else f"name a run's {NAME}, or its folder"
+        raise NotAManifest(f"{name} is not the manifest of a systematic run; {hint}")
     try:
         return Manifest.model_validate(fields)
     except ValidationError as error:

@@ -17,6 +17,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+from outrider.state.errors import BadRequest
 from outrider.systematic_search import ledger, manifest
 from outrider.systematic_search.ledger import GENESIS, LONGEST_LINE, Line, NoSuchRun, Tampered, check_line, file_digest, read_lines
 from outrider.systematic_search.ledger_reader import RecordWriter, export_hits, make_run_hit
@@ -58,12 +59,16 @@ def verify_run(path: Path, result: Path | None = None, key: str = "", export: Ex
     """Check the manifest at `path`, and `result`: its ledger, an exported file (with the `export` of its format), the manifest itself, or
     an audit log; by default the ledger beside the manifest. `key` is the public key, as hex, that must have signed the manifest.
 
-    Raises `NoSuchRun` if a file cannot be read, `MissingExtra` for a signature without `cryptography`.
+    Raises `NoSuchRun` if a file cannot be read, `NotAManifest` or `BadRequest` if a file is something else, and `MissingExtra` for a
+    signature without `cryptography`. What replaced the manifest of a run is a fault.
     """
     raw = _read_start(path, -1)
     try:
         described = manifest.parse_manifest(raw, path.name)
-    except Tampered as error:
+    except (Tampered, manifest.NotAManifest) as error:
+        is_replaced = path.name == manifest.NAME and (path.parent / ledger.NAME).is_file()
+        if isinstance(error, manifest.NotAManifest) and not is_replaced:
+            raise
         return Verdict((Fault(path.name, _find_json_error(raw), str(error)),), ())
     faults = list(_check_manifest(path, raw, described, key))
     checked = [f"{path.name}: seal and provenance hash"]
@@ -166,7 +171,7 @@ def _check_result(result: Path, path: Path, ledger_path: Path, described: Manife
     if _read_start(result).startswith(b'{"event":'):
         yield from _check_audit_log(result, described)
     elif export is None:
-        yield Fault(result.name, "", "is neither a ledger nor a file that a run exports (.ris, .bib, .csv, .jsonl)")
+        raise BadRequest(f"{result.name} is neither a ledger, an audit log nor a file that a run exports (.ris, .bib, .csv, .jsonl)")
     else:
         # the export is made again and compared
         with tempfile.TemporaryFile() as expected:
