@@ -93,7 +93,7 @@ class Systematic:
             "total_found": manifest.unique,
         }
         if state.grey_literature:
-            update["hits"] = await self._find_grey_literature(run.parse_tree(), state, failures)
+            update["hits"] = await self._find_grey_literature(run.parse_query().tree, state, failures)
         return {**update, "failures": tuple(failures)}
 
     async def _find_grey_literature(self, tree: Node, state: PipelineState, failures: list[Failure]) -> tuple[Hit, ...]:

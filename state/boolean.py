@@ -58,6 +58,8 @@ LACKING = frozenset(
     (Field.SUBSTANCE, Field.PHARMACOLOGICAL_ACTION, Field.AFFILIATION, Field.GRANT, Field.SUBSET, Field.ORIGINAL_TITLE),
 )
 """Fields of PubMed that a library lacks: they match nothing there."""
+RecordPart = Field | Literal["year", "headings", "qualifiers"]
+"""What a record may lack: a field, or what a leaf other than a text compares."""
 
 MAX_DISTANCE = 1_000
 """Upper limit of the words allowed between two patterns."""

@@ -172,6 +172,7 @@ class ResultSet(Model):
     manifest: str = Field(description="File with requests, results, and the hashes to verify them.")
     complete: bool = Field(False, description="Whether every source was read to its last hit.")
     missing: tuple[str, ...] = Field((), description="Why it is incomplete.")
+    remarks: tuple[str, ...] = Field((), description="Where the query may not mean what it seems to, and values that records lack.")
 
 
 class SearchResponse(Model):

@@ -5,13 +5,13 @@ Records are never collected in memory: a caller gets pages, and a page's `cursor
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
-from outrider.state.boolean import Node
+from outrider.state.boolean import Node, RecordPart
 from outrider.state.model import Model
 from outrider.state.records import Record
 
@@ -64,6 +64,19 @@ class PinnedLibrary(Protocol):
         ...
 
     async def count(self, tree: Node) -> int: ...
+
+    async def count_without(self, part: RecordPart) -> int:
+        """The number of records that lack a part."""
+        ...
+
+    async def count_if(self, tree: Node, part: RecordPart, test: Callable[[Any], bool]) -> int:
+        """The number of records that pass a test, among those that may match the tree and may lack the part.
+
+        The test must fail for all others. It gets a `boolean.document.Readable`.
+        """
+        ...
+
+    async def has_hits(self, tree: Node) -> bool: ...
 
     async def content_hashes(self, doc_ids: Sequence[str]) -> Mapping[str, str]:
         """Hashes of those records that it holds."""

@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from outrider.boolean.document import lacks
 from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.printer import format_tree
 from outrider.services import Services
 from outrider.settings.model import Settings, SystematicSettings
-from outrider.state.boolean import Node
+from outrider.state.boolean import Node, RecordPart
 from outrider.state.errors import LibraryError, SourceUnavailable
 from outrider.state.records import Identifiers, Paper, Record
 from outrider.state.systematic import PAGE, Harvest, Matched, MatchedPage, SentQuery, Slice, Snapshot
@@ -75,6 +76,16 @@ class PinnedList:
     async def count(self, tree: Node) -> int:
         evaluator = Evaluator(tree)
         return sum(map(evaluator.matches, self.records))
+
+    async def count_without(self, part: RecordPart) -> int:
+        return sum(lacks(one, part) for one in self.records)
+
+    async def count_if(self, tree: Node, part: RecordPart, test: Callable[[Record], bool]) -> int:
+        evaluator = Evaluator(tree)
+        return sum(test(one) for one in self.records if evaluator.matches(one) and lacks(one, part))
+
+    async def has_hits(self, tree: Node) -> bool:
+        return await self.count(tree) > 0
 
     async def content_hashes(self, doc_ids: Sequence[str]) -> dict[str, str]:
         return {one.doc_id: one.content_hash() for one in self.records if one.doc_id in doc_ids}

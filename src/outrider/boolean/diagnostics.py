@@ -20,6 +20,7 @@ CONTEXT_CHARS = 60
 Code = Literal[
     "mixed operators", "quotes", "mapped by PubMed", "missing operator", "operator in lower case", "not in a library", "unsupported",
     "hyphen", "short truncation", "explosion", "major topic", "only years", "unused line", "empty", "approximated", "platform",
+    "missing values",
 ]  # fmt: skip
 SHORTEST_STEM = 4
 """PubMed truncates from four characters on (User Guide, "Truncating search terms")."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from outrider.boolean.occurrences import Column
-from outrider.state.boolean import Field
+from outrider.state.boolean import Field, RecordPart
 from outrider.state.records import Identifiers
 from outrider.text.words import tokens
 
@@ -90,6 +90,18 @@ def read_headings(record: Readable) -> Iterable[IndexTerm]:
 def qualifier_words(qualifier: str) -> Value:
     """The words of a qualifier without `and`: `prevention & control` equals `prevention and control`."""
     return [word for word in tokens(qualifier) if word != "and"]
+
+
+def lacks(record: Readable, part: RecordPart) -> bool:
+    """Whether the record has no value that a leaf about this part could match."""
+    match part:
+        case "year":
+            return record.year is None
+        case "headings":
+            return not any(True for _ in read_headings(record))
+        case "qualifiers":
+            return not any(words for _, qualifiers in read_headings(record) for words in qualifiers)
+    return not read_texts(record, Field(part))
 
 
 def normal_doi(text: str) -> str:

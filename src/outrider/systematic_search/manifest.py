@@ -50,6 +50,11 @@ class RunRequest(Model):
     sources: tuple[SentQuery, ...] = Field((), description="The query sent to each service, in the order in which they are read.")
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """The warnings about the query, and how the queries of the services differ from it."""
+        return (*self.findings, *(f"{query.source}: {remark}" for query in self.sources for remark in describe_query(query)))
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The sources in their order; the library comes first."""
         return (*((LIBRARY,) if self.snapshot else ()), *(query.source for query in self.sources))
@@ -125,6 +130,12 @@ class Manifest(Model):
         return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """Those on the request, and what the sources added when they were read."""
+        read = (f"{'' if one.source == LIBRARY else f'{one.source}: '}{remark}" for one in self.sources for remark in one.remarks)
+        return (*self.asked.remarks, *read)
+
+    @property
     def unique(self) -> int:
         """Hits without duplicates."""
         return self.total - self.duplicates
@@ -162,6 +173,15 @@ class LedgerSummary:
             self.duplicates += 1
         elif line.kind == "done":
             self.done, self.method = True, fields["by"]
+
+
+def describe_query(query: SentQuery) -> list[str]:
+    """Remarks on how the query for a service differs from the one asked; none if it is refused."""
+    if query.refused:
+        return []
+    remarks = [f"widened, and filtered here: {part}" for part in query.widened]
+    remarks += [f"left out, because none of its records can match it: {part}" for part in query.lacking]
+    return remarks if query.reproducible else [*remarks, "not reproducible: totals differ between two calls"]
 
 
 def summarize(path: Path) -> LedgerSummary:

@@ -46,6 +46,8 @@ class Replayed:
     """Limits of the comparison, such as a source that was not read to its end."""
     provenance_hash: str = ""
     """Of the second run; equal to the first one's if nothing at all differs."""
+    run_remarks: tuple[str, ...] = ()
+    """Remarks of the second run on the query, as every run has them."""
 
     @property
     def empty(self) -> bool:
@@ -74,7 +76,7 @@ async def compare_runs(
         remarks.append(f"version {snapshot.version} of the library is gone, so some causes are known only in part")
     return Replayed(
         len(before), len(after), tuple(differences), snapshot, new.asked.snapshot, old.asked.tool, new.asked.tool, tuple(remarks),
-        new.provenance_hash,
+        new.provenance_hash, new.remarks,
     )  # fmt: skip
 
 

@@ -30,6 +30,7 @@ from outrider.systematic_search.audit_log import AuditLog, format_time
 from outrider.systematic_search.duplicates import Duplicate, find_duplicates
 from outrider.systematic_search.ledger import Ledger, file_digest
 from outrider.systematic_search.ledger_reader import RunHit, RunPage, dump_fetch_state, load_fetch_state
+from outrider.systematic_search.library_remarks import TermCheck, find_missing_values
 from outrider.systematic_search.manifest import Manifest, RunRequest, Times
 
 SESSIONS = "sessions.jsonl"
@@ -144,21 +145,21 @@ class Run:
         """Whether every source was read to its end."""
         return self.ledger.state.done
 
-    def parse_tree(self) -> Node:
-        """The tree of the query; `OtherRun` if this version parses the query differently."""
-        tree = parse(self.request.query, self.request.syntax).tree
-        if format_tree(tree) != self.request.tree:
+    def parse_query(self) -> ParsedQuery:
+        """The query, parsed again; `OtherRun` if this version parses it differently."""
+        parsed = parse(self.request.query, self.request.syntax)
+        if format_tree(parsed.tree) != self.request.tree:
             raise OtherRun("this version of Outrider parses the query differently from the one that started the run; start a new run")
-        return tree
+        return parsed
 
     async def pages(self) -> AsyncGenerator[RunPage]:
         """The pages that are not in the ledger yet. Raises `LibraryError`; a service that fails costs only the rest of its own hits."""
-        tree = self.parse_tree()
+        parsed = self.parse_query()
         for name in self.request.names:
             if name in self.ledger.state.finished:
                 continue
             started = time.perf_counter()
-            source = self._library_pages(tree) if name == LIBRARY else self._remote_pages(name, tree)
+            source = self._library_pages(parsed) if name == LIBRARY else self._remote_pages(name, parsed.tree)
             async with aclosing(source) as pages:
                 async for page in pages:
                     self.seconds[name] = time.perf_counter() - started
@@ -173,13 +174,18 @@ class Run:
             await asyncio.to_thread(self.ledger.append_done, [asdict(duplicate) for duplicate in duplicates], self.hits, method)
         self.manifest = await asyncio.to_thread(self._write_manifest, "finished")
 
-    async def _library_pages(self, tree: Node) -> AsyncGenerator[RunPage]:
+    async def _library_pages(self, parsed: ParsedQuery) -> AsyncGenerator[RunPage]:
         state = self.ledger.state
         assert self.pinned is not None  # noqa: S101 - the library is among the names
         after = state.cursor if state.source == LIBRARY else ""
-        async for hits, cursor in self.pinned.pages(tree, after, self.request.page):
+        terms = TermCheck(parsed.tree, parsed.text)
+        async for hits, cursor in self.pinned.pages(parsed.tree, after, self.request.page):
+            await asyncio.to_thread(terms.see, hits)
             yield await self._append_page(LIBRARY, hits, cursor, None)
-        end = {"hits": state.source_hits if state.source == LIBRARY else 0, "complete": True}
+        end: dict[str, Any] = {"hits": state.source_hits if state.source == LIBRARY else 0, "complete": True}
+        findings = await find_missing_values(parsed.tree, parsed.text, self.pinned) + await terms.find_empty(self.pinned)
+        if findings:
+            end["remarks"] = [f"{finding.code}: {finding}" for finding in findings]
         await asyncio.to_thread(self.ledger.append_end, LIBRARY, end)
 
     async def _remote_pages(self, name: str, tree: Node) -> AsyncGenerator[RunPage]:
@@ -257,6 +263,7 @@ class Run:
             manifest=str(self.folder / manifests.NAME),
             complete=manifest.complete,
             missing=manifest.missing,
+            remarks=manifest.remarks,
         )
 
     async def aclose(self) -> None:

@@ -14,6 +14,8 @@ from outrider.state.boolean import Node
 from outrider.state.errors import LibraryError
 from outrider.state.records import LIBRARY
 from outrider.state.systematic import SentQuery
+from outrider.systematic_search.library_remarks import find_missing_values
+from outrider.systematic_search.manifest import describe_query
 
 if TYPE_CHECKING:
     from outrider.services import Services
@@ -39,10 +41,7 @@ class QueryExplanation:
                 continue
             text = [query.query, *(f"{name}={value}" for name, value in query.parameters)]
             text.append("unchanged" if query.native else "translated")
-            text += [f"widened, and filtered here: {part}" for part in query.widened]
-            text += [f"left out, because none of its records can match it: {part}" for part in query.lacking]
-            if not query.reproducible:
-                text.append("not reproducible: totals differ between two calls")
+            text += describe_query(query)
             lines.append((query.source, "\n".join(text)))
         return lines
 
@@ -70,6 +69,7 @@ async def explain_query(
     names = select_sources(sources, remote)
     sent_queries = tuple(remote[name].translate(parsed.tree, parsed.text) for name in names if name != LIBRARY)
     rows, why = history(parsed.tree), ""
+    missing_values: tuple[Finding, ...] = ()
     counts: dict[Node, int] = {}
     if LIBRARY in names:
         try:
@@ -83,9 +83,10 @@ async def explain_query(
                     if row.node not in counts:
                         counts[row.node] = await library.count(row.node)
                     on_count(number, len(rows))
+                missing_values = await find_missing_values(parsed.tree, parsed.text, library)
             finally:
                 library.close()
             rows = tuple(replace(row, hits=counts[row.node]) for row in rows)
     hits = {id(row.node): row.hits for row in rows}
     empty = find_empty_terms(parsed.tree, lambda node: hits.get(id(node)), parsed.text)
-    return QueryExplanation(parsed, rows, (*parsed.warnings, *empty), sent_queries, LIBRARY in names, why)
+    return QueryExplanation(parsed, rows, (*parsed.warnings, *missing_values, *empty), sent_queries, LIBRARY in names, why)

@@ -64,6 +64,13 @@ class AsyncSystematicHits(AsyncGenerator[Hit, None]):
         return self._run.folder if self._run else None
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """Where the query may not mean what it seems to; after the run also values that records lack. Empty before the first page."""
+        if self._run is None:
+            return ()
+        return self._run.request.remarks if self._run.manifest is None else self._run.manifest.remarks
+
+    @property
     def manifest(self) -> Manifest:
         """Available once the run has ended or was closed; else raises `BadRequest`."""
         if self._run is None or self._run.manifest is None:
@@ -145,6 +152,10 @@ class SystematicHits(Generator[Hit, None, None]):
     @property
     def folder(self) -> Path | None:
         return self._async_hits.folder
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        return self._async_hits.remarks
 
     @property
     def manifest(self) -> Manifest:

@@ -125,7 +125,7 @@ def test_asreview_opens_the_file(tmp_path: Path) -> None:
     if not has_asreview():
         pytest.skip("ASReview is not here; set ASREVIEW_PYTHON to the Python of an environment with it (pip install asreview)")
     (tmp_path / "hits.csv").write_bytes(write(*RECORDS)[0].encode())
-    answer = subprocess.run([ASREVIEW, "-c", READ, str(tmp_path / "hits.csv")], capture_output=True, check=True, text=True)
+    answer = subprocess.run([ASREVIEW, "-c", READ, "hits.csv"], capture_output=True, check=True, text=True, cwd=tmp_path)
     rows = json.loads(answer.stdout.splitlines()[-1])
     assert len(rows) == len(RECORDS)
     title, abstract, authors, keywords, year, doi, url, included = rows[0]

@@ -93,3 +93,101 @@ def test_bad_input_is_one_clear_error(
     assert message in err
     assert out == ""
     assert "Traceback" not in err
+
+
+UNDATED = "Remark: missing values: line 1, column 1: 1 of 4 records has no year and was not matched; 1 of them fits the rest of the query"
+HYPHEN = "Remark: hyphen: line 1, column 19: a hyphen is read as a blank: the words around it stand next to each other"
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_real_run_shows_its_remarks_on_standard_error_and_in_json(
+    shelved: Path, runs: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    """So do a resumed run, a replay, and a systematic search."""
+    query = '1990:2030[dp] AND "x-client"[ti]'
+    assert run(["systematic", query, "-l", str(shelved), *options]) == 0
+    out, err = capsys.readouterr()
+    assert {UNDATED, HYPHEN} <= set(err.splitlines())
+    name = next(runs.glob("2*")).name
+    assert run(["systematic", "--resume", name, "-l", str(shelved)]) == 0
+    assert {UNDATED, HYPHEN} <= set(capsys.readouterr().err.splitlines())
+    assert run(["replay", name, "-l", str(shelved), *options]) == 0
+    assert {UNDATED, HYPHEN} <= set(capsys.readouterr().err.splitlines())
+    assert run(["search", query, "--mode", "systematic", "-l", str(shelved), *options]) == 0
+    searched, err = capsys.readouterr()
+    assert {UNDATED, HYPHEN} <= set(err.splitlines())
+    if options:
+        assert json.loads(out)["result_set"]["remarks"] == json.loads(searched)["result_set"]["remarks"]
+        assert [f"Remark: {one}" for one in json.loads(out)["result_set"]["remarks"]] == [HYPHEN, UNDATED]
+
+
+def test_explain_counts_missing_values_as_the_run_does(shelved: Path, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["systematic", '1990:2030[dp] AND "x-client"[ti]', "-l", str(shelved), "--explain", "--json"]) == 0
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert UNDATED.endswith(next(one["message"] for one in findings if one["code"] == "missing values"))
+
+
+def test_a_replay_over_another_library_is_refused_with_both_ids(
+    shelved: Path, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also one that is resumed. The other library gets no tag of a run, and the message names the place of the right one."""
+    assert run(["systematic", "aspirin[tiab]", "-l", str(shelved), "--json"]) == 0
+    manifest = json.loads(capsys.readouterr().out)["result_set"]["manifest"]
+    own = json.loads(Path(manifest).read_text(encoding="utf-8"))["asked"]["snapshot"]["library"]
+    other = tmp_path / "other"
+    (tmp_path / "notes.md").write_text("# Aspirin and the heart\n\nAspirin thins the blood.\n", encoding="utf-8")
+    assert run(["ingest", str(tmp_path / "notes.md"), "--library", str(other)]) == 0
+    capsys.readouterr()
+    assert run(["library", "info", "-l", str(other), "--json"]) == 0
+    info = json.loads(capsys.readouterr().out)
+    for arguments in (["replay", manifest], ["replay", manifest, "--pinned"], ["systematic", "--resume", manifest]):
+        assert run([*arguments, "-l", str(other)]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert own in err
+        assert info["library_id"] in err
+        assert f"--library {shelved}" in err
+    assert run(["library", "info", "-l", str(other), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tags"] == info["tags"]
+    assert run(["replay", manifest, "-l", str(shelved)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("notes.txt", b"Some notes about aspirin.\n"), ("hits.ris", b"TY  - JOUR\nTI  - Aspirin\nER  - \n"), ("empty.json", b""),
+        ("list.json", b"[1, 2]"), ("null.json", b"null"), ("other.json", b'{"format": "csl", "total": 3}'),
+        ("binary.pdf", b"%PDF-1.7\xff\xfe\x00"), ("deep.json", b"[" * 100_000), ("manifest.json", b'{"name": "web app", "icons": []}'),
+        ("ledger.jsonl", b'{"asked":{"query":"x"},"chain":"0"}\n'),
+    ],
+)  # fmt: skip
+def test_verify_of_a_file_that_is_no_manifest_is_bad_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    for options in ([], ["--json"]):
+        assert run(["verify", str(tmp_path / name), *options]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert f"{name} is not the manifest of a systematic run" in err
+
+
+def test_verify_of_a_changed_manifest_is_a_fault_however_little_is_left(
+    shelved: Path, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["systematic", "aspirin[tiab]", "-l", str(shelved), "--json"]) == 0
+    path = Path(json.loads(capsys.readouterr().out)["result_set"]["manifest"])
+    raw = path.read_bytes()
+    changed = [raw[:-40], raw[: len(raw) // 2], raw.replace(b"{", b"(", 1), raw.replace(b"manifest/1", b"manifest/7"), b"", b"notes", b"{}"]
+    for content in changed:
+        path.write_bytes(content)
+        assert run(["verify", str(path)]) == 3, content[:50]
+    away = tmp_path / "delivered.json"
+    for content in changed[:4]:
+        away.write_bytes(content)
+        assert run(["verify", str(away)]) == 3, content[:50]
+    path.write_bytes(raw)
+    (tmp_path / "photo.png").write_bytes(b"\x89PNG")
+    capsys.readouterr()
+    assert run(["verify", str(path), str(tmp_path / "photo.png")]) == 2
+    assert "photo.png is neither a ledger" in capsys.readouterr().err

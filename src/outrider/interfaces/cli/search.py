@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from outrider.interfaces.cli.options import FiltersOption, JsonOption, LibraryOption, open_services, parse_filters, wait_for
-from outrider.interfaces.cli.terminal import exit_code, follow_run, note, print_json, show_answer
+from outrider.interfaces.cli.terminal import exit_code, follow_run, note, note_remarks, print_json, show_answer
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def search(
     context = make_run_context(run_timeout_s=timeout_s, max_calls=max_calls, max_cost_usd=max_cost)
     answer, rejected = wait_for(_answer(request, open_services(library, offline=offline), context, thread, quiet=as_json))
     if as_json:
+        note_remarks(answer.result_set.remarks if answer.result_set else ())
         print_json(answer)
         return exit_code(answer)
     if explain and answer.strategy is not None and answer.intent is not None:

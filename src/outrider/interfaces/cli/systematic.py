@@ -16,7 +16,7 @@ from rich.text import Text
 
 from outrider.interfaces.cli.export import open_output
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
-from outrider.interfaces.cli.terminal import INTERRUPTION_REPORTED, Progress, console, count, note, plain, print_json, table
+from outrider.interfaces.cli.terminal import INTERRUPTION_REPORTED, Progress, console, count, note, note_remarks, plain, print_json, table
 from outrider.state.errors import BadRequest
 from outrider.text.sanitize import without_control
 
@@ -81,6 +81,7 @@ def systematic(
     run = wait_for(_run(services, parsed, names, syntax, folder, resume, quiet=as_json))
     manifest = run.manifest
     assert manifest is not None  # noqa: S101 - the run came to its end
+    note_remarks(manifest.remarks[len(manifest.asked.remarks) :])
     if output and (manifest.complete or partial):
         with open_output(output) as stream:
             writer = make_run_writer(form, stream)
@@ -123,6 +124,7 @@ async def _run(
     else:
         run = await resume_run(services, resume, note)
         note(f"The run is complete: {run.hits:,} hits." if run.is_finished else f"Continuing after hit {run.hits:,}.")
+    note_remarks(run.request.remarks)
     try:
         with Progress("reading", quiet=quiet) as bar:
             async with aclosing(run), aclosing(run.pages()) as pages:
@@ -205,6 +207,7 @@ def replay(
             result = wait_for(replay_run(services, run, pinned=pinned, on_page=show, say=note))
     finally:
         services.close()
+    note_remarks(result.run_remarks)
     if as_json:
         fields: dict[str, Any] = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
         fields["differences"] = [dataclasses.asdict(difference) for difference in result.differences]

@@ -161,6 +161,12 @@ def note(text: str) -> None:
     sys.stderr.write(one_line(text) + "\n")
 
 
+def note_remarks(remarks: Iterable[str]) -> None:
+    """Print remarks of an exact search on standard error."""
+    for remark in remarks:
+        note(f"Remark: {remark}")
+
+
 def print_json(value: object) -> None:
     """Print a JSON value or a pydantic model on one line of standard output."""
     model: Any = value
@@ -226,6 +232,7 @@ def show_answer(answer: SearchResponse, *, rejected: Iterable[tuple[str, str]] =
         out.print(plain(f"{results.total:,} hits, {'complete' if results.complete else 'NOT COMPLETE'}, in {results.path}", "bold"))
         for missing in results.missing:
             out.print(plain(f"missing  {missing}", "red"))
+        note_remarks(results.remarks)
         out.print(plain(f"check them with: outrider verify {results.manifest}", "dim"))
         return
     if exit_code(answer):

@@ -31,10 +31,10 @@ EXAMPLES: dict[str, Any] = {
     "query": {"summary": "A query", "value": {"query": '("Aspirin"[Title] OR "Acetylsalicylic Acid"[Abstract]) AND liver[Title]'}},
     "go on": {"summary": "Continue after a cursor", "value": {"resume": "20261122T101500-3f2a", "after": "doi:10.1000/x"}},
 }
-EXAMPLE_LINES = """{"run": "20261122T101500-3f2a"}
+EXAMPLE_LINES = """{"run": "20261122T101500-3f2a", "remarks": ["hyphen: line 1, column 1: a hyphen is read as a blank: ..."]}
 {"hit": {"rank": 1, "doc_id": "doi:10.1000/x", "title": "Aspirin and the liver"}}
 {"cursor": "doi:10.1000/x"}
-{"end": {"total": 1, "sha256": "9c1e..."}}
+{"end": {"total": 1, "cursor": null, "sha256": "9c1e...", "remarks": ["hyphen: ...", "missing values: ..."]}}
 """
 
 
@@ -76,8 +76,8 @@ class SystematicRoutes:
     admission: Admission
 
     async def systematic(self, request: Request, body: Annotated[SystematicBody, Body(openapi_examples=EXAMPLES)]) -> StreamingResponse:
-        """Every record that a Boolean query matches and no other, a line each: first `run`, then `hit`s with a `cursor` after each page,
-        and last `end`, or `problem` if it broke off.
+        """Every record that a Boolean query matches and no other, a line each: first `run` with the `remarks` on the query, then `hit`s
+        with a `cursor` after each page, and last `end` with all remarks, or `problem` if it broke off.
         """
         hits = asystematic(
             body.query, sources=body.sources, syntax=body.syntax, resume=body.resume or None, after=body.after, services=self.services
@@ -91,7 +91,7 @@ class SystematicRoutes:
 
 
 async def _stream_lines(hits: AsyncSystematicHits, first: HitPage | None, pages: AsyncIterator[HitPage]) -> AsyncGenerator[str, None]:
-    yield _format_line(run=hits.folder.name if hits.folder else "")
+    yield _format_line(run=hits.folder.name if hits.folder else "", remarks=hits.remarks)
     page = first
     try:
         while page is not None:
@@ -100,7 +100,7 @@ async def _stream_lines(hits: AsyncSystematicHits, first: HitPage | None, pages:
             yield _format_line(cursor=page.cursor)
             page = await anext(pages, None)
         result_set = hits.result_set
-        yield _format_line(end={"total": result_set.total, "cursor": result_set.cursor, "sha256": result_set.sha256})
+        yield _format_line(end=result_set.model_dump(mode="json", include={"total", "cursor", "sha256", "remarks"}))
     except SearchError as error:
         problem = make_problem(translate_error(error), "")
         yield _format_line(problem=problem.model_dump(mode="json", exclude_defaults=True))

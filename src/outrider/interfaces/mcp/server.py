@@ -33,6 +33,7 @@ from outrider.interfaces.mcp.short_answers import (
     shorten_analysis,
     shorten_answer,
     shorten_hit,
+    shorten_notes,
     shorten_report,
 )
 from outrider.services import Services
@@ -62,6 +63,7 @@ READS = ToolAnnotations(read_only_hint=True, open_world_hint=True)
 WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
 MAX_HITS = 20
 SYSTEMATIC_HITS = 10
+MAX_REMARKS = 30
 MAX_RESULTS = 100
 STEPS = 10
 """Nodes of a search, for the client's progress bar."""
@@ -153,7 +155,8 @@ class Tools:
                 if total >= limit:
                     complete = False
                     break
-        result = SystematicResult(total=total, first=first, folder=str(hits.folder or ""), complete=complete)
+        remarks = shorten_notes(hits.remarks, MAX_REMARKS)
+        result = SystematicResult(total=total, first=first, folder=str(hits.folder or ""), complete=complete, remarks=remarks)
         return _make_result(result, [])
 
     async def analyze(

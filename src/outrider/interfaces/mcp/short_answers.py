@@ -48,6 +48,10 @@ class SystematicResult(BaseModel):
     first: list[ShortHit]
     folder: str = Field(description="Folder of ledger and manifest.")
     complete: bool
+    remarks: list[str] = Field(
+        default_factory=list,
+        description="For the user: where the query may not mean what it seems to, and values that records lack.",
+    )
 
 
 class ShortAnalysis(BaseModel):
@@ -108,10 +112,10 @@ def shorten_report(report: IngestReport) -> IngestResult:
     return IngestResult(added=report.added, updated=report.updated, unchanged=report.unchanged, failed=report.failed, notes=notes)
 
 
-def shorten_notes(notes: Sequence[str]) -> list[str]:
+def shorten_notes(notes: Sequence[str], most: int = MAX_NOTES) -> list[str]:
     unique = list(dict.fromkeys(cut(note, NOTE_CHARS) for note in notes))
-    more = [f"and {len(unique) - MAX_NOTES} more"] if len(unique) > MAX_NOTES else []
-    return unique[:MAX_NOTES] + more
+    more = [f"and {len(unique) - most} more"] if len(unique) > most else []
+    return unique[:most] + more
 
 
 def format_result(result: BaseModel) -> str:

@@ -59,7 +59,8 @@ class SystematicPageRoutes:
         run_manifest = await asyncio.to_thread(self._read_manifest, run)
         included = {"total", "duplicates", "complete", "missing", "provenance_hash", "seal", "times", "sources"}
         fields = run_manifest.model_dump(mode="json", include=included)
-        return JSONResponse({"run": run, "unique": run_manifest.unique, **fields, "flow": json.loads(flow_json(make_flow(run_manifest)))})
+        fields |= {"remarks": run_manifest.remarks, "flow": json.loads(flow_json(make_flow(run_manifest)))}
+        return JSONResponse({"run": run, "unique": run_manifest.unique, **fields})
 
     async def diagram(self, run: RunName) -> Response:
         """The PRISMA 2020 flow of a run, as SVG."""

@@ -6,12 +6,13 @@ The next block is read during the evaluation of one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from outrider.boolean.document import Readable
 from outrider.boolean.evaluator import Evaluator
 from outrider.library.location import Location
 from outrider.library.schema import FULL, full_records
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from lancedb.table import AsyncTable
 
+Test = Callable[[Readable], bool]
 FIRST, MOST = 300, 1_000
 """Records of the first block, and of any: few enough that the garbage collector does not run."""
 BYTES = 16 * 2**20
@@ -55,12 +57,23 @@ class CandidateMatcher:
                     yield records, [start + place for place in places]
                 start += block.num_rows
 
-    async def count(self) -> int:
-        evaluator, total = Evaluator(self.tree), 0
+    async def count(self, test: Test | None = None) -> int:
+        """The number of candidates that match, or that pass another test."""
+        test, total = test or Evaluator(self.tree).matches, 0
         async for block in self._read_blocks(COMPARED):
             with self.location.translate_errors():
-                total += sum(await asyncio.to_thread(_evaluate, evaluator, block.to_pydict()))
+                total += sum(await asyncio.to_thread(_test_rows, test, block.to_pydict()))
         return total
+
+    async def any(self) -> bool:
+        """Whether a candidate matches; the blocks behind the first hit are not read."""
+        test = Evaluator(self.tree).matches
+        async with aclosing(self._read_blocks(COMPARED)) as blocks:
+            async for block in blocks:
+                with self.location.translate_errors():
+                    if True in await asyncio.to_thread(_test_rows, test, block.to_pydict()):
+                        return True
+        return False
 
     def _select(self, evaluator: Evaluator, block: pa.Table) -> tuple[list[Record], list[int]]:
         """The matching records of a block, with their places in it."""
@@ -69,7 +82,7 @@ class CandidateMatcher:
             records = full_records(columns)
             places = [place for place, record in enumerate(records) if evaluator.matches(record)]
             return [records[place] for place in places], places
-        places = [place for place, matches in enumerate(_evaluate(evaluator, columns)) if matches]
+        places = [place for place, matches in enumerate(_test_rows(evaluator.matches, columns)) if matches]
         return full_records({name: [values[place] for place in places] for name, values in columns.items()}), places
 
     async def _read_blocks(self, columns: Sequence[str]) -> AsyncGenerator[pa.Table, None]:
@@ -98,8 +111,8 @@ class CandidateMatcher:
         return rows.select(list(columns)).take(order[np.searchsorted(row_ids, addresses, sorter=order)])
 
 
-def _evaluate(evaluator: Evaluator, columns: dict[str, list[Any]]) -> list[bool]:
-    return [evaluator.matches(StoredRecord(record, text)) for record, text in zip(columns["record"], columns["text"], strict=True)]
+def _test_rows(test: Test, columns: dict[str, list[Any]]) -> list[bool]:
+    return [test(StoredRecord(record, text)) for record, text in zip(columns["record"], columns["text"], strict=True)]
 
 
 def _field(name: str, default: object = None) -> Any:

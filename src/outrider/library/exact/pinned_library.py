@@ -6,22 +6,24 @@ import asyncio
 import base64
 import binascii
 import hashlib
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from outrider.boolean.document import Readable, lacks
 from outrider.boolean.occurrences import WILD
 from outrider.boolean.printer import format_tree
 from outrider.boolean.relax import AnyOf
 from outrider.library.exact.candidate_matcher import CandidateMatcher
 from outrider.library.exact.candidates import find_rows, intersect, unite
 from outrider.library.exact.plan import NOTHING, Match, Plan, Where, make_plan, names_language
+from outrider.library.exact.rows_lacking import ROWS_LACKING
 from outrider.library.exact.word_dictionary import PatternExpander
 from outrider.library.filter_sql import to_sql
 from outrider.library.record_table import chunk_ids, read_records
 from outrider.library.schema import ODD, OTHER, RANKED
 from outrider.library.text_search import ALL_ROWS, cut_query, match_query, only_stop_words
-from outrider.state.boolean import WORD_FIELDS, Heading, Node, Not, Pattern, Text, Words, children
+from outrider.state.boolean import WORD_FIELDS, Everything, Heading, Node, Not, Pattern, RecordPart, Text, Words, children
 from outrider.state.errors import BadRequest
 from outrider.state.filters import Filter
 from outrider.state.hits import Scored
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from outrider.library.location import Location
 
 CURSOR_FORMAT = "1"
+FEW = 20
+"""Candidates that are read first to see whether there is a hit: nearly always there is one among them."""
 
 
 class PinnedVersion:
@@ -80,7 +84,35 @@ class PinnedVersion:
 
     async def count(self, tree: Node) -> int:
         """The number of all hits."""
+        if isinstance(tree, Everything):
+            with self._location.translate_errors():
+                return await self._table.count_rows()
         return await CandidateMatcher(self._location, self._table, tree, await self.candidates(tree)).count()
+
+    async def count_without(self, part: RecordPart) -> int:
+        """The number of records that lack a part; only those are read whose columns do not tell."""
+        rows = ROWS_LACKING[part]
+        with self._location.translate_errors():
+            count = await self._table.count_rows(rows.surely)
+        return count + (await self._count_among(rows.unsure, Everything(), lambda record: lacks(record, part)) if rows.unsure else 0)
+
+    async def count_if(self, tree: Node, part: RecordPart, test: Callable[[Readable], bool]) -> int:
+        """The number of records that pass a test, among those that may match the tree and may lack the part."""
+        return await self._count_among(ROWS_LACKING[part].possibly, tree, test)
+
+    async def _count_among(self, condition: str, tree: Node, test: Callable[[Readable], bool]) -> int:
+        with self._location.translate_errors():
+            rows = await find_rows(self._table, Where(condition))
+        is_all = isinstance(tree, Everything)
+        addresses = await (asyncio.to_thread(_sort_addresses, rows, None) if is_all else self.candidates(tree, within=rows))
+        return await CandidateMatcher(self._location, self._table, tree, addresses).count(test)
+
+    async def has_hits(self, tree: Node) -> bool:
+        addresses = await self.candidates(tree)
+        for part in (addresses[:FEW], addresses[FEW:]):
+            if await CandidateMatcher(self._location, self._table, tree, part).any():
+                return True
+        return False
 
     async def best(self, tree: Node, where: Filter | None, limit: int) -> list[Scored]:
         """The first hits by BM25 of the tree's words, ties and hits without a score by `doc_id`; the others are not read."""
@@ -111,8 +143,10 @@ class PinnedVersion:
                 hashes |= {record.doc_id: record.content_hash() for record in await read_records(self._table, chunk)}
         return hashes
 
-    async def candidates(self, tree: Node, after: str | None = None, where: Filter | None = None) -> np.ndarray:
-        """Addresses (uint64) of all rows that may match, by doc_id; only those behind an id, and those that fit a filter."""
+    async def candidates(
+        self, tree: Node, after: str | None = None, where: Filter | None = None, within: pa.Table | None = None
+    ) -> np.ndarray:
+        """Addresses (uint64) of all rows that may match, by doc_id; only those behind an id, that fit a filter, and among some rows."""
         with self._location.translate_errors():
             plan: Plan = NOTHING  # in a library without `OTHER` every row is among `_read_unsure`
             if OTHER in (await self._table.schema()).names:
@@ -123,6 +157,8 @@ class PinnedVersion:
             rows = unite([await find_rows(self._table, await self._patterns.expand(plan)), await self._read_unsure()])
             if where is not None:
                 rows = intersect(rows, await find_rows(self._table, Where(to_sql(where))))
+            if within is not None:
+                rows = intersect(rows, within)
         return await asyncio.to_thread(_sort_addresses, rows, after)
 
     async def _read_unsure(self) -> pa.Table:

@@ -106,7 +106,7 @@ function showStart() {
   byId("exact-run").hidden = false;
   byId("halt-button").disabled = false;
   byId("resume-button").hidden = true;
-  for (const id of ["exact-problem", "exact-report", "exact-hits"]) fill(byId(id));
+  for (const id of ["exact-remarks", "exact-problem", "exact-report", "exact-hits"]) fill(byId(id));
   const bar = byId("exact-progress");
   bar.removeAttribute("value");
   if (expected) bar.max = expected;
@@ -114,15 +114,22 @@ function showStart() {
 }
 
 /** Handle one line of the run. Only the listed fields of a hit are kept: there may be very many hits. */
-function handleLine(mine, { run: name, hit, cursor, end, problem }) {
-  if (name) mine.run = name;
-  else if (hit) mine.hits.push({ rank: hit.rank, title: hit.title, url: hit.url, doc_id: hit.doc_id, year: hit.year, source: hit.found_by?.[0]?.source, reason: hit.reason });
+function handleLine(mine, { run: name, remarks, hit, cursor, end, problem }) {
+  if (name) {
+    mine.run = name;
+    if (now === mine) showRemarks(remarks);
+  } else if (hit) mine.hits.push({ rank: hit.rank, title: hit.title, url: hit.url, doc_id: hit.doc_id, year: hit.year, source: hit.found_by?.[0]?.source, reason: hit.reason });
   else if (cursor) {
     mine.cursor = cursor;
     mine.whole = mine.hits.length;
     if (now === mine) showProgress(mine);
   } else if (end) mine.ended = true;
   else if (problem) throw new Problem(problem.status, problem);
+}
+
+/** The remarks on the query of a run; after its end also those on terms without a match and values that records lack. */
+function showRemarks(remarks) {
+  fill(byId("exact-remarks"), remarks?.length ? [el("h3", {}, plural(remarks.length, "remark")), el("ul", { class: "remarks" }, remarks.map((one) => el("li", {}, one)))] : null);
 }
 
 function showProgress(mine) {
@@ -160,8 +167,10 @@ async function finish(mine) {
 async function showReport(mine, report) {
   const drawing = await (await ask(`api/systematic/${mine.run}/prisma.svg`)).blob();
   if (now !== mine) return;
+  showRemarks(report.remarks);
   const address = URL.createObjectURL(drawing);
-  const rows = report.sources.map((one) => [words(one.source), count(one.hits), one.total === null ? "-" : count(one.total), one.complete ? "yes" : "no", [...one.remarks, one.refused].filter(Boolean).join("; ")]);
+  const own = (one) => (one.source === "library" ? [] : one.remarks); // those on the library are listed above
+  const rows = report.sources.map((one) => [words(one.source), count(one.hits), one.total === null ? "-" : count(one.total), one.complete ? "yes" : "no", [...own(one), one.refused].filter(Boolean).join("; ")]);
   const flow = report.flow;
   const spoken = `Identified ${count(flow.total)}, duplicates removed ${count(flow.duplicates)}, outside the query ${count(flow.outside)}, to be screened ${count(flow.for_screening)}.`;
   fill(
