@@ -76,6 +76,24 @@ def test_a_library_that_fails_leaves_the_hits_so_far(tmp_path: Path, pages: int)
     assert _without_times(tmp_path / "run") == _without_times(tmp_path / "whole")
 
 
+@pytest.mark.parametrize(
+    ("query", "syntax"),
+    [
+        ("TI=aspirin", "wos"), ("TITLE(aspirin)", "scopus"), ("'aspirin':ti", "embase"), ("TI aspirin", "ebsco"), ("ti(aspirin)", "proquest"),
+        ("aspirin:ti", "cochrane"), ("1. aspirin.ti.", "ovid"), ("aspirin[ti]", "pubmed"),
+    ],
+)  # fmt: skip
+def test_a_query_of_any_platform_runs_resumes_and_is_verified(tmp_path: Path, query: str, syntax: str) -> None:
+    services = make_exact_services(tmp_path, LibraryVersions(make_papers(40)))
+    with outrider.systematic(query, services=services, folder=tmp_path / "run", syntax=syntax) as hits:
+        next(hits)
+    resumed = outrider.systematic(services=services, resume=tmp_path / "run")
+    assert len(list(resumed)) == 26
+    assert resumed.manifest.asked.syntax == syntax
+    assert outrider.verify(tmp_path / "run").sound
+    assert outrider.replay(tmp_path / "run", services=services).empty
+
+
 def test_a_run_reads_its_snapshot_while_others_write(tmp_path: Path) -> None:
     shelves = LibraryVersions(make_papers(40))
     services = make_exact_services(tmp_path, shelves)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from outrider.boolean.parser import Syntax
 from outrider.state.errors import BadRequest, MissingExtra
 from outrider.state.model import Model
 from outrider.state.records import LIBRARY
@@ -40,7 +41,7 @@ class RunRequest(Model):
     """
 
     query: str | dict[str, str] = Field(description="As the caller wrote it.")
-    syntax: Literal["pubmed", "ovid"]
+    syntax: Syntax
     tree: str = Field(description="The parsed query, printed; parsing it again gives the same tree.")
     findings: tuple[str, ...] = Field((), description="The warnings about the query.")
     order: str = Field(description="The total order of the hits.")
