@@ -261,5 +261,27 @@ def test_unknown_qualifiers_limits_and_fields_are_refused(query: str, line: int,
     assert (error.value.line, error.value.column) == (line, column)
 
 
+@pytest.mark.parametrize(
+    ("query", "tree"),
+    [
+        ("1.\na.ti.\n2.\nb.ti.\n3.\n1 and 2", And((A, B))),
+        ("1\na.ti.\n2\nb.ti.\n3\n1 and 2", And((A, B))),
+        ("1. a.ti.\n2. (2019 or\n2020).ti.\n3. 1 and 2", And((A, Or((term("2019", TI), term("2020", TI)))))),
+        ("(a.ti. or\nb.ti.)\nand c.ti.", And((Or((A, B)), C))),
+        ("a.ti.or b.ti.OR c.ti.", Or((A, B, C))),
+        ("a.ti.ab.", term("a", TI, AB)),
+        ("(a or b).ti,ab,", Or((term("a", TI, AB), term("b", TI, AB)))),
+        ("(201107* or 2012*).ed,dt.", Or((Dates("2011/07", "2011/07", "entry"), Dates("2012", "2012", "entry")))),
+        ("di.xs. or tu.fs.", Or((Heading("", "diagnosis"), Heading("", "therapeutic use")))),
+        ("?estrogen*.ti.", term("{?}estrogen*", TI)),
+        ("kinase inhibitors.pa.", term("kinase inhibitors", Field.PHARMACOLOGICAL_ACTION)),
+    ],
+)
+def test_notations_of_published_strategies(query: str, tree: object) -> None:
+    read = parse(query, "ovid").tree
+    assert read == tree
+    assert parse(format_tree(read)).tree == read
+
+
 def test_a_comment_that_is_a_field_tag_of_pubmed_is_remarked() -> None:
     assert [remark.code for remark in parse("liver.ti. or kidney[tiab]", "ovid").warnings] == ["mapped by PubMed", "unsupported"]

@@ -48,6 +48,7 @@ WOS = [
      And((A, Or((term("English", LANGUAGE), term("German", LANGUAGE))), Or((term("Article", TYPE), term("Review", TYPE)))))),
     ("#1 TI=a\n#2 TI=b\n#3 #1 OR #2", Or((A, B))),
     ("DO=10.1000/x-y", term("10.1000/x-y", Field.DOI)),
+    ("TITLE: (a OR b) AND LANGUAGE: (English)", And((Or((A, B)), term("English", LANGUAGE)))),
 ]  # fmt: skip
 SCOPUS = [
     ('TITLE-ABS-KEY("heart failure" OR hf)', Or((term("heart failure", *TOPIC), term("hf", *TOPIC)))),
@@ -128,6 +129,7 @@ COCHRANE = [
     ('("a" next b):ti', near(words("a"), words("b"), 0, TI, ordered=True)),
     ('#1 "a":ti\n#2 "b":ti\n#3 "c":ti\n#4 {OR #1-#3}', Or((A, B, C))),
     ('#1 "a":ti\n#2 "b":ti\n#3 #1 and #2', And((A, B))),
+    ('#1 "a":ti\n#2 "b":ti\n#3 #1 or #2 with Publication Year from 2010 to 2015, in Trials', And((Or((A, B)), Dates("2010", "2015")))),
 ]  # fmt: skip
 CASES = [
     pytest.param(key, query, tree, id=f"{key}: {query}")
@@ -183,6 +185,8 @@ def test_the_platform_is_found_by_itself(key: str, query: str, tree: Node) -> No
         ("[mh asthma/zz]", "auto", "“zz” is no MeSH qualifier", 1),
         ("TI=a AND b[ti]", "wos", "PubMed's way to name a field", 11),
         ("TS=#1", "wos", "there is no line 1", 4),
+        ("TS=(a OR b:ti)", "wos", "field of Embase or the Cochrane Library", 11),
+        ("SU nursing AND RV Y", "auto", "field of EBSCOhost that is not read here: limiters", 16),
     ],
 )
 def test_what_a_platform_means_and_records_cannot_tell_is_refused_by_its_name(query: str, syntax: str, message: str, column: int) -> None:

@@ -185,6 +185,7 @@ def test_plain_text_has_no_boolean_syntax(query: str) -> None:
         ("a[ti] || b[ti]", Or((A, B))),
         ("a[ti] & b[ti]", And((A, B))),
         ("a[ti]&&b[ti]", And((A, B))),
+        ("(a[ti])&b[ti]", And((A, B))),
         ("a[ti] && (b[ti] || c[ti])", And((A, Or((B, C))))),
         ("R&D[ti]", term("R&D", TI)),
         ("prevention & control[sh]", Heading("", "prevention & control")),
@@ -208,6 +209,9 @@ def test_signs_for_operators(query: str, tree: Node) -> None:
         "a[ti]\nb[ti]\n#1 OR #2",
         "1. a[ti]\n\n2. b[ti]\n3. #1\n   OR #2",
         "1: a[ti]\r\n2: b[ti]\r\n3: #1 | #2",
+        "1.\na[ti]\n2.\nb[ti]\n3.\n#1 OR #2",
+        "1\na[ti]\n2\nb[ti]\n3\n1 OR 2",
+        "#1 Search a[ti]\n#2 Search b[ti]\n#3 Search #1 OR #2",
     ],
 )
 def test_a_history_is_read_in_every_notation(query: str) -> None:
@@ -227,6 +231,9 @@ def test_a_history_is_read_in_every_notation(query: str) -> None:
         ("1. a[ti]\n2. b[tiabs]", 2, 6, "no field tag"),
         ("1a\na[ti]\n1b\nb[ti]\n1a OR 1b", 1, 1, "labels of lines are not read"),
         ("a[ti]\nB.\nc[ti]", 2, 1, "labels of lines"),
+        ("1 Index test\n1a\na[ti]\n2 Population\n2a\nb[ti]\n3 1a and 2a", 2, 1, "labels of lines"),
+        ('"hypoalgesi"* OR a[ti]', 1, 13, "truncation sign"),
+        ("midsummer * dream", 1, 11, "truncation sign"),
     ],
 )
 def test_a_reference_without_its_line_is_an_error(query: str, line: int, column: int, message: str) -> None:

@@ -42,6 +42,7 @@ _SIGNS = {
     "wos": (
         r"(?<![\w./?&-])(?:TS|TI|AB|AU|AK|KP|SO|PY|DO|DI|IS|LA|DT|ALL|AD|OG|OO|CU|WC|SU|UT|PMID|FO|FPY|IY)\s?=",
         r"(?<![\w./?&-])(?:topic|title|abstract|all fields)\s?=",
+        r"(?-i:\b(?:TOPIC|TITLE|LANGUAGE|AUTHOR|DOCUMENT TYPES?|YEAR PUBLISHED|PUBLICATION NAME):\s*\()",
     ),
     "scopus": (
         r"\b(?:TITLE-ABS-KEY(?:-AUTH)?|TITLE-ABS|ABS-KEY|AUTHKEY|INDEXTERMS|SRCTITLE|LIMIT-TO|DOCTYPE|SUBJAREA)\s*\(",
@@ -82,7 +83,7 @@ _SIGN = {key: re.compile("|".join(signs), re.MULTILINE | re.IGNORECASE) for key,
 _SHARED_SUFFIX = re.compile(rf"(?<=[\w*)]){_SUFFIXES}", re.IGNORECASE)
 _COCHRANE_PROXIMITY = re.compile(r"\b(?:near|next)\b|\b(?:NEAR|NEXT)\b(?!/)")
 _CLEAR = {
-    "wos": re.compile(r"(?<![\w./?&-])(?:TS|TI|AB|AU|AK|SO|PY|ALL)=\s?[\w(\"“]"),
+    "wos": re.compile(r"(?<![\w./?&-])(?:TS|TI|AB|AU|AK|SO|PY|ALL)=\s?[\w(\"“]|\b(?:TOPIC|TITLE|LANGUAGE|DOCUMENT TYPES?):\s*\("),
     "scopus": re.compile(r"\b(?:TITLE-ABS-KEY(?:-AUTH)?|TITLE-ABS|ABS-KEY|LIMIT-TO)\s*\(|\bPUBYEAR\s*[<>=]|(?<=[\s)])W/\d", re.IGNORECASE),
     "embase": re.compile(r"['’]\s*/\s*(?:exp|de|mj)\b|\w/exp\b|\]\s*/\s*lim\b|:(?:ti,ab|ab,ti)\b|\bNEXT/\d", re.IGNORECASE),
     "ebsco": re.compile(r"(?:^|[(\n]|\b(?:AND|OR|NOT)\s)\s*(?:TI|AB|TX|SU|MH|MM)\s+[\"“(]"),

@@ -18,6 +18,10 @@ _MARK = r"(?:[.):]|\t)"
 _FIRST = re.compile(rf"\s*[#Ss]?1\s*(?:{_MARK}|\s(?=\s*\S))\s*(?!(?:and|or|not|adj\d*)\b)\S", re.IGNORECASE)
 _LAST_FIRST = re.compile(rf"\s*[#Ss]?(\d{{1,3}})\s*(?:{_MARK}\s*|\s+)(?=\S)")
 _HITS = re.compile(r"(?<=[\s./)\]])\(\s*\d[\d,]*\s*\)\s*$|\t\s*\d[\d,]*\s*$")
+_NUMBER_ALONE = re.compile(r"\s*[#Ss]?\d{1,3}\s*(?P<mark>[.):])?\s*")
+_BARE_FIRST = re.compile(r"\s*[#Ss]?1[^\S\n]*\n\s*[^\d\s]")
+_SETS = re.compile(r"\b(?:and|or)\s*/\s*\d|\d\s*/\s*(?:and|or)\b|^\s*limit\s+\d", re.IGNORECASE)
+_BESIDE_OPERATOR = re.compile(r"^\s*(?:and|or|not|adj\d*)\b|\b(?:and|or|not|adj\d*)\s*$", re.IGNORECASE)
 _SEARCH = re.compile(r"\s*Search:?\s+")
 """PubMed's history pages begin each line with it."""
 _QUOTED = re.compile(f"[{QUOTES}][^{QUOTES}\n]*[{QUOTES}]")
@@ -86,7 +90,18 @@ def split_ovid_lines(text: str) -> list[HistoryLine]:
     """Every line that is not empty. Written numbers count if the first line has number 1; else lines are counted."""
     lines = _find_lines(text)
     numbered = _find_numbered(lines)
-    return _make_lines(numbered, counted=True) if numbered else _make_lines(lines)
+    if numbered:
+        return _make_lines(numbered, counted=True)
+    if len(lines) > 1 and _is_wrapped([line for _, line in lines]):
+        return [HistoryLine(1, text.strip(), len(text) - len(text.lstrip()))]
+    return _make_lines(lines)
+
+
+def _is_wrapped(lines: list[str]) -> bool:
+    """Whether the lines are one query that was broken: one ends inside a parenthesis or beside an operator, and none refers to another."""
+    if any(ONLY_REFERENCES.fullmatch(line) or _SETS.search(line) for line in lines):
+        return False
+    return any(line.count("(") != line.count(")") or _BESIDE_OPERATOR.search(line) for line in lines)
 
 
 def split_lines(text: str) -> list[HistoryLine]:
@@ -110,7 +125,19 @@ def _make_lines(parts: list[tuple[int, str]], *, counted: bool = False) -> list[
 
 
 def _find_lines(text: str) -> list[tuple[int, str]]:
-    return [(line.start(), line.group()) for line in re.finditer(r"[^\n]+", text) if line.group().strip()]
+    """The lines that are not empty. A number on a line of its own joins the line below, whose number it is."""
+    lines: list[tuple[int, str]] = []
+    is_bare = _BARE_FIRST.match(text) is not None
+    for match in re.finditer(r"[^\n]+", text):
+        start, line = match.start(), match.group()
+        if not line.strip():
+            continue
+        if lines and (number := _NUMBER_ALONE.fullmatch(lines[-1][1])) and (number["mark"] or is_bare):
+            before, part = lines[-1]
+            lines[-1] = (before, f"{part.rstrip()}{' ' * (start - before - len(part.rstrip()))}{line}")
+        else:
+            lines.append((start, line))
+    return lines
 
 
 def _find_numbered(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:

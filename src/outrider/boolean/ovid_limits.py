@@ -31,6 +31,8 @@ _AGES: dict[str, tuple[Heading, ...]] = {
 }  # fmt: skip
 _TYPES = {compact(name): name for name in PUBLICATION_TYPES} | {
     "reviewarticles": "review", "reviews": "review", "systematicreviews": "systematic review", "casereport": "case reports",
+    "article": "article", "conferenceabstract": "conference abstract",
+    "conferencepaper": "conference paper", "conferencereview": "conference review",
 }  # fmt: skip
 _EXPECTED = ["yr=", "ed=", "a language", "humans", "an age group", "a publication type"]
 

@@ -34,7 +34,7 @@ CONVENTIONS = Conventions(
 )
 _COMMENT = re.compile(r"\[[^\[\]]*\]")
 _CODE = "|".join(sorted(CODES))
-_FIELDS = rf"\.\s*(?P<codes>(?:{_CODE})(?:(?:\s*,\s*|\.)(?:{_CODE}))*)\s*,?(?:\.(?!\w)|(?=[\s)]|$))"
+_FIELDS = rf"\.\s*(?P<codes>(?:{_CODE})(?:(?:\s*,\s*|\.)(?:{_CODE}))*)\s*,?(?:\.(?!\w)|\.(?=(?:and|or|not)\b)|(?=[\s)]|$))"
 """Codes behind a full stop; `.ti.ab.` and a last comma are slips of published strategies."""
 _FIELD = re.compile(_FIELDS, re.IGNORECASE)
 _WORD = re.compile(rf"(?:(?!{_FIELDS.replace('?P<codes>', '?:')})[^\s(){QUOTES}])+", re.IGNORECASE)
@@ -123,12 +123,25 @@ class _LineParser:
             first, *others = words = list(group)
             end = words[-1].end
             reference = None if others else _REFERENCE.fullmatch(first.value)
-            if reference and not _FIELD.match(self.line.text[end - self.line.start :].lstrip()):
+            if reference and not self._is_text(int(reference.group(1)), end - self.line.start):
                 yield Lexeme("READY", self.history.look_up(int(reference.group(1)), first.start), first.start, end)
                 continue
             if first.value.lower() in ("exp", "explode"):
                 raise BooleanSyntaxError("exp needs a subject heading that ends with a slash", self.text, end, ["“/”"])
             yield Lexeme("TEXT", " ".join(convert_wildcards(word.value) for word in words), first.start, end)
+
+    def _is_text(self, number: int, end: int) -> bool:
+        """Whether a number is a word: a field follows it, or its parenthesis, as in `(2019 or 2020).tw.`, and no line has it."""
+        rest, depth = self.line.text[end:], 0
+        if _FIELD.match(rest.lstrip()):
+            return True
+        if number in self.history.lines:
+            return False
+        for place, char in enumerate(rest):
+            depth += {"(": 1, ")": -1}.get(char, 0)
+            if depth < 0:
+                return _FIELD.match(rest[place + 1 :].lstrip()) is not None
+        return False
 
     def _scan(self) -> Iterator[Lexeme]:
         at, in_words = 0, False
@@ -202,4 +215,4 @@ def convert_wildcards(text: str) -> str:
     """Ovid's truncation as our wildcards: `$`, `*` and `:` any ending, `$3` at most three characters, `?` one or none, `#` exactly one."""
     text = text.replace("{", " ").replace("}", " ")
     text = _TRUNCATED.sub(lambda sign: f"{{*{digits}}}" if (digits := sign.group(1) or sign.group(2)) else "*", text)
-    return re.sub(r"(?<=\w)[?]", "{?}", re.sub(r"(?<=\w)#|#(?=\w)", "{#}", text))
+    return re.sub(r"(?<=\w)[?]|[?](?=\w)", "{?}", re.sub(r"(?<=\w)#|#(?=\w)", "{#}", text))

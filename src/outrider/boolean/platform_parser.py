@@ -16,10 +16,10 @@ from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
 from outrider.boolean.grammar import Lexeme, parse_tokens
 from outrider.boolean.history import ONLY_REFERENCES, History, HistoryLine, split_lines
 from outrider.boolean.occurrences import QUOTES
-from outrider.boolean.platform_terms import SPECIAL_TERMS, Context
+from outrider.boolean.platform_terms import SPECIAL_TERMS, Context, find_cochrane_limit
 from outrider.boolean.platforms import Platform
 from outrider.boolean.tree_builder import Builder, Tags
-from outrider.state.boolean import MAX_DISTANCE, Node, Span
+from outrider.state.boolean import MAX_DISTANCE, And, Node, Span
 from outrider.state.errors import did_you_mean
 
 _OPERATOR = re.compile(r"(?P<not>AND\s+NOT|BUT\s+NOT|NOT)(?!\w)|(?P<word>AND|OR)(?!\w)", re.IGNORECASE)
@@ -27,6 +27,7 @@ _GLUED = re.compile(r"(?<=[*?$])(?:AND|OR|NOT)$")
 _CLOSING = {"{": "}", "‘": "’'", "'": "'’"}
 _CLOSES_PHRASE = re.compile(r"['’](?!['’\w])")
 _FOREIGN_TAG = re.compile(r"\[[A-Za-z][A-Za-z /:~-]*\]")
+_FOREIGN_SUFFIX = re.compile(r":(?:ti|ab|kw|tw|de)(?:,(?:ti|ab|kw|tw|de))*$", re.IGNORECASE)
 _BRACKET = re.compile(r"[\[\]]")
 _SIGNS = "*?$#!"
 _WILDCARD = re.compile(r"(?<=\w)[?#](?=[\w*])|(?<=[a-z])\$")
@@ -41,10 +42,12 @@ def parse_platform(text: str, platform: Platform, findings: Findings) -> tuple[N
     def parse_line(line: HistoryLine) -> Node:
         end = line.start + len(line.text)
         context = Context(text, findings, history, platform, end)
+        years, context.end = find_cochrane_limit(context, line.start) if platform.key == "cochrane" else (None, end)
         lexemes = list(_Scanner(context, line).lexemes())
         if not lexemes:
             raise BooleanSyntaxError("the line is empty", text, line.start, ["a term"])
-        return Builder(text, findings, platform.conventions).build(parse_tokens(lexemes, text, end))
+        tree = Builder(text, findings, platform.conventions).build(parse_tokens(lexemes, text, context.end))
+        return tree if years is None else And((tree, years), Span(line.start, end))
 
     tree, parsed = history.parse(split_lines(text), parse_line)
     return tree, parsed if history.is_numbered else []
@@ -143,7 +146,9 @@ class _Scanner:
         codes = [" ".join((code if is_case_sensitive else code.lower()).split()) for code in text.split(",")]
         if any(code.upper() in ("AND", "OR", "NOT") for code in codes):
             return ()
-        if is_case_sensitive and not self._is_ebsco_field(match, known=codes[0] in platform.fields):
+        if is_case_sensitive and not self._is_ebsco_field(
+            match, known=codes[0] in platform.fields or (codes[0] in platform.refused and not after_word)
+        ):
             return ()
         for code in codes:
             if code in platform.refused:
@@ -193,6 +198,11 @@ class _Scanner:
         if bracket := _BRACKET.search(word):
             problem = f"a “{bracket.group()}” is not read here; quote the term it belongs to"
             raise BooleanSyntaxError(problem, self._text, at + bracket.start())
+        if not is_suffix and (suffix := _FOREIGN_SUFFIX.search(word)):
+            problem = (
+                f"“{suffix.group()}” is a field of Embase or the Cochrane Library; {self._name} has another form: use one syntax in a query"
+            )
+            raise BooleanSyntaxError(problem, self._text, at + suffix.start())
         if glued := _GLUED.search(word):
             word, stop = word[: glued.start()], at + glued.start()
         if not word:

@@ -184,12 +184,24 @@ def _join_cochrane_lines(match: re.Match[str], context: Context, at: Span) -> No
     return context.history.join(match["sets"], match["operator"], at)
 
 
-def _make_cochrane_limit(match: re.Match[str], context: Context, at: Span) -> Node:
-    if match["years"] is None:
-        raise context.refuse(f"the limit “{match.group().strip()}” is not supported; leave it out", at.start)
-    return date_node(f"{match['first']}:{match['last']}", False, context.text, at)
+def find_cochrane_limit(context: Context, start: int) -> tuple[Node | None, int]:
+    """The years at the end of a line, which apply to the whole of it, and the end of the line without its limits."""
+    match = _COCHRANE_LIMIT.search(context.text, start, context.end)
+    if match is None:
+        return None, context.end
+    at = Span(match.start(), match.end())
+    if match["place"]:
+        context.approximate("a limit to a database of the Cochrane Library is left out: records do not tell", at)
+    return (date_node(f"{match['first']}:{match['last']}", False, context.text, at) if match["first"] else None), match.start()
 
 
+_COCHRANE_LIMIT = re.compile(
+    r"\s+(?=with\s|in\s|\(Word)"
+    r"(?:with\s+Publication\s+Year\s+(?:from\s+|between\s+)?(?P<first>\d{4})\s+(?:to|and)\s+(?P<last>\d{4}))?"
+    r"(?P<place>,?\s*in\s+(?:Trials|Cochrane\s+Reviews?|Other\s+Reviews)(?:\s*,\s*[\w ]+)*)?"
+    r"\s*(?:\(Word\s+variations[^()]*\))?\s*$",
+    re.IGNORECASE,
+)
 _EMBASE_PARTS = r"exp|de|mj|syn|br|it|lnk|d[md]_[a-z]{2}"
 _SET = r"#?\d+(?:\s*-\s*#?\d+)?"
 Rule = tuple[re.Pattern[str], Callable[[re.Match[str], Context, Span], Node]]
@@ -239,14 +251,5 @@ SPECIAL_TERMS: dict[str, tuple[Rule, ...]] = {
             _make_cochrane_heading,
         ),
         (re.compile(rf"\{{\s*(?P<operator>AND|OR)\s+(?P<sets>{_SET}(?:\s*,\s*{_SET})*)\s*\}}", re.IGNORECASE), _join_cochrane_lines),
-        (
-            re.compile(
-                r"with\s+(?:Cochrane\s+Library\s+)?(?P<years>Publication\s+Year)\s+(?:from\s+|between\s+)?(?P<first>\d{4})\s+(?:to|and)"
-                r"\s+(?P<last>\d{4})"
-                r"(?:,?\s+in\s+Trials)?(?:\s*\(Word variations[^()]*\))?|in\s+Trials(?:\s*\(Word variations[^()]*\))?",
-                re.IGNORECASE,
-            ),
-            _make_cochrane_limit,
-        ),
     ),
 }

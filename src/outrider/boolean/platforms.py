@@ -99,7 +99,7 @@ _WOS_FIELDS = {
     **_codes("do|doi", Field.DOI),
     **_codes("pmid|pubmed id", Field.PMID),
     **_codes("la|language", Field.LANGUAGE),
-    **_codes("dt|document type", Field.PUBLICATION_TYPE, note=TYPES),
+    **_codes("dt|document type|document types", Field.PUBLICATION_TYPE, note=TYPES),
     **_codes("ad|address|og|organization - enhanced|oo|organization|sg|suborganization|sa|street address|ci|city|ps|province/state"
              "|cu|country/region|zp|zip/postal code", Field.AFFILIATION),
     **_codes("fo|funding agency|fg|grant number|ft|funding text", Field.GRANT),
@@ -124,7 +124,8 @@ WEB_OF_SCIENCE = Platform(
         "di": "Web of Science writes DO= for a DOI",
     },
     field=re.compile(
-        rf"(?P<codes>{'|'.join(sorted((code for code in _WOS_FIELDS if len(code) > 4), key=len, reverse=True))}|[A-Za-z]{{2,5}})\s*=\s*",
+        rf"(?P<codes>{'|'.join(sorted((code for code in _WOS_FIELDS if len(code) > 4), key=len, reverse=True))}|[A-Za-z]{{2,5}})"
+        r"\s*(?:=|:\s*(?=\())\s*",
         re.IGNORECASE,
     ),
     proximity=re.compile(r"(?P<operator>NEAR)(?:/(?P<digits>\d{1,4}))?(?![\w/])", re.IGNORECASE),

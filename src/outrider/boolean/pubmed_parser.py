@@ -56,13 +56,11 @@ def parse_pubmed(text: str, findings: Findings, default: Tags = ()) -> tuple[Nod
         raise BooleanSyntaxError("the query is empty", text, 0, ["a term"])
     lines = split_lines(text)
     history = History(text, findings)
-    label = _LABEL.search(text) if "\n" in text.strip() else None
-    if label:
-        raise BooleanSyntaxError(
-            f"a line with nothing but “{label.group(1)}”: labels of lines are not read; number the lines 1, 2, 3 and refer to them as #1",
-            text,
-            label.start(1),
-        )
+    for line in lines:
+        label = _LABEL.search(line.text) if "\n" in line.text.strip() else None
+        if label:
+            problem = "labels of lines are not read; number the lines 1, 2, 3 and refer to them as #1"
+            raise BooleanSyntaxError(f"a line with nothing but “{label.group(1)}”: {problem}", text, line.start + label.start(1))
 
     def parse_line(line: HistoryLine) -> Node:
         end = line.start + len(line.text)
@@ -143,8 +141,8 @@ class _Scanner:
         if adjacent := _ADJACENT.fullmatch(word):
             is_ordered = adjacent.group(2) is not None
             return Lexeme("ADJ", parse_adjacency(adjacent.group(1) or adjacent.group(2) or "", self.text, at, ordered=is_ordered), at, end)
-        if word == "&" and not self._is_qualifier(at):
-            return Lexeme("AND", word, at, end)
+        if word.startswith("&") and not self._is_qualifier(at):
+            return Lexeme("AND", "&", at, at + 1)
         reference = _REFERENCE.fullmatch(word)
         if reference or (self.history.is_numbered and word.isdigit() and len(word) < 5 and ONLY_REFERENCES.fullmatch(self.line.text)):
             return Lexeme("READY", self.history.look_up(int(word.lstrip("#")), at), at, end)
