@@ -130,6 +130,12 @@ def test_embase() -> None:
     assert (paper.language, paper.metadata["publication_types"], paper.identifiers.pmid) == ("English", ["Article"], "24955339")
 
 
+def test_several_languages() -> None:
+    """The first one is the record's, as filters compare it."""
+    read = entry({"title": "T", "language": "English; Spanish"}).record
+    assert (read.language, read.metadata) == ("English", {"languages": ["English", "Spanish"]})
+
+
 def test_csl() -> None:
     """An item of CSL-JSON: particles of names, dates as text, a type."""
     item = {

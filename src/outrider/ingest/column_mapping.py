@@ -17,6 +17,7 @@ from outrider.ingest.field_values import TooDeep, clean, format_scalar, is_absen
 from outrider.ingest.record_draft import OWN_ID, Draft, read_identifiers, read_metadata, replace_own_ids
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile, did_you_mean
 from outrider.state.records import BaseRecord, Document, Page, Paper, Record, Repository
+from outrider.text.languages_and_work_types import normal_language
 
 NAMES: dict[str, tuple[str, ...]] = {
     "id": ("id", "_id", "record_id", "doc_id", "docid", "entity_id", "recordid", "rec_number"),
@@ -208,12 +209,15 @@ def _make_record(draft: Draft) -> Record:
     fields["year"] = draft.year(*NAMES["year"])
     fields["venue"] = draft.line(*NAMES["journal"])
     fields |= {name: draft.count(*NAMES[name]) for name in ("citations", "stars")}
-    fields["language"] = draft.line(*NAMES["language"])
+    language = draft.line(*NAMES["language"])
+    languages = [part.strip() for part in (language or "").split(";")]
+    several = len(languages) > 1 and all(map(normal_language, languages))
+    fields["language"] = languages[0] if several else language
     fields["tags"] = draft.all_lines(*NAMES["keywords"], commas=True)
     fields["edges"] = draft.references(*NAMES["references"])
-    metadata: dict[str, JsonValue] = {}
+    metadata: dict[str, JsonValue] = {"languages": [*languages]} if several else {}
     if kind is Paper:
-        metadata = read_metadata(draft, NAMES)
+        metadata |= read_metadata(draft, NAMES)
         for name, value in parse_source(one_line(source)).items():
             fields[name] = fields[name] or (int(value) if name == "year" else value)
     return kind.model_validate({**fields, "metadata": metadata | draft.rest})

@@ -144,10 +144,12 @@ class Draft:
         """The valid ISSNs under all of these names. A value that says more stays."""
         issns: dict[str, None] = {}
         for key, value in [*self.list_values(names)]:
-            parsed = [parse_issns(format_scalar(item) or "") for item in (value if isinstance(value, list) else [value])]
-            issns |= dict.fromkeys(issn for numbers, _ in parsed for issn in numbers)
-            if any(numbers for numbers, _ in parsed) and not any(rest for _, rest in parsed):
-                self.rest.pop(key)
+            items = value if isinstance(value, list) else [value]
+            parsed = [(item, *parse_issns(format_scalar(item) or "")) for item in items]
+            issns |= dict.fromkeys(issn for _, numbers, _ in parsed for issn in numbers)
+            remainder = [item for item, numbers, other in parsed if other or not numbers]
+            if len(remainder) < len(items):
+                self._take(key, value, remainder[0] if len(remainder) == 1 else remainder)
         return tuple(issns)
 
     def year(self, *names: str) -> int | None:

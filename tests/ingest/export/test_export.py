@@ -195,6 +195,15 @@ def test_issn_and_types_survive_ris() -> None:
     assert write_records("ris", [read]) == text
 
 
+def test_numbers_that_are_no_issn_survive_ris() -> None:
+    """What `SN` holds besides stays, and does not multiply."""
+    text = "TY  - JOUR\nID  - d\nTI  - T\nSN  - 1471-2105\nSN  - 1471-2105 in print, see 7\nSN  - X12\nER  - \n\n"
+    (read,) = read_again("ris", text)
+    assert (read.metadata["issn"], read.metadata["SN"]) == ("1471-2105", ["1471-2105 in print, see 7", "X12"])
+    again = write_records("ris", [read])
+    assert sorted(again.splitlines()) == sorted(text.splitlines())
+
+
 def test_bibtex_keys(tmp_path: Path) -> None:
     """The record's own key is kept, a generated one has author, year and title; no key comes twice."""
     own = Paper(doc_id="", title="T", metadata={"key": "Own:2019", "entry_type": "book", "publisher": "P & Sons"})

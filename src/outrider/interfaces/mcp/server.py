@@ -71,7 +71,7 @@ STEPS = 10
 Query = Annotated[str, Field(description="Words or a question.", min_length=1, max_length=20_000)]
 Filters = Annotated[dict[str, Any] | None, Field(description='For example {"year": {"$gte": 2020}, "language": "Rust"}.')]
 Few = Annotated[int, Field(description="How many hits.", ge=1, le=MAX_HITS)]
-Format = Literal["bibtex", "ris", "csv", "json", "jsonl", "markdown"]
+Format = Literal["bibtex", "ris", "csl", "csv", "json", "jsonl", "markdown"]
 
 
 def build_server(services: Services) -> MCPServer:
