@@ -88,6 +88,16 @@ async def test_an_exact_run_is_reported_briefly(services: Services, tmp_path: Pa
     assert not result.is_error, read_text(result)
     assert (result.structured_content["total"], result.structured_content["complete"]) == (2, True)
     assert os.path.isdir(result.structured_content["folder"])  # noqa: ASYNC240, PTH112
+    assert result.structured_content["remarks"] == []
+
+
+async def test_the_remarks_of_an_exact_run_reach_the_model(services: Services) -> None:
+    async with Client(make_server(services)) as client:
+        result = await client.call_tool("systematic", {"query": '1990:2030[dp] AND "x-client"[ti]'})
+    hyphen, missing = result.structured_content["remarks"]
+    assert hyphen.startswith("hyphen: line 1, column 19: ")
+    assert "1 of 4 records has no year and was not matched; 1 of them fits the rest of the query" in missing
+    assert missing in read_text(result)
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,8 @@ def test_a_library_that_fails_leaves_the_hits_so_far(tmp_path: Path, pages: int)
 @pytest.mark.parametrize(
     ("query", "syntax"),
     [
-        ("TI=aspirin", "wos"), ("TITLE(aspirin)", "scopus"), ("'aspirin':ti", "embase"), ("TI aspirin", "ebsco"), ("ti(aspirin)", "proquest"),
-        ("aspirin:ti", "cochrane"), ("1. aspirin.ti.", "ovid"), ("aspirin[ti]", "pubmed"),
+        ("TI=aspirin", "wos"), ("TITLE(aspirin)", "scopus"), ("'aspirin':ti", "embase"), ("TI aspirin", "ebsco"),
+        ("ti(aspirin)", "proquest"), ("aspirin:ti", "cochrane"), ("1. aspirin.ti.", "ovid"), ("aspirin[ti]", "pubmed"),
     ],
 )  # fmt: skip
 def test_a_query_of_any_platform_runs_resumes_and_is_verified(tmp_path: Path, query: str, syntax: str) -> None:

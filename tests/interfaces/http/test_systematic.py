@@ -26,6 +26,15 @@ def test_every_match_is_a_line_with_cursors_and_the_last_line_has_the_total(endp
     assert sum("cursor" in one for one in lines) >= 2
 
 
+def test_the_first_line_has_the_remarks_on_the_query_and_the_last_line_and_the_report_have_all(endpoint: str) -> None:
+    lines = read_lines(httpx.post(endpoint, json={"query": "1990:2030[dp] AND (x-client[ti] OR aspirin[ti])"}, timeout=60))
+    hyphen, missing = lines[-1]["end"]["remarks"]
+    assert hyphen.startswith("hyphen: line 1, column 20: ")
+    assert missing.endswith("1 of 4 records has no year and was not matched; 1 of them fits the rest of the query")
+    assert lines[0]["remarks"] == [hyphen]
+    assert httpx.get(f"{endpoint}/{lines[0]['run']}", timeout=60).json()["remarks"] == [hyphen, missing]
+
+
 def test_a_run_is_resumed_after_a_cursor(endpoint: str) -> None:
     lines = read_lines(httpx.post(endpoint, json={"query": "aspirin[Title] OR statins[Title]"}, timeout=60))
     first = next(one["cursor"] for one in lines if "cursor" in one)

@@ -55,6 +55,20 @@ async def test_all_ten_thousand_hits_arrive_with_progress_report_and_files(page:
     assert await grave(page) == []
 
 
+async def test_a_run_shows_its_remarks(page: Page) -> None:
+    await page.get_by_role("link", name="Systematic").click()
+    await page.get_by_label("Query, as for PubMed").fill("zebra-fish[Title]")
+    await page.get_by_role("button", name="Run").click()
+    await page.get_by_text("Complete: 0 hits").wait_for()
+    remarks = await page.locator("#exact-remarks li").all_inner_texts()
+    assert [one.partition(":")[0] for one in remarks] == ["hyphen", "empty"]
+    assert await page.locator("#exact-remarks h3").inner_text() == "2 remarks"
+    assert await grave(page) == []
+    await page.get_by_label("Query, as for PubMed").fill("mice[Title]")
+    await page.get_by_role("button", name="Run").click()
+    await page.get_by_text("this term matches nothing").first.wait_for()
+
+
 async def test_a_stopped_run_resumes_without_losing_or_repeating_a_hit(page: Page) -> None:
     await page.get_by_role("link", name="Systematic").click()
     await page.get_by_label("Query, as for PubMed").fill("liver[Title]")
