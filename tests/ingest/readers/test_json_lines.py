@@ -127,6 +127,23 @@ def test_deep_nesting_is_refused(tmp_path: Path, depth: int) -> None:
         entries(tmp_path, "[" * depth + "]" * depth, "some.json")
 
 
+LONG = '{"title": "t", "n": ' + "9" * 5_000 + "}"
+DEEP = '{"title": "t", "x": ' + "[" * 100_000 + "]" * 100_000 + "}"
+
+
+@pytest.mark.parametrize("value", [LONG, DEEP])
+@pytest.mark.parametrize(("name", "form"), [("a.jsonl", "{}\n"), ("a.json", "{}"), ("a.json", "[{}]"), ("a.json", '{{"records": [{}]}}')])
+def test_what_is_beyond_the_limits_is_a_failure(tmp_path: Path, value: str, name: str, form: str) -> None:
+    """Not a file without records, also where nothing else is in it."""
+    with pytest.raises(UnreadableFile) as raised:
+        entries(tmp_path, form.format(value), name)
+    assert not isinstance(raised.value, NothingToRead)
+    read = entries(tmp_path, form.format('{"title": "A"}, ' + value if "[" in form else '{"title": "A"}\n' + value), name)
+    assert titles(read) == ["A"]
+    assert isinstance(read[-1], BadEntry)
+    assert not read[-1].empty
+
+
 def test_what_json_has_not(tmp_path: Path) -> None:
     """NaN reads as missing; null characters and lone surrogates do not reach the record; huge numbers are no trouble."""
     text = '{"title": "a\\u0000b\\ud800", "year": NaN, "x": [Infinity, 1e999], "n": 1' + "0" * 400 + "}"

@@ -2,7 +2,8 @@
 
 `.jsonl` and `.ndjson`: one object a line; a broken line is reported and the next one read. `.json`: a list of objects, an
 object that holds such a list, a single record, or several of these one after another (RFC 8259; concatenated texts as jq
-reads them). There a syntax error ends the file, and the records before it are read. NaN and infinities, which JSON lacks, are read as
+reads them). There a syntax error ends the file, and the records before it are read. A value nested too deeply, an integer of too many
+digits and a record that is too long are failures, also where nothing else is in the file. NaN and infinities, which JSON lacks, are read as
 missing. Rows of an Outrider export are read as they were, `doc_id` included.
 """
 
@@ -35,6 +36,10 @@ TOO_DEEP = "nested too deeply"
 
 Row = tuple[str, JsonValue] | BadEntry
 """A value with its place in the file."""
+
+
+class BeyondLimits(BadEntry):
+    """An entry that is JSON, and nested too deeply or too long to be read. A file of them is no file without records."""
 
 
 DECODER = json.JSONDecoder(parse_constant=lambda name: None)
@@ -75,6 +80,8 @@ def _check_names(path: Path, head: list[Row], options: ReadOptions) -> None:
         raise NothingToRead(f"{path}: holds no records")
     objects = [row[1] for row in head if not isinstance(row, BadEntry) and isinstance(row[1], dict)]
     if not objects:
+        if excessive := next((row for row in head if isinstance(row, BeyondLimits)), None):
+            raise UnreadableFile(f"{path}: {excessive.where}: {excessive.why}")
         first = head[0]
         problem = f"{first.where}: {first.why}" if isinstance(first, BadEntry) else f"{first[0]}: not an object with named fields"
         raise NothingToRead(f"{path}: no record among its first {len(head)} rows; {problem}")
@@ -91,24 +98,25 @@ def _parse_lines(stream: TextIO) -> Iterator[Row]:
         if len(line) > MAX_RECORD_CHARS:
             while line and not line.endswith("\n"):
                 line = stream.readline(CHUNK_CHARS)
-            yield BadEntry(where, f"longer than {MAX_RECORD_CHARS:,} characters")
+            yield BeyondLimits(where, f"longer than {MAX_RECORD_CHARS:,} characters")
         elif line.strip():
             try:
                 yield where, DECODER.decode(line.strip())
             except RecursionError:
-                yield BadEntry(where, TOO_DEEP)
+                yield BeyondLimits(where, TOO_DEEP)
             except json.JSONDecodeError as error:
                 yield BadEntry(where, f"not JSON: {error.msg} at column {error.colno}")
             except ValueError as error:  # an integer of more digits than Python converts
-                yield BadEntry(where, f"not readable: {error}")
+                yield BeyondLimits(where, f"not readable: {error}")
 
 
 class _JsonError(ValueError):
-    """A syntax error, or a text that is cut short."""
+    """A syntax error, a text that is cut short, or a value beyond the limits."""
 
-    def __init__(self, message: str, *, cut: bool) -> None:
+    def __init__(self, message: str, *, cut: bool, excessive: bool) -> None:
         super().__init__(message)
         self.cut = cut
+        self.excessive = excessive
 
 
 class _JsonText:
@@ -145,13 +153,13 @@ class _JsonText:
             try:
                 value, end = DECODER.raw_decode(self._buffer, self._at)
             except RecursionError as error:
-                raise self._make_error(TOO_DEEP, self._at) from error
+                raise self._make_error(TOO_DEEP, self._at, excessive=True) from error
             except json.JSONDecodeError as error:
                 unfinished = error.msg.startswith("Unterminated string") or error.pos >= len(self._buffer) - 16
                 if not unfinished or not self._fill(size):
                     raise self._make_error(error.msg, error.pos, cut=unfinished) from error
             except ValueError as error:  # an integer of more digits than Python converts
-                raise self._make_error(str(error), self._at) from error
+                raise self._make_error(str(error), self._at, excessive=True) from error
             else:
                 if end < len(self._buffer) or not self._fill(size):  # at the very end a number might go on
                     self._at = end
@@ -166,11 +174,13 @@ class _JsonText:
             self._passed += self._at
             self._at = 0
         if len(self._buffer) > MAX_RECORD_CHARS:
-            raise self._make_error(f"a record longer than {MAX_RECORD_CHARS:,} characters", self._at)
+            raise self._make_error(f"a record longer than {MAX_RECORD_CHARS:,} characters", self._at, excessive=True)
         return bool(chunk)
 
-    def _make_error(self, why: str, at: int, *, cut: bool = False) -> _JsonError:
-        return _JsonError(f"not JSON at character {self._passed + at + 1}: {why}; the rest of the file is lost", cut=cut)
+    def _make_error(self, why: str, at: int, *, cut: bool = False, excessive: bool = False) -> _JsonError:
+        problem = "not readable" if excessive else "not JSON"
+        message = f"{problem} at character {self._passed + at + 1}: {why}; the rest of the file is lost"
+        return _JsonError(message, cut=cut, excessive=excessive)
 
 
 def _parse_document(text: _JsonText) -> Iterator[Row]:
@@ -183,7 +193,7 @@ def _parse_document(text: _JsonText) -> Iterator[Row]:
     except _JsonError as error:
         if error.cut and not number:
             raise
-        yield BadEntry(f"after record {number}", str(error))
+        yield (BeyondLimits if error.excessive else BadEntry)(f"after record {number}", str(error))
 
 
 def _parse_array(text: _JsonText) -> Iterator[JsonValue]:
