@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
 import io
 import re
@@ -9,10 +10,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from openpyxl import Workbook
 
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
+from outrider.ingest.export.csv_json import CsvWriter
 from outrider.ingest.readers import tables
+from outrider.ingest.readers.quoted_rows import Lines, iterate_rows
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Paper, Repository
 from support.shared_data import DATA
@@ -99,11 +104,100 @@ def test_an_empty_row_is_reported_with_its_line(tmp_path: Path) -> None:
 
 
 def test_a_quote_that_is_never_closed(tmp_path: Path) -> None:
-    """It swallows the rest of the file: the rows before stand, the loss is reported."""
-    first, lost = entries(tmp_path, 'title,abstract\nA,B\nC,"D\nE,F\nG,H\n')
-    assert paper(first).title == "A"
-    assert isinstance(lost, BadEntry)
-    assert (lost.where, "3 lines" in lost.why) == ("line 3", True)
+    """It costs its row, which is reported by its line; the rows before and after it are read."""
+    assert outline(entries(tmp_path, 'title,abstract\nA,B\nC,"D\nE,F\nG,H\n')) == ["A", "line 3", "E", "G"]
+
+
+def outline(read: list[Parsed]) -> list[str]:
+    """Titles of records, and places of what was not read."""
+    return [parsed.where if isinstance(parsed, BadEntry) else parsed.record.title for parsed in read]
+
+
+ROWS = ['1,First,"Smith, J",2019,10.1000/a', '2,"Second, of two",Ng,2020,10.1000/b', "3,Third,Lee,2021,10.1000/c",
+        '4,"Fourth",Kim,2018,10.1000/d', '5,"Fifth","Abe, K",2017,10.1000/e']  # fmt: skip
+HEADER = "id,title,authors,year,doi"
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        # the quote swallows rows up to the next one, and the row has as many cells as the header all the same
+        ((1, '2,"Second of two,Ng,2020,10.1000/b'), ["First", "line 3", "Third", "Fourth", "Fifth"]),
+        ((2, '3,"Third,Lee,2021,10.1000/c'), ["First", "Second, of two", "line 4", "Fourth", "Fifth"]),
+        ((2, '3,Third,"Lee,2021,10.1000/c'), ["First", "Second, of two", "line 4", "Fourth", "Fifth"]),
+        ((2, '3,Third,Lee,2021,"10.1000/c'), ["First", "Second, of two", "line 4", "Fourth", "Fifth"]),
+        # to the end of the file
+        ((4, '5,"Fifth,Abe,2017,10.1000/e'), ["First", "Second, of two", "Third", "Fourth", "line 6"]),
+        # the cell had two lines
+        ((2, '3,"Third\nin two lines,Lee,2021,10.1000/c'), ["First", "Second, of two", "lines 4-5", "Fourth", "Fifth"]),
+        # a quote of the next row closes it as if it were meant
+        ((2, '3,"Third,Lee,2021,10.1000/c\n9,Of 5",Ito,2011,10.1000/f'),
+         ["First", "Second, of two", "line 4", "Of 5\"", "Fourth", "Fifth"]),
+        # the quote that closes stands alone
+        ((2, '3,Third", of some,Lee,2021,10.1000/c'), ["First", "Second, of two", "line 4", "Fourth", "Fifth"]),
+        # two in a row
+        ((2, '3,"Third,Lee,2021,10.1000/c\n6,"Sixth,Ito,2011,10.1000/f'),
+         ["First", "Second, of two", "line 4", "line 5", "Fourth", "Fifth"]),
+        # nothing is damaged
+        ((2, '3,"Third ""of"" two",Lee,2021,10.1000/c'), ["First", "Second, of two", 'Third "of" two', "Fourth", "Fifth"]),
+        ((2, '3,"Third\n1,2,3,2019,10.1000/x\nin lines",Lee,2021,10.1000/c'),
+         ["First", "Second, of two", "Third 1,2,3,2019,10.1000/x in lines", "Fourth", "Fifth"]),
+        ((2, '3,"Third of 5" disk",Lee,2021,10.1000/c'), ["First", "Second, of two", 'Third of 5 disk"', "Fourth", "Fifth"]),
+        ((2, '3,5" disks,Lee,2021,10.1000/c'), ["First", "Second, of two", '5" disks', "Fourth", "Fifth"]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_damaged_quote_costs_its_row_only(tmp_path: Path, damage: tuple[int, str], expected: list[str], end: str) -> None:
+    place, row = damage
+    text = "\n".join([HEADER, *ROWS[:place], row, *ROWS[place + 1 :], ""])
+    assert outline(entries(tmp_path, text.replace("\n", end))) == expected
+
+
+def test_every_cell_quoted_and_one_quote_missing(tmp_path: Path) -> None:
+    """Whichever of the quotes is missing: no other row is lost, and the row is read or reported."""
+    rows = [f'"{n}","Title {n}, a study","Author {n}","{2000 + n}"' for n in range(1, 6)]
+    for place in [match.start() for match in re.finditer('"', rows[2])]:
+        text = "\n".join(['"id","title","authors","year"', *rows[:2], rows[2][:place] + rows[2][place + 1 :], *rows[3:], ""])
+        read = outline(entries(tmp_path, text))
+        assert [*read[:2], *read[-2:]] == [f"Title {n}, a study" for n in (1, 2, 4, 5)], text
+        assert read[2:-2] in (["line 4"], ["Title 3, a study"]), text
+
+
+def test_many_rows_swallowed_to_the_end_are_read(tmp_path: Path) -> None:
+    """Without any other quote in the file."""
+    rows = [f"{n},Title {n},{2000 + n % 20}" for n in range(1, 2_001)]
+    rows[10] = '11,"Title 11,2011'
+    read = outline(entries(tmp_path, "\n".join(["id,title,year", *rows, ""])))
+    assert (len(read), read[10]) == (2_000, "line 12")
+
+
+@given(st.lists(st.lists(st.text('ab,"\n 1', max_size=8), min_size=3, max_size=3), min_size=1, max_size=6))
+def test_what_a_writer_quotes_is_never_called_damaged(tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]]) -> None:
+    """Any cells, as Python's writer writes them, come out whole, unless a row's lines are rows themselves."""
+    stream = io.StringIO(newline="")
+    csv.writer(stream, lineterminator="\n").writerows([["id", "title", "abstract"], *rows])
+    lines = Lines(io.StringIO(stream.getvalue(), newline=""))
+    header = next(csv.reader(lines))
+    read = list(iterate_rows(lines, header, ","))
+    assert [row[1] for row in read if isinstance(row, tuple)] == rows
+
+
+def test_our_own_export_with_an_open_quote(tmp_path: Path) -> None:
+    text = export([Paper(doc_id=f"d{n}", title=f"Title, {n}", year=2000 + n, abstract="one\ntwo") for n in range(5)])
+    whole = entries(tmp_path, text)
+    assert outline(whole) == [f"Title, {n}" for n in range(5)]
+    damaged = entries(tmp_path, text.replace('"Title, 2"', '"Title, 2'))
+    assert [*outline(damaged)[:2], *outline(damaged)[-2:]] == ["Title, 0", "Title, 1", "Title, 3", "Title, 4"]
+    assert all(isinstance(parsed, BadEntry) for parsed in damaged[2:-2])
+
+
+def export(records: list[Paper]) -> str:
+    stream = io.StringIO(newline="")
+    writer = CsvWriter(stream)
+    writer.begin()
+    for record in records:
+        writer.record(record)
+    return stream.getvalue()
 
 
 def test_huge_fields_and_null_bytes(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 Of the separators `, ; tab | %` the one that gives most known names in the header is used. RFC 4180 quoting. A row with more cells than
 the header has them in its metadata as `column_<n>`; one with fewer lacks the last columns. XLSX (ECMA-376) is read sheet by
-sheet with openpyxl in read-only mode; formulas give the values that were last saved.
+sheet with openpyxl in read-only mode; formulas give the values that were last saved. `quoted_rows` finds rows that a damaged quote merges.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from outrider.ingest.column_mapping import FIELD_OF, NAMES, check_columns, fold_
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.export.csv_json import COLUMNS, InvalidRow, parse_csv_cells, unescape_formula
 from outrider.ingest.readers.open_text import read_entries, refuse_large
+from outrider.ingest.readers.quoted_rows import Lines, iterate_rows
 from outrider.state.errors import NothingToRead, UnreadableFile
 
 SEPARATORS = ",;\t|%"
@@ -41,83 +42,37 @@ def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
 
 
 def _parse_text(path: Path, stream: TextIO, options: ReadOptions) -> Iterator[Parsed]:
-    lines = _Lines(stream)
+    lines = Lines(stream)
     first = next((line for line in lines if line.strip()), None)
     if first is None:
         raise NothingToRead(f"{path}: holds only blank lines")
     csv.field_size_limit(max(options.max_bytes, csv.field_size_limit()))
-    lines.put_back(first)
-    lines.separator = _choose_separator(first, path)
-    rows = csv.reader(lines, delimiter=lines.separator)
-    header = [cell.replace("\x00", "") for cell in next(rows)]
+    separator = _choose_separator(first, path)
+    lines.put_back(1)
+    header = [cell.replace("\x00", "") for cell in next(csv.reader(lines, delimiter=separator))]
+    rows = iterate_rows(lines, header, separator)
     if tuple(header) == COLUMNS:
-        for cells in rows:
+        for row in rows:
+            if isinstance(row, BadEntry):
+                yield row
+                continue
             try:
-                if cells:
-                    yield lines.find_open_quote() or Entry(parse_csv_cells(cells))
+                yield Entry(parse_csv_cells(row[1]))
             except InvalidRow as error:
-                yield BadEntry(lines.where, str(error))
-            lines.forget()
+                yield BadEntry(row[0], str(error))
         return
     names = _make_names(header)
     check_columns(path, names, options.columns)
     empty = True
-    for cells in rows:
-        if any(cell.strip() for cell in cells):
+    for row in rows:
+        if isinstance(row, BadEntry):
             empty = False
-            values = [unescape_formula(cell) for cell in cells]
-            yield lines.find_open_quote() or parse_row(_make_row(names, values), options.columns, lines.where)
-        lines.forget()
+            yield row
+        elif any(cell.strip() for cell in row[1]):
+            empty = False
+            yield parse_row(_make_row(names, [unescape_formula(cell) for cell in row[1]]), options.columns, row[0])
     if empty:
         raise NothingToRead(f"{path}: holds a header but no row")
-
-
-class _Lines:
-    """The lines of a file. Remembers those of the present row: a quote that is never closed swallows all that follow."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self.separator = ","
-        self._stream = stream
-        self._row: list[str] = []
-        self._again: list[str] = []
-        self._number = 0
-        self._ended = False
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        if self._again:
-            return self._again.pop()
-        line = self._stream.readline()
-        if not line:
-            self._ended = True
-            raise StopIteration
-        self._number += 1
-        self._row.append(line)
-        return line
-
-    def put_back(self, line: str) -> None:
-        self._again.append(line)
-
-    def forget(self) -> None:
-        """Call it after each row."""
-        self._row.clear()
-
-    @property
-    def where(self) -> str:
-        return f"line {self._number - len(self._row) + 1}"
-
-    def find_open_quote(self) -> BadEntry | None:
-        """The error of a row that ran into the end of the file; only the last row can."""
-        if not self._ended:
-            return None
-        try:
-            list(csv.reader(self._row, delimiter=self.separator, strict=True))
-        except csv.Error as error:
-            if "unexpected end" in str(error):
-                return BadEntry(self.where, f"a quote is opened and never closed; {len(self._row)} lines to the end of the file are lost")
-        return None
 
 
 def _choose_separator(header: str, path: Path) -> str:
