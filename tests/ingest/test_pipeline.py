@@ -175,6 +175,21 @@ async def test_every_file_is_accounted_for(tmp_path: Path) -> None:
     assert (report.added, report.skipped, report.failed) == (11, 1, 5)
 
 
+async def test_the_report_names_encodings_and_replaced_bytes(tmp_path: Path) -> None:
+    """Of text files only; a guess and a replaced byte are remarks, and no failure."""
+    (tmp_path / "a.csv").write_bytes(b"id,title\n" + b"".join(f"{n},Über {n}\n".encode() for n in range(50)) + b"50,\xfcber\n")
+    (tmp_path / "b.csv").write_bytes("title\nGrößere Häuser für ältere Mütter in München\n".encode("cp1252"))
+    (tmp_path / "c.md").write_text("# Note", encoding="utf-8")
+    (tmp_path / "d.pdf").write_bytes(pdf(["Some text of a page"]))
+    files = by_name(await ingest(MemoryShelves(), [tmp_path]))
+    assert {name: (file.encoding, file.replaced_bytes) for name, file in files.items()} == {
+        "a.csv": ("utf-8 (best fit)", 1), "b.csv": ("cp1252 (guessed)", 0), "c.md": ("utf-8 (valid)", 0), "d.pdf": (None, 0),
+    }  # fmt: skip
+    assert files["a.csv"].remarks == ("read as utf-8 (best fit), 1 invalid byte replaced by U+FFFD, the first in line 52",)
+    assert (files["a.csv"].status, files["b.csv"].status) == ("added", "added")
+    assert files["b.csv"].remarks == ("read as cp1252 (guessed)",)
+
+
 async def test_a_second_run_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is remembered is not even opened by its reader."""
     jsonl(tmp_path / "a.jsonl", ROWS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,6 +25,7 @@ from outrider.linkage.out_of_core import Group, OutOfCoreResolution, OutOfCoreRe
 from outrider.linkage.resolve import Pair, Related
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile, explain_limit
 from outrider.state.records import RECORD, Record
+from outrider.text.encoding import Encoding
 
 MAX_NOTES = 20
 
@@ -149,7 +150,12 @@ class _RecordSource:
             raise UnreadableFile(f"{file.path}: {file.size:,} bytes, more than the limit of {self.options.max_bytes:,} (ingest.max_bytes)")
         self.files += 1
         self.ids.start_file(file.path)
-        for entry in reader.read(file.path, self.options):
+
+        def note_encoding(encoding: Encoding) -> None:
+            if not encoding.is_certain:
+                self.notes.append(f"{file.path.name} is read as {encoding.describe()}")
+
+        for entry in reader.read(file.path, replace(self.options, on_encoding=note_encoding)):
             if isinstance(entry, BadEntry):
                 self.lost += not entry.empty
                 if not entry.empty and self.lost <= MAX_NOTES:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from outrider.settings.model import IngestSettings
 from outrider.state.records import Record
+from outrider.text.encoding import Encoding
 
 DEFAULTS = IngestSettings()
 
@@ -47,6 +48,8 @@ class ReadOptions:
     """A larger file, or an archive that unpacks to more, is refused."""
     max_pages: int = DEFAULTS.max_pages
     """A PDF is read up to this page, and the record states it."""
+    on_encoding: Callable[[Encoding], None] | None = field(default=None, compare=False)
+    """Called once for each text file, before its entries are read."""
 
 
 Parsed = Entry | BadEntry | FileNote

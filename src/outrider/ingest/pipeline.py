@@ -16,7 +16,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -195,7 +195,8 @@ class _Run:
         namer = Namer(path, single=reader.single, id_origin=self.changes.id_origins.get(path, ""))
         # ids are collected only where the library may hold others of this file
         seen: set[str] | None = set() if self.changes.records.get(path) else None
-        records = await self.take(lambda: namer.name_all(reader.read(file.path, self.options)), tally, seen)
+        options = replace(self.options, on_encoding=tally.set_encoding)
+        records = await self.take(lambda: namer.name_all(reader.read(file.path, options)), tally, seen)
         after = file.path.stat()
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             tally.add_reason("changed while it was read; ingest it again")

@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from outrider.state.model import Model
+from outrider.text.encoding import Encoding
 
 FileStatus = Literal["added", "updated", "unchanged", "partial", "skipped", "failed"]
 RecordStatus = Literal["added", "updated", "unchanged"]
@@ -30,7 +31,9 @@ class FileReport(Model):
     unchanged: int = 0
     failed: int = 0
     untitled: int = Field(0, description="Records without a title, of those that were read now.")
-    remarks: tuple[str, ...] = Field((), description="What a person should know of how it was read; nothing is lost.")
+    remarks: tuple[str, ...] = Field((), description="What a person should know of how it was read; no record is lost.")
+    encoding: str | None = Field(None, description="Of a text file, and how it was found: `utf-8 (valid)`, `cp1252 (guessed)`.")
+    replaced_bytes: int = Field(0, description="Bytes that are invalid in this encoding; U+FFFD replaces them in the records.")
     reasons: tuple[str, ...] = Field((), description=f"The first {MAX_REASONS}; the last one then gives the number of others.")
     took_ms: float = 0.0
 
@@ -114,6 +117,7 @@ class Tally:
     untitled: int = 0
     skipped: bool = False
     remarks: list[str] = field(default_factory=list)
+    encoding: Encoding | None = None
     reasons: list[str] = field(default_factory=list)
     reasons_left_out: int = 0
     took_s: float = 0.0
@@ -131,6 +135,12 @@ class Tally:
     def remark(self, text: str) -> None:
         if len(self.remarks) < MAX_REASONS:
             self.remarks.append(text)
+
+    def set_encoding(self, encoding: Encoding) -> None:
+        """Stores the encoding of a text file; a guess and replaced bytes are worth a look at the records."""
+        self.encoding = encoding
+        if not encoding.is_certain:
+            self.remark(f"read as {encoding.describe()}")
 
     def fail(self, reason: str) -> None:
         self.failed += 1
@@ -166,6 +176,8 @@ class Tally:
             failed=self.failed,
             untitled=self.untitled,
             remarks=tuple(self.remarks),
+            encoding=f"{self.encoding.name} ({self.encoding.evidence})" if self.encoding else None,
+            replaced_bytes=self.encoding.invalid if self.encoding else 0,
             reasons=reasons,
             took_ms=round(self.took_s * 1000, 1),
         )

@@ -1,10 +1,13 @@
-"""Detection of a text's encoding: byte order mark, UTF-8, declaration, or a marked guess."""
+"""Detection of the encoding of a text from all its bytes."""
 
 from __future__ import annotations
 
 import codecs
 import re
+import threading
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 
 MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -19,20 +22,56 @@ AROUND_BYTES = 40
 BEYOND_ASCII = re.compile(rb"[\x80-\xff]+(?:[\x00-\x7f]{1,%d}[\x80-\xff]+){0,400}[\x00-\x7f]{0,%d}" % (AROUND_BYTES, AROUND_BYTES))
 CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffe\uffff]")
 MAX_CONTROL_SHARE = 0.001
+MAX_NULL_SHARE = 0.01
+MAX_INVALID_SHARE = 0.05
+"""Of the bytes of a text with a byte order mark."""
+UTF_16_NULL_SHARE = 0.1
+"""Of every second byte: spaces, digits and punctuation alone are more, in any script written with spaces."""
+PIECE = re.compile(rb'[^\n\r ,"]*[\n\r ,"]|[^\n\r ,"]+')
+"""No character of `GUESSES` lies across its ends."""
+MAX_DAMAGED_SHARE = 0.02
+NO_ENCODINGS = frozenset({"idna", "punycode", "undefined", "unicode_escape", "unicode-escape", "raw_unicode_escape", "raw-unicode-escape"})
+"""Python codecs that are no encodings of texts."""
 FEW_BYTES = 8
 """Fewer bytes beyond ASCII say nothing about an encoding: `caf\\xe9` would be taken for Cyrillic."""
 
 
+class Evidence(StrEnum):
+    """How an encoding was found."""
+
+    MARK = "byte order mark"
+    VALID = "valid"
+    FIT = "best fit"
+    NULLS = "null bytes"
+    DECLARED = "declared"
+    GUESS = "guessed"
+
+
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """An encoding by Python's name."""
+    """An encoding by Python's name, and what its bytes show."""
 
     name: str
-    guessed: bool = False
+    evidence: Evidence
+    invalid: int = 0
+    """Bytes that are no text in this encoding; U+FFFD replaces them."""
+    first_line: int = 0
+    """The line of the first of them, from 1."""
+
+    @property
+    def is_certain(self) -> bool:
+        return self.evidence is not Evidence.GUESS and not self.invalid
 
     def metadata(self) -> dict[str, str]:
-        """What a record's metadata says about it: nothing for UTF-8."""
-        return {} if self.name in ("utf-8", "utf-8-sig") else {"encoding": f"{self.name} (guessed)" if self.guessed else self.name}
+        """The note in a record's metadata: none for UTF-8."""
+        guessed = " (guessed)" if self.evidence is Evidence.GUESS else ""
+        return {} if self.name in ("utf-8", "utf-8-sig") else {"encoding": f"{self.name}{guessed}"}
+
+    def describe(self) -> str:
+        """For a report: `utf-8 (best fit), 1 invalid byte replaced by U+FFFD, the first in line 12`."""
+        count = "1 invalid byte" if self.invalid == 1 else f"{self.invalid:,} invalid bytes"
+        replaced = f", {count} replaced by U+FFFD, the first in line {self.first_line}" if self.invalid else ""
+        return f"{self.name} ({self.evidence}){replaced}"
 
 
 def detect_byte_order_mark(start: bytes) -> str | None:
@@ -61,17 +100,17 @@ class Sample:
             self._rest = text[end:]
             self._keep(text[:end])
 
-    def guess(self) -> Encoding:
+    def guess(self) -> str:
         """The most likely encoding of texts from before UTF-8; Windows-1252 if there is no evidence for another."""
         from charset_normalizer import from_bytes
 
         self._keep(self._rest)
         self._rest = b""
-        sample = b"\n".join(self._parts)
+        sample = _without_damage(b"\n".join(self._parts))
         best = None
         if sum(byte > 0x7F for byte in sample) >= FEW_BYTES:
             best = from_bytes(sample, cp_isolation=list(GUESSES), preemptive_behaviour=False).best()
-        return Encoding(best.encoding if best is not None and best.encoding in GUESSES else "cp1252", guessed=True)
+        return best.encoding if best is not None and best.encoding in GUESSES else "cp1252"
 
     def _keep(self, text: bytes) -> None:
         end = 0
@@ -84,8 +123,149 @@ class Sample:
                 break
 
 
+def _without_damage(sample: bytes) -> bytes:
+    """The sample without the pieces that alone speak against an encoding: the guess rules out an encoding for one invalid byte."""
+    pieces = [piece for piece in PIECE.findall(sample) if not piece.isascii()]
+    damaged: set[bytes] = set()
+    for name in GUESSES:
+        if not _is_valid(sample, name):
+            invalid = [piece for piece in pieces if not _is_valid(piece, name)]
+            damaged.update(invalid if len(invalid) <= max(1, MAX_DAMAGED_SHARE * len(pieces)) < len(pieces) else ())
+    return b"".join(piece for piece in PIECE.findall(sample) if piece not in damaged) if damaged else sample
+
+
+def _is_valid(data: bytes, encoding: str) -> bool:
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 class NotText(ValueError):
     """Bytes that are empty, binary, or false to their own byte order mark."""
+
+
+class EncodingDetector:
+    """Finds the encoding of a text from all its bytes, given piece by piece.
+
+    A byte order mark decides. Else the text is UTF-8 where at least as many bytes beyond ASCII continue a valid character as are invalid:
+    a text in another encoding has next to none that do (GB 2312 about one of seven), so a few damaged bytes do not turn a file into
+    another encoding. Else it is UTF-16 where null bytes stand at every second place only, else what was declared, else a guess.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._mark: str | None = None
+        self._nulls = [0, 0]
+        """At even and at odd places."""
+        self._utf8 = _CountingDecoder("utf-8")
+        self._sample = Sample()
+
+    def feed(self, chunk: bytes) -> None:
+        if not self.size:
+            self._mark = detect_byte_order_mark(chunk)
+        if b"\x00" in chunk:
+            for place in (0, 1):
+                self._nulls[(self.size + place) % 2] += chunk[place::2].count(0)
+        self.size += len(chunk)
+        self._utf8.feed(chunk)
+        self._sample.feed(chunk)
+
+    def check_nulls(self) -> None:
+        """Raises `NotText` for more null bytes than are noise in a text that is otherwise UTF-8."""
+        if sum(self._nulls) > max(1, MAX_NULL_SHARE * self.size):
+            raise NotText("binary, not text (null bytes)")
+
+    def find(self, read: Callable[[], Iterable[bytes]], declared: str | None = None) -> Encoding:
+        """The encoding of the bytes that were fed; `read` gives them again. Raises `NotText`."""
+        if not self.size:
+            raise NotText("is empty")
+        self._utf8.feed(b"", last=True)
+        invalid, valid = self._utf8.invalid, self.size - self._utf8.chars - self._utf8.invalid
+        pairs = max(1, self.size // 2)
+        fits_utf8 = valid >= invalid
+        if self._mark:
+            decoder = self._utf8 if self._mark == "utf-8-sig" else _count(read(), self._mark)
+            if decoder.invalid > max(valid - 2 if self._mark == "utf-8-sig" else 0, MAX_INVALID_SHARE * self.size):
+                raise NotText(f"starts as {self._mark} but is not: {decoder.invalid:,} of {self.size:,} bytes are invalid")
+            return Encoding(self._mark, Evidence.MARK, decoder.invalid, decoder.first_line)
+        for name, place in (("utf-16-le", 1), ("utf-16-be", 0)):
+            if self._nulls[place] > UTF_16_NULL_SHARE * pairs and self._nulls[1 - place] <= MAX_NULL_SHARE * pairs and not self.size % 2:
+                decoder = _count(read(), name)
+                if not decoder.invalid and decoder.controls <= MAX_CONTROL_SHARE * decoder.chars:
+                    return Encoding(name, Evidence.NULLS)
+        if fits_utf8:
+            return Encoding("utf-8", Evidence.FIT if invalid else Evidence.VALID, invalid, self._utf8.first_line)
+        if sum(self._nulls):
+            raise NotText("binary, not text (null bytes)")
+        codec = find_codec(declared)
+        name = codec or self._sample.guess()
+        decoder = _count(read(), name)
+        return Encoding(name, Evidence.DECLARED if codec else Evidence.GUESS, decoder.invalid, decoder.first_line)
+
+
+class _CountingDecoder:
+    """Counts characters and invalid bytes of a text that is given piece by piece."""
+
+    def __init__(self, name: str) -> None:
+        self.chars = self.invalid = self.controls = 0
+        self.first_line = 0
+        """Of the first invalid byte, from 1; 0 without one."""
+        self._decoder = codecs.getincrementaldecoder(name)(ERRORS)
+        self._lines = 0
+        self._counts_controls = name != "utf-8"
+
+    def feed(self, chunk: bytes, *, last: bool = False) -> None:
+        _errors.invalid, _errors.first = 0, -1
+        text = self._decoder.decode(chunk, last)
+        self.chars += len(text)
+        if self._counts_controls:
+            self.controls += sum(1 for _ in CONTROL.finditer(text))
+        if _errors.invalid:
+            self.invalid += _errors.invalid
+            self.first_line = self.first_line or self._lines + chunk.count(b"\n", 0, max(_errors.first, 0)) + 1
+        self._lines += chunk.count(b"\n")
+
+
+class _Errors(threading.local):
+    """Counts of the decoder's error handler; each thread decodes by itself."""
+
+    invalid = 0
+    first = -1
+
+
+_errors = _Errors()
+ERRORS = "outrider.count"
+
+
+def _count_invalid(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    if _errors.first < 0:
+        _errors.first = error.start
+    _errors.invalid += error.end - error.start
+    return "", error.end
+
+
+codecs.register_error(ERRORS, _count_invalid)
+
+
+def _count(chunks: Iterable[bytes], name: str) -> _CountingDecoder:
+    decoder = _CountingDecoder(name)
+    for chunk in chunks:
+        decoder.feed(chunk)
+    decoder.feed(b"", last=True)
+    return decoder
+
+
+def find_codec(name: str | None) -> str | None:
+    """Python's name of a declared encoding; None for an unknown one, one of no texts (`idna`), or one that needs more than a byte."""
+    try:
+        known = codecs.lookup(name).name if name and b"a".decode(name) == "a" else None
+    except (LookupError, ValueError):  # a UnicodeError is a ValueError
+        return None
+    return None if known in NO_ENCODINGS else known
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +277,16 @@ class DecodedText:
 
 
 def decode_text(data: bytes, declared: str | None = None) -> DecodedText:
-    """A whole text. An encoding that is `declared` is believed where the bytes are not UTF-8. Raises `NotText`."""
+    """A whole text; invalid bytes become U+FFFD. An encoding that is `declared` is believed where the bytes are not UTF-8.
+
+    Raises `NotText`.
+    """
     if not data.strip():
         raise NotText("is empty")
-    text, encoding = _decode(data, declared)
+    detector = EncodingDetector()
+    detector.feed(data)
+    encoding = detector.find(lambda: (data,), declared)
+    text = data.decode(encoding.name, errors="replace")
     controls = sum(1 for _ in CONTROL.finditer(text))
     if controls > max(1, MAX_CONTROL_SHARE * len(text)):
         raise NotText(f"binary, not text ({controls} control characters)")
@@ -108,25 +294,3 @@ def decode_text(data: bytes, declared: str | None = None) -> DecodedText:
     if not plain.strip():
         raise NotText("is empty")
     return DecodedText(plain, encoding)
-
-
-def _decode(data: bytes, declared: str | None) -> tuple[str, Encoding]:
-    encoding = detect_byte_order_mark(data) or "utf-8"
-    try:
-        return data.decode(encoding), Encoding(encoding)
-    except UnicodeDecodeError as broken:
-        if encoding != "utf-8":
-            raise NotText(f"starts as {encoding} but is not: {broken.reason} at byte {broken.start}") from broken
-    if b"\x00" in data:
-        raise NotText("binary, not text (null bytes)")
-    if declared:
-        try:
-            b"a".decode(declared)
-        except (LookupError, UnicodeError):
-            pass  # no such encoding, or no text encoding, or one that needs more than a byte
-        else:
-            return data.decode(declared, errors="replace"), Encoding(codecs.lookup(declared).name)
-    sample = Sample()
-    sample.feed(data)
-    guess = sample.guess()
-    return data.decode(guess.name, errors="replace"), guess

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.ingest.entry import Entry, ReadOptions
+from outrider.ingest.readers.open_text import read_text
 from outrider.ingest.readers.select_reader import FileReader, select_reader
 from outrider.state.records import BaseRecord
-from outrider.text.encoding import SAMPLE_BYTES, Sample
+from outrider.text.encoding import SAMPLE_BYTES, Encoding, Evidence, Sample, decode_text
 
 RUSSIAN = "Влияние витамина D на плотность костной ткани у пожилых людей"
 CHINESE = "这是一个关于机器学习的中文文本，用于测试编码检测。"
@@ -70,7 +71,7 @@ def test_the_guess_does_not_depend_on_how_the_file_is_cut(text: str, encoding: s
     sample = Sample()
     for start in range(0, len(data), size):
         sample.feed(data[start : start + size])
-    assert sample.guess().name == encoding
+    assert sample.guess() == encoding
 
 
 def test_much_text_gives_a_bounded_sample() -> None:
@@ -79,4 +80,70 @@ def test_much_text_gives_a_bounded_sample() -> None:
     for _ in range(200):
         sample.feed(f"{RUSSIAN}\n".encode("cp1251") * 200)
     assert sum(map(len, sample._parts)) < 2 * SAMPLE_BYTES
-    assert sample.guess().name == "cp1251"
+    assert sample.guess() == "cp1251"
+
+
+TITLES = ["Über Müdigkeit", "Naïve Bayes – a survey", "Étude de l’œdème", "Łódź", "β-lactam", "機械学習", "Влияние"]
+
+
+def read_all(path: Path, name: str, content: bytes) -> tuple[list[BaseRecord], Encoding]:
+    path.write_bytes(content)
+    encodings: list[Encoding] = []
+    reader = select_reader(path)
+    assert isinstance(reader, FileReader)
+    assert reader.name == name
+    read = list(reader.read(path, ReadOptions(on_encoding=encodings.append)))
+    (encoding,) = encodings
+    return [parsed.record for parsed in read if isinstance(parsed, Entry)], encoding
+
+
+@pytest.mark.parametrize("separator", [b"\n", b"\r\n"])
+@pytest.mark.parametrize(("name", "file", "form"), FORMS)
+def test_a_damaged_byte_costs_its_character_only(tmp_path: Path, name: str, file: str, form: str, separator: bytes) -> None:
+    """The other 299 titles are read as they are; the report counts the byte and names its line."""
+    titles = [f"{TITLES[number % 7]} {number}" for number in range(300)]
+    rows = [form.format(title).encode().removeprefix(b"title,year\n" if number else b"") for number, title in enumerate(titles)]
+    rows[200] = rows[200].replace(b"200", b"2\xff00")
+    read, encoding = read_all(tmp_path / file, name, b"".join(rows).replace(b"\n", separator))
+    expected = [title.replace("200", "2\ufffd00") for title in titles]
+    assert [record.title for record in read] == expected
+    assert (encoding.name, encoding.evidence, encoding.invalid) == ("utf-8", Evidence.FIT, 1)
+    assert b"\xff" in b"".join(rows).split(b"\n")[encoding.first_line - 1]
+    assert "1 invalid byte replaced by U+FFFD" in encoding.describe()
+
+
+@given(st.lists(st.sampled_from(TITLES), min_size=8), st.integers(0, 10**6), st.integers(0x80, 0xFF))
+def test_a_byte_anywhere_keeps_utf_8(titles: list[str], place: int, byte: int) -> None:
+    """Wherever it is put; what is not beside it stays."""
+    text = "\n".join(titles)
+    data = text.encode()
+    cut = place % (len(data) + 1)
+    decoded = decode_text(data[:cut] + bytes([byte]) + data[cut:])
+    assert decoded.encoding.name == "utf-8"
+    assert decoded.text.startswith(data[: max(0, cut - 4)].decode(errors="ignore")[:-1].strip("\ufffd"))
+    assert decoded.encoding.invalid <= 4
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "evidence", "invalid"),
+    [
+        (GERMAN.encode() * 3 + b"\xe4", "utf-8", Evidence.FIT, 1), (CHINESE.encode()[:-1], "utf-8", Evidence.FIT, 2),
+        (GERMAN.encode("cp1252") * 3, "cp1252", Evidence.GUESS, 0), (GERMAN.encode("cp1252") * 4 + b"\x81", "cp1252", Evidence.GUESS, 1),
+        (RUSSIAN.encode("utf-16-le"), "utf-16-le", Evidence.NULLS, 0), (GERMAN.encode("utf-16-be"), "utf-16-be", Evidence.NULLS, 0),
+        (GERMAN.encode("utf-16") + b"\x00\xd8", "utf-16", Evidence.MARK, 2),
+        (GERMAN.encode("utf-8-sig") + b"\xff", "utf-8-sig", Evidence.MARK, 1),
+        (b"plain", "utf-8", Evidence.VALID, 0), (GERMAN.encode(), "utf-8", Evidence.VALID, 0),
+        (CHINESE.encode("gb18030") * 9, "gb18030", Evidence.GUESS, 0), (RUSSIAN.encode("koi8_r") * 3, "koi8_r", Evidence.GUESS, 0),
+    ],
+)  # fmt: skip
+def test_the_whole_text_decides(tmp_path: Path, data: bytes, name: str, evidence: Evidence, invalid: int) -> None:
+    """And the number of replaced bytes is counted in whatever encoding it is."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(data)
+    encoding = read_text(path).encoding
+    assert (encoding.name, encoding.evidence, encoding.invalid) == (name, evidence, invalid)
+
+
+@pytest.mark.parametrize("declared", ["idna", "punycode", "unicode_escape", "utf-16", "no-such", "hex"])
+def test_what_is_no_encoding_is_not_believed(declared: str) -> None:
+    assert decode_text(GERMAN.encode("cp1252"), declared).text == GERMAN

@@ -31,7 +31,7 @@ MAX_CHARS = 2**20
 
 def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
     refuse_large(path, options)
-    content, problem = parse_mapping(read_text(path).text, MAX_CHARS)
+    content, problem = parse_mapping(read_text(path, options).text, MAX_CHARS)
     if problem:
         raise UnreadableFile(f"{path}: {problem}")
     if "cff-version" not in content and "title" not in content:

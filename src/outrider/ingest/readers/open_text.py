@@ -1,13 +1,12 @@
 """Opening of files as text: encoding, gzip, a limit on size, refusal of binary files.
 
-The encoding is UTF-8 or the encoding of the byte order mark if the bytes allow it,
-else a guess that the record names. `read_text` reads a document whole;
+`text.encoding` finds the encoding from all bytes of a file. What is invalid in it becomes U+FFFD. The file's report names the encoding,
+how it was found and how many bytes were replaced; records name one that is not UTF-8. `read_text` reads a document whole;
 `read_entries` streams files of many records, which may be large.
 """
 
 from __future__ import annotations
 
-import codecs
 import gzip
 import zlib
 from collections.abc import Callable, Iterator
@@ -20,23 +19,25 @@ from pydantic import JsonValue
 
 from outrider.ingest.entry import Entry, Parsed, ReadOptions
 from outrider.state.errors import UnreadableFile
-from outrider.text.encoding import DecodedText, Encoding, NotText, Sample, decode_text, detect_byte_order_mark
+from outrider.text.encoding import DecodedText, Encoding, EncodingDetector, NotText, decode_text
 
 CHUNK_BYTES = 2**16
 Parse = Callable[[TextIO], Iterator[Parsed]]
-MAX_NUL_SHARE = 0.01
 
 
-def read_text(path: Path, declared: Callable[[bytes], str | None] = lambda data: None) -> DecodedText:
+def read_text(path: Path, options: ReadOptions | None = None, declared: Callable[[bytes], str | None] = lambda data: None) -> DecodedText:
     """A text file, whole. `declared` may read an encoding from the bytes; it is used if they are not UTF-8.
 
     Raises `UnreadableFile` for a file that is empty, binary, or contradicts its own byte order mark.
     """
     data = path.read_bytes()
     try:
-        return decode_text(data, declared(data))
+        text = decode_text(data, declared(data))
     except NotText as error:
         raise UnreadableFile(f"{path}: {error}") from error
+    if options is not None and options.on_encoding is not None:
+        options.on_encoding(text.encoding)
+    return text
 
 
 def read_entries(
@@ -44,12 +45,14 @@ def read_entries(
 ) -> Iterator[Parsed]:
     """The entries that `parse` reads from the file; if it is not UTF-8, each record's metadata names the encoding.
 
-    The file is unpacked if its name ends in `.gz`. It is read through once before, so that it is refused in time: it is UTF-8
-    if its bytes are, else in the encoding of its byte order mark, else in a guess. `newline` as for `open`. Raises `UnreadableFile` for
-    a file that is empty, binary, no gzip archive, or larger than `options.max_bytes` (unpacked), and `nothing` for one without entries.
+    The file is unpacked if its name ends in `.gz`. It is read through once before, so that all its bytes decide on the encoding and it is
+    refused in time. `newline` as for `open`. Raises `UnreadableFile` for a file that is empty, binary, no gzip archive, or larger than
+    `options.max_bytes` (unpacked), and `nothing` for one without entries.
     """
     packed = path.suffix.lower() == ".gz"
     encoding = _detect_encoding(path, options.max_bytes, packed=packed)
+    if options.on_encoding is not None:
+        options.on_encoding(encoding)
     notes: dict[str, JsonValue] = {**encoding.metadata()}
     empty = True
     with (
@@ -86,27 +89,21 @@ def _archive_errors(path: Path) -> Iterator[None]:
 
 
 def _detect_encoding(path: Path, max_bytes: int, *, packed: bool) -> Encoding:
-    size = nulls = 0
-    mark: str | None = None
-    is_utf8, utf8 = True, codecs.getincrementaldecoder("utf-8")()
-    sample = Sample()
+    detector = EncodingDetector()
+    for chunk in _read_chunks(path, packed):
+        detector.feed(chunk)
+        if detector.size > max_bytes:
+            unpacked = " when unpacked" if packed else ""
+            raise UnreadableFile(f"{path}: more than the limit of {max_bytes:,} bytes{unpacked} (ingest.max_bytes)")
+    try:
+        encoding = detector.find(lambda: _read_chunks(path, packed))
+        if encoding.name in ("utf-8", "utf-8-sig"):
+            detector.check_nulls()
+    except NotText as error:
+        raise UnreadableFile(f"{path}: {error}") from error
+    return encoding
+
+
+def _read_chunks(path: Path, packed: bool) -> Iterator[bytes]:
     with _archive_errors(path), gzip.open(path) if packed else path.open("rb") as file:
-        for chunk in iter(lambda: cast("BinaryIO", file).read(CHUNK_BYTES), b""):
-            mark = mark if size else detect_byte_order_mark(chunk)
-            size += len(chunk)
-            nulls += chunk.count(0)
-            try:
-                utf8.decode(chunk if is_utf8 else b"")
-            except UnicodeDecodeError:
-                is_utf8 = False
-            sample.feed(chunk)
-            if size > max_bytes:
-                unpacked = " when unpacked" if packed else ""
-                raise UnreadableFile(f"{path}: more than the limit of {max_bytes:,} bytes{unpacked} (ingest.max_bytes)")
-    if not size:
-        raise UnreadableFile(f"{path}: is empty")
-    # a few null bytes are noise in a text that is otherwise UTF-8
-    most_nulls = max(1, MAX_NUL_SHARE * size) if is_utf8 else 0
-    if mark in (None, "utf-8-sig") and nulls > most_nulls:
-        raise UnreadableFile(f"{path}: binary, not text (null bytes)")
-    return Encoding(mark) if mark else Encoding("utf-8") if is_utf8 else sample.guess()
+        yield from iter(lambda: cast("BinaryIO", file).read(CHUNK_BYTES), b"")

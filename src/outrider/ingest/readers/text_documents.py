@@ -34,13 +34,13 @@ FIELDS = frozenset("title author authors tags keywords categories date year doi 
 
 
 def read_plain_text(path: Path, options: ReadOptions) -> Iterator[Parsed]:
-    content = read_text(path)
+    content = read_text(path, options)
     yield Entry(Document(doc_id="", title=path.stem, text=content.text.strip(), metadata={**content.encoding.metadata()}))
 
 
 def read_html(path: Path, options: ReadOptions) -> Iterator[Parsed]:
     """A saved web page."""
-    content = read_text(path, declared_charset)
+    content = read_text(path, options, declared_charset)
     try:
         page = parse_page(content.text, content.encoding.metadata())
     except Malformed as error:
@@ -51,7 +51,7 @@ def read_html(path: Path, options: ReadOptions) -> Iterator[Parsed]:
 
 
 def read_markdown(path: Path, options: ReadOptions) -> Iterator[Parsed]:
-    content = read_text(path)
+    content = read_text(path, options)
     front, body, problem = split_front(content.text)
     metadata: dict[str, JsonValue] = {
         **content.encoding.metadata(),
