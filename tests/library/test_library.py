@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outrider.boolean.parser import parse
 from outrider.library import schema
 from outrider.library.library import Library, UpsertCounts
 from outrider.library.metadata_tables import IngestedFile
@@ -205,6 +206,42 @@ async def test_match_is_exact(library: Library) -> None:
         await library.optimize(force=True)
     with pytest.raises(BadRequest, match="unknown text field 'body'; known: any, title, abstract, text, keywords"):
         await library.match("x", "body")
+
+
+async def test_a_word_is_found_however_it_is_written(library: Library) -> None:
+    """By rank, by exact words and by a Boolean query; before and after indexing; the record keeps its text."""
+    ways = [
+        "K<sub>Ca</sub>",
+        "K&lt;sub&gt;Ca&lt;/sub&gt;",
+        "$K_{Ca}$",
+        r"$\mathrm{K}_\mathrm{Ca}$",
+        "K\u00adCa",
+        "K\u200bCa",
+        "ＫＣａ",
+        "{K}Ca",
+        "KCa",
+    ]
+    long = "word " * 2_000
+    records = [
+        paper(f"{field}{place}", **{"title": "x", field: f"The {way} channel"})
+        for place, way in enumerate(ways)
+        for field in ("title", "abstract")
+    ]
+    records += [paper(f"text{place}", "x", text=f"{long}{way} channel") for place, way in enumerate(ways)]
+    records += [paper(f"tags{place}", "x", tags=("channel", f"{way} channel")) for place, way in enumerate(ways)]
+    await library.upsert(records)
+    tree = parse('"kca channel"[all] AND kc*[all]').tree
+    for _ in range(2):
+        assert {hit.record.doc_id for hit in await library.search("kca channels")} >= {record.doc_id for record in records}
+        assert {hit.record.doc_id for hit in await library.search(ways[0])} >= {record.doc_id for record in records}
+        assert await library.match("KCa channel") == sorted(record.doc_id for record in records)
+        assert await library.match("K<i>Ca</i> channel", "title") == sorted(f"title{place}" for place in range(len(ways)))
+        pinned = await library.pinned()
+        hits = [hit.record async for page in pinned.pages(tree) for hit in page.hits]
+        assert hits == sorted(records, key=lambda record: record.doc_id)
+        assert len(await pinned.candidates(tree)) == len(records)
+        await library.optimize(force=True)
+    assert await library.fetch([record.doc_id for record in records]) == records
 
 
 async def test_scan_streams_one_version_in_order(library: Library) -> None:

@@ -16,7 +16,16 @@ Query = tuple[Any, ...]
 Plain = Mapping[str, Sequence[str]]
 
 ACCENTS = {"é": "e", "è": "e", "ï": "i", "ö": "o", "ü": "u", "ø": "o", "ł": "l", "å": "a", "ß": "ss", "œ": "oe", "ﬁ": "fi"}
-ALONE = "東京大学病院研究²ไทย"
+ALONE = "東京大学病院研究ไทย"
+INVISIBLE = "\u00ad\u200b\u200c\u2060\ufeff\u0308\u030a"
+"""Characters that are not compared, and the accents that stand by themselves."""
+MARKED = {
+    "K<sub>Ca</sub>": "KCa", "<i>heart</i>": "heart", "H<sub>2</sub>O": "H2O", "H₂O": "H2O", "&lt;b&gt;fine&lt;/b&gt;": "fine",
+    "&beta;-lactam": "β-lactam", "Stra&szlig;e": "Straße", "&#956;m": "μm", "tum&amp;shy;our": "tumour", "fail&#8203;ure": "failure",
+    "$K_{Ca}$": "KCa", "$\\beta$-lactam": "β-lactam", "na{\\\"i}ve": "naive", "\\textit{heart}": "heart", "x²": "x2",
+    "<jats:sup>heart</jats:sup>beat": "heartbeat", "ﬁne": "fine", "{K}Ca": "KCa",
+}  # fmt: skip
+"""Words with markup, and the same words without it."""
 OTHER_LETTERS = "βγμίहिनदी"
 TAGS = {
     "ti": ["title"], "ab": ["abstract"], "tiab": ["title", "abstract", "keywords"], "tw": ["title", "abstract", "keywords", "mesh"],
@@ -29,9 +38,13 @@ TAGS = {
 def split_words(text: str) -> list[str]:
     """Words: runs of letters and digits without case and accents; a character of a script without spaces is one by itself."""
     words, word = [], ""
+    for marked, plain in MARKED.items():
+        text = text.replace(marked, plain)
     for char in map(str.lower, text):
+        if char in INVISIBLE:
+            continue
         if char in ALONE:
-            words += [word, "2" if char == "²" else char]
+            words += [word, char]
             word = ""
         elif char in ACCENTS:
             word += ACCENTS[char]

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from outrider.state.records import Document, Identifiers, Paper, Record
-from support.boolean_oracle import TAGS, Query
+from support.boolean_oracle import MARKED, TAGS, Query
 
-WORDS = [
+PLAIN_WORDS = [
     "heart", "Heart", "hearts", "heartbeat", "failure", "FAILURE", "the", "of", "and", "not", "naïve", "naive", "Straße",
     "strasse", "co-op",
     "post-mortem", "postmortem", "mortem", "β-lactam", "IL-2", "il2", "h2o", "x²", "2", "covid", "COVID-19", "東京大学", "京大",
     "œdema", "oedema",
-    "μm", "vitamin", "A", "a", "tumor", "tumour", "tumours", "ﬁne", "fine", "O'Brien", "don’t", "Ångström",
+    "μm", "vitamin", "A", "a", "tumor", "tumour", "tumours", "ﬁne", "fine", "O'Brien", "don’t", "Ångström", "KCa", "H2O",
 ]  # fmt: skip
+WORDS = [
+    *PLAIN_WORDS, "nai\u0308ve", "A\u030angstro\u0308m", "Fai\u00adlure", "heart\u200bbeat", "tumo\u200cur", "\ufeffheart", "mor\u2060tem",
+    "H₂O",
+]  # fmt: skip
+"""Also decomposed, and with characters that nobody sees."""
+TEXT_WORDS = [*WORDS, *MARKED]
+"""Those of records also come with markup, entities and LaTeX."""
 TRUNCATED = [
     "heart*",
     "hea*",
@@ -31,6 +39,8 @@ TRUNCATED = [
     "京*",
     "strass*",
     "a*",
+    "nai\u0308v*",
+    "K*",
 ]
 GAPS = [" ", " ", " ", "  ", ", ", ". ", "-", "; ", " (", ") ", "/", "\n"]
 KEYWORDS = ["heart failure", "Failure, Heart", "tumour", "vitamin A", "naïve", "drug safety"]
@@ -41,18 +51,18 @@ LANGUAGES = {"en": ["english", "eng", "en"], "de": ["german", "ger"], "fr": ["Fr
 YEARS = range(1990, 2025)
 
 
-def make_text(chance: random.Random, most: int) -> str:
-    words = [chance.choice(WORDS) for _ in range(chance.randint(0, most))]
-    return "".join(word + chance.choice(GAPS) for word in words).strip()
+def make_text(chance: random.Random, most: int, words: Sequence[str] = TEXT_WORDS) -> str:
+    picked = [chance.choice(words) for _ in range(chance.randint(0, most))]
+    return "".join(word + chance.choice(GAPS) for word in picked).strip()
 
 
-def make_record(chance: random.Random, number: int) -> Record:
+def make_record(chance: random.Random, number: int, words: Sequence[str] = TEXT_WORDS) -> Record:
     common: dict[str, Any] = {
         "doc_id": f"d{number}",
-        "title": make_text(chance, 5),
-        "abstract": make_text(chance, 9) if chance.random() < 0.8 else "",
-        "description": make_text(chance, 5) if chance.random() < 0.2 else "",
-        "text": make_text(chance, 6) if chance.random() < 0.3 else "",
+        "title": make_text(chance, 5, words),
+        "abstract": make_text(chance, 9, words) if chance.random() < 0.8 else "",
+        "description": make_text(chance, 5, words) if chance.random() < 0.2 else "",
+        "text": make_text(chance, 6, words) if chance.random() < 0.3 else "",
         "tags": tuple(chance.sample(KEYWORDS, chance.randint(0, 3))),
         "year": chance.choice(YEARS) if chance.random() < 0.9 else None,
         "venue": chance.choice(JOURNALS) if chance.random() < 0.7 else None,

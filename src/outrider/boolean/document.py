@@ -10,7 +10,8 @@ from typing import Protocol
 from outrider.boolean.occurrences import Column
 from outrider.state.boolean import Field, RecordPart
 from outrider.state.records import Identifiers
-from outrider.text.words import tokens
+from outrider.text.fold import fold_text
+from outrider.text.words import separate_words, tokens
 
 Value = list[str]
 """The words of a value that is compared as a whole."""
@@ -83,8 +84,8 @@ def read_texts(record: Readable, name: Field) -> list[str]:
 def read_headings(record: Readable) -> Iterable[IndexTerm]:
     """Headings with their qualifiers: from `mesh`, where some files write `Liver/surgery*`, and from PubMed's qualified headings."""
     for heading in (*_mesh(record), *_list_strings(record.metadata.get("mesh_qualified"))):
-        name, *qualifiers = heading.replace("*", " ").split("/")
-        yield tokens(name), [qualifier_words(qualifier) for qualifier in qualifiers]
+        name, *qualifiers = fold_text(heading).replace("*", " ").split("/")  # folded first: a tag holds a slash
+        yield separate_words(name).split(), [qualifier_words(qualifier) for qualifier in qualifiers]
 
 
 def qualifier_words(qualifier: str) -> Value:

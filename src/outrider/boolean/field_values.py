@@ -9,7 +9,8 @@ from outrider.boolean.diagnostics import BooleanSyntaxError
 from outrider.boolean.field_tags import Tag
 from outrider.boolean.occurrences import Column, Matcher, find_occurrences, make_matchers
 from outrider.state.boolean import Dates, Span, Words
-from outrider.text.words import tokens
+from outrider.text.fold import fold_text
+from outrider.text.words import separate_words
 
 DATE = re.compile(r"(\d{4})(?:[/-](\d{1,2})(?:[/-](\d{1,2}))?)?")
 OPEN_START, OPEN_END = "1000", "3000"
@@ -93,10 +94,10 @@ def author_initials(author: str) -> list[str]:
 
 def _split_author(author: str) -> tuple[list[str], list[str]]:
     """Surname and given names; without a comma the last word is the surname."""
-    surname, comma, forenames = author.partition(",")
+    surname, comma, forenames = fold_text(author).partition(",")
+    words = separate_words(surname).split()
     if comma:
-        return tokens(surname), tokens(forenames)
-    words = tokens(author)
+        return words, separate_words(forenames).split()
     return words[-1:], words[:-1]
 
 

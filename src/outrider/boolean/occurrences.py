@@ -10,6 +10,7 @@ from functools import cache
 from itertools import pairwise
 
 from outrider.state.boolean import Either, Near, Pattern, Words
+from outrider.text.fold import fold_text
 from outrider.text.words import separate_words, tokens
 
 WILD = re.compile(r"\*|\{\*\d{1,3}\}|\{\?\}|\{#\}")
@@ -48,7 +49,7 @@ def split_term(text: str) -> tuple[str, ...]:
 
 def stem_length(word: str) -> int:
     """Letters and digits before the first wildcard, within its own word of the index."""
-    before = WILD.split(word, maxsplit=1)[0]
+    before = fold_text(WILD.split(word, maxsplit=1)[0])
     words = tokens(before)
     return len(words[-1]) if words and tokens(before[-1]) else 0
 
@@ -67,7 +68,7 @@ class Column:
 
     @classmethod
     def from_texts(cls, texts: Iterable[str]) -> Column:
-        return cls(f" {BETWEEN.join(map(separate_words, texts))} ")
+        return cls(f" {BETWEEN.join(separate_words(fold_text(text)) for text in texts)} ")
 
     @property
     def texts(self) -> list[list[str]]:

@@ -63,8 +63,8 @@ def read_library_id(location: Location, columns: pa.Schema) -> str:
         raise location.foreign_error()
     if int(metadata[schema.FORMAT_KEY]) < schema.FORMAT:
         raise LibraryTooOld(
-            f"the library at {location.address} has format {metadata[schema.FORMAT_KEY]}, from before the first release; "
-            "ingest its files into a new folder (outrider ingest ... --library)"
+            f"the library at {location.address} has format {metadata[schema.FORMAT_KEY]}, from before the first release, and this Outrider "
+            f"reads format {schema.FORMAT}: a search would miss records; ingest its files into a new folder (outrider ingest ... --library)"
         )
     if int(metadata[schema.FORMAT_KEY]) > schema.FORMAT:
         raise LibraryTooNew(

@@ -1,8 +1,11 @@
 """Schema of the table of records: conversion of a record to a row and back.
 
 `record` holds the record as JSON, its body cut to `LEAD_CHARS` and without its edges: a search reads it for a hundred records.
-`text` holds the whole body, `edges` the edges as JSON: a review cites hundreds of works. The other columns are copies for filters
-and indexes. A missing value (None, empty string, empty list) is NULL.
+`edges` holds the edges as JSON: a review cites hundreds of works. The other columns are copies for filters and indexes. A missing value
+(None, empty string, empty list) is NULL.
+
+All text indexes hold folded text (`text.fold`), as the evaluator compares it. A body may be long and is mostly stored once: `exact_text`
+holds it folded, and `text` only where the original differs.
 
 The column `exact_other` holds the words that no other exact index holds: names, numbers and kinds. So every word that a query may name
 is indexed. A candidate for a leaf of a query is a row with the leaf's words in the leaf's columns. That loses nothing as long as the index
@@ -14,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
@@ -25,12 +28,14 @@ from outrider.state.boolean import Field
 from outrider.state.errors import BadRequest
 from outrider.state.filters import INT64
 from outrider.state.records import BaseRecord, Paper, Record
+from outrider.text.fold import fold_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMAT = 2
-"""Rises when an older Outrider cannot read the rows of this one. Format 1 held the edges in `record`."""
+FORMAT = 3
+"""Rises when an older Outrider cannot read the rows of this one, or when indexes hold other words. Format 1 held the edges in `record`, the
+indexes of format 2 held text with its markup and invisible characters."""
 FORMAT_KEY = "outrider.format"
 ID_KEY = "outrider.library_id"
 PRIMARY_KEY = {"lance-schema:unenforced-primary-key:position": "1"}
@@ -39,9 +44,11 @@ PRIMARY_KEY = {"lance-schema:unenforced-primary-key:position": "1"}
 LEAD_CHARS = 4_000
 BRIEF = ["record"]
 WITH_EDGES = [*BRIEF, "edges"]
-FULL = [*WITH_EDGES, "text"]
+BODY = ["text", "exact_text"]
+"""`join_body` makes the whole body of them."""
+FULL = [*WITH_EDGES, *BODY]
 
-EXACT_FIELDS = {"title": "title", "abstract": "exact_abstract", "text": "text", "keywords": "exact_keywords"}
+EXACT_FIELDS = {"title": "exact_title", "abstract": "exact_abstract", "text": "exact_text", "keywords": "exact_keywords"}
 TAGS, OTHER = "exact_tags", "exact_other"
 """Keywords without headings; names, numbers and kinds. Only for exact search. Both are NULL in rows of an earlier Outrider that did not
 know them, and a library created by it lacks the columns: exact search reads those rows themselves. Else `OTHER` is never NULL."""
@@ -62,7 +69,6 @@ _IRREGULAR = re.compile(
 _OTHER_FIELDS = (
     Field.AUTHOR, Field.JOURNAL, Field.PUBLICATION_TYPE, Field.PMID, Field.DOI, Field.VOLUME, Field.ISSUE, Field.PAGES,
 )  # fmt: skip
-_INDEXED_FIELDS = (Field.TITLE, Field.ABSTRACT, Field.KEYWORDS, Field.MESH, Field.BODY)
 
 RECORDS: TypeAdapter[list[Record]] = TypeAdapter(list[Record])
 
@@ -74,9 +80,7 @@ def build_schema(library_id: str) -> pa.Schema:
     strings = [pa.field(name, pa.string()) for name in ("title", "venue", "language", "url", "origin", "doi", "pmid", "arxiv")]
     numbers = [pa.field(name, pa.int64()) for name in ("year", "citations", "stars")]
     lists = [pa.field(name, pa.list_(pa.string())) for name in ("authors", "tags", "mesh")]
-    bodies = [
-        pa.field(name, pa.large_string()) for name in ("record", "edges", "text", "exact_abstract", "exact_keywords", TAGS, OTHER, RANKED)
-    ]
+    bodies = [pa.field(name, pa.large_string()) for name in ("record", "edges", "text", *EXACT_FIELDS.values(), TAGS, OTHER, RANKED)]
     return pa.schema(
         [
             pa.field("doc_id", pa.string(), nullable=False, metadata=PRIMARY_KEY),
@@ -102,10 +106,12 @@ def content_hash(record: Record) -> str:
 def to_row(record: Record, content_hash: str) -> dict[str, object]:
     """Values by column, for all columns of `build_schema`."""
     mesh = record.mesh if isinstance(record, Paper) else ()
-    keywords = [*record.tags, *mesh]
-    abstracts = [part for part in (record.abstract, record.description) if part]
+    # each text is folded by itself, as the evaluator does: a `$` of one abstract closes no formula in the next
+    tags, headings = list(map(fold_text, record.tags)), list(map(fold_text, mesh))
+    abstracts = [fold_text(part) for part in (record.abstract, record.description) if part]
+    title, body = fold_text(record.title), fold_text(record.text)
     # The title is there twice in the ranking index: measured better or equal on all of SciFact, Cranfield, CISI and CACM.
-    ranked = (record.title, record.title, *abstracts, ", ".join(keywords), record.text)
+    ranked = (title, title, *abstracts, ", ".join((*tags, *headings)), body)
     return {
         "doc_id": record.doc_id,
         "kind": record.kind,
@@ -126,11 +132,13 @@ def to_row(record: Record, content_hash: str) -> dict[str, object]:
         "mesh": list(mesh) or None,
         "record": _build_json(record),
         "edges": _dump_compact([edge.model_dump() for edge in record.edges]) if record.edges else None,
-        "text": record.text or None,
-        "exact_abstract": SEPARATOR.join(abstracts) or None,
-        "exact_keywords": SEPARATOR.join(keywords) or None,
-        TAGS: SEPARATOR.join(record.tags) or None,
-        OTHER: other_words(record),
+        "text": record.text if record.text != body else None,
+        "exact_title": title or None,
+        "exact_abstract": SEPARATOR.join(abstracts) if abstracts else None,
+        "exact_text": body or None,
+        "exact_keywords": SEPARATOR.join((*tags, *headings)) or None,
+        TAGS: SEPARATOR.join(tags) or None,
+        OTHER: other_words(record, (title, *abstracts, *tags, *headings, body)),
         RANKED: "\n".join(part for part in ranked if part),
     }
 
@@ -148,8 +156,13 @@ def records_with_edges(columns: Mapping[str, Sequence[Any]]) -> list[Record]:
 
 def full_records(columns: Mapping[str, Sequence[Any]]) -> list[Record]:
     """Whole records, from the columns `FULL`."""
-    pairs = zip(records_with_edges(columns), columns["text"], strict=True)
-    return [record if len(text or "") <= LEAD_CHARS else record.model_copy(update={"text": text}) for record, text in pairs]
+    pairs = zip(records_with_edges(columns), map(join_body, columns["text"], columns["exact_text"]), strict=True)
+    return [record if len(text) <= LEAD_CHARS else record.model_copy(update={"text": text}) for record, text in pairs]
+
+
+def join_body(text: str | None, exact_text: str | None) -> str:
+    """A record's whole body, from the columns `BODY`; empty for none."""
+    return text or exact_text or ""
 
 
 def _build_json(record: Record) -> str:
@@ -168,21 +181,23 @@ def _int64(value: int | None) -> int | None:
     return None if value is None else min(max(value, INT64[0]), INT64[-1])
 
 
-def other_words(record: BaseRecord) -> str:
-    """Every text that is in no other exact column, with the forms in which a query may name it; never NULL, but empty for none."""
-    own = [text for name in _OTHER_FIELDS for text in read_texts(record, name)]
+def other_words(record: BaseRecord, indexed: Iterable[str]) -> str:
+    """Every text that is in no other exact column, folded, with the forms in which a query may name it; never NULL, but empty for none.
+
+    `indexed` are the record's folded texts in the other exact columns.
+    """
+    own = [fold_text(text) for name in _OTHER_FIELDS for text in read_texts(record, name)]
     qualified = record.metadata.get("mesh_qualified")
     if isinstance(qualified, list | tuple):
-        own += [text for text in qualified if isinstance(text, str)]
+        own += [fold_text(text) for text in qualified if isinstance(text, str)]
     own += [" ".join(author_initials(author)) for author in read_texts(record, Field.AUTHOR)]
     own += [number.lstrip("0") for number in read_texts(record, Field.PMID)]
-    own += [normal_doi(doi) for doi in read_texts(record, Field.DOI)]
-    indexed = (text for name in _INDEXED_FIELDS for text in read_texts(record, name))
+    own += [normal_doi(doi) for doi in read_texts(record, Field.DOI)]  # compared as it is, so not folded
     if any(map(is_irregular, (*own, *indexed))):
         own.append(ODD)
     return SEPARATOR.join(own)
 
 
 def is_irregular(text: str) -> bool:
-    """Whether the index may split the text otherwise than the evaluator."""
+    """Whether the index may split the folded text otherwise than the evaluator."""
     return not text.isascii() and _IRREGULAR.search(text) is not None

@@ -19,6 +19,7 @@ from outrider.state.filters import Filter
 from outrider.state.hits import Scored
 from outrider.state.records import Record
 from outrider.state.request import MAX_QUERY_CHARS, MAX_QUERY_TERMS
+from outrider.text.fold import fold_text
 from outrider.text.words import STOP_WORDS, WORD, stem, words
 
 if TYPE_CHECKING:
@@ -44,11 +45,11 @@ MAX_CHARS = 600
 
 
 def cut_query(text: str) -> str:
-    """The part of a text that is searched: up to `MAX_QUERY_CHARS` and `MAX_QUERY_TERMS`; empty for a text without words.
+    """The part of a text that is searched, folded: up to `MAX_QUERY_CHARS` and `MAX_QUERY_TERMS`; empty for a text without words.
 
     Repeated words stay, since their frequency weighs.
     """
-    text = text[:MAX_QUERY_CHARS]
+    text = fold_text(text[:MAX_QUERY_CHARS])
     terms: set[str] = set()
     end = 0
     for word in WORD.finditer(text):
@@ -89,9 +90,9 @@ async def _rank_rows(
     weight = OWN_WEIGHT if widened else 1
     if only_stop_words(own):
         parts = [match_query(own, column, weight) for column in EXACT_FIELDS.values()]
-        parts += [match_query(" ".join(widened), RANKED)] if widened else []
+        parts += [match_query(" ".join(map(fold_text, widened)), RANKED)] if widened else []
     else:
-        parts = [match_query(" ".join([own] * weight + [*widened]), RANKED)]
+        parts = [match_query(" ".join([own] * weight + [*map(fold_text, widened)]), RANKED)]
     size = limit + SLACK
     while True:  # until everything is read that ties with the last of the best `limit` rows
         best = (await _run_query(table, any_query(parts), where, ["doc_id", "_score", *columns], size)).to_pydict()
@@ -108,6 +109,7 @@ async def match(table: AsyncTable, phrase: str, field: str, where: Filter | None
     """Ids, in their order, of records that hold the words of `phrase` one after another in `field`."""
     if field != "any" and field not in EXACT_FIELDS:
         raise BadRequest(f"unknown text field {field!r}; known: any, {', '.join(EXACT_FIELDS)}")
+    phrase = fold_text(phrase)
     if limit < 1 or not words(phrase):
         return []
     columns = list(EXACT_FIELDS.values()) if field == "any" else [EXACT_FIELDS[field]]
@@ -152,7 +154,7 @@ def related_terms(query: str, hits: Sequence[Record], limit: int) -> tuple[str, 
     A term must occur in the title or description of some hit: those name the topic, bodies also say "overall".
     In the other hits only the forms of the first hits are counted, not further forms of a word.
     """
-    own = frozenset(map(stem, words(query)))
+    own = frozenset(map(stem, words(fold_text(query))))
     first = [_read_beginning(record) for record in hits[:FIRST]]
     candidates = (word for document in first for word in document if MIN_LETTERS <= len(word) <= MAX_LETTERS)
     forms = Counter(word for word in candidates if word.isalpha() and word not in STOP_WORDS)
@@ -160,7 +162,7 @@ def related_terms(query: str, hits: Sequence[Record], limit: int) -> tuple[str, 
     in_first = _count_documents(first, stems)
     others = [_read_beginning(record) for record in hits[FIRST:POOL]]
     in_others = _count_documents(others, stems)
-    in_headlines = _count_documents([words(f"{record.title}\n{record.description}") for record in hits[:POOL]], stems)
+    in_headlines = _count_documents([words(fold_text(f"{record.title}\n{record.description}")) for record in hits[:POOL]], stems)
     least = MIN_HITS if len(first) == FIRST else 2
     # The most frequent form of each stem; of equally frequent ones the shortest, then the first in the alphabet.
     common = {stems[word]: word for word in sorted(forms, key=lambda word: (-forms[word], len(word), word), reverse=True)}
@@ -175,7 +177,7 @@ def related_terms(query: str, hits: Sequence[Record], limit: int) -> tuple[str, 
 
 def _read_beginning(record: Record) -> list[str]:
     text = "\n".join((record.title, record.abstract or record.description, record.text))
-    return words(text[:MAX_CHARS])
+    return words(fold_text(text[:MAX_CHARS]))
 
 
 def _count_documents(documents: Iterable[Sequence[str]], stems: Mapping[str, str]) -> Counter[str]:

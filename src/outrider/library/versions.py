@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from lancedb.db import AsyncConnection
     from lancedb.table import AsyncTable
 
-TOKENIZER = f"outrider words 1, Unicode {unicodedata.unidata_version}"
-"""How the evaluator splits text into words (`src/outrider/text/words.py`); its number rises with every change of the rules."""
+TOKENIZER = f"outrider words 2, Unicode {unicodedata.unidata_version}"
+"""How the evaluator folds text (`src/outrider/text/fold.py`) and splits it into words (`src/outrider/text/words.py`); its number rises with
+every change of the rules."""
 
 
 async def read_tags(table: AsyncTable) -> dict[str, int]:

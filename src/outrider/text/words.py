@@ -2,10 +2,11 @@
 
 `words` and `stems` are for ranking; `tokens` gives the words in order as the library's exact indexes hold them.
 
-The indexes split text by ICU and at everything that is neither letter nor digit (`base_tokenizer="icu/split"`), lower each character
-and fold it to ASCII where its compatibility form is a Latin letter or a digit. The rules were read from Lance's tokenizer and measured on
-every assigned character; `tests/text/test_words.py` compares them with an index. Scripts that are written without spaces differ on
-purpose: the index cuts them by a dictionary, here each character is a word, so that a term matches wherever it stands (`UNSEGMENTED`).
+`tokens` folds the text first (`fold`), as the indexes hold it. They split it by ICU and at everything that is neither letter nor digit
+(`base_tokenizer="icu/split"`), lower each character and fold it to ASCII where its compatibility form is a Latin letter or a digit. The
+rules were read from Lance's tokenizer and measured on every assigned character; `tests/text/test_words.py` compares them with an index.
+Scripts that are written without spaces differ on purpose: the index cuts them by a dictionary, here each character is a word, so that a
+term matches wherever it stands (`UNSEGMENTED`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import threading
 import unicodedata
 from functools import cache, lru_cache
 from typing import Any
+
+from outrider.text.fold import fold_text
 
 WORD = re.compile(r"[^\W_]+")
 PARTED = bytes(byte if byte > 127 or chr(byte).isalnum() else 32 for byte in range(256))
@@ -130,11 +133,11 @@ def _stemmer() -> Any:
 
 def tokens(text: str) -> list[str]:
     """The words of `text` in order, as the exact index holds them."""
-    return separate_words(text).split()
+    return separate_words(fold_text(text)).split()
 
 
 def separate_words(text: str) -> str:
-    """The words of `text` with one blank or more between them, and before and behind them where something stood there."""
+    """The words of a folded text with one blank or more between them, and before and behind them where something stood there."""
     plain = text.encode("utf-8", "surrogatepass").translate(_ASCII).decode("utf-8", "surrogatepass")
     return plain if plain.isascii() else _OTHERS.sub(lambda match: match.group().translate(_TABLE), plain)
 

@@ -22,7 +22,7 @@ from outrider.systematic_search.services import openalex as of_openalex
 from outrider.systematic_search.services import pubmed as of_pubmed
 from outrider.systematic_search.services import semantic_scholar as of_semantic_scholar
 from outrider.systematic_search.services.verify_hits import HitVerifier, ViewRecord
-from support.boolean_queries import make_query, make_record, to_plain, write_query
+from support.boolean_queries import PLAIN_WORDS, make_query, make_record, to_plain, write_query
 from support.query_language_oracles import crossref, github, openalex, pubmed, semantic_scholar
 
 TREES = int(os.environ.get("OUTRIDER_SUPERSET_TREES", "60"))
@@ -32,7 +32,7 @@ Finds = Callable[[SentQuery, Plain], bool]
 
 
 def paper(chance: random.Random, number: int, **lacking: Any) -> Record:
-    record = make_record(chance, number)
+    record = make_record(chance, number, PLAIN_WORDS)  # a service folds as it does
     return Paper(**{**record.model_dump(exclude={"kind"}), "text": "", "description": "", **lacking})
 
 
@@ -42,7 +42,7 @@ def work_record(chance: random.Random, number: int) -> Record:
 
 
 def repository(chance: random.Random, number: int) -> Record:
-    record = make_record(chance, number)
+    record = make_record(chance, number, PLAIN_WORDS)  # a service folds as it does
     name = f"owner{number}/{'-'.join(record.title.split()[:2]) or 'x'}"
     return Repository(doc_id=record.doc_id, title=name, description=record.abstract, tags=record.tags, metadata={"publication_types": []})
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from outrider.boolean.document import Readable
 from outrider.boolean.evaluator import Evaluator
 from outrider.library.location import Location
-from outrider.library.schema import FULL, full_records
+from outrider.library.schema import BODY, FULL, full_records, join_body
 from outrider.state.boolean import Node
 from outrider.state.records import Identifiers, Record
 
@@ -29,7 +29,7 @@ FIRST, MOST = 300, 1_000
 """Records of the first block, and of any: few enough that the garbage collector does not run."""
 BYTES = 16 * 2**20
 """Approximate size of a block: bodies may be long."""
-COMPARED = ["record", "text"]
+COMPARED = ["record", *BODY]
 """Columns that hold everything that a tree may compare."""
 DENSE = 0.7
 """Share of hits from which on it is faster to validate every candidate than to parse each hit twice."""
@@ -112,7 +112,8 @@ class CandidateMatcher:
 
 
 def _test_rows(test: Test, columns: dict[str, list[Any]]) -> list[bool]:
-    return [test(StoredRecord(record, text)) for record, text in zip(columns["record"], columns["text"], strict=True)]
+    bodies = map(join_body, columns["text"], columns["exact_text"])
+    return [test(StoredRecord(record, body)) for record, body in zip(columns["record"], bodies, strict=True)]
 
 
 def _field(name: str, default: object = None) -> Any:
@@ -126,7 +127,7 @@ def _field(name: str, default: object = None) -> Any:
 
 
 class StoredRecord:
-    """A record as its row holds it, from the columns `record` and `text`, not validated: most candidates of a scan do not match.
+    """A record as its row holds it, with its whole body, not validated: most candidates of a scan do not match.
 
     A `boolean.document.Readable`.
     """
@@ -147,11 +148,11 @@ class StoredRecord:
     pages: str | None = _field("pages")
     metadata: Mapping[str, object] = _field("metadata", MappingProxyType({}))
 
-    def __init__(self, record: str, text: str | None) -> None:
+    def __init__(self, record: str, text: str) -> None:
         from pydantic_core import from_json
 
         self.fields: dict[str, Any] = from_json(record)
-        self.text = text or ""
+        self.text = text
 
     @property
     def identifiers(self) -> Identifiers:

@@ -21,7 +21,7 @@ from outrider.library.filter_sql import in_list, literal
 from outrider.library.schema import EXACT_FIELDS, OTHER, TAGS, is_irregular
 from outrider.state.boolean import LACKING, Dates, Either, Everything, Field, Heading, Leaf, Near, Node, Pattern, Text, Words, children
 from outrider.state.records import Paper
-from outrider.text.words import UNSEGMENTED, tokens
+from outrider.text.words import UNSEGMENTED, separate_words, tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,10 +216,12 @@ def _plan_identity(pattern: Pattern, field: Field) -> Plan:
         case Field.AUTHOR:
             return every([plan_word(matcher, OTHER) for word in pattern.words for matcher in make_matchers(word)])
         case Field.PMID:
-            return either([every([plan_word(token, OTHER) for token in tokens(word.lstrip("0"))]) for word in pattern.words])
-    # A DOI: words that a `*` may continue are left out.
-    first, *rest = normal_doi(" ".join(pattern.words)).split("*")
-    words = tokens(first)
+            return either(
+                [every([plan_word(token, OTHER) for token in separate_words(word.lstrip("0")).split()]) for word in pattern.words]
+            )
+    # A DOI, compared without folding: words that a `*` may continue are left out.
+    first, *rest = (separate_words(part).split() for part in normal_doi(" ".join(pattern.words)).split("*"))
+    words = first
     if rest:
-        words = words[:-1] + [word for part in rest[:-1] for word in tokens(part)[1:-1]] + tokens(rest[-1])[1:]
+        words = words[:-1] + [word for part in rest[:-1] for word in part[1:-1]] + rest[-1][1:]
     return every([plan_word(word, OTHER) for word in words])

@@ -64,7 +64,7 @@ ROWS_LACKING: Mapping[RecordPart, RowsLacking] = {
     "qualifiers": _in_metadata(("mesh", "mesh_qualified"), r'"mesh_qualified":\["[^"/]*/[A-Za-z]'),
     Field.TITLE: RowsLacking("title IS NULL"),
     Field.ABSTRACT: RowsLacking("exact_abstract IS NULL"),
-    Field.BODY: RowsLacking("text IS NULL"),
+    Field.BODY: RowsLacking("text IS NULL AND exact_text IS NULL"),
     Field.KEYWORDS: _list_column("tags"),
     Field.AUTHOR: _list_column("authors"),
     Field.JOURNAL: RowsLacking("venue IS NULL", f"venue IS NULL AND ({_has_key('journal_abbreviation', 'issn')})"),

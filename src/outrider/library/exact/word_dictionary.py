@@ -21,7 +21,7 @@ from outrider.library.maintenance import EXACT_COLUMNS, KEEP_METADATA
 from outrider.library.record_table import open_table
 from outrider.library.schema import ODD, OTHER
 from outrider.library.text_search import ALL_ROWS
-from outrider.text.words import tokens
+from outrider.text.words import separate_words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,7 +118,7 @@ def _collect_words(batch: pa.RecordBatch) -> dict[str, set[str]]:
     for column in EXACT_COLUMNS:
         for text, skipped in zip(batch[column].to_pylist(), odd, strict=True):
             if text and not skipped:
-                words[column].update(tokens(text))
+                words[column].update(separate_words(text).split())  # the columns hold folded text
     return words
 
 
