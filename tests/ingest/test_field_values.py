@@ -159,6 +159,7 @@ def test_two_names_with_one_comma(text: str, names: tuple[str, ...]) -> None:
         ("x [y; z]; w", ("x [y; z]", "w")),
         ("1,2-xylene, benzene", ("1,2-xylene", "benzene")),
         ("1,2,3", ("1", "2", "3")),
+        ("护理；肿瘤（急性；慢性）", ("护理", "肿瘤（急性；慢性）")),
         ("a (b\nc); d", ("a (b", "c)", "d")),
     ],
 )

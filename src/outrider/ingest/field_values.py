@@ -64,6 +64,7 @@ SOURCE_YEAR = re.compile(r"(?<=[\s,(])((?:1[89]|20)\d\d)(?=[\s.,;)]|$)")
 GENERATIONS = frozenset({"jr", "sr", "ii", "iii", "iv", "2nd", "3rd", "md", "phd"})
 """What follows a name and is none."""
 MAX_INITIALS = 4
+BRACKETS = r"()\[\]（）"
 
 
 class TooDeep(ValueError):
@@ -179,27 +180,27 @@ def split_list(text: str, *, commas: bool) -> list[JsonValue]:
     Nothing is cut inside parentheses: `cyst (diagnosis; surgery); colon`, `1,2-xylene, benzene`.
     """
     lines = re.split(r"[\n\r]", text.strip())
-    items = [item for line in lines for item in _cut(line, ";")]
+    items = [item for line in lines for item in _cut(line, ";；")]
     return [*(_cut(lines[0], ",") if commas and len(items) == 1 else items)]
 
 
-def _cut(line: str, separator: str) -> list[str]:
-    """The line cut at a separator outside closed parentheses. A comma between digits is no separator where others have a blank behind."""
+def _cut(line: str, separators: str) -> list[str]:
+    """The line cut at separators outside closed parentheses. A comma between digits is no separator where others have a blank behind."""
     opened: list[int] = []
     pairs: dict[int, int] = {}
-    for bracket in re.finditer(r"[()\[\]]", line):
-        if bracket.group() in "([":
+    for bracket in re.finditer(rf"[{BRACKETS}]", line):
+        if bracket.group() in "([（":
             opened.append(bracket.start())
         elif opened:
             pairs[opened.pop()] = bracket.start()
     closing = set(pairs.values())
-    spaced = separator == "," and ", " in line
+    spaced = separators == "," and ", " in line
     parts: list[str] = []
     start = depth = 0
-    for match in re.finditer(rf"[()\[\]{separator}]", line):
+    for match in re.finditer(rf"[{BRACKETS}{separators}]", line):
         at = match.start()
         depth += (at in pairs) - (at in closing)
-        if match.group() == separator and not depth and not (spaced and line[at - 1 : at].isdigit() and line[at + 1 : at + 2].isdigit()):
+        if match.group() in separators and not depth and not (spaced and line[at - 1 : at].isdigit() and line[at + 1 : at + 2].isdigit()):
             parts.append(line[start:at])
             start = at + 1
     return [*parts, line[start:]]

@@ -20,6 +20,7 @@ ARTICLE = """<mods ID="a1">
 <name type="personal"><namePart>Editor, An</namePart><role><roleTerm type="code">edt</roleTerm></role></name>
 <genre>journal article</genre><language><languageTerm type="code">eng</languageTerm></language>
 <abstract>Some words.</abstract><subject><topic>pain</topic><topic>headache</topic></subject>
+<subject authority="mesh"><topic>Aspirin</topic><topic>adverse effects</topic></subject>
 <identifier type="doi">10.1000/X.1</identifier><identifier type="pmid">12345678</identifier>
 <location><url>https://example.org/a</url></location>
 <relatedItem type="host"><titleInfo><title>Journal of Testing</title></titleInfo><identifier type="issn">1471-2105</identifier>
@@ -43,7 +44,9 @@ def test_an_article(tmp_path: Path) -> None:
     assert paper.authors == ("van Berg, Ada M.", "Kim, Sun-Hee")
     assert (paper.identifiers.doi, paper.identifiers.pmid) == ("10.1000/x.1", "12345678")
     assert (paper.tags, paper.abstract, paper.url) == (("pain", "headache"), "Some words.", "https://example.org/a")
-    assert paper.metadata == {"publication_types": ["journal article"], "issn": "1471-2105", "publisher": "P"}
+    assert paper.mesh == ("Aspirin",)
+    expected = {"publication_types": ["journal article"], "issn": "1471-2105", "publisher": "P"}
+    assert paper.metadata == {**expected, "mesh_qualified": ["Aspirin/adverse effects"]}
 
 
 def test_a_book_and_an_empty_record(tmp_path: Path) -> None:

@@ -33,6 +33,26 @@ ARTICLE = """<PubmedArticle><MedlineCitation><PMID Version="1">{pmid}</PMID>
 </ArticleIdList></PubmedData></PubmedArticle>"""
 
 
+BOOK = """<PubmedBookArticle><BookDocument><PMID>21249755</PMID>
+<ArticleIdList><ArticleId IdType="doi">10.1000/Book</ArticleId></ArticleIdList>
+<Book><Publisher><PublisherName>NCBI</PublisherName></Publisher><BookTitle>Cancer Syndromes</BookTitle><PubDate><Year>2009</Year></PubDate>
+<AuthorList Type="editors"><Author><LastName>Ed</LastName></Author></AuthorList></Book><ArticleTitle>A Syndrome</ArticleTitle>
+<Language>eng</Language><AuthorList Type="authors"><Author><LastName>Berg</LastName><ForeName>Ada</ForeName></Author></AuthorList>
+<PublicationType>Review</PublicationType><Abstract><AbstractText>Words.</AbstractText></Abstract></BookDocument></PubmedBookArticle>"""
+
+
+def test_a_single_chapter(tmp_path: Path) -> None:
+    """The article of a book may be the root of a file."""
+    path = tmp_path / "a.xml"
+    path.write_text(BOOK, encoding="utf-8")
+    (only,) = read(path, ReadOptions())
+    assert isinstance(only, Entry)
+    chapter = only.record
+    assert (chapter.title, chapter.venue, chapter.year, chapter.language) == ("A Syndrome", "Cancer Syndromes", 2009, "en")
+    assert (chapter.authors, chapter.abstract, chapter.metadata["publication_types"]) == (("Berg, Ada",), "Words.", ["Review"])
+    assert (chapter.identifiers.doi, chapter.identifiers.pmid) == ("10.1000/book", "21249755")
+
+
 def entries(path: Path, *articles: str) -> list[Parsed]:
     path.write_text("<PubmedArticleSet>" + "".join(articles) + "</PubmedArticleSet>", encoding="utf-8")
     return list(read(path, ReadOptions()))

@@ -262,6 +262,36 @@ def test_medline(tmp_path: Path) -> None:
     assert {name: paper.metadata[name] for name in expected} == expected
 
 
+def test_medline_and_xml_of_one_article(tmp_path: Path) -> None:
+    """PubMed's two formats give the same record, but for what only one of them states."""
+    xml = (
+        "<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>7</PMID><Article><Journal><ISSN>1471-2105</ISSN><JournalIssue><Volume>3"
+        "</Volume><Issue>4</Issue><PubDate><Year>1999</Year></PubDate></JournalIssue><Title>Journal of phages</Title>"
+        "<ISOAbbreviation>J Phag"
+        "</ISOAbbreviation></Journal><ArticleTitle>Lysis.</ArticleTitle><Pagination><MedlinePgn>10-9</MedlinePgn></Pagination><Abstract>"
+        "<AbstractText>We saw.</AbstractText></Abstract><AuthorList><Author><LastName>Smith</LastName><ForeName>Ann</ForeName></Author>"
+        "<Author><CollectiveName>Phage Group</CollectiveName></Author></AuthorList><Language>ger</Language><PublicationTypeList>"
+        "<PublicationType>Review</PublicationType></PublicationTypeList></Article><CommentsCorrectionsList><CommentsCorrections "
+        'RefType="RetractionIn"><RefSource>J Foo. 2000</RefSource><PMID>99</PMID></CommentsCorrections></CommentsCorrectionsList>'
+        "<MeshHeadingList><MeshHeading><DescriptorName>Bacteriophages</DescriptorName><QualifierName>genetics</QualifierName></MeshHeading>"
+        "</MeshHeadingList>"
+        "<KeywordList><Keyword>lysis</Keyword></KeywordList></MedlineCitation><PubmedData><ArticleIdList>"
+        '<ArticleId IdType="doi">10.1000/x</ArticleId><ArticleId IdType="pmc">PMC5</ArticleId></ArticleIdList></PubmedData>'
+        "</PubmedArticle></PubmedArticleSet>"
+    )
+    medline = (
+        "PMID- 7\nIS  - 1471-2105 (Electronic)\nVI  - 3\nIP  - 4\nDP  - 1999\nTI  - Lysis.\nPG  - 10-9\nAB  - We saw.\nFAU - Smith, Ann\n"
+        "AU  - Smith A\n"
+        "CN  - Phage Group\nLA  - ger\nPT  - Review\nRIN - J Foo. 2000. PMID: 99\nTA  - J Phag\nJT  - Journal of phages\n"
+        "MH  - Bacteriophages/genetics\n"
+        "OT  - lysis\nPMC - PMC5\nAID - 10.1000/x [doi]\n"
+    )
+    (one,), (two,) = (papers(read(tmp_path, text, name)) for text, name in ((xml, "a.xml"), (medline, "a.nbib")))
+    assert one.metadata.pop("notices") == [{"kind": "retraction_in", "pmid": "99", "source": "J Foo. 2000"}]
+    assert two.metadata.pop("notices") == [{"kind": "retraction_in", "pmid": "99", "source": "J Foo. 2000. PMID: 99"}]
+    assert one == two
+
+
 def test_medline_of_other_databases(tmp_path: Path) -> None:
     """ERIC's records have no PMID: the owner begins them. A DOI may be a link, an ISSN carry a prefix."""
     text = (

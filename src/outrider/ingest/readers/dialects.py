@@ -171,7 +171,9 @@ def _with_headings(paper: Paper, headings: Mapping[str, list[str]]) -> Paper:
 
 def _with_language(paper: Paper) -> Paper:
     """The paper with its language as a code, as PubMed's XML is read."""
-    return paper.model_copy(update={"language": normal_language(paper.language.rstrip(".")) or paper.language}) if paper.language else paper
+    return (
+        paper.model_copy(update={"language": normal_language(paper.language.rstrip(" .;")) or paper.language}) if paper.language else paper
+    )
 
 
 MEDLINE = Dialect(
@@ -383,6 +385,8 @@ REFWORKS_TAGS = frozenset(
 def _prepare_refworks(tags: Tags) -> None:
     for tag in ("A1", "AU"):
         tags[tag] = [re.sub(r",(?=\S)", ", ", name) for name in tags.get(tag, ())]
+    if not tags.get("SP"):  # CNKI writes the whole range behind the tag of the last page
+        tags["SP"] = tags.pop("OP", [])
 
 
 REFWORKS = Dialect(

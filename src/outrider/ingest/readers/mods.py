@@ -25,6 +25,7 @@ from outrider.text.sanitize import element_text
 
 AUTHOR_ROLES = frozenset({"aut", "author", "cre", "creator", "dis", "dissertant", ""})
 """MARC relators, and a name without a role."""
+TOPICS = ("topic", "geographic")
 DATES = ("dateIssued", "copyrightDate", "dateCreated", "dateOther")
 
 
@@ -52,6 +53,9 @@ def _make_paper(item: Element) -> Paper:
     dates = [*(part.find("date") for part in parts), *(origin.find(name) for name in DATES for origin in origins)]
     years = (parse_year(element_text(date))[0] for date in dates if date is not None)
     notes = _texts(item.findall("note"))
+    subjects = [(subject.get("authority"), _texts(part for part in subject if part.tag in TOPICS)) for subject in item.findall("subject")]
+    headings = [topics for authority, topics in subjects if topics and authority == "mesh"]
+    keywords = [topics for authority, topics in subjects if authority != "mesh"]
     genres = [text for text in _texts(item.findall("genre")) if text.casefold() not in ("text", "manuscript")]
     publisher = next((element_text(origin.find("publisher")) for origin in origins if origin.find("publisher") is not None), "")
     metadata: dict[str, JsonValue] = {
@@ -59,6 +63,7 @@ def _make_paper(item: Element) -> Paper:
         "issn": issns[0] if issns else "",
         "other_issns": list(issns[1:]),
         "publisher": publisher,
+        "mesh_qualified": [f"{name}/{qualifier}" for name, *qualifiers in headings for qualifier in qualifiers],
         "notes": list(notes),
     }
     url = next(iter(_texts(item.findall("location/url"))), "") or ids.get("uri") or ids.get("url")
@@ -81,9 +86,8 @@ def _make_paper(item: Element) -> Paper:
         issue=_detail(parts, "issue") or _detail(parts, "number"),
         pages=_pages(parts),
         language=next(filter(None, map(normal_language, _texts(item.findall("language/languageTerm") or item.findall("language")))), None),
-        tags=tuple(
-            dict.fromkeys(_texts(part for subject in item.findall("subject") for part in subject if part.tag in ("topic", "geographic")))
-        ),
+        tags=tuple(dict.fromkeys(text for topics in keywords for text in topics)),
+        mesh=tuple(dict.fromkeys(name for name, *_ in headings)),
         metadata={name: value for name, value in metadata.items() if value},
     )
 

@@ -208,7 +208,7 @@ class Tools:
         answer: Annotated[str | None, Field(description="`answer` of an earlier search; else the library.")] = None,
         filters: Filters = None,
     ) -> Annotated[CallToolResult, ExportResult]:
-        """Write an answer's hits or the library as BibTeX, RIS, CSV, JSON, JSON Lines or Markdown, to be read as a resource."""
+        """Write an answer's hits or the library as BibTeX, RIS, CSL-JSON, CSV, JSON, JSON Lines or Markdown, to be read as a resource."""
         if answer is not None and filters is not None:
             raise BadRequest("filters narrows the library; an answer is exported as it is")
         stream = StringIO()
