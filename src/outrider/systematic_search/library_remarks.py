@@ -68,11 +68,11 @@ async def find_missing_values(tree: Node, text: str, library: PinnedLibrary) -> 
     """A remark for each part that leaves read and records lack, with its place in `text`, the query as parsed. Raises `LibraryError`."""
     findings, total = Findings(text), await library.count(Everything())
     uses = list(_find_uses(tree, False, set()))
-    counts = _Counts(tree, tuple(dict.fromkeys(use.part for use in uses if use.alone)), library)
+    lacking_by_part = {part: await library.count_without(part) for part in dict.fromkeys(use.part for use in uses)}
+    uses = [use for use in uses if lacking_by_part[use.part]]
+    counts = _Counts(tree, frozenset(use.part for use in uses if use.alone), library)
     for part in dict.fromkeys(use.part for use in uses):
-        lacking = await library.count_without(part)
-        if not lacking:
-            continue
+        lacking = lacking_by_part[part]
         head = f"{lacking:,} of {total:,} records {'has' if lacking == 1 else 'have'} no {NAMES[part]}"
         of_part = [use for use in uses if use.part == part]
         for negated in (False, True):
@@ -120,8 +120,8 @@ class _Counts:
     """Counts the records whose match depends on a part that they lack."""
 
     tree: Node
-    parts: tuple[RecordPart, ...]
-    """Those that a leaf reads alone."""
+    parts: frozenset[RecordPart]
+    """Those that some records lack, and that a leaf reads alone."""
     library: PinnedLibrary
     _evaluators: dict[tuple[frozenset[RecordPart], bool], Evaluator] = field(default_factory=dict)
 
@@ -136,7 +136,7 @@ class _Counts:
                 return False
             return self._matches(document, missing) and not self._matches(document, missing - {part})
 
-        most = _fulfil(self.tree, frozenset(self.parts), negated=False)
+        most = _fulfil(self.tree, self.parts, negated=False)
         lost = 0 if only_part else await self.library.count_if(most, part, test)
         if _can_match(self.tree, part):
             text = " and could match only by other parts of the query"

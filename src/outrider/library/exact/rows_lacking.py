@@ -42,11 +42,14 @@ def _list_column(name: str) -> RowsLacking:
     return RowsLacking(f"{name} IS NULL OR {with_empty_text}", with_empty_text)
 
 
-def _in_metadata(keys: tuple[str, ...], *values: str) -> RowsLacking:
-    """Rows surely have one of the values if it follows the beginning of the metadata: `[^{}]*` enters no other object."""
+def _in_metadata(condition: str, *values: str) -> RowsLacking:
+    """Rows surely have one of the values if it follows the beginning of the metadata: `[^{}]*` enters no other object.
+
+    Of the other rows only those of the condition can have one.
+    """
     pattern = r'"metadata":\{[^{}]*(' + "|".join(values) + ")"
     without = f"NOT {_matches(pattern)}"
-    return RowsLacking(without, f"{without} AND ({_has_key(*keys)})")
+    return RowsLacking(without, f"{without} AND ({condition})")
 
 
 def _of_papers(name: str) -> RowsLacking:
@@ -61,7 +64,10 @@ def _of_papers(name: str) -> RowsLacking:
 ROWS_LACKING: Mapping[RecordPart, RowsLacking] = {
     "year": RowsLacking("year IS NULL"),
     "headings": RowsLacking("mesh IS NULL", f"mesh IS NULL AND {_has_key('mesh_qualified')}"),
-    "qualifiers": _in_metadata(("mesh", "mesh_qualified"), r'"mesh_qualified":\["[^"/]*/[A-Za-z]'),
+    "qualifiers": _in_metadata(
+        f"mesh IS NOT NULL AND contains(array_to_string(mesh, ' '), '/') OR {_has_key('mesh_qualified')}",
+        r'"mesh_qualified":\["[^"/]*/[A-Za-z]',
+    ),
     Field.TITLE: RowsLacking("title IS NULL"),
     Field.ABSTRACT: RowsLacking("exact_abstract IS NULL"),
     Field.BODY: RowsLacking("text IS NULL AND exact_text IS NULL"),
@@ -69,7 +75,7 @@ ROWS_LACKING: Mapping[RecordPart, RowsLacking] = {
     Field.AUTHOR: _list_column("authors"),
     Field.JOURNAL: RowsLacking("venue IS NULL", f"venue IS NULL AND ({_has_key('journal_abbreviation', 'issn')})"),
     Field.LANGUAGE: RowsLacking("language IS NULL"),
-    Field.PUBLICATION_TYPE: _in_metadata(("publication_types", "type"), r'"publication_types":\["[^"]', '"type":"[^"]'),
+    Field.PUBLICATION_TYPE: _in_metadata(_has_key("publication_types", "type"), r'"publication_types":\["[^"]', '"type":"[^"]'),
     Field.PMID: RowsLacking("pmid IS NULL"),
     Field.DOI: RowsLacking("doi IS NULL"),
     Field.VOLUME: _of_papers("volume"),
