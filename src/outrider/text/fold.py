@@ -24,11 +24,17 @@ MATHML = frozenset(
     "msub msubsup msup mtable mtd mtext mtr munder munderover semantics".split()
 )
 INLINE = MATHML | frozenset(
-    "a abbr acronym b bdi bdo big bold cite code cross-ref del dfn em email ext-link fixed-case font i inf inline-formula ins "
+    "a abbr acronym b bdi bdo big bold cite code cross-ref del dfn em email emphasis ext-link fixed-case font i inf inline-formula ins "
     "italic kbd mark math monospace named-content overline q roman ruby s samp sans-serif sansserif sc scp small small-caps span "
     "strike strong styled-content sub sup tex-math tt u underline uri var xref".split()
 )
 """Elements inside a line: their tags leave nothing behind, so that a word stays whole."""
+EMPHASIS = frozenset("b bold em emphasis i italic strong".split())
+"""Crossref and OpenAlex lose the spaces around these: `schemes for<i>ab initio</i>total energy`."""
+WORD_BEFORE, WORD_AFTER = re.compile(r"[^\W_]+\Z"), re.compile(r"[^\W_]+")
+MAX_WORD_CHARS = 40
+MIN_AFTER_CAPITALS = 5
+"""Letters of a word that may stand behind an emphasized abbreviation; fewer are its ending: `<i>ATP</i>ases`."""
 BLOCK = frozenset(
     "abstract abstracttext annotation annotation-xml article blockquote body br caption dd disp-formula div dl dt fig figcaption "
     "footer h1 h2 h3 h4 h5 h6 header hr hsp html label li list list-item mspace nav ol p para pre sec section simple-para table "
@@ -134,10 +140,24 @@ def _strip_tags(text: str) -> str:
         if len(name) == 1 and not closing and not prefix:  # `a<b>c` compares three values where nothing closes the element
             if name not in closed:
                 closed[name] = re.search(rf"</{name}\s*>", text, re.IGNORECASE) is not None
-            return "" if closed[name] else match[0]
-        return ""
+            if not closed[name]:
+                return match[0]
+        return " " if name in EMPHASIS and _parts_words(text, match.start(), match.end(), is_closing=bool(closing)) else ""
 
     return TAG.sub(replace, MATHML_GAP.sub(r"\1", text) if "<m" in text or ":m" in text else text)
+
+
+def _parts_words(text: str, start: int, end: int, *, is_closing: bool) -> bool:
+    """Whether a tag of emphasis stands where a space was lost: between two words, not inside one as in `<i>Eco</i>RI` and `<i>n</i>th`."""
+    before, after = WORD_BEFORE.search(text[max(0, start - MAX_WORD_CHARS) : start]), WORD_AFTER.match(text, end)
+    if before is None or after is None:
+        return False
+    left, right = before.group(), after.group()[:MAX_WORD_CHARS]
+    if not is_closing:  # the left one is outside
+        return left[1:].islower() and (left[0].islower() or len(left) > 2)
+    if len(left) == 1 and left.isupper():  # an initial
+        return False
+    return right[1:].islower() and len(right) > 2 and (not left.isupper() or len(right) >= MIN_AFTER_CAPITALS)
 
 
 def _set_latex(text: str) -> str:
