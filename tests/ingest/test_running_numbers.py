@@ -65,7 +65,8 @@ RUNNING = {
     "two exports in one file": [*range(1, 31), *range(1, 26)],
     "with gaps": [number for number in range(1, 60) if number % 13],
     "in no order": random.Random(4).sample(range(1, 300), 60),
-    "ten records": range(1, 11),
+    "with marks": [f"#{at}." for at in range(1, 41)],
+    "thirteen records": range(1, 14),
     "over several windows": range(1, 3 * WINDOW + 8),
     "on all but one": [*range(1, 30), None, *range(31, 61)],
 }
@@ -101,7 +102,11 @@ REAL = {
     "without a journal": rows(range(1, 61), [None], [2001]),
     "of two journals one after another": rows([*range(1, 25), *range(1, 25)], ["A"], [2001])[:24] + rows([*range(1, 25)], ["B"], [2003]),
     "three records": rows([1, 2, 3]),
-    "nine records": rows(range(1, 10)),
+    "one of each month": rows(range(1, 13)),
+    "each once, sorted": rows([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 18, 21, 31]),
+    "each once, of many journals": rows(
+        random.Random(2).sample([*range(1, 14), 15, 18, 21, 24, 31, 38, 44, 69, 106, 143, 204, 387, 791], 26)
+    ),
     "a weekly's number for a century": rows(range(9000, 9400, 7), ["Lancet", "BMJ", "Nature"], [2001]),
     "patents": rows([9_123_000 + 371 * at for at in range(60)], JOURNALS),
     "one for all": rows(["1"] * 40),

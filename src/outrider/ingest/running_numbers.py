@@ -28,14 +28,16 @@ ROW_NUMBER = "row_number"
 WINDOW = 200
 """Records that are judged together; a file of which only a part counts its records is mended in that part."""
 WINDOW_BYTES = 8 * 2**20
-MIN_RECORDS = 10
-"""Fewer records may count up by chance, and cost few duplicates."""
+MIN_RECORDS = 13
+"""Twelve records may be one of each month, and fewer cost few duplicates."""
 PRESENT, IN_SEQUENCE = 0.95, 0.9
-"""Shares of a window: records with a number, and steps of one."""
+"""Shares of a window: records with a number, and steps of one (below `MIN_DIFFERENT` records: all)."""
 MIN_CONTRADICTED, CONTRADICTED = 6, 0.25
 """Steps of one that no journal makes. By chance one step in twelve between records of different journals is one."""
 MIN_DIFFERENT, MIN_JOURNALS, MOST_OF_ONE = 20, 8, 0.6
 """Records, journals and share of the commonest journal, above which numbers that all differ cannot be issues."""
+SKEWED = 0.25
+"""Place of the median between the least number and the largest; that of rows, also of a selection of them, is near the middle."""
 MAX_PER_RECORD = 50
 """Numbers of rows are at most this often as large as their number; patents, and issues counted for a century, are larger."""
 MIN_REPEATS = 6.0
@@ -44,7 +46,7 @@ MIN_STEPS, MIXED = 15, 0.25
 """Comparisons of years, and share of both directions, that show numbers of one journal to be in no order of time."""
 MAX_YEARS = 2
 """Between consecutive issues."""
-NUMBER = re.compile(r"\d{1,7}")
+NUMBER = re.compile(r"[#(\[]?(\d{1,7})[.)\]]?")
 
 
 def drop_running_numbers(entries: Iterable[Parsed]) -> Iterator[Parsed]:
@@ -94,7 +96,7 @@ class _Column:
 
     def is_running(self, papers: Sequence[Paper]) -> bool:
         """Whether this window of the file holds a running number."""
-        rows = [(int(value), paper) for paper in papers if (value := (self.read(paper) or "").strip()) and NUMBER.fullmatch(value)]
+        rows = [(int(match[1]), paper) for paper in papers if (match := NUMBER.fullmatch((self.read(paper) or "").strip()))]
         first, self.started = not self.started, True
         last, self.last = self.last, []
         if not rows or len(rows) < PRESENT * len(papers):
@@ -111,7 +113,7 @@ class _Column:
             return False
         steps = Counter(later[0] - earlier[0] for earlier, later in pairwise(rows))
         sign = max((1, -1), key=lambda step: steps[step])
-        if steps[sign] >= IN_SEQUENCE * (len(rows) - 1):
+        if steps[sign] >= (IN_SEQUENCE if len(rows) >= MIN_DIFFERENT else 1) * (len(rows) - 1):
             contradicted = sum(
                 later[0] - earlier[0] == sign and _contradict(earlier[1], later[1], sign) for earlier, later in pairwise(rows)
             )
@@ -140,6 +142,9 @@ def _are_rows(rows: Sequence[tuple[int, Paper]]) -> bool:
     numbers = [number for number, _ in rows]
     if len(rows) < MIN_DIFFERENT or len(set(numbers)) < len(rows) or max(numbers) > MAX_PER_RECORD * len(rows):
         return False
+    spread = (sorted(numbers)[len(numbers) // 2] - min(numbers)) / (max(numbers) - min(numbers))
+    if not SKEWED <= spread <= 1 - SKEWED:
+        return False  # most issues are small, and the largest is far above them
     by_journal: dict[str, list[tuple[int, int | None]]] = {}
     for number, paper in sorted(rows, key=lambda row: row[0]):
         by_journal.setdefault(_fold(paper.venue), []).append((number, paper.year))
