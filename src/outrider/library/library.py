@@ -62,6 +62,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MOVED_AT_ONCE = 4_000
+"""Records of one commit that gives them another origin; other processes may write between two."""
+
 
 @dataclass(frozen=True, slots=True)
 class UpsertCounts:
@@ -399,7 +402,8 @@ class Library:
 
     async def set_origin(self, doc_ids: Sequence[str], origin: str) -> None:
         """Records of a file that was renamed: nothing else of them changes. Missing ids are left out."""
-        for chunk in record_table.chunk_ids(doc_ids):
+        for start in range(0, len(doc_ids), MOVED_AT_ONCE):
+            chunk = doc_ids[start : start + MOVED_AT_ONCE]
             async with self._location.write():
                 hashes = await self.content_hashes(chunk)
                 records = await record_table.read_records(self._table, chunk)
