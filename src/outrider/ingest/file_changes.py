@@ -35,6 +35,8 @@ SAMPLE = 100
 SAME = 0.5
 """Share of the sample that a file which is gone must have held, to be the one that was renamed and edited."""
 REMOVED_AT_ONCE = 5_000
+RESERVED = "#"
+"""Before an origin that is no path any more but still in ids, among the paths of `id_origins`."""
 HASH_CHUNK_BYTES = 2**20
 
 
@@ -154,6 +156,9 @@ class FileChanges:
         doc_ids = {former: await self.library.doc_ids(former) for former in moves}
         names = {new: self.id_origins.get(former, former) for former, new in moves.items()}
         changed = {new: name if name != new else None for new, name in names.items()}
+        # a file that was overwritten may still have records: no other file may make the same ids
+        overwritten = (self.id_origins.get(new, new) for new in names if new not in moves and self.records.get(new))
+        changed |= {RESERVED + name: name for name in overwritten}
         outdated: dict[str, str | None] = {former: None for former in moves if former in self.id_origins and former not in changed}
         await self.library.set_id_origins(changed)  # first: after an interruption the next run finds the same ids
         counts = {former: self.records.pop(former) for former in moves}
