@@ -1,4 +1,4 @@
-"""Changes of ingested files since the last run: renamed files, deleted files, and records that files no longer hold.
+"""Changes of ingested files since the last run: renamed, deleted, and records that are gone.
 
 A record belongs to the file it came from. A file that was renamed is known by its content: the same bytes at a new path, or half of its
 first records, while the old path no longer has them. Its records then move to the new path and keep their ids.

@@ -1,4 +1,4 @@
-"""Tables beside the records: ingested and renamed files, decisions, calibrations, rerank evaluations.
+"""Tables beside the records: files, decisions, calibrations, rerank evaluations.
 
 Each is created with its first row; no record changes with them.
 """
