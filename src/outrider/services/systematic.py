@@ -26,7 +26,7 @@ from outrider.sources.http.service import Service
 from outrider.sources.openalex import Openalex
 from outrider.sources.pubmed.search import Pubmed
 from outrider.sources.semantic_scholar import SemanticScholar
-from outrider.state.errors import BadRequest, LibraryError, LibraryReadOnly, did_you_mean, shorten
+from outrider.state.errors import BadRequest, LibraryError, LibraryMissing, LibraryReadOnly, did_you_mean, shorten
 from outrider.state.records import LIBRARY
 from outrider.state.systematic import PinnedLibrary, RemoteSource, Snapshot
 from outrider.systematic_search import audit_log, ledger, manifest
@@ -184,18 +184,26 @@ def make_parts(services: Services, say: Say = log.warning, folder: Path | None =
 
 
 async def require_library(services: Services, snapshot: Snapshot, folder: Path) -> None:
-    """Raise `OtherRun` unless the library of the settings is the one that the run in the folder read."""
-    if services.pin is None:
-        _require_library(await services.library(), snapshot, folder)
+    """Raise `OtherRun` unless the library of the settings is the one that the run in the folder read; `LibraryMissing` without one."""
+    if services.pin is not None:
+        return
+    try:
+        library = await services.library()
+    except LibraryMissing as error:
+        raise LibraryMissing(f"{_name_library(snapshot, folder)}: {error}") from error
+    _require_library(library, snapshot, folder)
 
 
 def _require_library(library: Library, snapshot: Snapshot, folder: Path | None) -> None:
     if snapshot.library != library.library_id:
-        address = read_library_address(folder) if folder else ""
-        raise OtherRun(
-            f"the run read the library {snapshot.library}{f', then at {address}' if address else ''}, and the one at {library.shown} is "
-            f"{library.library_id}; name the library of the run with --library {address or 'PATH'}"
-        )
+        raise OtherRun(f"{_name_library(snapshot, folder)}: the one at {library.shown} is {library.library_id}")
+
+
+def _name_library(snapshot: Snapshot, folder: Path | None) -> str:
+    """What a message about another library says of the one that the run in the folder read."""
+    address = read_library_address(folder) if folder else ""
+    then = f", then at {address}" if address else ""
+    return f"the run read the library {snapshot.library}{then}; name it with --library {address or 'PATH'}"
 
 
 async def _pin_library(services: Services, folder: Path | None, snapshot: Snapshot | None) -> PinnedLibrary:

@@ -132,9 +132,7 @@ class _Counts:
         def test(record: Readable) -> bool:
             missing = frozenset(other for other in self.parts if lacks(record, other))
             document = Document(record)
-            if part not in missing or self._matches(document, frozenset()):
-                return False
-            return self._matches(document, missing) and not self._matches(document, missing - {part})
+            return part in missing and self._matches(document, missing) and not self._matches(document, missing - {part})
 
         most = _fulfil(self.tree, self.parts, negated=False)
         lost = 0 if only_part else await self.library.count_if(most, part, test)

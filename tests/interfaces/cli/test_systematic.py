@@ -149,6 +149,8 @@ def test_a_replay_over_another_library_is_refused_with_both_ids(
         assert f"--library {shelved}" in err
     assert run(["library", "info", "-l", str(other), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["tags"] == info["tags"]
+    assert run(["replay", manifest, "-l", str(tmp_path / "nowhere")]) == 3
+    assert f"the run read the library {own}, then at {shelved}" in capsys.readouterr().err
     assert run(["replay", manifest, "-l", str(shelved)]) == 0
 
 

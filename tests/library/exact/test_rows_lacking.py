@@ -16,7 +16,22 @@ from outrider.library.library import Library
 from outrider.state.boolean import Everything, RecordPart
 from outrider.state.records import Document, Identifiers, Paper, Record
 
-TEXTS = ["", "x", "\u00ad", "<b>x</b>", 'a "type":"b" c', '"volume":"3"', "{braces} and }", "mesh_qualified", "a/b", "\\", "'"]
+TEXTS = [
+    "",
+    "x",
+    "\u00ad",
+    "<b>x</b>",
+    'a "type":"b" c',
+    '"volume":"3"',
+    "{braces} and }",
+    "mesh_qualified",
+    "a/b",
+    "\\",
+    "'",
+    "\u200b",
+    "<i></i>",
+    "\u00ad ",
+]
 TYPES: list[Any] = [[], [""], ["Review"], ["", "Letter"], ["a {b}"], "Review", None, 3, [1, "Review"], {"type": "Review"}]
 METADATA = ("publication_types", "type", "journal_abbreviation", "issn", "mesh_qualified", "volume", "pages", "note", "a", "z")
 QUERIES = ["x[ti]", "all[sb] NOT x[ab]", "2000:2010[dp] OR x[tiab]", "Review[pt] OR Liver[mh]"]
