@@ -198,6 +198,7 @@ def test_issns_have_a_check_digit(text: str, issns: tuple[str, ...], rest: str) 
         ("J. of Psychology. Vol.119(3), 2010, pp. 123-134.", ("J. of Psychology", "119", "3", "123-134", "2010")),
         ("Forest & Ecology. 201(2-3):327-334, November 15, 2004.", ("Forest & Ecology", "201", "2-3", "327-334", "2004")),
         ("Acta Chirurgica Belgica November/December 2010;6:611-613", ("Acta Chirurgica Belgica", "6", None, "611-613", "2010")),
+        ("N Engl J Med. 2001 Feb 1;344(5):351-7. doi: 10.1000/x", ("N Engl J Med", "344", "5", "351-7", "2001")),
         ("Cancer (2004) 102:4 (253-258). Date of Publication: 25 Aug 2004", ("Cancer", "102", "4", "253-258", "2004")),
         ("Cochrane Database. 2012(3):CD001431, 2012.", ("Cochrane Database", "2012", "3", "CD001431", "2012")),
         ("J. Appl. Phys. 12:1203-1210, 1987.", ("J. Appl. Phys", "12", None, "1203-1210", "1987")),

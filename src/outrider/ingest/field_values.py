@@ -50,15 +50,16 @@ ISSN_NOTE = re.compile(r"\([^()]*\)|\b[ep]?-?ISSN\b-?:?", re.IGNORECASE)
 SOURCES = (
     re.compile(r"(?P<venue>.+?) \((?P<year>\d{4})\) (?P<volume>[^\s:()]+)?(?::(?P<issue>[^\s()]+))?(?: \((?P<pages>[^()]+)\))?(?:\.|$)"),
     re.compile(
-        r"(?P<venue>.+?) (?:[A-Z][a-z]+(?:[/-][A-Z][a-z]+)? )?(?P<year>\d{4});(?P<volume>[^\s:(]+)(?:\((?P<issue>[^()]*)\))?"
-        r"(?::(?P<pages>[\w-]+))?[.;]?$"
+        r"(?P<venue>.+?)\.? (?:[A-Z][a-z]+(?:[/-][A-Z][a-z]+)? )?(?P<year>\d{4})(?: [A-Z][a-z]+(?:[/-][A-Z][a-z]+)?(?: \d{1,2})?)?;"
+        r"(?P<volume>[^\s:(]+)(?: ?\((?P<issue>[^()]*)\))?(?::(?P<pages>[\w-]+))?(?:[.;]|$)"
     ),
     re.compile(
         r"(?P<venue>.+?)\. (?:Conference:.*\. )?(?:Vol\.? ?)?(?P<volume>(?!(?:1[89]|20)\d\d[; ])\d+[A-Za-z]?)"
         r"(?: ?\((?P<issue>(?!pp?[ .]|no pag)[^()]*)\))?(?P<tail>$|[:,. (].*)"
     ),
 )
-"""Journal, volume, issue, pages and year in one line: Embase, Journals@Ovid, other databases of Ovid."""
+"""Journal, volume, issue, pages and year in one line: Embase, Journals@Ovid and PubMed, other databases of Ovid."""
+MAX_SOURCE_CHARS = 2_000
 SOURCE_PAGES = re.compile(r"(?:^:\s?|\bpp?\.?\s?|:\s)([A-Za-z]*\d\w*(?:[-–]\w+)?)|,\s(\d+[-–]\d+)\.?$")
 SOURCE_YEAR = re.compile(r"(?<=[\s,(])((?:1[89]|20)\d\d)(?=[\s.,;)]|$)")
 GENERATIONS = frozenset({"jr", "sr", "ii", "iii", "iv", "2nd", "3rd", "md", "phd"})
@@ -289,6 +290,8 @@ def parse_source(text: str) -> dict[str, str]:
 
     `Lancet. 390(10095):697-708, 2017 Aug 12.`, `Lancet (2017) 390:10095 (697-708)`, `Lancet August 2017;390(10095):697-708`.
     """
+    if len(text) > MAX_SOURCE_CHARS:
+        return {}
     match = next(filter(None, (source.match(text) for source in SOURCES)), None)
     if match is None:
         return {}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,21 @@ def test_texts_about_formats_are_texts(tmp_path: Path, text: str) -> None:
 def test_other_exports_are_refused_by_name(tmp_path: Path, name: str, text: str, format_: str, instead: str) -> None:
     """They would be one document, or rows of nonsense."""
     assert choose_reader(tmp_path / name, text.encode()) == f"no reader for {format_}; export {instead}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@a{k," + " " * 60_000, "1. " + "2019 " * 12_000, "_" * 30 + "\n" * 60_000, "1. 2019 x\n" + "a. " * 20_000, "%A a" + "\n" * 60_000,
+        "12345678\n\n" * 6_000 + "x", "RT A\n" * 12_000, "Record: 1" + " " * 60_000, "\n" * 64_000,
+    ],
+    ids=lambda text: str(text)[:12],
+)  # fmt: skip
+def test_no_text_takes_long_to_recognise(tmp_path: Path, text: str) -> None:
+    """A folder may hold any text: none makes a pattern search for seconds."""
+    started = time.perf_counter()
+    choose_reader(tmp_path / "a.txt", text.encode())
+    assert time.perf_counter() - started < 5
 
 
 def test_every_reader_can_be_loaded() -> None:

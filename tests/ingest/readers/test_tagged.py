@@ -387,6 +387,8 @@ def test_ovid_with_names_of_fields(tmp_path: Path) -> None:
     assert (first.venue, first.volume, first.issue, first.pages, first.year) == ("Journal of Testing", "93", "14", "6913-7", 1996)
     assert (first.identifiers.pmid, first.language, first.metadata["publication_types"]) == ("12345678", "en", ["Journal Article"])
     assert second.title == "Another title"
+    lines = OVID_LABELS.replace("  van Berg AM. Kim SH.", "  van Berg, Ada\n  Kim, Sun-Hee")
+    assert papers(read(tmp_path, lines))[0].authors == ("van Berg, Ada", "Kim, Sun-Hee")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from outrider.ingest.field_values import one_line, parse_source, split_list
+from outrider.ingest.field_values import MAX_AUTHOR_CHARS, one_line, parse_source, split_list
 from outrider.linkage.identifiers import normal_doi, normal_pmid
 from outrider.sources.pubmed.parse import NO_TITLE, RETRACTED_BY
 from outrider.state.records import Edge, Paper
@@ -262,10 +262,6 @@ OVID_LABELS = {
     "Record Owner": "RO", "Version ID": "VI", "Comments": "CM", "Entry Date": "ED", "Update Date": "UP", "Copyright": "CR",
     "Grant Information": "GI", "Publication History Status": "PH", "Publishing Model": "PI", "Correspondence Address": "CA",
 }  # fmt: skip
-ROLE = re.compile(r"\s*\[.*$")
-"""`Walsdorf, Neill B. [Inventor, Reprint Author]`"""
-FOOTNOTES = re.compile(r"[\s\d,+*]+$")
-"""Marks that point to the institution: `He, Zhimin 1,2,*`."""
 DEGREES = re.compile(r"(?<=[a-z.])(?:,?\s+(?:MD|PhD|Ph\.D\.|MPH|MSc|BSc|MA|BA|MS|RN|DrPH|MBBS|FRCP|FACC)\b\.?)+$")
 """`Gazic, Barbara MD, PhD`, but not the initials in `Kumar, MS`."""
 LONG_LAST_WORD = re.compile(r"([^\W\d_]{3,})\.$")
@@ -280,12 +276,15 @@ OVID_HEADING = re.compile(r"\*?(?P<name>.+?)\s*/\s*\*?[a-z]{2}(?:,\s*\*?[a-z]{2}
 
 
 def _clean_author(name: str) -> str:
-    name = FOOTNOTES.sub("", ROLE.sub("", name))
+    """Without roles (`Walsdorf, Neill B. [Inventor]`), degrees, and marks that point to the institution (`He, Zhimin 1,2,*`)."""
+    name = one_line(name.partition("[")[0]).rstrip(" 0123456789,+*")
     family, comma, given = name.partition(", ")
-    return LONG_LAST_WORD.sub(r"\1", f"{family}{comma}{DEGREES.sub('', given)}".rstrip(" ,"))
+    name = f"{family}{comma}{DEGREES.sub('', given)}".rstrip(" ,")
+    return LONG_LAST_WORD.sub(r"\1", name) if name.endswith(".") else name
 
 
 def _without_section(title: str) -> str:
+    title = one_line(title)
     while match := SECTION.search(title):
         words = match.group(1).casefold()
         is_section = len(words.split()) <= 3 and not SECTIONS.isdisjoint(words.split())
@@ -301,8 +300,8 @@ def _prepare_ovid(tags: Tags) -> None:
     if len(full) >= len(authors) > 0:
         authors = full
         del tags["FA"]
-    if len(authors) == 1 and len(RUN_TOGETHER.findall(authors[0])) > 1:
-        authors = RUN_TOGETHER.findall(authors[0])
+    split = ((line, RUN_TOGETHER.findall(line) if len(line) <= MAX_AUTHOR_CHARS else []) for line in authors)
+    authors = [name for line, names in split for name in (names if len(names) > 1 else [line])]
     tags["authors"] = [_clean_author(name) for name in authors]
     tags["TI"] = [_without_section(title) for title in tags.get("TI", ())]
     # PsycINFO separates its identifiers by commas
@@ -333,7 +332,7 @@ OVID = Dialect(
     opens=frozenset({"VN"}),
     marker=re.compile(r"<\s*\d+\s*\.?\s*>\s*$"),
     labels=OVID_LABELS,
-    items=frozenset({"IN", "MH", "PT", "RN"}),
+    items=frozenset({"AU", "FA", "IN", "MH", "PT", "RN"}),
     splits=frozenset({"KW"}),
     lists=frozenset({"authors", "ID", "MH", "PT"}),
     own_id=("UI", "AN"),

@@ -102,7 +102,7 @@ OTHER_ROOTS = {
 }  # fmt: skip
 """Root elements that say what a file is, though nothing reads it: the format, and what to export instead."""
 OTHER_TEXTS = (
-    ("ProQuest text", "RIS", re.compile(r"\s*Document \d+ of \d+\s|\s*_{20,}\s*\n(?:.*\n){0,200}?.*(?:ProQuest|Document \d+ of \d+)")),
+    ("ProQuest text", "RIS", re.compile(r"\s*Document \d+ of \d+\s|\s*_{20,}[ \t]*\n(?:.*\n){0,200}?.*(?:ProQuest|Document \d+ of \d+)")),
     ("Cochrane Library text", "RIS", re.compile(r"\s*Record #\d+ of \d+\s+ID: ")),
     ("Scopus text", "CSV or RIS", re.compile(r"\s*Scopus\s+EXPORT DATE:")),
     ("EBSCO text", "RIS", re.compile(r"\s*Record: 1\s*\n(?:.*\n){0,3}?\s*(?:Title|Authors?|Source):")),
@@ -121,7 +121,8 @@ OTHER_TEXTS = (
         "PubMed's abstracts or summaries",
         "the format PubMed (MEDLINE)",
         re.compile(
-            r"\s*1[.:] [^\n]+\n?[^\n]*\b(?:1[89]|20)\d\d[ ;:.](?:.*\n){1,200}?(?:PMID: \d{1,8}(?: |$)|.*[.\]] (?:PubMed )?PMID: \d{1,8}\b)",
+            r"\s*1[.:] (?=[^\n]*(?:\n[^\n]*)?\b(?:1[89]|20)\d\d[ ;:.])"
+            r"(?:.*\n){1,200}?(?:PMID: \d{1,8}(?: |$)|.*[.\]] (?:PubMed )?PMID: \d{1,8}\b)",
             re.MULTILINE,
         ),
     ),
@@ -134,7 +135,7 @@ INSTEAD = {
     ".mrc": "export MODS or RIS", ".marc": "export MODS or RIS", ".net": "export NoteExpress as RIS",
     ".zip": "unpack it first", ".gz": "unpack it first", ".tar": "unpack it first", ".7z": "unpack it first",
 }  # fmt: skip
-BIBTEX_ENTRY = re.compile(r"\s*(?:%[^\n]*\n\s*)*@[A-Za-z]+\s*[{(]\s*[^\s,{}()=]*,\s*\n?\s*[\w-]+\s*=")
+BIBTEX_ENTRY = re.compile(r"\s*(?:%[^\n]*\n\s*)*@[A-Za-z]+\s*[{(]\s*[^\s,{}()=]*,\s*[\w-]+\s*=")
 XML_DECLARATION = re.compile(r"\s*<\?xml\s")
 
 
