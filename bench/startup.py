@@ -20,7 +20,7 @@ HEAVY = (
     "httpx",
     "fastapi",
     "trafilatura",
-    "pypdf",
+    "pypdfium2_raw",
     "openpyxl",
     "rich",
 )
