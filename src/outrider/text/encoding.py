@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from outrider.text.single_byte_guess import guess_single_byte
+
 MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it starts with
@@ -16,7 +18,9 @@ MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-GUESSES = ("cp1252", "iso8859_2", "cp1251", "koi8_r", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr", "cp1253", "cp1255", "cp1256")
+MULTI_BYTE = ("gb18030", "big5", "shift_jis", "euc_jp", "euc_kr")
+SINGLE_BYTE = ("cp1252", "iso8859_2", "cp1251", "koi8_r", "cp1253", "cp1255", "cp1256")
+"""Given to charset-normalizer as rivals of `MULTI_BYTE`; among single-byte encodings `guess_single_byte` decides."""
 SAMPLE_BYTES = 64 * 1024
 AROUND_BYTES = 40
 BEYOND_ASCII = re.compile(rb"[\x80-\xff]+(?:[\x00-\x7f]{1,%d}[\x80-\xff]+){0,400}[\x00-\x7f]{0,%d}" % (AROUND_BYTES, AROUND_BYTES))
@@ -28,7 +32,7 @@ MAX_INVALID_SHARE = 0.05
 UTF_16_NULL_SHARE = 0.1
 """Of every second byte: spaces, digits and punctuation alone are more, in any script written with spaces."""
 PIECE = re.compile(rb'[^\n\r ,"]*[\n\r ,"]|[^\n\r ,"]+')
-"""No character of `GUESSES` lies across its ends."""
+"""No character of `MULTI_BYTE` lies across its ends."""
 MAX_DAMAGED_SHARE = 0.02
 NO_ENCODINGS = frozenset({"idna", "punycode", "undefined", "unicode_escape", "unicode-escape", "raw_unicode_escape", "raw-unicode-escape"})
 """Python codecs that are no encodings of texts."""
@@ -82,7 +86,7 @@ def detect_byte_order_mark(start: bytes) -> str | None:
 class Sample:
     """Bytes beyond ASCII with their context, from which an encoding can be guessed; they may occur late in a text.
 
-    Never cut inside a character, which would rule out the very encoding that it is in: a second byte of any of `GUESSES` may
+    Never cut inside a character, which would rule out the very encoding that it is in: a second byte of any of `MULTI_BYTE` may
     be a letter, but neither white space nor one of `,"`.
     """
 
@@ -106,11 +110,11 @@ class Sample:
 
         self._keep(self._rest)
         self._rest = b""
-        sample = _without_damage(b"\n".join(self._parts))
+        sample = b"\n".join(self._parts)
         best = None
         if sum(byte > 0x7F for byte in sample) >= FEW_BYTES:
-            best = from_bytes(sample, cp_isolation=list(GUESSES), preemptive_behaviour=False).best()
-        return best.encoding if best is not None and best.encoding in GUESSES else "cp1252"
+            best = from_bytes(_without_damage(sample), cp_isolation=[*MULTI_BYTE, *SINGLE_BYTE], preemptive_behaviour=False).best()
+        return best.encoding if best is not None and best.encoding in MULTI_BYTE else guess_single_byte(sample)
 
     def _keep(self, text: bytes) -> None:
         end = 0
@@ -127,7 +131,7 @@ def _without_damage(sample: bytes) -> bytes:
     """The sample without the pieces that alone speak against an encoding: the guess rules out an encoding for one invalid byte."""
     pieces = [piece for piece in PIECE.findall(sample) if not piece.isascii()]
     damaged: set[bytes] = set()
-    for name in GUESSES:
+    for name in MULTI_BYTE:
         if not _is_valid(sample, name):
             invalid = [piece for piece in pieces if not _is_valid(piece, name)]
             damaged.update(invalid if len(invalid) <= max(1, MAX_DAMAGED_SHARE * len(pieces)) < len(pieces) else ())
