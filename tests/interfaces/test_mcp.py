@@ -79,6 +79,8 @@ async def test_each_tool_has_schemas_and_answers_briefly_with_links_to_the_rest(
         assert "TI  - Aspirin and the liver" in ris
         own = await client.call_tool("library_search", {"query": "statins", "strategy": "SPARSE"})
         assert own.structured_content["hits"][0]["doc_id"] == "b"
+        exact = await client.call_tool("library_search", {"query": "statins[ti] NOT x-client[ti]", "strategy": "SPARSE"})
+        assert [note.partition(":")[0] for note in exact.structured_content["notes"]] == ["hyphen"]
         assert "Statins lower cholesterol" in (await client.read_resource(read_links(own)[0])).contents[0].text
 
 

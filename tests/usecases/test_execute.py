@@ -101,6 +101,12 @@ def test_graph_returns_the_paths(services: Services) -> None:
     assert "cites" in next(hit.reason for hit in hits if hit.doc_id == "b")
 
 
+def test_remarks_on_an_exact_query_are_logged(services: Services, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        outrider.execute("SPARSE", "aspirin[ti] NOT post-mortem[ti]", services=services)
+    assert "hyphen: line 1, column 17: a hyphen is read as a blank" in caplog.text
+
+
 def test_hybrid_fuses_all_and_gives_one_work_once(services: Services) -> None:
     hits = outrider.execute("hybrid", "aspirin harms the liver", services=services)
     assert ids(hits)[0] == "a"

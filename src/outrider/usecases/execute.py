@@ -48,10 +48,10 @@ async def aexecute(
     """The library's engine without the graph: the first `top_k` hits of "SPARSE", "DENSE", "GRAPH" or, all fused, "HYBRID".
 
     Scores are divided by the best. SPARSE ranks by words. A query with AND, OR, NOT or field tags, or a mapping of fields to texts,
-    is run exactly: only matching records, best words first (`systematic` returns all of them). HYBRID returns each work once; where the
-    library has no vectors or no model can be loaded, it searches without vectors and logs a warning. With `rerank`, the reranker of the
-    settings reorders the first works; the rest keeps its order. Of a very long query, the first `MAX_QUERY_TERMS` different words are
-    searched.
+    is run exactly: only matching records, best words first (`systematic` returns all of them); remarks on it are logged as warnings.
+    HYBRID returns each work once; where the library has no vectors or no model can be loaded, it searches without vectors and logs a
+    warning. With `rerank`, the reranker of the settings reorders the first works; the rest keeps its order. Of a very long query, the
+    first `MAX_QUERY_TERMS` different words are searched.
 
     Raises `BadRequest` for a request that cannot be understood, `LibraryError` where there is no library, and `NoVectors`,
     `EmbeddingSpaceMismatch` or `ModelError` where required vectors or a required reranker are not available.
@@ -61,8 +61,7 @@ async def aexecute(
         raise BadRequest(f"top_k takes a whole number from 1 to {MAX_TOP_K:,}, not {top_k!r}")
     if name not in KNOWN_STRATEGIES:
         raise BadRequest(f"strategy takes SPARSE, DENSE, GRAPH or HYBRID, not {strategy!r}")
-    by_words = SYNONYMS.get(name, name) == RetrieverType.LANCE_FTS
-    if by_words and (isinstance(query, Mapping) or (isinstance(query, str) and uses_boolean_syntax(query))):
+    if _runs_exactly(name, query):
         check_request({"query": query, "mode": "systematic"})
         with open_services(services, library) as opened:
             return await _execute_boolean(opened, query, filters, top_k, rerank=rerank)
@@ -70,6 +69,19 @@ async def aexecute(
     request = check_request({"query": dict(query) if isinstance(query, Mapping) else query, "strategies": strategies, "filters": filters})
     with open_services(services, library) as opened:
         return await _execute_ranked(opened, request, top_k, rerank=rerank)
+
+
+def list_remarks(strategy: str, query: str | Mapping[str, str]) -> tuple[str, ...]:
+    """Remarks on how `execute` reads a query that it runs exactly. They need no library: `systematic` counts what records lack."""
+    if not _runs_exactly(strategy.lower(), query):
+        return ()
+    return tuple(f"{remark.code}: {remark}" for remark in parse(query).warnings)
+
+
+def _runs_exactly(strategy: str, query: str | Mapping[str, str]) -> bool:
+    """Whether the query is Boolean, and goes to the library's words."""
+    by_words = SYNONYMS.get(strategy, strategy) == RetrieverType.LANCE_FTS
+    return by_words and (isinstance(query, Mapping) or (isinstance(query, str) and uses_boolean_syntax(query)))
 
 
 def execute(strategy: str, query: str | Mapping[str, str], **options: Any) -> list[Hit]:
@@ -95,6 +107,8 @@ async def _execute_boolean(
 ) -> list[Hit]:
     """The first `top_k` of all records that a Boolean query matches exactly: by BM25 of its words, the rest by id."""
     tree = parse(query).tree
+    for remark in list_remarks(RetrieverType.LANCE_FTS, query):  # no response carries them
+        log.warning("%s", remark)
     depth = max(top_k, services.settings.reranker.depth if rerank else 0)
     pinned = await (await services.library()).pinned()
     try:

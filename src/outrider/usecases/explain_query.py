@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from outrider.boolean.diagnostics import Finding, find_empty_terms
@@ -51,7 +51,7 @@ class QueryExplanation:
             "tree": format_tree(self.parsed.tree),
             "outline": outline(self.parsed.tree),
             "history": [{"line": row.number, "query": row.expression, "hits": row.hits} for row in self.rows],
-            "findings": [{"code": one.code, "message": one.message, "line": one.line, "column": one.column} for one in self.findings],
+            "findings": [asdict(one) for one in self.findings],
             "sources": [{name: getattr(query, name) for name in query.__slots__} for query in self.sent],
             "why_not_counted": self.why_not_counted,
         }

@@ -44,7 +44,7 @@ from outrider.state.records import LIBRARY
 from outrider.state.request import check_request
 from outrider.state.response import SearchResponse
 from outrider.usecases.analyze import stream_analysis
-from outrider.usecases.execute import aexecute
+from outrider.usecases.execute import aexecute, list_remarks
 from outrider.usecases.export import make_record
 from outrider.usecases.ingest import ingest_targets
 from outrider.usecases.systematic import asystematic
@@ -197,7 +197,8 @@ class Tools:
     ) -> Annotated[CallToolResult, SearchResult]:
         """Search the user's own library alone, without any model or service."""
         hits = await aexecute(strategy, query, filters=filters, top_k=top_k, services=self._services)
-        result = SearchResult(hits=[shorten_hit(hit) for hit in hits], total=len(hits))
+        notes = shorten_notes(list_remarks(strategy, query))
+        result = SearchResult(hits=[shorten_hit(hit) for hit in hits], total=len(hits), notes=notes)
         links = [ResourceLink(name=hit.doc_id, uri=_make_uri("record", hit.doc_id), title=cut(hit.title, 80)) for hit in hits]
         return _make_result(result, list(links))
 
