@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import TextIO
 
+from outrider.ingest.field_values import one_line, parse_list
 from outrider.state.records import BaseRecord
 
 
@@ -26,6 +28,14 @@ class Writer(ABC):
 
     def end(self) -> None:  # noqa: B027 - most formats have no tail
         """Writes the text after the last record."""
+
+
+def join_keywords(keywords: Iterable[str]) -> str:
+    """Keywords on one line, separated so that a reader finds the same; a semicolon within one becomes a comma."""
+    words = [word.replace(";", ",") for keyword in keywords if (word := one_line(keyword))]
+    # a lone keyword with a comma ends in a semicolon, else a reader would cut it; brackets open in one and closed in another need line ends
+    forms = (", ".join(words), "; ".join(words), "; ".join(words) + ";", "\n".join(words))
+    return next((form for form in forms if parse_list(form, commas=True) == tuple(words)), forms[1])
 
 
 def format_untitled(record: BaseRecord) -> str:

@@ -13,7 +13,7 @@ from typing import TextIO
 
 from pydantic import JsonValue
 
-from outrider.ingest.export.base_writer import Writer, format_untitled
+from outrider.ingest.export.base_writer import Writer, format_untitled, join_keywords
 from outrider.ingest.field_values import clean, format_scalar, one_line
 from outrider.state.records import BaseRecord, Paper
 from outrider.text.languages_and_work_types import normal_type
@@ -68,9 +68,6 @@ class CslJsonWriter(Writer):
 def _make_item(record: BaseRecord) -> dict[str, JsonValue]:
     ids = record.identifiers
     paper = record if isinstance(record, Paper) else Paper(doc_id="")
-    words = [word.replace(";", ",") for tag in record.tags if (word := one_line(tag))]
-    # a lone keyword with a comma ends in a semicolon, else a reader would cut it
-    keywords = "; ".join(words) + (";" if len(words) == 1 and "," in words[0] else "")
     return {
         "id": "",
         "type": _find_type(record),
@@ -89,7 +86,7 @@ def _make_item(record: BaseRecord) -> dict[str, JsonValue]:
         "ISSN": format_scalar(record.metadata.get("issn")),
         "URL": record.url or (f"https://arxiv.org/abs/{ids.arxiv}" if ids.arxiv else None),
         "abstract": record.abstract or record.description,
-        "keyword": keywords,
+        "keyword": join_keywords(record.tags),
         "language": record.language,
         "publisher": format_scalar(record.metadata.get("publisher")),
         "note": format_untitled(record) or None,
