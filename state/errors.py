@@ -238,6 +238,8 @@ NUMBER = re.compile(r"\b(?:os error|errno) (\d+)", re.IGNORECASE)
 def explain_limit(error: Exception) -> str:
     """Which limit of the shell, the disk or the machine was reached, and what to do; empty for another error."""
     message = str(error)
+    if "No usable temporary directory" in message:  # `tempfile` tries to write to each
+        return "free some space, raise the limit (ulimit -f unlimited), or name another folder for temporary files in TMPDIR"
     named = NUMBER.search(message)
     number = getattr(error, "errno", None) or (int(named.group(1)) if named else None)
     if number is not None:  # it decides: Rust prints the number of every error of the system
