@@ -13,8 +13,9 @@ from outrider.boolean.evaluator import Evaluator, matches
 from outrider.boolean.parser import parse
 from outrider.library.exact.rows_lacking import ROWS_LACKING
 from outrider.library.library import Library
-from outrider.state.boolean import Everything, RecordPart
+from outrider.state.boolean import LACKING, Everything, Field, RecordPart
 from outrider.state.records import Document, Identifiers, Paper, Record
+from outrider.systematic_search.library_remarks import NAMES, SAME_PART
 
 TEXTS = [
     "",
@@ -78,6 +79,12 @@ async def test_counts_by_columns_are_counts_by_records(library: Library, seed: i
     for tree in (*trees, parse("zebra[ti]").tree):
         assert await pinned.has_hits(tree) is any(matches(tree, one) for one in records)
     pinned.close()
+
+
+def test_every_field_that_a_record_may_lack_is_counted() -> None:
+    """A new field needs a condition and a name, or its queries would fail at the end of a run."""
+    assert ROWS_LACKING.keys() == NAMES.keys()
+    assert set(Field) - NAMES.keys() == {Field.ALL, *LACKING, *SAME_PART}
 
 
 async def test_hardly_any_record_is_read_to_count_common_parts(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
