@@ -143,6 +143,8 @@ HEADER = "id,title,authors,year,doi"
         ((2, '3,"Third\n1,2,3,2019,10.1000/x\nin lines",Lee,2021,10.1000/c'),
          ["First", "Second, of two", "Third 1,2,3,2019,10.1000/x in lines", "Fourth", "Fifth"]),
         ((2, '3,"Third of 5" disk",Lee,2021,10.1000/c'), ["First", "Second, of two", 'Third of 5 disk"', "Fourth", "Fifth"]),
+        ((2, '3,"Third" of a series,Lee,2021,10.1000/c'), ["First", "Second, of two", "Third of a series", "Fourth", "Fifth"]),
+        ((2, '3,"Third \\"of\\", five",Lee,2021,10.1000/c'), ["First", "Second, of two", 'Third "of", five', "Fourth", "Fifth"]),
         ((2, '3,5" disks,Lee,2021,10.1000/c'), ["First", "Second, of two", '5" disks', "Fourth", "Fifth"]),
     ],
 )  # fmt: skip

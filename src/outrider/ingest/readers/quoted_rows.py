@@ -112,16 +112,19 @@ def _read_rows(lines: Lines, header: Sequence[str], separator: str) -> Iterator[
     forms = _ColumnForms(header)
     # both take no more lines than the row has, and start afresh with each row
     strict, tolerant = csv.reader(lines, delimiter=separator, strict=True), csv.reader(lines, delimiter=separator)
+    backslash = csv.reader(lines, delimiter=separator, strict=True, doublequote=False, escapechar="\\")
     while True:
         lines.row.clear()
         is_sound = True
         try:
             cells = next(strict, None)
         except csv.Error:
-            is_sound = False
-            lines.put_back(len(lines.row))
             try:
-                cells = next(tolerant)
+                cells = _read_escaped(lines, backslash, len(header))
+                is_sound = cells is not None
+                if cells is None:
+                    lines.put_back(len(lines.row))
+                    cells = next(tolerant)
             except csv.Error as error:  # a cell beyond the limit
                 yield BadEntry(lines.describe(), str(error))
                 continue
@@ -138,6 +141,18 @@ def _read_rows(lines: Lines, header: Sequence[str], separator: str) -> Iterator[
             yield _Row(lines.number - len(lines.row) + 1, lines.number, cells, balance)
 
 
+def _read_escaped(lines: Lines, reader: Iterator[list[str]], width: int) -> list[str] | None:
+    """The present row, if it escapes quotes by a backslash as MySQL and Spark do; else None."""
+    if not any('\\"' in line for line in lines.row):
+        return None
+    lines.put_back(len(lines.row))
+    try:
+        cells = next(reader)
+    except csv.Error:
+        return None
+    return cells if len(cells) == width else None
+
+
 def _describe_damage(cells: int, width: int, lines: int, *, after: bool) -> str:
     if after:
         return "a quote is left open in this row; close it and ingest again (the rows after it were read)"
@@ -152,8 +167,9 @@ def _count_lost_lines(block: list[str], cells: list[str], forms: _ColumnForms, s
         return int(_hides_rows(block, forms, separator, by_form=fits))
     if is_sound:
         return int(not fits and block[0].count('"') % 2 == 1 and _count_unpaired(block, separator) > 0)
-    if fits and not _count_unpaired(block, separator):
-        return 0  # quotes inside a quoted cell that were not doubled
+    is_single_even = len(block) == 1 and block[0].count('"') % 2 == 0
+    if fits and (is_single_even or not _count_unpaired(block, separator)):
+        return 0  # quotes inside a cell that were not doubled: `"a "b" c"`, `"a" b`
     following = range(1, min(len(block), SEARCHED_LINES))
     return next((place for place in following if _begins_row(block[place : place + SEARCHED_LINES], forms, separator)), len(block))
 
