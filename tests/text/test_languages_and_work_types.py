@@ -54,6 +54,22 @@ def test_our_own_words_mean_themselves_in_any_spelling(name: str, sign: str) -> 
     assert normal_type(name.upper().replace("-", sign)) == name
 
 
+def test_types_of_databases_and_reference_managers() -> None:
+    """Web of Science, Embase, CSL and RefWorks have words of their own."""
+    words = {
+        "Proceedings Paper": "conference",
+        "Meeting Abstract": "conference",
+        "Conference Abstract": "conference",
+        "paper-conference": "conference",
+        "Editorial Material": "editorial",
+        "Article in Press": "article",
+        "article-newspaper": "news",
+        "Book, Whole": "book",
+        "Book, Section": "chapter",
+    }
+    assert {word: normal_type(word) for word in words} == words
+
+
 def test_no_word_means_two_things() -> None:
     words = [word for name, others in TYPES.items() for word in (name.replace("-", ""), *others.split())]
     assert len(set(words)) == len(words)

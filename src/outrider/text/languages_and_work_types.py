@@ -5,7 +5,8 @@ Language codes and names: ISO 639-1 and 639-2 (both the bibliographic code that 
 counts.
 
 Words for types of works: Crossref (api.crossref.org/types), OpenAlex ("Work types"), PubMed's publication types (MeSH, category V),
-Semantic Scholar (`publicationTypes`), BibTeX, RIS, EndNote and JATS. A word in none of the lists below is an unknown type.
+Semantic Scholar (`publicationTypes`), Web of Science and Embase (document types), CSL, BibTeX, RIS, EndNote, RefWorks and
+JATS. A word in none of the lists below is an unknown type.
 """
 
 from __future__ import annotations
@@ -42,18 +43,19 @@ yi yid Yiddish|yo yor Yoruba|za zha Zhuang|zh zho chi Chinese|zu zul Zulu
 """
 """`two letters, three letters (one or two codes), name`; `scc` and `scr` are codes in old records."""
 TYPES = {
-    "article": "journalarticle articlejournal researcharticle jour",
+    "article": "journalarticle articlejournal articleinpress originalarticle researcharticle jour",
     "review": "systematicreview scopingreview reviewarticle metaanalysis networkmetaanalysis",
     "preprint": "postedcontent",
-    "conference": "proceedingsarticle conferencepaper conferencepublication conferenceproceedings inproceedings proceedings cpaper conf",
-    "book": "monograph editedbook referencebook",
+    "conference": "proceedingsarticle conferencepaper conferencepublication conferenceproceedings inproceedings proceedings cpaper conf "
+    "proceedingspaper paperconference meetingabstract conferenceabstract",
+    "book": "monograph editedbook referencebook bookwhole",
     "chapter": "bookchapter booksection bookpart inbook incollection chap",
     "dissertation": "thesis phdthesis mastersthesis academicdissertation thes",
     "dataset": "data",
     "report": "techreport technicalreport reportcomponent rprt",
-    "editorial": "",
+    "editorial": "editorialmaterial",
     "letter": "lettersandcomments lettertotheeditor comment",
-    "news": "newspaperarticle",
+    "news": "newspaperarticle articlenewspaper",
     "erratum": "publishederratum correction corrigendum",
     "retraction": "retractionnotice retractionofpublication",
     "peer-review": "",
