@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 RunName = Annotated[str, Path(description="The name of a run, from its first line.", pattern=rf"^{RUN_NAME.pattern}$")]
 MEBIBYTE = 2**20
+CUT_CELLS = "Outrider-Cut-Cells"
 EXAMPLES: dict[str, Any] = {"query": {"summary": "A query", "value": {"query": "aspirin[ti] AND liver", "sources": ["library"]}}}
 
 
@@ -68,26 +69,28 @@ class SystematicPageRoutes:
         return Response(flow_diagram(make_flow(run_manifest)), 200, media_type="image/svg+xml")
 
     async def export(self, run: RunName, form: Form = "ris") -> Response:
-        """The hits of a run as a file, each work once."""
+        """The hits of a run as a file, each work once. `Outrider-Cut-Cells` is the number of cells of a CSV that were too long for it."""
         if form not in RUN_FORMATS.values():
             raise BadRequest(f"format: a run is exported to {', '.join(RUN_FORMATS.values())}")
         await asyncio.to_thread(self._read_manifest, run)  # an unfinished run has none
-        file = await asyncio.to_thread(self._write_hits, run, form)
-        return StreamingResponse(_read_pieces(file), 200, make_headers("run", form), MEDIA_TYPES[form])
+        file, cut_cells = await asyncio.to_thread(self._write_hits, run, form)
+        headers = make_headers("run", form) | ({CUT_CELLS: str(cut_cells)} if cut_cells else {})
+        return StreamingResponse(_read_pieces(file), 200, headers, MEDIA_TYPES[form])
 
     def _read_manifest(self, run: str) -> Manifest:
         return manifest.read(find_run_folder(self.services, run) / manifest.NAME)
 
-    def _write_hits(self, run: str, form: str) -> IO[str]:
-        """A temporary file on the disk: a run may have millions of hits."""
+    def _write_hits(self, run: str, form: str) -> tuple[IO[str], int]:
+        """A temporary file on the disk, since a run may have millions of hits; and how many values were cut."""
         file = tempfile.TemporaryFile("w+", encoding="utf-8", newline="")  # noqa: SIM115 - closed after the last piece
         try:
-            export_hits(find_run_folder(self.services, run) / ledger.NAME, make_run_writer(form, file))
+            writer = make_run_writer(form, file)
+            export_hits(find_run_folder(self.services, run) / ledger.NAME, writer)
         except BaseException:
             file.close()
             raise
         file.seek(0)
-        return file
+        return file, writer.shortened
 
 
 def _read_pieces(file: IO[str]) -> Iterator[bytes]:

@@ -190,8 +190,10 @@ function exports(mine) {
     class: "second",
     click: async () => {
       try {
-        await save(await ask(`api/systematic/${mine.run}/export?format=${format}`), `outrider-run.${format}`);
-        status.textContent = `Saved as ${FILES[format] ?? format}.`;
+        const file = await ask(`api/systematic/${mine.run}/export?format=${format}`);
+        await save(file, `outrider-run.${format}`);
+        const cut = Number(file.headers.get("Outrider-Cut-Cells") ?? 0);
+        status.textContent = `Saved as ${FILES[format] ?? format}.${cut ? ` ${plural(cut, "cell")} too long for a spreadsheet cut; JSON Lines has the whole text.` : ""}`;
       } catch (error) {
         status.textContent = `Not saved: ${error.message}`;
       }
