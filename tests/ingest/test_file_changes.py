@@ -290,6 +290,16 @@ async def test_an_uninstalled_package_is_reported(monkeypatch: pytest.MonkeyPatc
     assert "pypi:pydantic" in report.stale[0].doc_ids
 
 
+async def test_a_file_that_is_renamed_and_edited_to_and_fro_holds_what_it_holds(shelves: Shelves, folder: Path) -> None:
+    """What was known of the path's first content does not count for the records that moved to it."""
+    for name, titles in (("a.ris", "412"), ("b.ris", "123"), ("a.ris", "412")):
+        (folder / "a.ris").unlink(missing_ok=True)
+        (folder / "b.ris").unlink(missing_ok=True)
+        ris(folder / name, *titles)
+        await ingest(shelves, [folder], prune="remove")
+    assert set(await read_ids(shelves)) == {"On 4", "On 1", "On 2"}
+
+
 CONTENTS = st.dictionaries(
     st.sampled_from(["a", "b", "c", "d"]), st.lists(st.sampled_from("123456"), min_size=1, max_size=4, unique=True), max_size=4
 )

@@ -57,6 +57,9 @@ class MemoryShelves:
         others = {mark: file for mark, file in self.files.items() if file.origin not in origins}
         self.files = others | {file.fingerprint: file for file in files}
 
+    async def forget(self, origins: Sequence[str]) -> None:
+        self.files = {mark: file for mark, file in self.files.items() if file.origin not in origins}
+
     async def ingested_files(self) -> list[IngestedFile]:
         return list(self.files.values())
 

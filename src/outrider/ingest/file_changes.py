@@ -170,6 +170,8 @@ class FileChanges:
         same = {new: known[former] for former, new in moves.items() if former in known}
         contents = {new: await asyncio.to_thread(fingerprints.find, Path(new)) for new in same}
         files = [IngestedFile(file.fingerprint, new, file.records, now) for new, file in same.items() if contents[new] == file.fingerprint]
+        # what is known of a path's former content says nothing of the records that it has now
+        await self.library.forget([*moves, *moves.values()])
         await self.library.remember(*files)
         if outdated:
             await self.library.set_id_origins(outdated)

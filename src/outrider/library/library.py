@@ -369,6 +369,11 @@ class Library:
         """The file with this fingerprint, if it was ever read to its end."""
         return await self._files.find(fingerprint)
 
+    async def forget(self, origins: Sequence[str]) -> None:
+        """The files of these origins are read again by the next ingestion."""
+        async with self._location.write():
+            await self._files.forget(sorted(origins))
+
     async def ingested_files(self) -> list[IngestedFile]:
         """All that were read to their end, in no order."""
         return await self._files.read()
