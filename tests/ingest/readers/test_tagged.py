@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
-from outrider.ingest.readers import dialects, tagged
+from outrider.ingest.readers import tagged
 from outrider.ingest.readers.select_reader import FileReader, select_reader
 from outrider.ingest.readers.tagged import RecordSplitter
 from outrider.state.records import Edge, Paper
@@ -481,7 +481,7 @@ def test_as_many_records_as_were_written(works: list[tuple[str, list[str]]], nam
     }
     first, tag, wrap, last = forms[name]
     text = "".join(first + tag + wrap.join([title, *more]) + last for title, more in works)
-    dialect = next(one for one in dialects.DIALECTS if one.name == name)
+    dialect = next(one for one in tagged.DIALECTS if one.name == name)
     splitter = RecordSplitter(dialect)
     records = [record for number, line in enumerate(text.splitlines(), 1) if (record := splitter.feed(number, line))]
     assert splitter.record is not None

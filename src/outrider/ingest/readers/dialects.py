@@ -1,9 +1,9 @@
-"""Dialects of tagged text, such as RIS, MEDLINE, Web of Science and Ovid.
+"""Dialects of tagged text, such as RIS, MEDLINE and Web of Science.
 
-A dialect is data: which lines carry a tag, how records begin and end, which tag holds which field. `tagged` reads all of them.
+A dialect is data: which lines carry a tag, how records begin and end, which tag holds which field. `tagged` reads all of them, and Ovid's in `ovid`.
 
 Sources: NLM, "MEDLINE/PubMed Data Element (Field) Descriptions" (www.nlm.nih.gov/bsd/mms/medlineelements.html); Clarivate, "Web of Science
-Core Collection Field Tags"; Ovid's database field guides (ospguides.ovid.com); the RIS tag set of 2011; the Refer tags of EndNote's manual;
+Core Collection Field Tags"; the RIS tag set of 2011; the Refer tags of EndNote's manual;
 RefWorks, "RefWorks Tagged Format".
 """
 
@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from outrider.ingest.field_values import MAX_AUTHOR_CHARS, one_line, parse_source, split_list
 from outrider.linkage.identifiers import normal_doi, normal_pmid
 from outrider.sources.pubmed.parse import NO_TITLE, RETRACTED_BY
 from outrider.state.records import Edge, Paper
@@ -157,19 +156,19 @@ def _finish_medline(paper: Paper) -> Paper:
     if (isinstance(types, list) and "Retracted Publication" in types) or not RETRACTED_BY.isdisjoint(map(str, kinds)):
         metadata["retracted"] = True
     headings = {heading: heading.replace("*", "").split("/") for heading in paper.mesh}
-    return _with_headings(paper.model_copy(update={"edges": (*paper.edges, *edges), "metadata": metadata}), headings)
+    return separate_headings(paper.model_copy(update={"edges": (*paper.edges, *edges), "metadata": metadata}), headings)
 
 
-def _with_headings(paper: Paper, headings: Mapping[str, list[str]]) -> Paper:
+def separate_headings(paper: Paper, headings: Mapping[str, list[str]]) -> Paper:
     """The paper with its headings apart from their qualifiers. `headings`: as written -> the name and its qualifiers."""
     qualified: list[JsonValue] = [f"{name}/{qualifier}" for name, *qualifiers in headings.values() for qualifier in qualifiers]
     major: list[JsonValue] = list(dict.fromkeys(name for written, (name, *_) in headings.items() if "*" in written))
     metadata = {**paper.metadata, **{key: value for key, value in (("mesh_qualified", qualified), ("mesh_major", major)) if value}}
     update = {"mesh": tuple(dict.fromkeys(name for name, *_ in headings.values())), "metadata": metadata}
-    return _with_language(paper.model_copy(update=update))
+    return normalize_language(paper.model_copy(update=update))
 
 
-def _with_language(paper: Paper) -> Paper:
+def normalize_language(paper: Paper) -> Paper:
     """The paper with its language as a code, as PubMed's XML is read."""
     return (
         paper.model_copy(update={"language": normal_language(paper.language.rstrip(" .;")) or paper.language}) if paper.language else paper
@@ -238,112 +237,13 @@ WEB_OF_SCIENCE = Dialect(
     own_id=("UT",),
     ignored=("PT", "UT"),
     prepare=_prepare_web_of_science,
-    finish=_with_language,
+    finish=normalize_language,
     names={
         "title": ("TI",), "abstract": ("AB",), "url": (), "authors": ("authors",), "year": ("PY", "PD", "EY", "EA"), "venue": ("SO",),
         "abbreviation": ("JI", "J9"), "volume": ("VL",), "issue": ("IS",), "pages": ("PS",), "first_page": ("BP",), "last_page": ("EP",),
         "language": ("LA",), "keywords": ("DE", "ID", "MC", "MQ", "MI", "OR", "BD"), "mesh": ("MH",), "types": ("DT",),
         "issn": ("SN", "EI"),
         "doi": ("DI",), "pmid": ("PM",), "isbn": ("BN",), "references": ("CR",),
-    },
-)  # fmt: skip
-
-
-# Ovid
-
-OVID_LABELS = {
-    "Unique Identifier": "UI", "Accession Number": "AN", "Database": "DB", "Status": "ST", "Title": "TI", "Authors": "AU", "Author": "AU",
-    "Authors Full Name": "FA", "Source": "SO", "Abbreviated Source": "AS", "Journal Name": "JN", "NLM Journal Name": "NJ",
-    "Publisher": "PB", "Abstract": "AB", "MeSH Subject Headings": "MH", "Subject Headings": "MH", "Keyword Heading": "KW", "Keywords": "KW",
-    "Author Keywords": "KW", "Language": "LG", "Publication Type": "PT", "Document Type": "PT", "Digital Object Identifier": "DO",
-    "DOI Number": "DO", "ISSN Print": "IS", "ISSN Electronic": "ES", "ISSN Linking": "IL", "ISSN": "IS", "ISBN": "IB",
-    "Year of Publication": "YR", "Publication Year": "YR", "Date of Publication": "DP", "Volume": "VO", "Issue/Part": "IP", "Issue": "IP",
-    "Page": "PG", "Pagination": "PG", "Institution": "IN", "Country of Publication": "CP", "CAS Registry/EC Number/Name of Substance": "RN",
-    "Record Owner": "RO", "Version ID": "VI", "Comments": "CM", "Entry Date": "ED", "Update Date": "UP", "Copyright": "CR",
-    "Grant Information": "GI", "Publication History Status": "PH", "Publishing Model": "PI", "Correspondence Address": "CA",
-}  # fmt: skip
-DEGREES = re.compile(r"(?<=[a-z.])(?:,?\s+(?:MD|PhD|Ph\.D\.|MPH|MSc|BSc|MA|BA|MS|RN|DrPH|MBBS|FRCP|FACC)\b\.?)+$")
-"""`Gazic, Barbara MD, PhD`, but not the initials in `Kumar, MS`."""
-LONG_LAST_WORD = re.compile(r"([^\W\d_]{3,})\.$")
-"""`AHMED, Mughees.`, but not `Behan L.`"""
-SECTION = re.compile(r"\s+\[([^\[\]]+)\]\.?$")
-SECTIONS = frozenset("article articles report review editorial letter comment miscellaneous references refs".split())
-"""Ovid writes behind a title the section of the journal (`[Article]`), how many references (`[83 refs]`), the language (`[German]`)."""
-RUN_TOGETHER = re.compile(r"\s*([^\s.][^.]*?\s[A-Z]{1,4})\.(?=\s|$)")
-"""`Smith J. Jones KL.`"""
-OVID_HEADING = re.compile(r"\*?(?P<name>.+?)\s*/\s*\*?[a-z]{2}(?:,\s*\*?[a-z]{2})*\s*\[(?P<qualifiers>[^\]]+)\]$")
-"""`*Asthma/dt [Drug Therapy]`"""
-
-
-def _clean_author(name: str) -> str:
-    """Without roles (`Walsdorf, Neill B. [Inventor]`), degrees, and marks that point to the institution (`He, Zhimin 1,2,*`)."""
-    name = one_line(name.partition("[")[0]).rstrip(" 0123456789,+*")
-    family, comma, given = name.partition(", ")
-    name = f"{family}{comma}{DEGREES.sub('', given)}".rstrip(" ,")
-    return LONG_LAST_WORD.sub(r"\1", name) if name.endswith(".") else name
-
-
-def _without_section(title: str) -> str:
-    title = one_line(title)
-    while match := SECTION.search(title):
-        words = match.group(1).casefold()
-        is_section = len(words.split()) <= 3 and not SECTIONS.isdisjoint(words.split())
-        if not (is_section or (len(words) > 3 and normal_language(words))):
-            break
-        title = title[: match.start()]
-    return title
-
-
-def _prepare_ovid(tags: Tags) -> None:
-    full = [name for name in tags.get("FA", ()) if "," in name]
-    authors = tags.pop("AU", [])
-    if len(full) >= len(authors) > 0:
-        authors = full
-        del tags["FA"]
-    split = ((line, RUN_TOGETHER.findall(line) if len(line) <= MAX_AUTHOR_CHARS else []) for line in authors)
-    authors = [name for line, names in split for name in (names if len(names) > 1 else [line])]
-    tags["authors"] = [_clean_author(name) for name in authors]
-    tags["TI"] = [_without_section(title) for title in tags.get("TI", ())]
-    # PsycINFO separates its identifiers by commas
-    tags["ID"] = [str(item).strip() for value in tags.get("ID", ()) for item in split_list(value, commas=True)]
-    tags["PT"] = [value.rstrip(".") for tag in ("PT", "DT") for value in tags.pop(tag, [])]
-    # `BT` holds a whole citation of a book, `SO` one of an article
-    if not any(tags.get(tag) for tag in ("JN", "NJ", "VO", "PG")) and (source := next(iter(tags.get("SO", ())), "")):
-        tags.update({tag: [value] for tag, value in parse_source(one_line(source)).items() if tag != "year" or not tags.get("YR")})
-    if any("medline" in name.casefold() or "pubmed" in name.casefold() for name in tags.get("DB", ())):
-        tags["pmid"] = [value.partition(" ")[0].rstrip(".") for value in tags.get("UI", [])[:1] or tags.get("AN", [])[:1]]
-    tags["pmid"] = tags.get("pmid") or [value.partition(" ")[0] for value in tags.get("PM", [])[:1]]
-
-
-def _finish_ovid(paper: Paper) -> Paper:
-    headings: dict[str, list[str]] = {}
-    for heading in paper.mesh:
-        match = OVID_HEADING.match(heading)
-        headings[heading] = [match["name"], *match["qualifiers"].lower().split(", ")] if match else [heading.lstrip("*")]
-    return _with_headings(paper, headings)
-
-
-OVID = Dialect(
-    name="ovid",
-    title="Ovid (tagged)",
-    signature=re.compile(r"\s*(?:<\s*\d+\s*\.?\s*>\s*\n(?: *[A-Z][A-Z0-9] {1,2}- |" + "|".join(OVID_LABELS) + r")|VN {1,2}- Ovid)"),
-    line=re.compile(r"(?P<tag>[A-Z][A-Z0-9])(?P<gap> {1,2})-(?: (?P<value>.*))?$"),
-    start="<1. >",
-    opens=frozenset({"VN"}),
-    marker=re.compile(r"<\s*\d+\s*\.?\s*>\s*$"),
-    labels=OVID_LABELS,
-    items=frozenset({"AU", "FA", "IN", "MH", "PT", "RN"}),
-    splits=frozenset({"KW"}),
-    lists=frozenset({"authors", "ID", "MH", "PT"}),
-    own_id=("UI", "AN"),
-    ignored=("VN", "DB"),
-    prepare=_prepare_ovid,
-    finish=_finish_ovid,
-    names={
-        "title": ("TI",), "book": ("BT",), "abstract": ("AB",), "url": (), "authors": ("authors",), "year": ("YR", "DP", "year"),
-        "venue": ("JN", "NJ", "JT", "venue"), "abbreviation": ("AS", "JA"), "volume": ("VO", "volume"), "issue": ("IP", "issue"),
-        "pages": ("PG", "pages"), "language": ("LG", "LA"), "keywords": ("KW", "ID"), "mesh": ("MH",), "types": ("PT",),
-        "issn": ("IS", "IL", "ES", "IT"), "doi": ("DO", "DI", "SO"), "pmid": ("pmid",), "isbn": ("IB",),
     },
 )  # fmt: skip
 
@@ -367,7 +267,7 @@ ENDNOTE_REFER = Dialect(
     own_id=("%F",),
     ignored=("%0", "%F"),
     prepare=_prepare_refer,
-    finish=_with_language,
+    finish=normalize_language,
     names={
         "title": ("%T",), "abstract": ("%X",), "url": ("%U",), "authors": ("%A",), "year": ("%D", "%8"), "venue": ("%J", "%B"),
         "volume": ("%V",), "issue": ("%N",), "pages": ("%P",), "language": ("%G",), "keywords": ("%K",), "types": ("%0", "%9"),
@@ -402,7 +302,7 @@ REFWORKS = Dialect(
     own_id=("ID",),
     ignored=("RT", "SR", "ID"),
     prepare=_prepare_refworks,
-    finish=_with_language,
+    finish=normalize_language,
     names={
         "title": ("T1", "TI"), "abstract": ("AB",), "url": ("UL", "LK", "UR"), "authors": ("A1", "AU"), "year": ("YR", "FD"),
         "venue": ("JF", "T2", "JO"), "abbreviation": ("JO",), "volume": ("VO",), "issue": ("IS",), "first_page": ("SP",),
@@ -410,6 +310,3 @@ REFWORKS = Dialect(
         "isbn": ("SN",), "databases": ("DB", "DS"), "accession": ("AN",),
     },
 )  # fmt: skip
-
-DIALECTS = (OVID, MEDLINE, WEB_OF_SCIENCE, ENDNOTE_REFER, REFWORKS, RIS)
-"""In the order in which a file is compared with them: RIS may come after a preamble of any kind."""

@@ -182,7 +182,7 @@ def _select_by_content(path: Path, default: FileReader) -> FileReader | NoReader
         return _select_by_root(path)
     if BIBTEX_ENTRY.match(text):
         return BIBTEX
-    from outrider.ingest.readers.dialects import DIALECTS
+    from outrider.ingest.readers.tagged import DIALECTS
 
     readers = {reader.name: reader for reader in TAGGED}
     beginning = text[:SIGNATURE_CHARS]

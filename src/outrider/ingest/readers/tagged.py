@@ -17,12 +17,14 @@ from pydantic import JsonValue
 from outrider.ingest.column_mapping import NOTHING, has_content
 from outrider.ingest.entry import BadEntry, Entry, Parsed, Reader, ReadOptions
 from outrider.ingest.field_values import clean, format_scalar, is_absent, split_list
-from outrider.ingest.readers import dialects
-from outrider.ingest.readers.dialects import Dialect, Tags
+from outrider.ingest.readers.dialects import ENDNOTE_REFER, MEDLINE, REFWORKS, RIS, WEB_OF_SCIENCE, Dialect, Tags
 from outrider.ingest.readers.open_text import read_entries
+from outrider.ingest.readers.ovid import OVID
 from outrider.ingest.record_draft import Draft, is_from_pubmed, make_paper
 from outrider.state.errors import NothingToRead
 
+DIALECTS = (OVID, MEDLINE, WEB_OF_SCIENCE, ENDNOTE_REFER, REFWORKS, RIS)
+"""In the order in which a file is compared with them: RIS may come after a preamble of any kind."""
 RECORD_TAGS = frozenset({"TI", "T1", "AU", "A1", "AB", "N2"})
 """Tags that show, after the end of a record, that one without its first line follows."""
 
@@ -192,9 +194,9 @@ def _make_reader(dialect: Dialect) -> Reader:
     return read
 
 
-read_ris = _make_reader(dialects.RIS)
-read_medline = _make_reader(dialects.MEDLINE)
-read_web_of_science = _make_reader(dialects.WEB_OF_SCIENCE)
-read_ovid = _make_reader(dialects.OVID)
-read_endnote_refer = _make_reader(dialects.ENDNOTE_REFER)
-read_refworks = _make_reader(dialects.REFWORKS)
+read_ris = _make_reader(RIS)
+read_medline = _make_reader(MEDLINE)
+read_web_of_science = _make_reader(WEB_OF_SCIENCE)
+read_ovid = _make_reader(OVID)
+read_endnote_refer = _make_reader(ENDNOTE_REFER)
+read_refworks = _make_reader(REFWORKS)
