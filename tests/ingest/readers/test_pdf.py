@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import tracemalloc
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from outrider.ingest.entry import Entry, ReadOptions
 from outrider.ingest.readers.pdf import clean, read
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Document, Paper, Record
-from support.minimal_pdf import pdf
+from support.minimal_pdf import Run, pdf, typeset
 from support.shared_data import DATA
 
 
@@ -88,6 +89,48 @@ def test_an_encrypted_document_is_reported(tmp_path: Path) -> None:
     assert record(encrypt_pdf(tmp_path / "b.pdf", "")).text == "secret"
 
 
+def test_a_filled_form_is_part_of_the_text(tmp_path: Path) -> None:
+    """The appearance of a field is drawn into the page. A page with nothing else is no scan."""
+    appearance = b"BT /F1 12 Tf 2 4 Td (Ann Smith) Tj ET"
+    form = (
+        b"<< /Type /XObject /Subtype /Form /BBox [0 0 200 20] /Resources << /Font << /F1 3 0 R >> >> /Length %d >>\nstream\n%s\nendstream"
+    )
+    field = b"<< /Type /Annot /Subtype /Widget /FT /Tx /F 4 /T (name) /V (Ann Smith) /Rect [100 600 300 620] /AP << /N 7 0 R >> >>"
+    content = typeset([Run(72, 605, "Name:")], extra=[field, form % (len(appearance), appearance)], page="/Annots [6 0 R]")
+    (tmp_path / "a.pdf").write_bytes(content)
+    assert record(tmp_path / "a.pdf").text.split() == ["Name:", "Ann", "Smith"]
+
+
+def test_what_is_not_read_is_named(tmp_path: Path) -> None:
+    """A scanned page among others, and a declared author that is none."""
+    paper = record(write_pdf(tmp_path / "a.pdf", "text", "", "text", Author="user1"))
+    assert paper.metadata == {"pages_read": 3, "pages_total": 3, "pages_without_text": [2], "declared_author": "user1"}
+
+
+XMP = """<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+ xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:prism="http://prismstandard.org/namespaces/basic/2.0/">
+<rdf:Description rdf:about="" prism:doi="10.1000/xyz.7"><dc:format>FORMAT</dc:format>
+<dc:title><rdf:Alt><rdf:li>Drift of sand</rdf:li></rdf:Alt></dc:title>
+<dc:creator><rdf:Seq><rdf:li>Ann Smith</rdf:li><rdf:li>Bo Lee</rdf:li></rdf:Seq></dc:creator></rdf:Description></rdf:RDF></x:xmpmeta>"""
+
+
+def test_xmp_fills_what_the_document_information_lacks(tmp_path: Path) -> None:
+    """The packet of a picture in the document, or a broken one, is passed over."""
+    packets = [
+        XMP.replace("FORMAT", "application/pdf"),
+        XMP.replace("FORMAT", "image/jpeg").replace("sand", "a picture"),
+        "<x:xmpmeta><a></x:xmpmeta>",
+    ]
+    (tmp_path / "a.pdf").write_bytes(pdf(["x"]) + "".join(packets).encode())
+    paper = record(tmp_path / "a.pdf")
+    assert (paper.title, paper.authors, paper.identifiers.doi) == ("Drift of sand", ("Ann Smith", "Bo Lee"), "10.1000/xyz.7")
+
+
+def test_a_compound_keeps_its_hyphen_at_a_line_end() -> None:
+    """If the text has it on one line, too; any other divided word is joined."""
+    assert clean("a follow-up of re-\nsearch by follow-\nup") == "a follow-up of research by follow-up"
+
+
 def test_pages_beyond_the_bound_are_counted_not_read(tmp_path: Path) -> None:
     paper = record(write_pdf(tmp_path / "a.pdf", *(f"page {number}" for number in range(9))), ReadOptions(max_pages=3))
     assert paper.text == "page 0\n\npage 1\n\npage 2"
@@ -134,3 +177,19 @@ def test_odd_real_files_are_read() -> None:
     assert len(texts) >= 15
     assert all(texts.values())
     assert "habibi" in texts["habibi-rotated.pdf"]
+    assert texts["habibi.pdf"].startswith("\u062d\u064e\u0628\u064a\u0628\u064a habibi")
+
+
+@pytest.mark.skipif(not DATA.exists(), reason=f"no data at {DATA}; set OUTRIDER_DATA")
+def test_attachments_are_named() -> None:
+    paper = record(DATA / "fulltext/pdf_pypdf_samples/025-attachment/with-attachment.pdf")
+    assert paper.metadata["attachments_not_read"] == ["image.png"]
+
+
+@pytest.mark.skipif(not DATA.exists(), reason=f"no data at {DATA}; set OUTRIDER_DATA")
+def test_the_abstract_of_a_real_paper_is_its_twins() -> None:
+    """The twin goes on with a footnote of the page."""
+    twin = json.loads((DATA / "fulltext/acl_pdf/N18-3011.json").read_text(encoding="utf-8"))["abstract"]
+    abstract = record(DATA / "fulltext/acl_pdf/N18-3011.pdf").abstract
+    assert "".join(twin.split()).startswith("".join(abstract.split()))
+    assert abstract.endswith("www.semanticscholar.org.")

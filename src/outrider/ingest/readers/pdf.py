@@ -6,7 +6,6 @@ counts if the metadata or the first two pages print it with a label, as the docu
 
 from __future__ import annotations
 
-import mmap
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,8 +26,7 @@ LABELLED_DOI = re.compile(r"(?:\bdoi\s*[:.]?\s*|doi\.org/)(10\.\d{4,9}/[^\s\"]+)
 LABELLED_ARXIV = re.compile(r"\barXiv:\s?([a-z.-]+/\d{7}|\d{4}\.\d{4,5})(?:v\d+)?", re.IGNORECASE)
 DIVIDED = re.compile(r"([^\W\d_]+)-\n([a-zà-öø-ÿ][^\W\d_]*)")
 COMPOUND = re.compile(r"(?<![\w-])[^\W\d_]+(?:-[^\W\d_]+)+(?![\w-])")
-HYPHENS = re.compile(r"\x02|[\u00ad\u2010]\n")
-"""PDFium's mark of a hyphen at a line's end, and hyphens other than `-`."""
+HYPHENS = re.compile(r"[\u00ad\u2010]\n")
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u00ad\ufffe\uffff]|[\ud800-\udfff]")
 INFORMATION = {
     "title": "Title", "authors": "Author", "keywords": "Keywords", "subject": "Subject",
@@ -39,6 +37,9 @@ ABSTRACT_PAGES = 12
 """A thesis has its abstract behind a cover, a dedication and acknowledgements."""
 MAX_TEXT_CHARS = 64 * 2**20
 MAX_XMP_BYTES = 4 * 2**20
+MAX_XMP_PACKETS = 20
+"""Of a window. Pictures have packets of their own."""
+XMP_WINDOW_BYTES = 16 * 2**20
 
 
 @dataclass(slots=True)
@@ -178,14 +179,18 @@ def _read_xmp(path: Path) -> dict[str, str]:
 
     A packet is found by its mark, as the standard intends. One that is compressed, encrypted or broken is passed over.
     """
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        end = content.rfind(b"</x:xmpmeta>")
-        while end >= 0:
-            start = content.rfind(b"<x:xmpmeta", max(0, end - MAX_XMP_BYTES), end)
-            values = _parse_xmp(content[start : end + len(b"</x:xmpmeta>")]) if start >= 0 else None
-            if values is not None:
-                return values
-            end = content.rfind(b"</x:xmpmeta>", 0, end)
+    with path.open("rb") as file:
+        for stop in range(path.stat().st_size, 0, -XMP_WINDOW_BYTES):
+            file.seek(max(0, stop - XMP_WINDOW_BYTES - MAX_XMP_BYTES))
+            window = file.read(stop - file.tell())
+            end = len(window)
+            for _ in range(MAX_XMP_PACKETS):
+                end = window.rfind(b"</x:xmpmeta>", 0, end)
+                start = window.rfind(b"<x:xmpmeta", max(0, end - MAX_XMP_BYTES), end) if end >= 0 else -1
+                if start < 0:
+                    break
+                if (values := _parse_xmp(window[start : end + len(b"</x:xmpmeta>")])) is not None:
+                    return values
     return {}
 
 

@@ -7,14 +7,16 @@ import math
 import os
 import re
 import threading
-import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+from outrider.ingest.readers.pdf_characters import RIGHT_TO_LEFT, TEX_CHARACTERS, order_for_reading, repair
 
 LOCK = threading.Lock()
 """PDFium runs in one thread at a time. ctypes releases the GIL, so other threads go on during a call."""
@@ -28,26 +30,6 @@ WRONG_PASSWORD, UNKNOWN_SECURITY = 4, 5
 REASONS = {1: "unknown error", 2: "the file cannot be read", 3: "no PDF, or damaged beyond repair", 6: "the page is missing or damaged"}
 HYPHEN = "\x02"
 """PDFium's mark of a hyphen that ends a line, among the characters of a page. No line end follows it. Its text has U+FFFE there."""
-TEX_CHARACTERS = {
-    "\x0b": "ff", "\x0c": "fi", "\x0e": "ffi", "\x0f": "ffl", "\x10": "“", "\x11": "”", "\x15": "–", "\x16": "—",
-    "\x1b": "ff", "\x1c": "fi", "\x1d": "fl", "\x1e": "ffi", "\x1f": "ffl",
-}  # fmt: skip
-"""Codes of TeX's text fonts (OT1, T1) which PDFium gives as they are where a font does not name its characters."""
-TEX_CHARACTER = re.compile(rf"(?<=[^\W\d_])[{''.join(TEX_CHARACTERS)}]|[{''.join(TEX_CHARACTERS)}](?=[^\W\d_])")
-ACCENTS = {
-    "¨": "\u0308",
-    "´": "\u0301",
-    "`": "\u0300",
-    "ˆ": "\u0302",
-    "˜": "\u0303",
-    "˚": "\u030a",
-    "ˇ": "\u030c",
-    "˝": "\u030b",
-    "˘": "\u0306",
-    "˙": "\u0307",
-}
-ACCENTED = re.compile(rf"(?<=[^\W\d_])([{''.join(ACCENTS)}])([^\W\d_])|([{''.join(ACCENTS)}])(?<![\w`´][`´])([A-ZÀ-Þ])(?=[a-z])")
-"""An accent that stands before its letter, as TeX sets it."""
 MAX_LINE_CHARS = 40_000
 """Layout is read from this many characters of a page at most: a title page has fewer, and each costs calls."""
 
@@ -80,17 +62,6 @@ class Line:
     def words(self) -> int:
         """Words; in scripts without spaces two characters count as one."""
         return max(len(self.text.split()), sum("\u2e80" <= char <= "\ud7ff" for char in self.text) // 2)
-
-
-def repair(text: str) -> str:
-    r"""The text with TeX's ligatures, quotes and accents as characters: `modi\x1ced`, `Universit¨at` become `modified`, `Universität`."""
-
-    def compose(match: re.Match[str]) -> str:
-        accent, letter = (part for part in match.groups() if part)
-        whole = unicodedata.normalize("NFC", letter + ACCENTS[accent])
-        return whole if len(whole) == 1 else match.group()
-
-    return ACCENTED.sub(compose, TEX_CHARACTER.sub(lambda match: TEX_CHARACTERS[match.group()], text))
 
 
 @cache
@@ -149,7 +120,10 @@ class PdfFile:
                 return "", self._api.FPDFPage_CountObjects(page) > 0
             buffer = (ctypes.c_ushort * (count * 2 + 1))()
             written = self._api.FPDFText_GetText(text, 0, count, buffer)
-            return repair(bytes(buffer)[: max(written - 1, 0) * 2].decode("utf-16-le", errors="replace").replace("\ufffe", HYPHEN)), True
+            whole = bytes(buffer)[: max(written - 1, 0) * 2].decode("utf-16-le", errors="replace")
+            if RIGHT_TO_LEFT.search(whole):
+                whole = _pair_surrogates("".join(char for _, char in self._list_characters(text, count)))
+            return repair(whole.replace("\ufffe", "-\n")), True
 
     def read_lines(self, number: int) -> list[Line]:
         """The lines of a page (from 0) in its main direction. Raises `PdfError`."""
@@ -198,42 +172,60 @@ class PdfFile:
         call(*arguments, ctypes.cast(buffer, call.argtypes[-2]), length)
         return buffer.raw[: length - 2].decode("utf-16-le", errors="replace")
 
+    def _list_characters(self, text: Any, count: int) -> list[tuple[int, str]]:
+        """The characters of a page with their numbers, in the order of reading. U+FFFE is a hyphen that ends a line."""
+        api = self._api
+        characters = [(index, chr(api.FPDFText_GetUnicode(text, index))) for index in range(count)]
+        characters = [(i, "\ufffe" if char == HYPHEN and api.FPDFText_IsHyphen(text, i) == 1 else char) for i, char in characters]
+        if not RIGHT_TO_LEFT.search("".join(char for _, char in characters)):
+            return characters
+        x, y = ctypes.c_double(), ctypes.c_double()
+        ordered: list[tuple[int, str]] = []
+        for ends_line, group in groupby(characters, lambda pair: pair[1] in "\r\n\ufffe"):
+            line, places = list(group), []
+            for index, char in line:
+                api.FPDFText_GetCharOrigin(text, index, x, y)
+                places.append((char, x.value))
+            ordered.extend(line if ends_line else [(line[place][0], char) for place, char in order_for_reading(places)])
+        return ordered
+
     def _read_words(self, text: Any) -> Iterator[_Word]:
         """Runs of characters without white space. `new_line` where PDFium starts a line."""
-        api = self._api
-        characters: list[str] = []
-        start, new_line = 0, True
-        count = min(api.FPDFText_CountChars(text), MAX_LINE_CHARS)
-        for index in range(count + 1):
-            char = chr(api.FPDFText_GetUnicode(text, index)) if index < count else "\n"
+        word: list[tuple[int, str]] = []
+        new_line = True
+        characters = self._list_characters(text, min(self._api.FPDFText_CountChars(text), MAX_LINE_CHARS))
+        for index, char in [*characters, (0, "\n")]:
             if char in TEX_CHARACTERS or not char.isspace():
-                if not characters:
-                    start = index
-                characters.append("-" if char == HYPHEN else char)
-                if char != HYPHEN:
+                word.append((index, "-" if char == "\ufffe" else char))
+                if char != "\ufffe":
                     continue
-            if characters and (word := self._measure_word(text, "".join(characters), start, index - 1)):
-                word.new_line = new_line
-                yield word
+            if word and (measured := self._measure_word(text, word)):
+                measured.new_line = new_line
+                yield measured
                 new_line = False
-            characters = []
-            new_line = new_line or char in ("\r", "\n", HYPHEN)
+            word = []
+            new_line = new_line or char in "\r\n\ufffe"
 
-    def _measure_word(self, text: Any, characters: str, first: int, last: int) -> _Word | None:
+    def _measure_word(self, text: Any, word: Sequence[tuple[int, str]]) -> _Word | None:
         api = self._api
+        first = word[0][0]
         x, y = ctypes.c_double(), ctypes.c_double()
         matrix = api.FS_MATRIX()
         box = api.FS_RECTF()
         if not (api.FPDFText_GetMatrix(text, first, matrix) and api.FPDFText_GetCharOrigin(text, first, x, y)):
             return None
-        api.FPDFText_GetLooseCharBox(text, last, box)
+        places = [index for index, _ in word]
+        in_order = places[-1] - first == len(places) - 1  # else the line was turned around, and any character may be the last
+        corners = [(x.value, y.value)]
+        for index in places[-1:] if in_order else places:
+            api.FPDFText_GetLooseCharBox(text, index, box)
+            corners += [(box.left, box.bottom), (box.right, box.top)]
         size = api.FPDFText_GetFontSize(text, first) * math.hypot(matrix.c, matrix.d)
         name = ctypes.create_string_buffer(100)
         api.FPDFText_GetFontInfo(text, first, name, 100, None)
         bold = bool(BOLD.search(name.value.decode("utf-8", errors="replace")))
-        angle = math.atan2(matrix.b, matrix.a)
-        characters = characters.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        return _Word(repair(characters), size, bold, angle, (x.value, y.value), (box.left, box.bottom, box.right, box.top))
+        characters = repair(_pair_surrogates("".join(char for _, char in word)))
+        return _Word(characters, size, bold, math.atan2(matrix.b, matrix.a), corners)
 
 
 @dataclass(slots=True)
@@ -243,23 +235,31 @@ class _Word:
     bold: bool
     angle: float
     """Radians, anticlockwise."""
-    start: tuple[float, float]
-    """The origin of the first character."""
-    last: tuple[float, float, float, float]
-    """The box of the last character: left, bottom, right, top."""
+    corners: list[tuple[float, float]]
+    """The origin of the first character, and corners of the characters that end the word."""
     new_line: bool = False
 
     @property
-    def end(self) -> float:
-        return self.last[2]
+    def left(self) -> float:
+        return min(x for x, _ in self.corners)
+
+    @property
+    def right(self) -> float:
+        return max(x for x, _ in self.corners)
+
+    @property
+    def y(self) -> float:
+        return self.corners[0][1]
 
     def turned(self, quarters: int) -> _Word:
         """The word after its page was turned clockwise by this many quarters."""
         for _ in range(quarters):
-            left, bottom, right, top = self.last
-            self.start = (self.start[1], -self.start[0])
-            self.last = (bottom, -right, top, -left)
+            self.corners = [(y, -x) for x, y in self.corners]
         return self
+
+
+def _pair_surrogates(text: str) -> str:
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _make_lines(words: list[_Word], page: int) -> Iterator[Line]:
@@ -276,8 +276,8 @@ def _make_lines(words: list[_Word], page: int) -> Iterator[Line]:
 def _is_apart(word: _Word, following: _Word) -> bool:
     """Whether the next word stands in another column or line though PDFium puts both into one."""
     size = max(word.size, following.size, 1.0)
-    gap = following.start[0] - word.end
-    return not -2 * size < gap < COLUMN_GAP * size or abs(following.start[1] - word.start[1]) > size
+    gap = max(following.left - word.right, word.left - following.right)
+    return gap >= COLUMN_GAP * size or abs(following.y - word.y) > size
 
 
 def _make_line(words: list[_Word], page: int) -> Line:
@@ -288,13 +288,13 @@ def _make_line(words: list[_Word], page: int) -> Line:
         bold += len(word.text) * word.bold
         total += len(word.text)
     size = max(sizes, key=lambda size: (sizes[size], size))
-    baselines = sorted(word.start[1] for word in words if round(word.size, 1) == size)
+    baselines = sorted(word.y for word in words if round(word.size, 1) == size)
     return Line(
         text=" ".join(word.text for word in words),
         size=size,
         bold=bold * 2 > total,
-        left=min(word.start[0] for word in words),
-        right=max(word.end for word in words),
+        left=min(word.left for word in words),
+        right=max(word.right for word in words),
         y=baselines[len(baselines) // 2],
         page=page,
     )
