@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -88,6 +89,24 @@ def test_as_many_parentheses_as_are_allowed() -> None:
     query = "(a[ti] OR " * MAX_DEPTH + "b[ti]" + ")" * MAX_DEPTH
     tree = parse(query).tree
     assert parse(format_tree(tree)).tree == tree
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "\n" * 190_000 + "a",
+        "a" + "\t" * 190_000 + "b",
+        "a[" + " " * 190_000 + "x]",
+        "\n".join(f"{number}. heart{number}.ti,ab." for number in range(1, 5_000)),
+        "\n".join(f"#{number} heart{number}[ti]" for number in range(1, 5_000)),
+    ],
+    ids=["empty lines", "tabs", "blanks in a tag", "an Ovid history", "a PubMed history"],
+)
+def test_time_grows_with_the_length_of_a_query(query: str) -> None:
+    began = time.process_time()
+    with suppress(BooleanSyntaxError):
+        parse(query)
+    assert time.process_time() - began < 10
 
 
 def test_a_query_of_a_hundred_thousand_characters_is_read_and_a_longer_one_refused() -> None:

@@ -130,7 +130,7 @@ def test_a_history_keeps_its_lines_and_reports_unused_ones() -> None:
     ("query", "line", "column", "message"),
     [
         ("a.ti.\n1 and 7", 2, 7, "there is no line 7"),
-        ("a.ti.\nor/1-7", 2, 1, "there is no line 2"),
+        ("a.ti.\nor/1-7", 2, 1, "the range ends at line 7"),
         ("1 and 2", 1, 1, "there is no line 1"),
         ("(a and b) adj3 c", 1, 4, "OR only"),
         ("exp Liver/ adj3 a", 1, 1, "only words"),
@@ -285,3 +285,44 @@ def test_notations_of_published_strategies(query: str, tree: object) -> None:
 
 def test_a_comment_that_is_a_field_tag_of_pubmed_is_remarked() -> None:
     assert [remark.code for remark in parse("liver.ti. or kidney[tiab]", "ovid").warnings] == ["mapped by PubMed", "unsupported"]
+
+
+def test_a_field_after_a_parenthesis_does_not_apply_to_lines_and_headings() -> None:
+    """Each has its own field; the remark counts them."""
+    read = parse("1. a.ti.\n2. (1 or Liver/ or b).ab.")
+    assert format_tree(read.tree) == '"a"[Title] OR "Liver"[MeSH Terms:noexp] OR "b"[Abstract]'
+    assert [(finding.line, finding.column, finding.times) for finding in read.warnings if "does not apply" in finding.message] == [
+        (2, 5, 2)
+    ]
+
+
+def test_a_limit_inside_a_line_is_not_taken_as_words() -> None:
+    with pytest.raises(BooleanSyntaxError, match="a limit is a line of its own") as error:
+        parse("1. asthma.ti.\n2. mite.ti. and limit 1 to english")
+    assert (error.value.line, error.value.column) == (2, 17)
+
+
+def test_a_heading_with_a_qualifier_is_a_sign_of_ovid() -> None:
+    assert format_tree(parse("Asthma/dt").tree) == '"Asthma/drug therapy"[MeSH Terms:noexp]'
+
+
+def test_a_range_beyond_the_last_line_says_what_would_pass() -> None:
+    """As in CLEF's CD012930."""
+    with pytest.raises(BooleanSyntaxError, match="expected or/1-2") as error:
+        parse("1. a.ti.\n2. b.ti.\n3. or/1-77")
+    assert (error.value.line, error.value.column) == (3, 4)
+
+
+def test_notes_in_brackets_are_comments() -> None:
+    """As in CLEF's CD012069 and CD012930."""
+    lines = [
+        "1. a.ti.",
+        "2. 1 [Block A]",
+        '3. exp "clinical trial [publication type]"/',
+        "4. a/ae, po [Adverse Effects, Poisoning]",
+        "5. or/2-4",
+    ]
+    tree = parse("\n".join(lines)).tree
+    assert format_tree(tree) == (
+        '"a"[Title] OR "clinical trial"[MeSH Terms] OR ("a/adverse effects"[MeSH Terms:noexp] OR "a/poisoning"[MeSH Terms:noexp])'
+    )

@@ -129,6 +129,55 @@ def test_a_mapping_of_fields_to_texts() -> None:
     assert parse({"title": "gene drive"}).tree == term("gene drive", Field.TITLE)
 
 
+def test_a_mapping_does_not_take_the_syntax_of_another_platform_as_words() -> None:
+    with pytest.raises(BooleanSyntaxError, match="syntax of Web of Science") as error:
+        parse({"title": "aspirin", "ab": "TS=(ibuprofen)"})
+    assert (error.value.line, error.value.column) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("query", "column"),
+    [
+        ("asthma PRE/3 mite", 8),
+        ("asthma NEXT mite", 8),
+        ("asthma SAME mite", 8),
+        ("asthma BUT NOT mite", 8),
+        ("title:asthma", 1),
+        ("asthma AND title:(mite)", 12),
+        ("mesh(asthma)", 1),
+        ("asthma AND KW=mite", 12),
+        ('"asthma mite"~3', 14),
+        ("{heart attack}", 1),
+        ("1 AND 2", 1),
+        ("(1 or 2) not 3", 1),
+    ],
+)
+def test_signs_of_other_syntax_are_not_taken_as_words(query: str, column: int) -> None:
+    """Unless the caller says that it is a PubMed query."""
+    with pytest.raises(BooleanSyntaxError) as error:
+        parse(query)
+    assert error.value.column == column
+    assert parse(query, "pubmed").syntax == "pubmed"
+
+
+@pytest.mark.parametrize(
+    "query", ["THE SAME DRUG", "Risk (OR=2.5) AND p=0.05", "Keywords: asthma", "{*3}a[ti]", "2019 OR 2020", "1[ti] AND 2[ti]"]
+)
+def test_words_that_look_like_other_syntax_are_words(query: str) -> None:
+    assert parse(query).syntax == "pubmed"
+
+
+def test_lines_without_numbers_are_a_history_if_the_last_one_combines_them() -> None:
+    assert parse("heart[ti]\nmite[ti]\n1 AND 2").tree == parse("heart[ti] AND mite[ti]").tree
+    with pytest.raises(BooleanSyntaxError, match="number the lines") as error:
+        parse("a[ti]\nb[ti]\n1 OR 2\nNOT x[ti]")
+    assert (error.value.line, error.value.column) == (4, 1)
+
+
+def test_the_label_of_a_query_is_no_word() -> None:
+    assert parse("Search: aspirin[ti]").tree == term("aspirin", Field.TITLE)
+
+
 @pytest.mark.parametrize("query", [{}, {"titel": "a"}, {"title": 3}, {3: "a"}, 7, None, ["a"]])
 def test_what_is_no_query_is_refused(query: object) -> None:
     with pytest.raises(BadRequest):

@@ -6,6 +6,7 @@ import re
 
 from outrider.boolean.diagnostics import BooleanSyntaxError
 from outrider.boolean.field_tags import AMBIGUOUS_CODES, CODES, is_tag_name, parse_tag
+from outrider.boolean.mesh_qualifiers import CURRENT
 from outrider.boolean.occurrences import QUOTES
 from outrider.boolean.platforms import EMBASE, PLATFORMS
 
@@ -20,7 +21,8 @@ _LABELS = {
     "WoS": "wos", "Scopus": "scopus", r"Embase(?:\.com)?": "embase", "EBSCO(?:host)?": "ebsco", "CINAHL": "ebsco", "ProQuest": "proquest",
     "Cochrane(?: Library)?": "cochrane", "CENTRAL": "cochrane",
 }  # fmt: skip
-_LABEL = re.compile(rf"\s*(?:{'|'.join(f'({name})' for name in _LABELS)})\s*:\s*", re.IGNORECASE)
+_LABEL = re.compile(rf"\s*(?:{'|'.join(f'({name})' for name in _LABELS)}|Search)\s*:\s*", re.IGNORECASE)
+"""The last one is PubMed's label of any query; it has no group, since what follows may be of another platform."""
 
 _CODE = "|".join(CODES)
 _CLEAR_CODE = "|".join(sorted(CODES.keys() - AMBIGUOUS_CODES))
@@ -37,6 +39,7 @@ _SIGNS = {
         r"\b(?:or|and)/\d",
         r"\bexp\s+[^\s/]",
         r"[\w)]/(?=[\s)]|$)",
+        rf"(?-i:\b[A-Z][a-z]{{2,}}[\w,-]*)/(?:{'|'.join(CURRENT)})(?:,\s?[a-z]{{2}})*(?=[\s)]|$)",
         r"\blimit\s\d+\sto\b",
     ),
     "wos": (
@@ -49,18 +52,19 @@ _SIGNS = {
         r"\bAFFIL(?:ORG|COUNTRY|CITY)?\s*\(",
         r"\bPUBYEAR\s*(?:[<>=]|AFT\b|BEF\b|IS\b)",
         r"(?-i:\b(?:TITLE|ABS|KEY|AUTH)\s*\()",
+        r"(?-i:\bALL\()",
         r"(?<=[\s)])W/\d",
     ),
     "embase": (
-        r"['’]\s*/\s*(?:exp|de|mj|syn|br|it)\b",
+        r"['’\"”]\s*/\s*(?:exp|de|mj|syn|br|it)\b",
         r"[\w*]/exp\b",
         r"\]\s*/\s*(?:lim|py|sd)\b",
         rf"['’]\s?{_SUFFIXES}",
         r"\bNEXT/\d",
     ),
     "ebsco": (
-        rf"(?-i:(?:^|[(\n]|\b(?:AND|OR|NOT)\s)\s*{_EBSCO_FIELDS}(?:\s+(?!AND\b|OR\b|NOT\b|[NW]\d)[\w*\"“(]|[(\"“]))",
-        r"(?-i:(?:^|[(\n]|\b(?:AND|OR|NOT)\s)\s*(?!OR\b)[A-Z]{2}\s+[\"“])",
+        rf"(?-i:(?:^|[(\n]|\b(?:AND|OR|NOT)\s)[^\S\n]*{_EBSCO_FIELDS}(?:\s+(?!AND\b|OR\b|NOT\b|[NW]\d)[\w*\"“(]|[(\"“]))",
+        r"(?-i:(?:^|[(\n]|\b(?:AND|OR|NOT)\s)[^\S\n]*(?!OR\b)[A-Z]{2}\s+[\"“])",
         r"(?-i:(?<=[)\"”*?#])\s+[NW]\d{1,2}\s)",
         r"(?-i:\s[NW]\d{1,2}\s+(?:[(\"“]|\w+[*?#]))",
         r"(?-i:(?:^|[\s(])S\d{1,3}\s+(?:AND|OR|NOT)\s)",
@@ -86,7 +90,7 @@ _CLEAR = {
     "wos": re.compile(r"(?<![\w./?&-])(?:TS|TI|AB|AU|AK|SO|PY|ALL)=\s?[\w(\"“]|\b(?:TOPIC|TITLE|LANGUAGE|DOCUMENT TYPES?):\s*\("),
     "scopus": re.compile(r"\b(?:TITLE-ABS-KEY(?:-AUTH)?|TITLE-ABS|ABS-KEY|LIMIT-TO)\s*\(|\bPUBYEAR\s*[<>=]|(?<=[\s)])W/\d", re.IGNORECASE),
     "embase": re.compile(r"['’]\s*/\s*(?:exp|de|mj)\b|\w/exp\b|\]\s*/\s*lim\b|:(?:ti,ab|ab,ti)\b|\bNEXT/\d", re.IGNORECASE),
-    "ebsco": re.compile(r"(?:^|[(\n]|\b(?:AND|OR|NOT)\s)\s*(?:TI|AB|TX|SU|MH|MM)\s+[\"“(]"),
+    "ebsco": re.compile(r"(?:^|[(\n]|\b(?:AND|OR|NOT)\s)[^\S\n]*(?:TI|AB|TX|SU|MH|MM)\s+[\"“(]"),
     "cochrane": re.compile(r"\bMeSH descriptor:?\s"),
     "proquest": re.compile(r"(?<![\w-])(?:noft|[A-Za-z]+\.EXACT(?:\.EXPLODE)?)\s?\(", re.IGNORECASE),
     "ovid": re.compile(
@@ -94,7 +98,33 @@ _CLEAR = {
     ),
 }
 """Signs that are no words of a PubMed query."""
-_SHARED_PROXIMITY = re.compile(r"\b(?:NEAR|WITHIN)/\d+\b|(?<=[\w)\"*])\s+NEAR(?=\s+[\w(\"])")
+_BEHIND = r"(?<=[\w)\"*”])\s+"
+_FIELD_NAMES = (
+    "title|abstract|title_abs|tiab|ti|ab|kw|keywords?|subject|mesh|authors?|au|auth|journal|pub_year|full_?text|site|"
+    "(?:all)?in(?:title|text)"
+)
+_UNREAD = (
+    (
+        re.compile(rf"\b(?:NEAR|WITHIN|PRE)/\d+\b|{_BEHIND}NEAR(?=\s+[\w(\"“])"),
+        "platforms count its words differently; name the one that is meant (--syntax), or write its fields",
+    ),
+    (
+        re.compile(rf"{_BEHIND}(?:NEXT|SAME|XOR|ANDNOT|AND-NOT|BUT\s+NOT)(?=\s+[(\"“*]*\w*[a-z])"),
+        "no operator of PubMed; write AND, OR or NOT, name the platform that is meant (--syntax), or quote the phrase",
+    ),
+    (
+        re.compile(rf"(?<![\w./:-])(?:{_FIELD_NAMES}):(?:(?=\w)|\s?(?=[(\"“]))|(?<![\w./:-])(?:{_FIELD_NAMES}|all)\((?=\S)", re.IGNORECASE),
+        "a field before its term, as in Europe PMC or Lucene, is not read; write it behind the term, such as asthma[ti]",
+    ),
+    (
+        re.compile(r"(?<![\w./?&-])(?:FT|KW|MH|subject|keywords?|mesh|fulltext)=\s?(?=[\w(\"“])", re.IGNORECASE),
+        "a field before its term is not read here; write it behind the term, such as asthma[ti]",
+    ),
+    (re.compile(r"(?<=[\"”])~\d+"), "Lucene's proximity is not read; write it as [tiab:~3]"),
+    (re.compile(r"\{[^\W\d_][^{}\n]*\}"), "an exact phrase of Scopus; write it in quotation marks, or name the platform (--syntax)"),
+)
+"""What is syntax on other platforms, but on several, or on none that is read; it might be words."""
+_NUMBERS = re.compile(r"(?:[\s()]|\d{1,3}(?!\w)|\b(?:and|or|not)\b)+", re.IGNORECASE)
 _PROXIMITY_OF_EBSCO = re.compile(r"(?<=\w)\s+(?P<operator>[NW]\d)\s+(?=\w)")
 
 
@@ -154,11 +184,13 @@ def refuse_foreign_syntax(query: str, *, is_named: bool) -> None:
             raise BooleanSyntaxError(problem, query, at)
     if is_named:
         return
-    if match := _SHARED_PROXIMITY.search(plain):
-        problem = (
-            f"“{match.group().strip()}”: platforms count its words differently; name the one that is meant (--syntax), or write its fields"
-        )
-        raise BooleanSyntaxError(problem, query, match.end() - len(match.group().strip()))
+    if _NUMBERS.fullmatch(query) and _OPERATOR.search(query.upper()):
+        problem = "nothing but numbers: write the lines that they mean above, or quote them if they are words"
+        raise BooleanSyntaxError(problem, query, len(query) - len(query.lstrip()), ["a term"])
+    for pattern, problem in _UNREAD:
+        if match := pattern.search(plain):
+            sign = match.group().strip()
+            raise BooleanSyntaxError(f"“{sign}”: {problem}", query, match.end() - len(match.group().lstrip()))
     if (match := _PROXIMITY_OF_EBSCO.search(plain)) and not _TAG.search(query):
         problem = (
             f"“{match['operator']}” between two words is EBSCOhost's proximity operator; name the syntax (--syntax), or quote the phrase"

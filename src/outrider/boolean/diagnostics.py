@@ -5,7 +5,6 @@ Warnings are about parts of a query that a library, or PubMed, may treat in an u
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -40,9 +39,7 @@ class BooleanSyntaxError(BadRequest):
 
 def find_place(text: str, at: int) -> tuple[int, int]:
     """Line and column of an offset, both from 1."""
-    starts = [0, *(end + 1 for end, char in enumerate(text) if char == "\n")]
-    line = bisect_right(starts, at)
-    return line, at - starts[line - 1] + 1
+    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
 
 
 def show_place(text: str, at: int) -> str:

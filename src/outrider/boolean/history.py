@@ -16,18 +16,23 @@ from outrider.state.boolean import And, Node, Or, Span
 
 _MARK = r"(?:[.):]|\t)"
 _FIRST = re.compile(rf"\s*[#Ss]?1\s*(?:{_MARK}|\s(?=\s*\S))\s*(?!(?:and|or|not|adj\d*)\b)\S", re.IGNORECASE)
+_NUMBERED = re.compile(rf"\s*[#Ss]?(?P<number>\d+)\s*(?:{_MARK}\s*|\s+|(?=[^\w\s/,-]))")
 _LAST_FIRST = re.compile(rf"\s*[#Ss]?(\d{{1,3}})\s*(?:{_MARK}\s*|\s+)(?=\S)")
-_HITS = re.compile(r"(?<=[\s./)\]])\(\s*\d[\d,]*\s*\)\s*$|\t\s*\d[\d,]*\s*$")
+_HITS = re.compile(r"(?<=[\s./)\]])\(\s*\d[\d,]*\s*\)\s*$|\t[^\S\t]*\d[\d,]*\s*$")
 _NUMBER_ALONE = re.compile(r"\s*[#Ss]?\d{1,3}\s*(?P<mark>[.):])?\s*")
 _BARE_FIRST = re.compile(r"\s*[#Ss]?1[^\S\n]*\n\s*[^\d\s]")
 _SETS = re.compile(r"\b(?:and|or)\s*/\s*\d|\d\s*/\s*(?:and|or)\b|^\s*limit\s+\d", re.IGNORECASE)
 _BESIDE_OPERATOR = re.compile(r"^\s*(?:and|or|not|adj\d*)\b|\b(?:and|or|not|adj\d*)\s*$", re.IGNORECASE)
+_BEGINS_WITH_OPERATOR = re.compile(r"\s*(?P<operator>and|or|not)\b", re.IGNORECASE)
 _SEARCH = re.compile(r"\s*Search:?\s+")
 """PubMed's history pages begin each line with it."""
 _QUOTED = re.compile(f"[{QUOTES}][^{QUOTES}\n]*[{QUOTES}]")
 REFERENCE = re.compile(r"(?<![\w#&\[\"“”'.])#\d{1,4}(?![\w#-])")
 """A reference to a line by its number, outside words."""
 ONLY_REFERENCES = re.compile(r"(?:[\s()]|#?\d{1,4}(?!\w)|\b(?:and|or|not)\b)+", re.IGNORECASE)
+
+_COMBINED = re.compile(r"[\s(]*\d{1,3}[\s)]+(?:and|or|not)\b(?:[\s()]|\d{1,3}(?!\w)|\b(?:and|or|not)\b)*", re.IGNORECASE)
+"""A line such as `1 AND 2` below others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,10 @@ class History:
         numbers: list[int] = []
         for part in re.sub(r"[#Ss\s]", "", sets).split(","):
             first, _, last = part.partition("-")
+            if last and int(first) in self.lines and int(last) not in self.lines:
+                before = max(self.lines)
+                problem = f"the range ends at line {last}, and the last line before this one is {before}"
+                raise BooleanSyntaxError(problem, self.text, at.start, [f"{operator.lower()}/{first}-{before}"])
             numbers += range(int(first), int(last or first) + 1)[:MAX_TERMS]
         if not numbers:
             raise BooleanSyntaxError("a range of lines starts after its end", self.text, at.start)
@@ -105,12 +114,16 @@ def _is_wrapped(lines: list[str]) -> bool:
 
 
 def split_lines(text: str) -> list[HistoryLine]:
-    """The lines of a history; the whole query as its only line, unless its lines are numbered or refer to each other by `#1`."""
+    """The lines of a history; the whole query as one line, unless its lines are numbered or refer to others by `#1` or `1 AND 2`."""
     lines = _find_lines(text)
     numbered = _find_numbered(lines) or _find_reversed(lines) if len(lines) > 1 else []
     if len(numbered) > 1:
         return _make_lines(numbered, counted=True)
-    if len(lines) > 1 and REFERENCE.search(_QUOTED.sub(" ", text)):
+    if len(lines) > 1 and (REFERENCE.search(_QUOTED.sub(" ", text)) or any(_COMBINED.fullmatch(line) for _, line in lines[1:])):
+        for start, line in lines[1:]:
+            if match := _BEGINS_WITH_OPERATOR.match(line):
+                problem = "this may be a line of a history or continue the one above; number the lines"
+                raise BooleanSyntaxError(problem, text, start + match.start("operator"))
         return _make_lines(lines)
     return [HistoryLine(1, text.rstrip(), 0)]
 
@@ -146,8 +159,8 @@ def _find_numbered(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
         return []
     joined: list[tuple[int, str, int]] = []
     for start, line in lines:
-        number = re.match(rf"\s*[#Ss]?{len(joined) + 1}\s*(?:{_MARK}\s*|\s+|(?=[^\w\s/,-]))", line)
-        if number:
+        number = _NUMBERED.match(line)
+        if number and number["number"] == str(len(joined) + 1):
             joined.append((start + number.end(), line[number.end() :], start + len(line)))
         else:
             first, part, end = joined[-1]

@@ -53,6 +53,7 @@ _UNKNOWN_CODE = re.compile(r"\.(\w{2})(?:,\w{0,2})*[.,]$")
 _UNKNOWN_QUALIFIER = re.compile(r"\*[^/]+/(?P<qualifier>[a-z]+)", re.IGNORECASE)
 _OPERATORS = ("AND", "OR", "NOT")
 _LIMIT = re.compile(r"limit\s+(?P<line>\d+)\s+to\s+(?P<to>.+)", re.IGNORECASE | re.DOTALL)
+_LIMIT_INSIDE = re.compile(r"\blimit\s+\d+\s+to\b", re.IGNORECASE)
 _LIMIT_SHORT = re.compile(r"\.\.\s*l\s*/\s*(?P<line>\d+)\s+(?P<to>.+)", re.IGNORECASE | re.DOTALL)
 _DEDUPED = re.compile(r"remove duplicates from\s+(?P<line>\d+)\s*", re.IGNORECASE)
 _TRUNCATED = re.compile(r"(?<=[\w?#])[$*:](\d{0,2})(?!\w)|(?<=[\w?#])[$](\d{0,2})")
@@ -95,6 +96,9 @@ class _LineParser:
             whole = self.history.look_up(int(match["line"]), start + match.start("line"))
             limits = parse_limits(match["to"], at, self.text, self.findings)
             return And((whole, *(limits.parts if isinstance(limits, And) else (limits,))), Span(at, start + len(line)))
+        if (match := _LIMIT_INSIDE.search(line)) and match.start():
+            problem = "a limit is a line of its own; write the query above it"
+            raise BooleanSyntaxError(problem, self.text, start + match.start(), ["a line that begins with “limit”"])
         lexemes = list(self._join_words())
         if not lexemes:
             raise BooleanSyntaxError("the line is empty", self.text, start, ["a term"])

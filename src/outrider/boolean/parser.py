@@ -91,6 +91,7 @@ def _parse_mapping(query: Mapping[str, str]) -> ParsedQuery:
         if not isinstance(value, str):
             raise BadRequest(f"field {key!r} of a Boolean query takes a text, not {shorten(value)}")
         before = re.sub(r"[^\n]", " ", text[:start])
+        refuse_foreign_syntax(before + value, is_named=False)
         tree, _ = parse_pubmed(before + value, findings, (tag,))
         parts.append(tree)
         start += len(value) + 1

@@ -146,6 +146,9 @@ class Builder:
                     raise BooleanSyntaxError("a range is for dates", self.text, at.start)
                 return self._count(date_node(f"{start}:{end}", children[-1].value[0].kind == "entry", self.text, at))
         ready: Node = children[0].value
+        if inherited:
+            message = "the field of the parenthesis does not apply to this line or heading, which has its own"
+            self.findings.add("unsupported", message, children[0].start)
         return ready
 
     def _build_term(self, term: Lexeme, tags: Tags, at: Span) -> Node:
