@@ -177,6 +177,16 @@ def test_csl_json_for_other_programs() -> None:
     assert json.loads(write_records("csl", [])) == []
 
 
+@pytest.mark.parametrize("form", ["bibtex", "csl", "ris", "csv"])
+@pytest.mark.parametrize(
+    "tags", [("[", "]"), ("[]",), ('["a"]',), ("a (b", "c) d"), ("a, b",), ("a, b", "c"), ("(a, b)", "c"), ("1", "2"), ("a", "b")]
+)
+def test_keywords_that_look_like_lists_survive(form: str, tags: tuple[str, ...]) -> None:
+    """Brackets that one keyword opens and another closes, and a keyword that looks like a list of a program."""
+    (read,) = read_again(form, write_records(form, [Paper(doc_id="d", title="T", tags=tags)]))
+    assert read.tags == tags
+
+
 def test_issn_and_types_survive_ris() -> None:
     """`SN` holds ISBN and ISSN, `M3` the types."""
     metadata = {

@@ -34,7 +34,7 @@ def join_keywords(keywords: Iterable[str]) -> str:
     """Keywords on one line, separated so that a reader finds the same; a semicolon within one becomes a comma."""
     words = [word.replace(";", ",") for keyword in keywords if (word := one_line(keyword))]
     # a lone keyword with a comma ends in a semicolon, else a reader would cut it; brackets open in one and closed in another need line ends
-    forms = (", ".join(words), "; ".join(words), "; ".join(words) + ";", "\n".join(words))
+    forms = (", ".join(words), "; ".join(words), "; ".join(words) + ";", "\n".join(words) + ";")
     return next((form for form in forms if parse_list(form, commas=True) == tuple(words)), forms[1])
 
 

@@ -15,7 +15,7 @@ import unicodedata
 from typing import TextIO
 from urllib.parse import quote
 
-from outrider.ingest.export.base_writer import Writer, format_untitled
+from outrider.ingest.export.base_writer import Writer, format_untitled, join_keywords
 from outrider.ingest.field_values import one_line
 from outrider.ingest.latex import encode
 from outrider.state.records import BaseRecord, Paper, web_link
@@ -83,10 +83,7 @@ def _list_fields(record: BaseRecord, entry_type: str) -> list[tuple[str, str]]:
     # braces keep a name whole that holds an `and`, or is the word that stands for more names
     names = filter(None, map(_escape, record.authors))
     authors = (f"{{{name}}}" if AND.search(name) or name.casefold() == "others" else name for name in names)
-    words = [_escape(tag.replace(";", ",")) for tag in record.tags]
-    keywords = ", ".join(words)
-    if any("," in word for word in words):  # a lone one ends in a semicolon, else a reader would cut it at its comma
-        keywords = "; ".join(words) + (";" if len(words) == 1 else "")
+    keywords = "\n".join(map(_escape, join_keywords(record.tags).split("\n")))
     ids = record.identifiers
     volume, issue, pages = (record.volume, record.issue, record.pages) if isinstance(record, Paper) else (None, None, None)
     schemes = (("doi", ids.doi), ("pmid", ids.pmid), ("pmcid", ids.pmcid), ("isbn", ids.isbn), ("eprint", ids.arxiv))

@@ -1,10 +1,10 @@
 """Dialects of tagged text, such as RIS, MEDLINE and Web of Science.
 
-A dialect is data: which lines carry a tag, how records begin and end, which tag holds which field. `tagged` reads all of them, and Ovid's in `ovid`.
+A dialect is data: which lines carry a tag, how records begin and end, which tag holds which field. `tagged` reads all of them, and the
+one in `ovid`.
 
 Sources: NLM, "MEDLINE/PubMed Data Element (Field) Descriptions" (www.nlm.nih.gov/bsd/mms/medlineelements.html); Clarivate, "Web of Science
-Core Collection Field Tags"; the RIS tag set of 2011; the Refer tags of EndNote's manual;
-RefWorks, "RefWorks Tagged Format".
+Core Collection Field Tags"; the RIS tag set of 2011; the Refer tags of EndNote's manual; RefWorks, "RefWorks Tagged Format".
 """
 
 from __future__ import annotations
