@@ -32,7 +32,7 @@ PRIOR = -4.0
 """Log-odds of a pair without evidence. Set by hand, not fitted: pairs that were never candidates are not counted anywhere."""
 PRECISE = 1e-4
 AGREES = frozenset({"equal", "first equal", "nearly equal", "same words", "all", "both", "the only one"})
-DIFFERS = frozenset({"differ", "other", "none", "some", "1 apart", "2 apart", "far apart"})
+DIFFERS = frozenset({"differ", "one has more", "other", "none", "some", "1 apart", "2 apart", "far apart"})
 LIMIT = 8.0
 """Maximum absolute weight of a level, since few examples can suggest more."""
 

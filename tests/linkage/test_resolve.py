@@ -205,3 +205,40 @@ def test_a_thousand_identical_records_are_one() -> None:
 def test_keys_are_the_same_for_indistinguishable_records() -> None:
     assert make_keys(by_ann("a")) == make_keys(by_ann("b"))
     assert judge_keys(make_keys(by_ann()), make_keys(by_ann())).verdict == "same"
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        ({"title": "Vitamin E and bone density in an urban cohort"}, "unsure"),
+        ({"identifiers": Identifiers(doi="10.1000/other"), "pages": None}, "unsure"),
+        ({"pages": "201-209"}, "unsure"),
+        ({"pages": None, "issue": "7"}, "unsure"),
+        ({"year": 2019, "pages": None, "authors": ("World Health Organization",)}, "unsure"),
+        ({"title": "Vitamin D and bone density in an urban cohrt"}, "same"),
+        ({"title": "Vitamin D and bone density in an urban cohort [Erratum appears in Lancet 2001;1:1]"}, "same"),
+        ({"pages": "101-9"}, "same"),
+    ],
+)
+def test_what_tells_two_works_apart_is_reported_and_not_merged(change: dict[str, object], verdict: str) -> None:
+    """One team, one year, one journal: whatever else differs with meaning speaks against a merge."""
+    one = Paper(
+        doc_id="", source="library", title="Vitamin D and bone density in an urban cohort", authors=("Roe, Ann", "Poe, B."), year=2020,
+        venue="J Hepatol", volume="3", issue="2", pages="101-109",
+    )  # fmt: skip
+    if "identifiers" in change:
+        one = one.model_copy(update={"identifiers": Identifiers(doi="10.1000/one"), "pages": None})
+    if "authors" in change:
+        one = one.model_copy(update={"authors": change["authors"], "pages": None, "volume": None})
+    assert judge(one, one.model_copy(update=change)).verdict == verdict
+
+
+@pytest.mark.parametrize("title", ["针灸治疗慢性失眠的临床研究", "Klinische Studie der Akupunktur bei chronischer Schlaflosigkeit"])
+def test_one_doi_with_titles_in_two_languages_is_one_work(title: str) -> None:
+    """If authors, year or pages agree; a title in the same language is another work of a supplement."""
+    one = Paper(
+        doc_id="", source="library", title="Clinical study of acupuncture for insomnia", year=2020, identifiers=Identifiers(doi="10.1000/x")
+    )  # fmt: skip
+    assert judge(one, one.model_copy(update={"title": title})).verdict == "same"
+    assert judge(one, one.model_copy(update={"title": title, "year": None})).verdict != "same"
+    assert judge(one, one.model_copy(update={"title": "Needle lengths of the eighteenth century"})).verdict != "same"

@@ -23,6 +23,7 @@ from outrider.linkage.merge import merge_records
 from outrider.linkage.normalized_record import Keys, make_keys
 from outrider.linkage.out_of_core import Group, OutOfCoreResolution, OutOfCoreResolver
 from outrider.linkage.resolve import Pair, Related
+from outrider.state.duplicate_decisions import NO_DECISIONS, Decisions
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile, explain_limit
 from outrider.state.records import RECORD, Record
 from outrider.text.encoding import Encoding
@@ -64,6 +65,7 @@ class FileDeduplication:
     """What could not be read, and how ids were made."""
     _records: RecordFile
     _resolution: OutOfCoreResolution
+    _decisions: Decisions
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -73,8 +75,17 @@ class FileDeduplication:
         return self._resolution.groups()
 
     def unsure_pairs(self) -> Sequence[Pair]:
-        """Pairs that were not merged but may be one work."""
-        return self._resolution.ambiguous_pairs()
+        """Pairs that were not merged but may be one work, and that nobody decided."""
+        pairs = self._resolution.ambiguous_pairs()
+        if not self._decisions.different:
+            return pairs
+        first = {self.ids[place]: group.places[0] for group in self.groups() for place in group.places}
+        apart = {frozenset((first.get(one), first.get(other))) for one, other in self._decisions.different}
+        return [pair for pair in pairs if frozenset((pair.one, pair.other)) not in apart]
+
+    def count_unknown(self) -> int:
+        """The number of decided records that are not in the files."""
+        return len(self._decisions.decided_ids() - set(self.ids))
 
     def related_pairs(self) -> Sequence[Related]:
         return self._resolution.find_related()
@@ -93,20 +104,27 @@ class FileDeduplication:
 
 
 @contextmanager
-def deduplicate_files(paths: Sequence[Path], options: ReadOptions, on_step: OnStep = no_progress) -> Iterator[FileDeduplication]:
-    """Deduplicate the records of files and folders. Raises `BadRequest` for a path without records or that cannot be read."""
+def deduplicate_files(
+    paths: Sequence[Path], options: ReadOptions, on_step: OnStep = no_progress, decisions: Decisions = NO_DECISIONS
+) -> Iterator[FileDeduplication]:
+    """Deduplicate the records of files and folders.
+
+    Decisions name records by their own ids, and override evidence. Raises `BadRequest` for a path without records or that cannot be read.
+    """
     check_fields(options.columns)
     with (
         TemporaryDirectory(prefix="outrider-dedup-") as folder,
         closing(RecordFile(Path(folder) / "records")) as records,
-        closing(OutOfCoreResolver(Path(folder), on_step)) as resolver,
+        closing(OutOfCoreResolver(Path(folder), on_step, decisions=decisions)) as resolver,
     ):
         source = _RecordSource(paths, options, records)
         for keys in source.read():
-            resolver.add("", keys)
-        resolution = resolver.resolve()
+            if not decisions:
+                resolver.add("", keys)
         ids = source.ids.make_all()
-        yield FileDeduplication(ids, source.files, source.make_notes(), records, resolution)
+        for place, own_id in enumerate(ids if decisions else ()):  # ids are unique only when every file is read
+            resolver.add(own_id, make_keys(records[place]))
+        yield FileDeduplication(ids, source.files, source.make_notes(), records, resolver.resolve(), decisions)
 
 
 @dataclass(slots=True)

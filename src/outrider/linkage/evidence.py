@@ -14,6 +14,7 @@ from rapidfuzz.distance import Indel
 
 from outrider.linkage.names_and_titles import Name, Title
 from outrider.linkage.normalized_record import Keys, resemblance
+from outrider.linkage.title_differences import compare_titles, in_two_languages
 
 FieldLevel = tuple[str, str]
 """A field and its level, e.g. ("pages", "equal")."""
@@ -23,15 +24,22 @@ CATALOGUE_SCHEMES = ("pmid", "pmcid", "arxiv", "openalex", "s2", "own")
 REGISTERED = ("doi", "pmid", "pmcid", "arxiv")
 TITLE_STEPS = ((0.985, "nearly equal"), (0.94, "alike"), (0.85, "similar"), (0.7, "related"))
 NOTHING_ALIKE_BELOW = TITLE_STEPS[-1][0]
-SPELLING = 0.8
-"""Least Indel similarity of two spellings of a word, such as "centre" and "center", but not "mice" and "rats"."""
 SHORT_TITLE = 4
 """A title with fewer distinct content words identifies no work: "Editorial", "Book review column"."""
+MIN_MAIN_TITLE = 12
+"""Least letters of a title before a subtitle that another title lacks."""
 ONE_TITLE = frozenset({"equal", "nearly equal", "alike", "similar", "one within the other", "same words"})
 """Levels at which two titles may be one title."""
+JOURNAL = frozenset({"j", "journal"})
+SERIES = frozenset(
+    """
+    annual atlas bulletin catalogue census estimates factsheet forecast guideline guidelines index outlook proceedings programme projections
+    recommendations report reports review series standards statistics status survey surveys trends update updates yearbook
+    """.split()
+)
+"""Words of titles that return in another year."""
 SAME_TEAM = frozenset({"all", "both"})
 """Levels at which two or more authors agree. A team rarely writes several editorials, so that it identifies even a generic title."""
-YEAR = re.compile(r"(?:19|20)\d\d")
 LIKE_NAME = 0.79
 """Least Indel similarity of two spellings of one family name, such as "schapire" and "shapire"."""
 SAME_ABSTRACT, LIKE_ABSTRACT, OTHER_ABSTRACT = 0.7, 0.3, 0.08
@@ -56,17 +64,24 @@ def _compare_fields(one: Keys, other: Keys, *, all_fields: bool) -> Iterator[Fie
     identifiers = tuple(_identifiers(one, other))
     title = _title_level(one.title, other.title)
     named = title in ONE_TITLE and not (one.title.generic or other.title.generic)
-    yield from (("doi", "equal, titles too") if named and pair == ("doi", "equal") else pair for pair in identifiers)
+    translated = title == "other" and ("doi", "equal") in identifiers and in_two_languages(one.title, other.title)
+    doi = "equal, titles too" if named else "equal, titles in two languages" if translated else "equal"
+    yield from (("doi", doi) if pair == ("doi", "equal") else pair for pair in identifiers)
     pages = _pages(one, other)
     if not all_fields and title == "other" and pages in {"", "differ"} and not any(level == "equal" for _, level in identifiers):
         yield "title", "nothing alike"
         return
+    title = "in another language" if translated else title
     short = min(len(one.title.content), len(other.title.content)) < SHORT_TITLE
     authors = _authors(one.authors, other.authors)
+    if translated and authors == "none":  # names are transliterated in many ways
+        authors = ""
     level = _qualify(title, one.title, other.title) if short else title
     yield "title", f"{level}, authors too" if level == "equal, generic" and authors in SAME_TEAM else level
     if title in ONE_TITLE or title == "related":
-        yield from _words(one.title, other.title)
+        yield from compare_titles(one.title, other.title)
+    if one.notice or other.notice or SERIES & {*one.title.tokens} & {*other.title.tokens}:
+        yield "title's kind", "series"
     printed = pages in {"equal", "first equal"} or ("doi", "equal") in identifiers or ("number", "equal") in identifiers
     yield "authors", authors
     year = _years(one.year, other.year)
@@ -108,20 +123,6 @@ def _qualify(level: str, one: Title, other: Title) -> str:
     return f"{level}, short" if level in ONE_TITLE else level
 
 
-def _words(one: Title, other: Title) -> Iterator[FieldLevel]:
-    if one.compact == other.compact:
-        return
-    yield "title's numbers", "differ" if _significant_numbers(one, other) != _significant_numbers(other, one) else ""
-    mine, theirs = ("".join(sorted({*first.content} - {*second.content})) for first, second in ((one, other), (other, one)))
-    yield "title's words", "differ" if mine and theirs and Indel.normalized_similarity(mine, theirs) < SPELLING else ""
-    yield "title's telling words", "differ" if one.distinguishing != other.distinguishing else ""
-
-
-def _significant_numbers(one: Title, other: Title) -> tuple[str, ...]:
-    """The numbers, without years if the other title has no number: a reference may omit the year of the conference."""
-    return tuple(number for number in one.numbers if other.numbers or not YEAR.fullmatch(number))
-
-
 def _title_level(one: Title, other: Title) -> str:
     if not one.compact or not other.compact:
         return ""
@@ -131,6 +132,8 @@ def _title_level(one: Title, other: Title) -> str:
     alike = Indel.normalized_similarity(one.compact, other.compact, score_cutoff=NOTHING_ALIKE_BELOW)
     step = next((name for least, name in TITLE_STEPS if alike >= least), "other")
     if alike < TITLE_STEPS[1][0] and len(shorter.content) >= SHORT_TITLE - 1 and (shorter.compact in longer.compact):
+        return "one within the other"
+    if shorter.compact == longer.main and len(longer.main) >= MIN_MAIN_TITLE:
         return "one within the other"
     if step in {"related", "other"} and len(one.content) >= SHORT_TITLE and set(one.content) == set(other.content):
         return "same words"
@@ -195,7 +198,10 @@ def _venues(one: str, other: str) -> str:
     if len(shorter) == 1 and shorter[0] == "".join(word[0] for word in longer if len(word) > 3 or len(longer) < 4):
         return "alike"
     begins = [
-        any((word.startswith(whole) or whole.startswith(word)) and (min(len(word), len(whole)) > 1 or word == whole) for whole in longer)
+        any(
+            (word.startswith(whole) or whole.startswith(word)) and (min(len(word), len(whole)) > 1 or {word, whole} <= JOURNAL)
+            for whole in longer
+        )
         for word in shorter
     ]
     share = sum(begins) / len(shorter)

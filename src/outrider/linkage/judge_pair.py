@@ -38,16 +38,24 @@ DIFFERENT = -1.0
 MANUAL_WEIGHTS: Weights = {
     "number": {"equal": 5.0, "differ": -5.0},  # PMID, arXiv, ...: a registry gives a work one number, and no supplement shares it
     "own number": {"equal": 12.0, "differ": -4.0},  # the same answer twice; a catalogue seldom lists a work twice
-    "title": {"nothing alike": 0.5},
-    "title's numbers": {"differ": -2.0},  # Cora's scanned titles are full of stray ones; elsewhere they tell parts and doses apart
-    "title's words": {"differ": -2.0},  # mice and rats, children and adults: few such pairs are labelled
+    "title": {"nothing alike": 0.5, "in another language": 0.0},
+    "title's numbers": {"differ": -2.0, "one has more": -2.0},  # Cora's scanned titles are full of stray ones
+    "title's words": {
+        "differ": -2.0,
+        "alike": -2.0,
+        "one has more": -2.0,
+    },  # mice and rats, children and adults: few such pairs are labelled
     "title's telling words": {"differ": -3.0},
-    "doi": {"equal, titles too": 3.0},  # in the labelled sets it occurs only together with fields that agree
+    "title's kind": {"series": 0.0},
+    # in the labelled sets equal DOIs occur only together with fields that agree
+    "doi": {"equal, titles too": 3.0, "equal, titles in two languages": 5.0},
     "isbn": {"equal": 1.0},  # chapters share their book's
     "address": {"equal": 2.5},
     "venue's kind": {"one a journal": 0.0},  # a short name does not tell the kind: it counts only together with another year
 }
 """Weights set by hand, because the labelled sets do not show them."""
+FULL_TITLES = frozenset({"equal", "nearly equal", "alike"})
+OTHER_TITLES = frozenset({"other", "nothing alike"})
 DIFFERING_TITLE = frozenset({"title's numbers", "title's words", "title's telling words"})
 IDENTIFYING = frozenset({"doi", "number", "own number"})
 OTHER_VENUE_KIND = frozenset({"differ", "one a journal"})
@@ -55,6 +63,8 @@ CERTAIN = 20.0
 """Score of a verdict that follows from a rule, without weighing."""
 VETO = -4.0
 """Log-odds of a pair, or of two differing numbers of one catalogue, at which the pair keeps two groups apart regardless of other pairs."""
+VETO_IN_PRINT = -2.0
+"""The same for a pair that was printed in two places, such as the proceedings and a journal: records without pages must not join them."""
 NUMBER_FIELDS = frozenset({"number", "own number"})
 
 
@@ -89,9 +99,16 @@ class Judgement:
     @property
     def contradicts(self) -> bool:
         """Whether no third record can make them one work."""
-        if self.score <= VETO or self.relation:
+        if self.score <= VETO or self.relation or self._in_two_places():
             return True
         return any(evidence.what == "differ" and evidence.field in NUMBER_FIELDS and evidence.weight <= VETO for evidence in self.evidence)
+
+    def _in_two_places(self) -> bool:
+        """Whether the records are two publications: other pages, in another year, in another journal or another kind of venue."""
+        fields = {evidence.field: evidence.what for evidence in self.evidence}
+        other_venue = fields.get("venue") == "other" or fields.get("venue's kind") == "differ"
+        in_print = other_venue and fields.get("pages") == "differ" and "apart" in fields.get("year", "")
+        return in_print and self.verdict != "same" and (self.score <= VETO_IN_PRINT or fields["title"].endswith("short"))
 
     @property
     def chance(self) -> float:
@@ -145,11 +162,19 @@ def _verdict(levels: tuple[FieldLevel, ...], score: float) -> Verdict:
         return "unsure" if numbered or score > DIFFERENT else "different"
     if score <= DIFFERENT:
         return "different"
+    if score < SAME or _is_doubtful(fields, numbered=numbered):
+        return "unsure"
     titles_equal = fields["title"].startswith("equal")
     in_print = fields.get("pages", "differ") != "differ" or fields.get("abstract") == "equal"
     differing_title = not DIFFERING_TITLE.isdisjoint(fields)
     same_place = fields.get("address") == "equal" or (fields.get("venue") == "alike" and "year" in fields)
-    same_issue = fields["title"] == "equal" and same_place and fields.get("year", "equal") == "equal" and "authors" not in fields
+    same_issue = (
+        fields["title"] in FULL_TITLES
+        and not differing_title
+        and same_place
+        and fields.get("year", "equal") == "equal"
+        and "authors" not in fields
+    )
     # two parts of a column have a generic title, or a short title by one author in two years
     years_apart = "apart" in fields.get("year", "")
     one_author = fields.get("authors") == "the only one"
@@ -159,7 +184,45 @@ def _verdict(levels: tuple[FieldLevel, ...], score: float) -> Verdict:
     other_place = (fields.get("venue") == "other" and not numbered) or (fields.get("abstract", "equal") != "equal" and not titles_equal)
     two_places = fields.get("pages") == "differ" and other_place
     two_places |= fields.get("venue's kind") in OTHER_VENUE_KIND and years_apart and not (numbered or in_print)
-    return "same" if score >= SAME and confirmed and not two_places else "unsure"
+    return "same" if confirmed and not two_places else "unsure"
+
+
+def _is_doubtful(fields: Mapping[str, str], *, numbered: bool) -> bool:
+    """Whether something tells the records apart, and nothing stronger explains it."""
+    if fields.get("number") == "equal" or fields.get("own number") == "equal":
+        return False
+    # supplements print many works under one DOI, and on one page
+    in_print = fields["pages"] != "differ" if "pages" in fields else numbered
+    levels = {fields.get(field) for field in DIFFERING_TITLE}
+    if fields["title"] == "in another language":  # the DOI is equal; it alone is no identity
+        agrees = fields.get("year") == "equal" or fields.get("pages", "differ") != "differ"
+        return not agrees and fields.get("authors", "none") in {"none", "some"}
+    one_article = fields.get("pages") == "equal" and fields.get("doi", "").startswith("equal") and fields.get("abstract") == "equal"
+    if ("differ" in levels or fields["title"] in OTHER_TITLES) and not one_article:
+        return True
+    if "alike" in levels and not (in_print and (numbered or fields["pages"] == "equal")):
+        return True
+    if "one has more" in levels and not (in_print or fields.get("abstract") == "equal"):
+        return True
+    one_place = fields.get("pages", "differ") != "differ" and fields.get("volume", "equal") == "equal"
+    if fields.get("doi") == "differ" and not (one_place and fields["title"] in FULL_TITLES):
+        return True
+    return not numbered and (_are_two_in_one_volume(fields) or (not in_print and _may_be_two_years(fields)))
+
+
+def _are_two_in_one_volume(fields: Mapping[str, str]) -> bool:
+    """Whether the records have other pages in one volume, or one column's title in two issues of it."""
+    if fields.get("volume") != "equal" or fields.get("venue", "alike") != "alike":
+        return False
+    often = fields["title"].partition(", ")[2] in {"short", "generic"} and fields.get("pages") != "equal"
+    return fields.get("pages") == "differ" or (fields.get("issue") == "differ" and ("pages" not in fields or often))
+
+
+def _may_be_two_years(fields: Mapping[str, str]) -> bool:
+    """Whether the records may be two volumes of a series: in other years, by one author or institution, or with the title of a report."""
+    year = fields.get("year", "equal")
+    few_authors = fields.get("authors", "the only one") in {"the only one", "none", "some"}
+    return "apart" in year and (not year.startswith("1 ") or few_authors or "title's kind" in fields)
 
 
 def score_levels(levels: tuple[FieldLevel, ...], weights: Weights = WEIGHTS) -> float:

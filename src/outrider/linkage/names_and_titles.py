@@ -12,6 +12,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
+from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -39,29 +40,73 @@ NOTE = re.compile(
     r"""[(\[][^()\[\]]*\b(?:preprint|postprint|manuscript|version|v\d+)\b[^()\[\]]*[)\]]\W*$
       | \bpreprint\W*$
       | \s[-–—:]\s(?:book\ review|(?:guest\ )?editor(?:'?s'?|ial)(?:\ (?:foreword|introduction|note|preface))?|foreword|preface)\W*$
-      | [(\[][^()\[\]]*\b(?:abstract|demo|demonstration|keynote|panel|poster|session|talk|tutorial)\b[^()\[\]]*[)\]]\W*$
-      | [\[(](?:in\s)?(?:chinese|czech|danish|dutch|english|finnish|french|german|hungarian|italian|japanese|korean|norwegian|polish
-          |portuguese|russian|spanish|swedish|turkish|ukrainian)[\])]\W*$""",
+      | [(\[][^()\[\]]*\b(?:abstract|demo|demonstration|(?:experience|industrial|short)\ paper|keynote|panel|poster|session|talk|tutorial)\b
+          [^()\[\]]*[)\]]\W*(?=:|$)
+      | [\[(](?:(?:article\ )?in\s)?(?:chinese|czech|danish|dutch|english|finnish|french|german|hungarian|italian|japanese|korean|norwegian
+          |polish|portuguese|russian|spanish|swedish|turkish|ukrainian)[\])]\W*$
+      | \[(?:(?:published\ )?(?:erratum|errata|correction|retraction)\ (?:appears\ )?in\b
+          |(?:corrected\ and\ )?republished\ (?:from|in)\b|summary\ for\ patients\ in\b|updated?\ (?:in|of)\b
+          |see\ (?:comments?|correction|erratum)\b
+          |comments?\ (?:in|on)\b|retracted\ article\b|research\ support\b|review\b|corrected\b|letter\b|editorial\b|comment\b|\d+\ refs?\b)
+          [^\[\]]*\]\W*$""",
     re.IGNORECASE | re.VERBOSE,
 )
 """Notes that catalogues add to a title."""
-AHEAD = re.compile(r"^\W*(?:(?:1[89]|20)\d\d\b\W+|(?:panel|tutorial|short report|research article|original article)\s*:\s+)", re.IGNORECASE)
-"""Prefixes that references add to a title: a year, a kind of text."""
+YEAR_AHEAD = re.compile(r"^\W*(?:1[89]|20)\d\d\b\W+(?=\w)")
+AHEAD = re.compile(r"^\W*(?:panel|tutorial|short report|research article|original article)\s*:\s+", re.IGNORECASE)
+"""Kinds of text that references put before a title."""
 SUBTITLE = re.compile(r"(?<=\w)(?::|\?|\.|\s[-–—])\s|(?<=\w)—")
-GREEK = {
-    ord(letter): f" {name} "
-    for letter, name in zip("αβγδεκλμω", "alpha beta gamma delta epsilon kappa lambda mu omega".split(), strict=True)
+GREEK = dict(
+    zip(
+        "αβγδεζηθικλμνξοπρστυφχψω",
+        """
+        alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi psi omega
+        """.split(),
+        strict=True,
+    )
+)
+GREEK_LETTERS = {ord(letter): f" {name} " for small, name in GREEK.items() for letter in (small, small.upper())}
+MICRO = re.compile(r"[µμ](?=(?:[glmsALMV]|mol)\b)")
+"""The sign of micro before a unit."""
+GREEK_NAMES = frozenset(GREEK.values())
+NUMBER_WORDS = {
+    word: value
+    for words_in_order in (
+        "one two three four five six seven eight nine ten eleven twelve",
+        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth",
+    )
+    for value, word in enumerate(words_in_order.split(), start=1)
 }
-DISTINGUISHING = frozenset(
+ROMAN = re.compile(r"(?=.)(?P<hundreds>c{0,3})(?P<tens>x[lc]|l?x{0,3})(?P<ones>i[xv]|v?i{0,3})")
+"""Roman numerals below 400."""
+ROMAN_PARTS = {"": 0, "i": 1, "ii": 2, "iii": 3, "iv": 4, "v": 5, "vi": 6, "vii": 7, "viii": 8, "ix": 9}
+TENS_AS_ONES = str.maketrans("xlc", "ivx")
+SIGNS = {"+": "positive", "-": "negative", "positive": "positive", "negative": "negative", "++": "++", "#": "#"}
+"""Signs that belong to the word before them: "CD4+", "ER-", "C++", "C#"."""
+NOTICES = frozenset(
     """
-    i ii iii iv v vi vii viii ix x one two three four five six seven eight nine ten
-    first second third fourth fifth sixth seventh eighth ninth tenth
-    no non not without
-    addendum appendix comment commentary correction corrigendum editorial erratum errata letter protocol reply response retracted
-    retraction supplement supplementary
+    addendum appendix comment commentaries commentary comments correction corrections corrigendum discussion editorial erratum errata
+    letter obituary protocol rejoinder replies reply response responses retracted retraction summary supplement supplementary
+    update updated
     """.split()
 )
+TELLING = NOTICES | {"no", "non", "not", "without"}
 """Words that show a different work if only one of two titles has them."""
+MOJIBAKE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf\u0152-\u2122]")
+INLINE_TAG = re.compile(r"</?(?:b|em|i|inf|italic|jats:\w+|small|span|strong|su[bp]|tt|u)\b[^<>]*>", re.IGNORECASE)
+"""Markup within a word: "K<sub>Ca</sub>"."""
+TOKEN = re.compile(
+    r"""(?P<word>[^\W_]+(?:(?<=\d)[.,]\d+)*)(?P<sign>\+{1,2}(?!\w)|\#|[-−](?=[/;:)\].]|\s(?!\s*(?:and|et|or|to|und|y)\b)|$))?
+      | \((?P<alone>[+−-])\) | (?<=\))(?P<behind>[+−-])(?=[\s/,;:.]|$)""",
+    re.VERBOSE,
+)
+"""A word with a sign. The hyphen of "pre- and postoperative" is none."""
+SPELLED_OUT = {"b2b": "business to business", "b2c": "business to consumer", "p2p": "peer to peer"}
+BREAK = re.compile(r"[.,:;?!()\[\]\"“”«»—–]|\s-\s")
+BY_NAME = re.compile(r"by\s(?=[A-Z][\w.]*\s[A-Z])")
+"""Before the authors in "Data mining by Jiawei Han"."""
+UNDIVIDED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+"""Scripts written without spaces, of which each character is a word."""
 GENERIC = frozenset(
     """
     abstract abstracts acknowledgement acknowledgements advances announcement announcements annual address appendix article articles author
@@ -150,17 +195,19 @@ class Title(NamedTuple):
     """A title in normal form, with the words and numbers that tell works apart."""
 
     whole: str
-    """Normal, without notes such as "(preprint)" or "[French]"."""
+    """Normal, without notes such as "(preprint)" or "[French]", and without a year ahead."""
     compact: str
     """Without spaces: "K<sub>Ca</sub>3.1" and "KCa3.1" are equal."""
     main: str
     """Compact, without the subtitle."""
     content: tuple[str, ...]
     """Distinct content words, sorted."""
-    distinguishing: tuple[str, ...]
-    """Words in `DISTINGUISHING`, sorted."""
-    numbers: tuple[str, ...]
-    """Numbers, in order."""
+    tokens: tuple[str, ...]
+    """Case-folded words in order, with decimals as one word, and signs that tell works apart: "c", "++"."""
+    breaks: tuple[int, ...]
+    """Places among the tokens before which the title has punctuation: 4 in "A new boosting algorithm, in: Proceedings"."""
+    acronyms: tuple[str, ...]
+    """The tokens in capitals, if the title has small letters too, sorted."""
     generic: bool
     """Whether the title only names a kind of text: "Editorial", "Book reviews"."""
 
@@ -168,13 +215,58 @@ class Title(NamedTuple):
 @lru_cache(maxsize=32_768)
 def parse_title(text: str) -> Title:
     """The parts of a title by which two titles are compared; empty parts for text without a word."""
-    bare = (NOTE.sub("", AHEAD.sub("", text)).strip() or text).translate(GREEK)[:MAX_TITLE_CHARS]
+    complete = MICRO.sub("micro", strip_notes(text)).translate(GREEK_LETTERS)[:MAX_TITLE_CHARS]
+    bare = YEAR_AHEAD.sub("", complete)
     whole = normal_title(bare)
-    every = words(whole)
-    content = tuple(sorted(set(every) - STOP_WORDS))
-    distinguishing = tuple(sorted(word for word in whole.split() if word in DISTINGUISHING))
+    content = tuple(sorted(set(words(whole)) - STOP_WORDS))
     main = normal_title(SUBTITLE.split(bare, maxsplit=1)[0]).replace(" ", "")
-    return Title(whole, whole.replace(" ", ""), main, content, distinguishing, tuple(NUMBER.findall(whole)), not set(content) - GENERIC)
+    return Title(whole, whole.replace(" ", ""), main, content, *_split_title(complete), not set(content) - GENERIC)
+
+
+def strip_notes(title: str) -> str:
+    """The title without what catalogues and references add to it, or the title itself if nothing else is left."""
+    bare, longer = AHEAD.sub("", _decode_again(title)), ""
+    while bare != longer:
+        bare, longer = NOTE.sub("", bare).rstrip(), bare
+    return bare or title
+
+
+def _decode_again(text: str) -> str:
+    """The text, repaired if its UTF-8 was read as Windows-1252: "forÃªts" becomes "forêts"."""
+    if MOJIBAKE.search(text):
+        with suppress(UnicodeError):
+            return text.encode("cp1252").decode("utf-8")
+    return text
+
+
+def _split_title(text: str) -> tuple[tuple[str, ...], tuple[int, ...], tuple[str, ...]]:
+    """The tokens, the breaks and the acronyms of a title."""
+    plain = TAG.sub(" ", INLINE_TAG.sub("", html.unescape(text)))
+    if not plain.isascii():
+        plain = ACCENTS.sub("", unicodedata.normalize("NFKD", plain))
+    capitals_only = plain.isupper()
+    tokens, breaks, acronyms, end = list[str](), list[int](), set[str](), 0
+    for match in TOKEN.finditer(plain):
+        if BREAK.search(plain, end, match.start()) or BY_NAME.match(plain, match.start()):
+            breaks.append(len(tokens))
+        end = match.end()
+        word, sign = match["word"] or "", match["sign"] or match["alone"] or match["behind"] or ""
+        folded = word.casefold().replace(",", "")
+        tokens += folded if UNDIVIDED.search(folded) else SPELLED_OUT.get(folded, folded).split()
+        if word.isupper() and len(word) > 1 and not capitals_only:
+            acronyms.add(folded)
+        if sign:
+            tokens.append(sign.replace("−", "-"))
+    return tuple(tokens), tuple(breaks), tuple(sorted(acronyms))
+
+
+def roman_number(word: str) -> int | None:
+    """The value of a Roman numeral below 400 in lower case, None for every other word."""
+    match = ROMAN.fullmatch(word)
+    if not match:
+        return None
+    tens = match["tens"].translate(TENS_AS_ONES)
+    return 100 * len(match["hundreds"]) + 10 * ROMAN_PARTS[tens] + ROMAN_PARTS[match["ones"]]
 
 
 @lru_cache(maxsize=16_384)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -113,3 +114,76 @@ def test_an_unreadable_entry_is_reported(tmp_path: Path, capsys: pytest.CaptureF
     output = capsys.readouterr()
     assert ["a"] in json.loads(output.out)["groups"]
     assert "Not read: a.bib" in output.err
+
+
+DOUBTFUL = """record_id,title,author,year,journal
+1,Vitamin D and bone density in an urban cohort,"Smith, Ann; Bell, J.",2020,J Hepatol
+2,Vitamin E and bone density in an urban cohort,"Smith, Ann; Bell, J.",2020,J Hepatol
+=3,"Treatment of asthma in schools of rural districts","Roe, R.; Poe, E.",2001,Lancet
+4,"Treatment of severe asthma in schools of rural districts","Roe, R.; Poe, E.",2001,Lancet
+"""
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
+
+
+def test_review_writes_doubtful_pairs_and_reads_decisions_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A person decides in the table; the next run follows, keeps the decisions, and asks only for what is left."""
+    refs, review = tmp_path / "refs.csv", tmp_path / "pairs.csv"
+    refs.write_text(DOUBTFUL)
+    assert run(["dedup", str(refs), "--review", str(review), "--json"]) == 0
+    output = capsys.readouterr()
+    assert json.loads(output.out)["groups"] == [["1"], ["2"], ["=3"], ["4"]]
+    assert "2 pairs in doubt" in output.err
+    rows = read_rows(review)
+    assert sorted((row["id_1"], row["id_2"]) for row in rows) == [("'=3", "4"), ("1", "2")]
+    assert all(row["title_1"] and row["authors_2"] and row["why"] and not row["decision"] for row in rows)
+    for row in rows:
+        row["decision"] = "Same" if row["id_2"] == "4" else "different"
+    with review.open("w", newline="", encoding="utf-8") as stream:  # as a spreadsheet of another country saves it
+        writer = csv.DictWriter(stream, rows[0], delimiter=";")
+        writer.writeheader()
+        writer.writerows(rows)
+    assert run(["dedup", str(refs), "--review", str(review), "--json"]) == 0
+    output = capsys.readouterr()
+    assert json.loads(output.out)["groups"] == [["1"], ["2"], ["=3", "4"]]
+    assert json.loads(output.out)["unsure"] == []
+    assert "0 pairs in doubt, 2 decided" in output.err
+    assert sorted(row["decision"] for row in read_rows(review)) == ["Same", "different"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("decision,id_1,id_2\nperhaps,1,2\n", "line 2: 'perhaps' is no decision; write same or different"),
+        ("decision,id_1,id_2\nsame,1,\n", "line 2: a decision needs two ids"),
+        ("title,year\na,2000\n", "is no review file: it has no column decision, id_1, id_2"),
+        ("decision,id_1,id_2\nsame,1,2\nsame,2,=3\ndifferent,1,=3\n", "contradict each other"),
+        ("", "is no review file"),
+    ],
+)
+def test_unreadable_review_is_refused_and_stays(text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    refs, review = tmp_path / "refs.csv", tmp_path / "pairs.csv"
+    refs.write_text(DOUBTFUL)
+    review.write_text(text)
+    assert run(["dedup", str(refs), "--review", str(review)]) == 2
+    assert says in capsys.readouterr().err
+    assert review.read_text() == text
+
+
+def test_review_keeps_decisions_about_other_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    refs, review = tmp_path / "refs.csv", tmp_path / "pairs.csv"
+    refs.write_text(DOUBTFUL)
+    review.write_text("decision,id_1,id_2\nsame,a,b\nsame,1,2\n")
+    assert run(["dedup", str(refs), "--review", str(review), "--json"]) == 0
+    output = capsys.readouterr()
+    assert ["1", "2"] in json.loads(output.out)["groups"]
+    assert "2 records with a decision in" in output.err
+    assert [(row["decision"], row["id_1"]) for row in read_rows(review)][:2] == [("same", "a"), ("same", "1")]
+
+
+def test_review_is_never_among_the_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "refs.csv").write_text(DOUBTFUL)
+    assert run(["dedup", str(tmp_path), "--review", str(tmp_path / "pairs.csv")]) == 2
+    assert "put it somewhere else with --review" in capsys.readouterr().err

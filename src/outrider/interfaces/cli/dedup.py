@@ -12,6 +12,7 @@ import typer
 from outrider.interfaces.cli.export import find_format, open_output
 from outrider.interfaces.cli.options import JsonOption, parse_columns
 from outrider.interfaces.cli.terminal import Progress, console, count, note, plain, show_work
+from outrider.state.duplicate_decisions import NO_DECISIONS
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -30,6 +31,12 @@ def dedup(
         list[str] | None,
         typer.Option("--map", metavar="FIELD=COLUMN,...", help="Columns of unusual tables, such as id=Key,title=Heading; may be repeated."),
     ] = None,
+    review: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A CSV of the pairs in doubt: written, read back with your decisions (same, different), and completed."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     r"""Find the records of files that are one work. The files are not changed, and no library is needed.
@@ -39,17 +46,23 @@ def dedup(
     """
     form = find_format(output) if output else ""
     from outrider.ingest.deduplicate_files import deduplicate_files
+    from outrider.ingest.duplicate_review import read_review
     from outrider.ingest.entry import ReadOptions
     from outrider.ingest.export import make_writer
     from outrider.ingest.file_walk import walk
     from outrider.settings.load import load
 
-    if output and output.resolve() in {file.path for file in walk(files)}:
-        raise BadRequest(f"{output} is one of the input files, which are not changed; give another name to --output")
+    for option, target in (("--output", output), ("--review", review)):
+        if target and target.resolve() in {file.path for file in walk(files)}:
+            raise BadRequest(f"{target} is one of the input files, which are not changed; give another name to {option}")
+    if review and (output == review or any(review.resolve().is_relative_to(path.resolve()) for path in files if path.is_dir())):
+        raise BadRequest(f"{review} would be among the input or output files; put it somewhere else with --review")
+    decided = read_review(review) if review else None
     limits = load().settings.ingest
     options = ReadOptions(columns=parse_columns(columns or []), max_bytes=limits.max_bytes, max_pages=limits.max_pages)
     written = 0
-    with Progress("reading", quiet=as_json) as bar, deduplicate_files(files, options, bar.show) as deduplication:
+    decisions = decided.decisions if decided else NO_DECISIONS
+    with Progress("reading", quiet=as_json) as bar, deduplicate_files(files, options, bar.show, decisions) as deduplication:
         if output:
             with open_output(output) as stream:
                 writer = make_writer(form, stream)
@@ -62,10 +75,21 @@ def dedup(
             _print_json(deduplication)
         elif not output:
             _show(deduplication)
+        if review and decided:
+            with open_output(review) as stream:
+                waiting = decided.write(deduplication, stream)
+            _report_review(review, len(decided.rows), waiting, deduplication.count_unknown())
     for remark in deduplication.notes:
         note(remark)
     if output:
         note(f"{written:,} works of {len(deduplication):,} records written to {output}")
+
+
+def _report_review(review: Path, decided: int, waiting: int, unknown: int) -> None:
+    if unknown:
+        note(f"{count(unknown, 'record')} with a decision in {review} not in these files")
+    what = f"{count(waiting, 'pair')} in doubt, {decided:,} decided: {review}"
+    note(f"{what}. Write same or different in the column decision, and run the command again." if waiting else what)
 
 
 def _print_json(deduplication: FileDeduplication) -> None:
@@ -104,7 +128,7 @@ def _show(deduplication: FileDeduplication) -> None:
     if shared > MAX_WORKS:
         out.print(f"The first {MAX_WORKS} of these are listed above; --json has all.")
     if unsure := len(deduplication.unsure_pairs()):
-        out.print(f"{count(unsure, 'pair')} may be one work but were not merged: --json lists them as unsure.")
+        out.print(f"{count(unsure, 'pair')} may be one work but were not merged: --review FILE.csv writes them for your decision.")
     if related := len(deduplication.related_pairs()):
         out.print(f"Related, not one work, such as a preprint and its article: {count(related, 'pair')}; --json lists them.")
     note("Write one record for each work with: -o works.ris")

@@ -1,0 +1,127 @@
+"""Spelling: whether two words are one word in another form, or with a typing error.
+
+Two words of the dictionary are two words, however alike: "male" and "female", "Niger" and "Nigeria". A word a keystroke away from a word of
+the dictionary, and not in it, is a typing error. Dictionaries lack many terms of the sciences, so opposed prefixes and chemical endings
+("hyponatraemia", "hypernatraemia") are never taken for typing errors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Iterator
+from functools import cache, lru_cache
+
+from rapidfuzz.distance import OSA, Postfix, Prefix
+
+from outrider.text.words import STOP_WORDS
+
+MIN_STEM = 4
+"""Least length of what two words share beside opposed prefixes or endings."""
+PREFIXES = frozenset(
+    """
+    an ab ad ana ante anti apo auto allo bi brady contra counter de deca di dis dys ecto en endo epi ex exo extra eth eu hecto hemi hepta
+    hetero hexa homo hydro hyper hypo il im in infra inter intra intro ir iso levo dextro macro mal maxi mega meso meta meth micro mid milli
+    mini mis mono multi nano neo non nor normo octa oligo ortho out over para pent penta per peri pico poly post pre pro prop re semi
+    sub super supra syn tachy tele tetra trans tri un under uni ultra xeno
+    """.split()
+) | {""}
+"""Prefixes that change the meaning: two of them, or one and none, before the same stem make two words."""
+ENDINGS = tuple(
+    frozenset(group.split())
+    for group in ("ate ite ide", "ates ites ides", "ane ene yne one", "ol al yl", "ase ose", "itis osis", "ectomy otomy", "ic ous")
+)
+"""Groups of chemical and medical endings: two of one group after the same stem make two words."""
+BRITISH = tuple(
+    (re.compile(pattern), american)
+    for pattern, american in (
+        (r"practis", "practic"),
+        (r"[ao]e", "e"),
+        (r"(?<=..)our", "or"),
+        (r"(?<=..)is(?=(?:e|ed|es|er|ers|ing|ation|ations)$)", "iz"),
+        (r"ys(?=(?:e|ed|es|er|ing)$)", "yz"),
+        (r"tre(?=s?$)", "ter"),
+        (r"ogue(?=s?$)", "og"),
+        (r"enc(?=es?$)", "ens"),
+        (r"sulph", "sulf"),
+        (r"ll", "l"),
+        (r"mme(?=s?$)", "m"),
+        (r"^grey", "gray"),
+        (r"ical(?=ly$|$)", "ic"),
+        (r"ine$", "in"),
+    )
+)
+"""British spellings and their American forms. Both words are changed, so that a change that is no translation does no harm."""
+UMLAUTS = tuple((re.compile(f"{vowel}e"), vowel) for vowel in "aou")
+SHORT_FORMS = {"mcg": "microg", "ug": "microg", "vs": "versus", "dept": "department", "intl": "international", "univ": "university"}
+MIN_LETTERS, MIN_LETTERS_TWO_ERRORS, MIN_LETTERS_UNKNOWN, MIN_LETTERS_PARTICIPLE = 4, 8, 5, 5
+"""Least letters of a misspelt word: with one error, with two, and with one if neither form is in the dictionary; and of a participle."""
+
+
+def one_form(one: str, other: str) -> bool:
+    """Whether two words are one word, inflected, or spelled as in Britain and in America."""
+    return one == other or not _forms(one).isdisjoint(_forms(other))
+
+
+def are_near(one: str, other: str) -> bool:
+    """Whether one or, in long words, two keystrokes make one word of letters into the other (optimal string alignment)."""
+    shorter, longer = sorted((one, other), key=len)
+    if not (one.isalpha() and other.isalpha()) or len(longer) < MIN_LETTERS:
+        return False
+    most = 2 if len(shorter) >= MIN_LETTERS_TWO_ERRORS else 1
+    return OSA.distance(one, other, score_cutoff=most) <= most
+
+
+def is_misspelt(one: str, other: str) -> bool:
+    """Whether one of two near English words (`are_near`) is the other with a typing error."""
+    known = sum(word in load_dictionary() for word in (one, other))
+    unknown = not known and min(len(one), len(other)) >= MIN_LETTERS_UNKNOWN and OSA.distance(one, other, score_cutoff=1) == 1
+    return (known == 1 or unknown) and not are_opposed(one, other)
+
+
+def is_slip(one: str, other: str) -> bool:
+    """Whether one is a function word of two or more letters, and the other the same word with a typing error: "of" and "o"."""
+    function_words = {one, other} & STOP_WORDS
+    return len(function_words) == 1 and len(min(function_words)) > 1 and OSA.distance(one, other, score_cutoff=1) == 1
+
+
+def are_opposed(one: str, other: str) -> bool:
+    """Whether two words differ in a prefix or an ending that changes the meaning: "intranasal" and "internasal"."""
+    return any({head, other_head} <= PREFIXES for head, other_head in _heads(one, other)) or any(
+        {tail, other_tail} <= group for tail, other_tail in _tails(one, other) for group in ENDINGS
+    )
+
+
+def _heads(one: str, other: str) -> Iterator[tuple[str, str]]:
+    """What stands before each common end of two words, the shortest first."""
+    common = Postfix.similarity(one, other)
+    return ((one[: len(one) - size], other[: len(other) - size]) for size in range(common, MIN_STEM - 1, -1))
+
+
+def _tails(one: str, other: str) -> Iterator[tuple[str, str]]:
+    """What stands behind each common beginning of two words, the shortest first."""
+    common = Prefix.similarity(one, other)
+    return ((one[size:], other[size:]) for size in range(common, MIN_STEM - 1, -1))
+
+
+@cache
+def load_dictionary() -> Container[str]:
+    """English words in small letters (the frequency list of pyspellchecker: 160,572 words)."""
+    from spellchecker import SpellChecker
+
+    return frozenset(SpellChecker(language="en").word_frequency.dictionary)
+
+
+@lru_cache(maxsize=65_536)
+def _forms(word: str) -> frozenset[str]:
+    singular = {SHORT_FORMS.get(word, word)}
+    if len(word) >= MIN_LETTERS and word.endswith("s") and not word.endswith("ss"):
+        singular |= {word[:-1], *([word[:-2]] if word.endswith("es") else []), *([f"{word[:-3]}y"] if word.endswith("ies") else [])}
+    if len(word) >= MIN_LETTERS_PARTICIPLE and word.endswith("ed"):
+        singular |= {word[:-1], word[:-2]}
+    return frozenset(_replace(form, rules) for form in singular for rules in (BRITISH, UMLAUTS))
+
+
+def _replace(word: str, rules: Iterable[tuple[re.Pattern[str], str]]) -> str:
+    for pattern, form in rules:
+        word = pattern.sub(form, word)
+    return word
