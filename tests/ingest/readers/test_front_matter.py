@@ -123,6 +123,31 @@ def test_an_abstract_goes_on_in_the_next_column(tmp_path: Path) -> None:
     assert record(tmp_path, page).abstract == WHOLE
 
 
+@pytest.mark.parametrize("word", ["received", "accepted", "abstract", "contents", "highlights"])
+def test_a_line_that_begins_like_a_notice_goes_on(word: str) -> None:
+    """In the middle of a sentence, with a small letter."""
+    text = [
+        "Half of the patients in this study of a new drug for the heart",
+        f"{word} what they had been told. The others did not.",
+        "Received 3 May",
+    ]
+    page = [*lines(["Abstract"], 700, 10, bold=True), *lines(text, 680, 9)]
+    assert find_abstract(page) == " ".join(text[:2])
+
+
+@pytest.mark.parametrize(
+    ("heading", "after"),
+    [
+        ("Abstract (245/250 words)", "Significance statement:"),
+        ("ABSTRACT", "Contact: ann@example.org"),
+        ("Abstract", "Plain Language Summary"),
+    ],
+)
+def test_what_stands_around_an_abstract(heading: str, after: str) -> None:
+    page = [*lines([heading], 700, 12, bold=True), *lines(ABSTRACT, 680, 9), *lines([after], 640, 12, bold=True), *lines(BODY, 620, 9)]
+    assert find_abstract(page) == WHOLE
+
+
 def test_an_abstract_on_a_later_page(tmp_path: Path) -> None:
     cover = stack((TITLE, 24, True), (("A thesis by Ann Smith",), 14, False))
     dedication = stack((("For the sea",), 12, False))

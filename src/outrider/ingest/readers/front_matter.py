@@ -56,7 +56,7 @@ HEADING = re.compile(
     r"|zusammenfassung|kurzfassung"
     r"|resumen|resumo|riassunto|sommario|samenvatting|sammanfattning|sammendrag|streszczenie|abstrakt|tiivistelmä|özet|öz|аннотация"
     r"|реферат"
-    r"|анотація|摘\s*要|要\s*旨|要\s*約|抄\s*録|概\s*要|초\s*록|요\s*약|الملخص|ملخص|תקציר)(?P<mark>\s*[:.—–‒―-]+\s*|\s+|$)(?P<rest>.*)$",
+    r"|анотація|摘\s*要|要\s*旨|要\s*約|抄\s*録|概\s*要|초\s*록|요\s*약|الملخص|ملخص|תקציר)(?P<mark>(\s*\([^)]*\))?(\s*[:.—–‒―-]+\s*|\s+|$))(?P<rest>.*)$",
     re.IGNORECASE,
 )
 STRUCTURED = re.compile(
@@ -65,9 +65,8 @@ STRUCTURED = re.compile(
     r"|interventions?|exposures?|main outcomes?.*|measurements?|(materials? and |patients and |search )?methods?|methodology|approach"
     r"|data sources?|study selection"
     r"|data extraction|(main )?results|findings|(principal|key) findings|originality.*|(practical )?implications|limitations"
-    r"|discussion|interpretation|significance"
-    r"|conclusions?(/significance)?|trial registration|registration|funding|motivation|availability.*|contact"
-    r"|supplementary information)\b\s*[:.—–-]?",
+    r"|discussion|interpretation"
+    r"|conclusions?(/significance)?|trial registration|registration|funding|motivation|availability.*)\b\s*[:.—–-]?",
     re.IGNORECASE,
 )
 """Labels inside a structured abstract, which look like headings of sections."""
@@ -89,7 +88,7 @@ END = re.compile(
     r"|\S? ?correspond(ing|ence)|e-?mail|author summary|plain language summary|highlights$|graphical abstract|editors?:|citation:"
     r"|cite this|article (history|info)"
     r"|how to cite|to cite|permission to make|this (work|article|paper) is (licensed|distributed|an open)|this is an open access"
-    r"|manuscript received"
+    r"|manuscript received|contact:|supplementary (information|material|data)\b|significance( statement)?\W*$"
     r"|abstract\b|résumé$|zusammenfassung$|resumen$|resumo$)",
     re.IGNORECASE,
 )
@@ -123,7 +122,7 @@ MIN_WEIGHT = 0.7
 MAX_TITLE_WORDS = 45
 MAX_TITLE_CHARS = 300
 MIN_ABSTRACT_WORDS = 12
-MIN_PROSE_WORDS = 50
+MIN_PROSE_WORDS = 30
 MAX_ABSTRACT_CHARS = 8_000
 MAX_SKIPPED = 60
 """Lines of another column, a footnote or a figure that may interrupt an abstract."""
@@ -264,7 +263,7 @@ def _match_heading(text: str) -> tuple[str, str] | None:
     rest = match["rest"].strip()
     if not rest:
         return match["name"], ""
-    marked = bool(re.search(r"[:.—–‒―-]", match["mark"]))
+    marked = bool(re.search(r"[:.—–‒―-]\s*$", match["mark"]))
     if not re.search(r"[^\W\d_]{2}", rest) or LEADERS.search(rest) or re.search(r"\s[\divx]+$", rest):
         return None  # a line of a table of contents
     starts = rest[0].isupper() or not rest[0].isalpha() or bool(UNSPACED.match(rest))
@@ -302,7 +301,7 @@ def _is_prose(text: str) -> bool:
     """Whether it is sentences: neither a list of names and addresses nor a notice."""
     words = text.split()
     small = sum(word[0].islower() for word in words)
-    return len(words) >= MIN_PROSE_WORDS and small >= 0.6 * len(words) and len(SENTENCE_BREAK.findall(text)) >= 2 and "@" not in text
+    return len(words) >= MIN_PROSE_WORDS and small >= 0.6 * len(words) and bool(SENTENCE_BREAK.search(text)) and "@" not in text
 
 
 def _collect(lines: Sequence[Line], place: int, rest: str) -> str:
@@ -353,8 +352,10 @@ def _continues(line: Line, first: Line, last: Line, left: float, right: float, p
     short = line.words <= 8
     label = bool(STRUCTURED.match(line.text))
     resized = abs(line.size - first.size) > 0.08 * first.size
-    if END.match(line.text) and not (label and len(parts) <= 1):
-        return "skip" if not finished and resized and (moved or step > 1.7 * first.size) else "end"  # a footnote may hold the copyright
+    runs_on = not finished and line.text[:1].islower()  # `... patients who | received placebo` is no notice
+    if END.match(line.text) and not (label and len(parts) <= 1) and not runs_on:
+        footnote = resized and (moved or step > 1.7 * first.size) and not AFTER_PROSE.match(line.text)
+        return "skip" if footnote and not finished else "end"
     if resized and short and not moved and 0 <= step < 0.8 * line.size:
         return "skip"  # an index above or below the line
     heading = (
