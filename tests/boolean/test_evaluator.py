@@ -12,6 +12,7 @@ from outrider.boolean.document import Document
 from outrider.boolean.evaluator import Evaluator, matches
 from outrider.boolean.occurrences import Column, find_occurrences
 from outrider.boolean.parser import parse
+from outrider.boolean.printer import format_tree
 from outrider.state.boolean import Either, Field, Near, Pattern, Text, Words
 from outrider.state.records import Identifiers, Paper, Repository
 
@@ -171,3 +172,34 @@ def _every(pattern: Pattern, text: list[str]) -> set[tuple[frozenset[int], froze
 
 def _spelt(pattern_word: str, word: str) -> bool:
     return word.startswith(pattern_word[:-1]) if pattern_word.endswith("*") else word == pattern_word
+
+
+MARKED = Paper(
+    doc_id="2",
+    title="Schemes for<i>ab initio</i>total-energy of K<sub>Ca</sub>3.1 and TGF-&beta;1",
+    abstract=r"M\"uller's $\beta$-amyloid in CO₂",
+    authors=("Mu\u0308ller, Jo\u0308rg", "O&#39;Brien, S"),
+    venue="Journal of <i>Escherichia</i> Research",
+    mesh=("K<sub>Ca</sub> Channels/metabolism",),
+    tags=("nai\u0308ve\u200b T cells",),
+)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"for ab initio total energy"[ti]', '"<i>ab initio</i> total-energy"[ti]', "<i>ab initio</i>[ti]", "KCa3*[ti]",
+        "K<sub>Ca</sub>3.1[ti]",
+        "TGF-β1[ti]", '"TGF-&beta;1"[ti]', "β-amyloid[ab]", "muller[ab]", "mu\u0308l*[ab]", "CO2[ab]", "CO₂[ab]", "müller j[au]",
+        "o'brien[au]",
+        "mu\u0308ller[au]", "Journal of Escherichia Research[ta]", '"KCa Channels"[mh]', "KCa Channels/metabolism[mh]", "naïve T cells[ot]",
+        "na\u00adive[ot]", '"K<sub>Ca</sub> channels"[tw]',
+    ],
+)  # fmt: skip
+def test_markup_and_invisible_characters_change_nothing(query: str) -> None:
+    """In whatever field, in the record and in the query; the printed query is folded and means the same."""
+    tree = parse(query).tree
+    assert matches(tree, MARKED)
+    printed = format_tree(tree)
+    assert parse(printed, "pubmed").tree == tree
+    assert "<" not in printed

@@ -18,9 +18,9 @@ PLAIN_WORDS = [
 ]  # fmt: skip
 WORDS = [
     *PLAIN_WORDS, "nai\u0308ve", "A\u030angstro\u0308m", "Fai\u00adlure", "heart\u200bbeat", "tumo\u200cur", "\ufeffheart", "mor\u2060tem",
-    "H₂O",
+    "H₂O", "K<sub>Ca</sub>",
 ]  # fmt: skip
-"""Also decomposed, and with characters that nobody sees."""
+"""Also decomposed, with markup, and with characters that nobody sees."""
 TEXT_WORDS = [*WORDS, *MARKED]
 """Those of records also come with markup, entities and LaTeX."""
 TRUNCATED = [

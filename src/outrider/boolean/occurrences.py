@@ -38,9 +38,9 @@ _EXPRESSION = re.compile(re.escape(ANY) + r"(?:\*|\?|\{0,\d+\})?")
 
 
 def split_term(text: str) -> tuple[str, ...]:
-    """The words of a term that have a letter or digit, without characters that a printed query cannot contain."""
+    """The words of a term that have a letter or digit, folded, without characters that a printed query cannot contain."""
     words = []
-    for word in _UNPRINTABLE.sub(" ", text).split():
+    for word in _UNPRINTABLE.sub(" ", fold_text(text)).split():
         # braces stay only in our own wildcards
         parts = [_BRACE.sub("", part) for part in WILD.split(word)]
         words.append(parts[0] + "".join(sign + part for sign, part in zip(WILD.findall(word), parts[1:], strict=True)))
