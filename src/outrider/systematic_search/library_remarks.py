@@ -1,4 +1,4 @@
-"""Remarks on a query that need the library: terms without a match, and values that records lack.
+"""Remarks that need the library: terms without a match, and values that records lack.
 
 A leaf on a missing value is false. So a limit to years drops every record without a year, `Aspirin[mh]` every record that nobody indexed,
 and `NOT letter[pt]` keeps every record without a type. Each case is counted. Where more is at stake than the part alone, so are the records

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import outrider
-from outrider.ingest.export.screening import COLUMNS, CUT, MAX_CELL_CHARS, ScreeningWriter, find_label
+from outrider.ingest.export.screening_csv import COLUMNS, CUT, MAX_CELL_CHARS, ScreeningWriter, find_label
 from outrider.state.records import Document, Identifiers, Paper, Record, Repository
 from support.systematic_runs import LibraryVersions, make_exact_services
 

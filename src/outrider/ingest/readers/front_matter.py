@@ -1,4 +1,4 @@
-"""Title, abstract and authors of a paper, from the lines of its first pages and what its metadata declares.
+"""Title, abstract and authors of a paper, from its first pages and its metadata.
 
 Metadata of a PDF are often those of a template, a file or a computer account. A declared title or author counts as far as the pages
 print it, or looks like one where they show nothing better. The functions are pure; a line's size of type and position decide.

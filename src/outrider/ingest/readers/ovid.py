@@ -1,4 +1,4 @@
-"""Ovid's dialect of tagged text, for MEDLINE, Embase, PsycINFO and the other databases that it offers.
+"""Ovid's dialect of tagged text, for MEDLINE, Embase, PsycINFO and others.
 
 Tags differ from one database to the next (ospguides.ovid.com). A tag may be spelled out on a line of its own. Journal, volume, issue and
 pages may stand in one line, `SO`. Names carry roles, degrees and marks, and titles carry the section of the journal.

@@ -1,4 +1,4 @@
-"""Characters of a page of PDF as text: TeX's codes and accents, and lines that run from right to left."""
+"""Characters of a PDF page as text: TeX's codes and accents, lines from right to left."""
 
 from __future__ import annotations
 

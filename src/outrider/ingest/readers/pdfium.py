@@ -1,4 +1,4 @@
-"""PDFium through its C interface: the text of pages, and their lines with position and size of type."""
+"""PDFium through its C interface: the text of pages, and lines with position and type size."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class PdfFile:
         if not words:
             return []
         turn = Counter(round(word.angle / (math.pi / 2)) % 4 for word in words).most_common(1)[0][0]
-        upright = [word.turned(turn) for word in words if abs(math.remainder(word.angle - turn * math.pi / 2, math.tau)) < 0.05]
+        upright = [word.rotate(turn) for word in words if abs(math.remainder(word.angle - turn * math.pi / 2, math.tau)) < 0.05]
         return list(_make_lines(upright, number))
 
     @contextmanager
@@ -251,7 +251,7 @@ class _Word:
     def y(self) -> float:
         return self.corners[0][1]
 
-    def turned(self, quarters: int) -> _Word:
+    def rotate(self, quarters: int) -> _Word:
         """The word after its page was turned clockwise by this many quarters."""
         for _ in range(quarters):
             self.corners = [(y, -x) for x, y in self.corners]

@@ -1,4 +1,4 @@
-"""CSV for screening tools such as ASReview: what a person reads to decide, and the label where there is one.
+"""CSV for screening tools such as ASReview: what a person reads to decide, and the label.
 
 ASReview reads with Python's csv module, which stops at a field of more than 131,072 characters, and a spreadsheet cuts a cell after 32,767.
 So the file has neither body nor metadata, and a longer cell is cut and counted. It is not read back as the same records: `csv_json` is.
