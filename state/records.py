@@ -18,8 +18,9 @@ LIBRARY = "library"
 
 
 WEB_SCHEMES = ("http", "https")
-SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(?!\d+(?:[/?#]|$))", re.IGNORECASE)
-"""Not a host and its port, as in `example.org:8080/x`."""
+SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
+HOST_AND_PORT = re.compile(r"(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+):\d{1,5}(?:[/?#]|$)", re.IGNORECASE)
+"""No scheme, as in `example.org:8080/x`. A name without a dot is one: browsers run `javascript:1/alert(1)`."""
 SCRIPT_SCHEMES = frozenset({"javascript", "jscript", "livescript", "mocha", "vbscript", "vbs"})
 DATA_URL = re.compile(r"data:[\w.+/-]*[;,]", re.IGNORECASE)
 IGNORED_IN_SCHEME = re.compile(r"^[\x00-\x20]+|[\t\n\r]")
@@ -40,8 +41,9 @@ def link_scheme(address: str) -> str:
         start = html.unescape(start)
     if not start.isascii():
         start = "".join(char for char in unicodedata.normalize("NFKC", start) if unicodedata.category(char) != "Cf")
-    match = SCHEME.match(IGNORED_IN_SCHEME.sub("", start))
-    return match.group(1).lower() if match else ""
+    start = IGNORED_IN_SCHEME.sub("", start)
+    match = SCHEME.match(start)
+    return match.group(1).lower() if match and not HOST_AND_PORT.match(start) else ""
 
 
 def web_link(address: str | None) -> str | None:

@@ -18,7 +18,8 @@ from outrider.state.hits import Hit
 from outrider.state.records import RECORD, Paper, Record, link_scheme, web_link
 
 SCRIPTS = [
-    "javascript:alert(1)", "JavaScript:alert(1)", " javascript:alert(1)", "java\tscript:alert(1)", "java\nscript:alert(1)",
+    "javascript:alert(1)", "javascript:1/alert(1)", "JavaScript:alert(1)", " javascript:alert(1)", "java\tscript:alert(1)",
+    "java\nscript:alert(1)",
     "\x01javascript:alert(1)", "javascript&#58;alert(1)", "&#x6A;avascript:alert(1)", "javascript&colon;alert(1)",
     "java\u200bscript:alert(1)", "javascript\uff1aalert(1)", "\u00a0javascript:alert(1)",
     "vbscript:msgbox(1)", "data:text/html,<script>alert(1)</script>",
@@ -111,6 +112,14 @@ def test_other_schemes_are_texts_of_the_metadata_and_no_links_of_an_export(form:
     assert "ftp:" not in stream.getvalue()
     assert "file:" not in stream.getvalue()
     assert form != "ris" or "L1  - a/b.pdf" in stream.getvalue()
+
+
+def test_a_file_in_bibtex_is_written_unless_it_is_an_address() -> None:
+    stream = io.StringIO(newline="")
+    for text in ("Snapshot:/home/a.html:text/html", ":home/a.pdf:PDF", "file:///home/secret.pdf"):
+        make_writer("bibtex", stream).record(Paper(doc_id="d", title="T", metadata={"file": text}))
+    assert stream.getvalue().count("file = {") == 2
+    assert "secret" not in stream.getvalue()
 
 
 async def test_a_library_of_an_earlier_version_gives_no_script_away(tmp_path: Path) -> None:

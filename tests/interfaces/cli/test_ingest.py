@@ -91,7 +91,8 @@ def test_pruning_lists_first_and_removes_when_it_is_confirmed(tmp_path: Path, ca
     err = capsys.readouterr().err
     assert "Still in the library: 2 records no longer in the file they came from and 1 record of deleted files" in err
     assert "--prune lists them" in err
-    assert run(["ingest", str(source), "--prune", "-l", library]) == 0
+    for dry_run in ([], ["--dry-run"]):
+        assert run(["ingest", str(source), "--prune", *dry_run, "-l", library]) == 0
     output = capsys.readouterr()
     assert all(title in output.out for title in ("Liver 1", "Liver 2", "Heart"))
     assert "Nothing was removed; to remove them, add --yes" in output.err
@@ -106,9 +107,12 @@ def test_pruning_lists_first_and_removes_when_it_is_confirmed(tmp_path: Path, ca
     assert [record["title"] for record in json.loads(capsys.readouterr().out)["records"]] == ["Liver 0"]
 
 
-def test_yes_alone_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["ingest", str(tmp_path), "--yes", "-l", str(tmp_path / "library")]) == 2
-    assert "--yes confirms --prune" in capsys.readouterr().err
+@pytest.mark.parametrize("option", ["--yes", "--dry-run"])
+def test_an_option_of_pruning_alone_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str) -> None:
+    """A dry run without pruning would write the library."""
+    assert run(["ingest", str(tmp_path), option, "-l", str(tmp_path / "library")]) == 2
+    assert "belong to --prune" in capsys.readouterr().err
+    assert not (tmp_path / "library").exists()
 
 
 def test_a_missing_path_with_records_says_how_to_prune_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,7 +34,10 @@ RECORD_FIELDS = frozenset({
 """Names that the metadata may not fill: the record's own fields are written there."""
 VERBATIM_FIELDS = frozenset({"file", "pdf", "local-url", "link", "issn"})
 LINK_FIELDS = frozenset({"pdf", "link", "bdsk-url-1", "bdsk-url-2", "bdsk-url-3", "urls", "ee", "adsurl", "eprinturl"})
-"""Metadata that reference managers open as links: only addresses of the web are written. `file` and `local-url` name files."""
+"""Metadata that reference managers open as links: only addresses of the web are written."""
+FILE_FIELDS = frozenset({"file", "local-url"})
+"""Metadata that names files, in forms of each manager's own (`Label:path:type`): an address with a scheme must be one of the web."""
+ADDRESS = re.compile(r"\s*[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 UNSAFE_IN_LINK = re.compile(r"[\\{}\s]")
 
 
@@ -53,7 +56,8 @@ class BibtexWriter(Writer):
         values = _list_fields(record, entry_type)
         texts = {name: value for name, value in record.metadata.items() if isinstance(value, str)}
         for name, text in texts.items():
-            if FIELD_NAME.fullmatch(name) and name not in RECORD_FIELDS and (name not in LINK_FIELDS or web_link(text)):
+            is_link = name in LINK_FIELDS or (name in FILE_FIELDS and ADDRESS.match(text))
+            if FIELD_NAME.fullmatch(name) and name not in RECORD_FIELDS and (not is_link or web_link(text)):
                 values.append((name, _escape_link(text) if name in VERBATIM_FIELDS else _escape(text)))
         if "note" not in texts:
             values.append(("note", _escape(format_untitled(record))))

@@ -45,7 +45,10 @@ def ingest(
             help="List the records that are no longer in these files, or whose files were deleted. Nothing is removed without --yes.",
         ),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --prune: remove the records that it lists from the library.")] = False,
+    yes: Annotated[
+        bool | None,
+        typer.Option("--yes/--dry-run", help="With --prune: remove the records that it lists, or only list them.", show_default="dry-run"),
+    ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Query no service: files and folders only.")] = False,
     library: LibraryOption = None,
     as_json: JsonOption = False,
@@ -64,8 +67,8 @@ def ingest(
     """
     if not targets and not installed:
         raise BadRequest("nothing to ingest: name files, folders, identifiers or links, or give --installed")
-    if yes and not prune:
-        raise BadRequest("--yes confirms --prune, which is missing; give both, or --prune alone to list what it would remove")
+    if yes is not None and not prune:
+        raise BadRequest("--yes and --dry-run belong to --prune, which is missing; --prune alone lists what --prune --yes would remove")
     from outrider.usecases.ingest import ingest_targets
 
     started = time.monotonic()
