@@ -18,6 +18,7 @@ from outrider.state.hits import Candidate
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
 from outrider.state.records import Record, Repository
+from outrider.text.fold import fold_text
 from outrider.text.words import content_words, stem, words
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class TermCounts(NamedTuple):
 
 def count_terms(texts: Sequence[str], terms: Collection[str]) -> list[TermCounts]:
     """Counts of the stems `terms` in each text. Each word is stemmed once over all texts."""
-    split = [words(text) for text in texts]
+    split = [words(fold_text(text)) for text in texts]
     initials = {term[0] for term in terms}  # a stem begins as its word does
     forms = {word: stemmed for word in set().union(*split) if word[0] in initials and (stemmed := stem(word)) in terms}
     return [TermCounts(Counter(forms[word] for word in text if word in forms), len(text)) for text in split]

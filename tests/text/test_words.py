@@ -31,6 +31,11 @@ def test_stop_words_go_unless_nothing_else_is_left() -> None:
     assert content_words("to be or not to be") == ["to", "be", "or", "not", "to", "be"]
 
 
+def test_content_words_are_folded() -> None:
+    assert content_words("the K<sub>Ca</sub> of nai\u0308ve&nbsp;cells") == ["kca", "naïve", "cells"]
+    assert stems("retry\u00ading") == ["retri"]
+
+
 def test_stems_join_forms() -> None:
     assert stems("retrying retries retry") == ["retri"] * 3
 

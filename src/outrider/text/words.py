@@ -106,8 +106,8 @@ def _runs(part: str) -> list[str]:
 
 
 def content_words(text: str) -> list[str]:
-    """Words that are not stop words; all of them where nothing else is left ("to be or not to be")."""
-    every = words(text)
+    """Words of the folded text that are not stop words; all of them where nothing else is left ("to be or not to be")."""
+    every = words(fold_text(text))
     return [word for word in every if word not in STOP_WORDS] or every
 
 
