@@ -167,6 +167,14 @@ def test_our_own_exports_stay_as_they_are() -> None:
     assert list(drop_running_numbers(entries)) == entries
 
 
+def test_a_column_that_a_person_mapped_is_what_they_say(tmp_path: Path) -> None:
+    (tmp_path / "refs.csv").write_text(FORMS["refs.csv"])
+    reader = select_reader(tmp_path / "refs.csv")
+    assert isinstance(reader, FileReader)
+    read = [*reader.read(tmp_path / "refs.csv", ReadOptions(columns={"Issue": "number"}))]
+    assert issues(read) == [str(number) for number in range(1, 31)]
+
+
 def test_what_was_read_before_a_break_comes_before_it() -> None:
     def broken() -> Iterator[Parsed]:
         yield from rows([4, 1])

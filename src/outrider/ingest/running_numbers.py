@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Final
 
+from outrider.ingest.column_mapping import FIELD_OF, fold_name
 from outrider.ingest.entry import Entry, FileNote, Parsed
 from outrider.ingest.reader_thread import estimate_bytes
 from outrider.state.errors import UnreadableFile
@@ -49,12 +50,14 @@ MAX_YEARS = 2
 NUMBER = re.compile(r"[#(\[]?(\d{1,7})[.)\]]?")
 
 
-def drop_running_numbers(entries: Iterable[Parsed]) -> Iterator[Parsed]:
+def drop_running_numbers(entries: Iterable[Parsed], mapped: Iterable[str] = ()) -> Iterator[Parsed]:
     """The entries in their order, a running number moved from issue or volume to the metadata; at the end a note that says so.
 
-    Holds at most `WINDOW` records or `WINDOW_BYTES`. Records with a `doc_id` are Outrider's own and stay as they are.
+    Holds at most `WINDOW` records or `WINDOW_BYTES`. Records with a `doc_id` are Outrider's own and stay as they are, and so
+    do fields that a person has `mapped` to columns.
     """
-    columns = [_Column(name) for name in FIELDS]
+    known = {FIELD_OF.get(fold_name(name)) for name in mapped}
+    columns = [_Column(name) for name in FIELDS if name not in known]
     window: list[Parsed] = []
     size = 0
     try:

@@ -41,7 +41,7 @@ class FileReader:
     def read(self, path: Path, options: ReadOptions) -> Iterator[Parsed]:
         """The file's entries, lazily. Raises `UnreadableFile` or `OSError`, at the first entry or at any later one."""
         entries = self.load()(path, options)
-        return entries if self.single else drop_running_numbers(entries)
+        return entries if self.single else drop_running_numbers(entries, options.columns)
 
 
 @dataclass(frozen=True, slots=True)
