@@ -73,7 +73,7 @@ def _join_alphabets(group: str) -> frozenset[str]:
 @cache
 def _is_fault(context: str) -> bool:
     """Whether the character in the middle cannot stand between its neighbours in a text."""
-    before, char, after = context
+    before, char, after = context[0], context[1], context[2]
     if char in SIGNS:
         return before.isalpha() and after.isalpha() and char not in INSIDE_WORDS
     if not char.isalpha():  # a point of Hebrew or Arabic stands on a letter or on another point
