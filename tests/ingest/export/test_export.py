@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from outrider.ingest.entry import Entry, ReadOptions
 from outrider.ingest.export import FORMATS, make_writer
+from outrider.ingest.field_values import is_absent
 from outrider.ingest.readers import bibtex, json_lines, tables
 from outrider.ingest.readers.tagged import read_ris
 from outrider.state.errors import BadRequest
@@ -48,11 +49,15 @@ identifiers = st.builds(
     pmid=st.none() | st.integers(1, 10**8).map(str),
 )
 urls = st.none() | st.from_regex(r"https://example\.org/[a-z0-9_%;&=?#~.-]{0,10}", fullmatch=True)
+# readers take `None`, `nan` and the like for a missing value
+words = texts.filter(lambda text: not text.strip() or not is_absent(text))
+some_words = words.filter(lambda text: bool(text.split()))
 papers = st.builds(
-    Paper, doc_id=st.just("d"), title=somes, authors=st.lists(texts, max_size=3).map(tuple), abstract=texts, venue=somes | st.none(),
+    Paper, doc_id=st.just("d"), title=some_words, authors=st.lists(words, max_size=3).map(tuple), abstract=words,
+    venue=some_words | st.none(),
     year=st.integers(1000, 2199) | st.none(),
-    volume=somes | st.none(), issue=somes | st.none(), pages=ranges, url=urls, identifiers=identifiers,
-    tags=st.lists(texts, max_size=3).map(tuple), language=somes | st.none(),
+    volume=some_words | st.none(), issue=some_words | st.none(), pages=ranges, url=urls, identifiers=identifiers,
+    tags=st.lists(words, max_size=3).map(tuple), language=some_words | st.none(),
 )  # fmt: skip
 metadata = st.dictionaries(
     texts,
