@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from outrider.ingest.entry import Entry, ReadOptions
-from outrider.ingest.readers.pdf import clean, read
+from outrider.ingest.readers.pdf import clean, is_garbled, read
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Document, Paper, Record
 from support.minimal_pdf import Run, pdf, typeset
@@ -124,6 +124,13 @@ def test_xmp_fills_what_the_document_information_lacks(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(pdf(["x"]) + "".join(packets).encode())
     paper = record(tmp_path / "a.pdf")
     assert (paper.title, paper.authors, paper.identifiers.doi) == ("Drift of sand", ("Ann Smith", "Bo Lee"), "10.1000/xyz.7")
+
+
+def test_glyphs_without_characters_are_no_text() -> None:
+    """TeX's bitmap fonts came out as dingbats in one manual. A few symbols in a text, or a short one, are none of that."""
+    assert is_garbled("P❡♥❛❧✐③❡❞ ❧❡❛st sq✉❛r❡s ✈❡rs✉s " * 20)
+    assert not is_garbled("✓ done ✗ open ☎ call " * 20)
+    assert not is_garbled("❡♥❛❧✐③❡❞")
 
 
 def test_a_compound_keeps_its_hyphen_at_a_line_end() -> None:

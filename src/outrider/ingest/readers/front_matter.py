@@ -88,7 +88,7 @@ END = re.compile(
     r"|\S? ?correspond(ing|ence)|e-?mail|author summary|plain language summary|highlights$|graphical abstract|editors?:|citation:"
     r"|cite this|article (history|info)"
     r"|how to cite|to cite|permission to make|this (work|article|paper) is (licensed|distributed|an open)|this is an open access"
-    r"|manuscript received|contact:|supplementary (information|material|data)\b|significance( statement)?\W*$"
+    r"|manuscript received|contact:|supplementary (information|material|data)\b|significance( statement)?\W*$|some figures"
     r"|abstract\b|résumé$|zusammenfassung$|resumen$|resumo$)",
     re.IGNORECASE,
 )
@@ -124,6 +124,8 @@ MAX_TITLE_CHARS = 300
 MIN_ABSTRACT_WORDS = 12
 MIN_PROSE_WORDS = 30
 MAX_ABSTRACT_CHARS = 8_000
+MAX_ABSTRACT_WORDS = 500
+"""A longer one ends at the first gap between paragraphs: nothing marks its end, so it may have run into the text."""
 MAX_SKIPPED = 60
 """Lines of another column, a footnote or a figure that may interrupt an abstract."""
 
@@ -166,7 +168,7 @@ def find_title(lines: Sequence[Line]) -> Title:
     height, bottom = max(line.y for line in lines), min(line.y for line in lines)
     captions = [line.y for line in lines if CAPTION.match(line.text)]
     best = Title()
-    for block in _make_blocks(lines):
+    for block in _make_blocks(lines, body):
         text = TITLE_NOTES.sub("", join_lines(line.text for line in block))
         if (sum(map(str.isalpha, text)) < MIN_TITLE_LETTERS and not UNSPACED.search(text)) or NO_TITLE.match(text):
             continue
@@ -185,15 +187,17 @@ def find_title(lines: Sequence[Line]) -> Title:
     return best
 
 
-def _make_blocks(lines: Sequence[Line]) -> Iterable[list[Line]]:
-    """Lines that follow each other downwards in one size and weight of type, in even steps."""
+def _make_blocks(lines: Sequence[Line], body: float) -> Iterable[list[Line]]:
+    """Lines that follow each other downwards in one size and weight of type, in even steps. Display type may be set wider than the body."""
     block: list[Line] = []
     usual = 0.0
     for line in lines:
         if block:
             last = block[-1]
             step = last.y - line.y
-            widest = min(1.9 * line.size, 1.3 * usual if len(block) > 1 and usual > 0 else 1.9 * line.size)
+            widest = (
+                min(1.9 * line.size, 1.3 * usual) if len(block) > 1 and usual > 0 else (1.9 if line.size > 1.3 * body else 1.6) * line.size
+            )
             alike = abs(last.size - line.size) <= 0.06 * last.size and last.bold == line.bold
             overlap = min(last.right, line.right) - max(last.left, line.left) > 0
             same_line = abs(step) < 0.3 * line.size and 0 <= line.left - last.right < 3 * line.size
@@ -293,7 +297,7 @@ def find_abstract(lines: Sequence[Line]) -> str:
 def _find_prose(lines: Sequence[Line]) -> str:
     """An abstract without a heading, as in physics and medicine: the longest prose above keywords or an introduction on a first page."""
     end = next((place for place, line in enumerate(lines) if AFTER_PROSE.match(line.text) and line.page == 0), 0)
-    blocks = (join_lines(line.text for line in block) for block in _make_blocks(lines[:end]))
+    blocks = (join_lines(line.text for line in block) for block in _make_blocks(lines[:end], math.inf))
     return max(filter(_is_prose, blocks), key=len, default="")
 
 
@@ -304,41 +308,48 @@ def _is_prose(text: str) -> bool:
     return len(words) >= MIN_PROSE_WORDS and small >= 0.6 * len(words) and bool(SENTENCE_BREAK.search(text)) and "@" not in text
 
 
+def _find_first_line(lines: Sequence[Line], place: int) -> int:
+    """The first line of the text below the heading at `place` or beside it; 0 if there is none on the page."""
+    heading = lines[place]
+    for number, line in enumerate(lines[place + 1 : place + 1 + MAX_SKIPPED], start=place + 1):
+        beside = abs(line.y - heading.y) < heading.size and line.left >= heading.right
+        below = line.y < heading.y - 0.3 * line.size and line.left < heading.right + line.size and line.right > heading.left
+        if line.page == heading.page and (beside or below) and any(map(str.isalpha, line.text)) and not END.match(line.text):
+            return number
+    return 0
+
+
 def _collect(lines: Sequence[Line], place: int, rest: str) -> str:
     """The lines of an abstract whose heading is at `place`. Other columns and footnotes may come between while a sentence is open."""
-    heading = lines[place]
-    parts = [rest] if rest else []
-    first = last = heading if rest else None
-    left, right = heading.left, heading.right
-    skipped = 0
-    for line in lines[place + 1 :]:
+    start = place if rest else _find_first_line(lines, place)
+    if not rest and not start:
+        return ""
+    first = last = lines[start]
+    left, right = first.left, first.right
+    parts = [rest or first.text]
+    usual = math.inf
+    skipped = gap = 0
+    for line in lines[start + 1 :]:
         if skipped > MAX_SKIPPED or sum(map(len, parts)) > MAX_ABSTRACT_CHARS:
             break
         if not any(map(str.isalpha, line.text)):
             continue  # numbers of pages and lines
-        if first is None or last is None:  # the first line of the text: below the heading or beside it
-            beside = abs(line.y - heading.y) < heading.size and line.left >= heading.right
-            below = line.y < heading.y - 0.3 * line.size and line.left < heading.right + line.size and line.right > heading.left
-            if line.page != heading.page:
-                break
-            if not (beside or below) or END.match(line.text):
-                skipped += 1
-                continue
-            first = last = line
-            left, right = line.left, line.right
-            parts.append(line.text)
-            continue
         verdict = _continues(line, first, last, left, right, parts)
         if verdict == "end":
+            if sum(len(part.split()) for part in parts) <= MAX_ABSTRACT_WORDS:
+                gap = 0  # what follows the abstract is in sight, so all paragraphs before it belong to it
             break
         if verdict == "skip":
             skipped += 1
             continue
         moved = line.page != last.page or line.y > last.y + line.size
+        if not moved and not gap and last.y - line.y > 1.4 * usual and SENTENCE_END.search(parts[-1]) and not STRUCTURED.match(line.text):
+            gap = len(parts)
+        usual = usual if moved else min(usual, max(last.y - line.y, 0.5 * line.size))
         left, right = (line.left, line.right) if moved else (min(left, line.left), max(right, line.right))
         last = line
         parts.append(line.text)
-    return join_lines(parts)
+    return join_lines(parts[:gap] if gap else parts)
 
 
 def _continues(line: Line, first: Line, last: Line, left: float, right: float, parts: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ counts if the metadata or the first two pages print it with a label, as the docu
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,7 @@ INFORMATION = {
 FIRST_PAGES = 2
 ABSTRACT_PAGES = 12
 """A thesis has its abstract behind a cover, a dedication and acknowledgements."""
+GARBLE_SAMPLE, MIN_GARBLE_CHARS = 20_000, 200
 MAX_TEXT_CHARS = 64 * 2**20
 MAX_XMP_BYTES = 4 * 2**20
 MAX_XMP_PACKETS = 20
@@ -77,6 +79,8 @@ def _make_entry(path: Path, document: PdfFile, options: ReadOptions) -> Entry:
         if pages.failed:
             raise UnreadableFile(f"{path}: none of its {pages.total} pages can be read: {pages.why}")
         raise UnreadableFile(f"{path}: no text layer (scanned); OCR it first" if pages.total else f"{path}: has no pages")
+    if is_garbled(text):
+        raise UnreadableFile(f"{path}: its fonts do not tell which characters they show, so the text is not readable; OCR it first")
     information = _read_information(path, document)
     start = "\n".join(pages.texts[:FIRST_PAGES])
     printed_doi, printed_arxiv = LABELLED_DOI.search(start), LABELLED_ARXIV.search(start)
@@ -151,6 +155,13 @@ def clean(text: str) -> str:
 def _make_printable(text: str) -> str:
     text = HYPHENS.sub("-\n", text.replace("\r\n", "\n").replace("\r", "\n"))
     return UNPRINTABLE.sub("", text).strip()
+
+
+def is_garbled(text: str) -> bool:
+    """Whether the text is mostly symbols and unassigned characters: glyphs of fonts that name other characters than they show."""
+    sample = [char for char in text[:GARBLE_SAMPLE] if not char.isspace()]
+    odd = sum(unicodedata.category(char) in ("So", "Co", "Cn") for char in sample)
+    return len(sample) >= MIN_GARBLE_CHARS and odd > 0.4 * len(sample)
 
 
 def join_divided(text: str) -> str:
