@@ -248,7 +248,7 @@ def test_dates_and_qualifiers(query: str, tree: object) -> None:
         ("Liver/su, qq", 1, 7, "“qq” is no MeSH qualifier"),
         ("*Liver/surgry", 1, 8, "“surgry” is no MeSH qualifier"),
         ("exp Liver/surgry", 1, 17, "slash"),
-        ("comment on.cm.", 1, 11, "comments on other works"),
+        ("comment in.cm.", 1, 11, "comments on other works"),
         ('a.ti.\nlimit 1 to "qualitative (maximizes sensitivity)"', 2, 12, "is not supported"),
         ("a.ti.\nlimit 1 to (english or klingon)", 2, 24, "limit “klingon” is not supported"),
         ("a.ti.\nlimit 1 to last 5 years", 2, 12, "is not supported"),
@@ -326,3 +326,18 @@ def test_notes_in_brackets_are_comments() -> None:
     assert format_tree(tree) == (
         '"a"[Title] OR "clinical trial"[MeSH Terms] OR ("a/adverse effects"[MeSH Terms:noexp] OR "a/poisoning"[MeSH Terms:noexp])'
     )
+
+
+def test_comments_on_other_works_are_found_by_their_publication_type() -> None:
+    """As in CLEF's CD011787."""
+    read = parse("1. asthma.ti.\n2. comment on.cm.\n3. 1 not 2")
+    assert format_tree(read.tree) == '"asthma"[Title] NOT "comment"[Publication Type]'
+    assert [(finding.line, finding.column) for finding in read.warnings if finding.code == "approximated"] == [(2, 4)]
+    with pytest.raises(BooleanSyntaxError, match="comments on other works"):
+        parse("comment in.cm.")
+
+
+def test_an_operator_behind_a_truncation_is_remarked() -> None:
+    """As in CLEF's CD011436: `techniq*or block*`."""
+    read = parse("(regional adj5 (techniq*or block*)).mp.")
+    assert [(finding.line, finding.column) for finding in read.warnings if "a blank may be missing" in finding.message] == [(1, 17)]

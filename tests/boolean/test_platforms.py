@@ -242,3 +242,7 @@ def test_every_platform_names_its_source_of_words() -> None:
     """A field that is read is not refused, too, and each platform can print what it reads."""
     for platform in PLATFORMS.values():
         assert not platform.fields.keys() & platform.refused.keys(), platform.key
+
+
+def test_an_operator_may_follow_a_single_quotation_mark_without_a_blank() -> None:
+    assert parse("'a b'OR 'c':ti AND 'alzheimer's disease'/exp").tree == parse("'a b' OR 'c':ti AND 'alzheimer's disease'/exp").tree

@@ -174,6 +174,13 @@ def test_lines_without_numbers_are_a_history_if_the_last_one_combines_them() -> 
     assert (error.value.line, error.value.column) == (4, 1)
 
 
+def test_a_quotation_that_ends_with_an_operator_lacks_its_mark() -> None:
+    read = parse('"information synthesi* OR "synthesis writ*"')
+    assert format_tree(read.tree) == '"information synthesi*"[All Fields] OR "synthesis writ*"[All Fields]'
+    assert "quotes" in {finding.code for finding in read.warnings}
+    assert format_tree(parse('"Portland, OR"[ad]').tree) == '"Portland, OR"[Affiliation]'
+
+
 def test_the_label_of_a_query_is_no_word() -> None:
     assert parse("Search: aspirin[ti]").tree == term("aspirin", Field.TITLE)
 

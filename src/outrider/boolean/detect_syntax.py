@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from outrider.boolean.diagnostics import BooleanSyntaxError
-from outrider.boolean.field_tags import AMBIGUOUS_CODES, CODES, is_tag_name, parse_tag
+from outrider.boolean.field_tags import AMBIGUOUS_CODES, CODES, REFUSED_CODES, is_tag_name, parse_tag
 from outrider.boolean.mesh_qualifiers import CURRENT
 from outrider.boolean.occurrences import QUOTES
 from outrider.boolean.platforms import EMBASE, PLATFORMS
@@ -35,6 +35,7 @@ _PROQUEST_FIELDS = "(?:ti|ab|su|if|noft)"
 _SIGNS = {
     "ovid": (
         rf"\.(?:{_CODE})(?:,\s*(?:{_CODE}))*(?:\.|(?=[\s)]|$))",
+        rf"(?<=\w)\.(?:{'|'.join(REFUSED_CODES)})\.(?=[\s)]|$)",
         r"\badj\d{0,3}\b",
         r"\b(?:or|and)/\d",
         r"\bexp\s+[^\s/]",

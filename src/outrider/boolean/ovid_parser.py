@@ -22,7 +22,7 @@ from outrider.boolean.mesh_qualifiers import QUALIFIERS, find_qualifier
 from outrider.boolean.occurrences import QUOTES, split_term
 from outrider.boolean.ovid_limits import parse_limits
 from outrider.boolean.tree_builder import Builder, Conventions, Tags, parse_adjacency
-from outrider.state.boolean import And, Heading, Node, Or, Span
+from outrider.state.boolean import And, Field, Heading, Node, Or, Span, Text, Words
 
 CONVENTIONS = Conventions(
     name="Ovid",
@@ -45,8 +45,10 @@ _HEADING = re.compile(
     rf"(?P<qualifiers>(?:{_QUALIFIER})(?!\w)(?:\s*,\s*(?:{_QUALIFIER})(?!\w))*)?(?=[\s)]|$)",
     re.IGNORECASE,
 )
+_COMMENT_ON = re.compile(r"comment on\s*\.cm(?:\.|(?=[\s)]|$))", re.IGNORECASE)
 _SETS = re.compile(r"(?P<operator>and|or)\s*/\s*(?P<sets>\d+(?:\s*-\s*\d+)?(?:\s*,\s*\d+(?:\s*-\s*\d+)?)*)(?!\w)", re.IGNORECASE)
 _SETS_AFTER = re.compile(r"(?P<sets>\d+(?:\s*-\s*\d+)?(?:\s*,\s*\d+(?:\s*-\s*\d+)?)*)\s*/\s*(?P<operator>and|or)\b", re.IGNORECASE)
+_GLUED = re.compile(r"[*$:](?P<operator>and|or|not)\Z", re.IGNORECASE)
 _ADJACENT = re.compile(r"adj(\d{0,4})", re.IGNORECASE)
 _REFERENCE = re.compile(r"[#sS]?(\d{1,4})")
 _UNKNOWN_CODE = re.compile(r"\.(\w{2})(?:,\w{0,2})*[.,]$")
@@ -168,6 +170,11 @@ class _LineParser:
             tags = merge_tags(CODES[code] for code in codes)
             return Lexeme("FIELD", tags, start, self.line.start + match.end())
         if not in_words:
+            if match := _COMMENT_ON.match(line, at):
+                end = self.line.start + match.end()
+                note = "records do not say what they comment on; those of the publication type Comment are found"
+                self.findings.add("approximated", note, start)
+                return Lexeme("READY", Text(Words(("comment",), Span(start, end)), (Field.PUBLICATION_TYPE,), Span(start, end)), start, end)
             if match := _SETS.match(line, at) or _SETS_AFTER.match(line, at):
                 end = self.line.start + match.end()
                 return Lexeme("READY", self.history.join(match["sets"], match["operator"], Span(start, end)), start, end)
@@ -195,6 +202,9 @@ class _LineParser:
             raise BooleanSyntaxError(f"“{unknown.group()}” is no field", self.text, place, [".ti.", ".ti,ab.", "another field of Ovid"])
         if (slash := _UNKNOWN_QUALIFIER.fullmatch(word)) and find_qualifier(slash["qualifier"]) is None:
             raise BooleanSyntaxError(f"“{slash['qualifier']}” is no MeSH qualifier", self.text, start + slash.start("qualifier"))
+        if glued := _GLUED.search(word):
+            message = f"“{word}” is one word, as on Ovid; a blank may be missing before “{glued['operator']}”"
+            self.findings.add("missing operator", message, start)
         if adjacent := _ADJACENT.fullmatch(word):
             return Lexeme("ADJ", parse_adjacency(adjacent.group(1), self.text, start), start, end)
         return Lexeme(word.upper() if word.upper() in _OPERATORS else "WORD", word, start, end)

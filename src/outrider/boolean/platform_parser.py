@@ -25,7 +25,7 @@ from outrider.state.errors import did_you_mean
 _OPERATOR = re.compile(r"(?P<not>AND\s+NOT|BUT\s+NOT|NOT)(?!\w)|(?P<word>AND|OR)(?!\w)", re.IGNORECASE)
 _GLUED = re.compile(r"(?<=[*?$])(?:AND|OR|NOT)$")
 _CLOSING = {"{": "}", "‘": "’'", "'": "'’"}
-_CLOSES_PHRASE = re.compile(r"['’](?!['’\w])")
+_CLOSES_PHRASE = re.compile(r"['’](?:(?!['’\w])|(?=(?:AND|OR|NOT)\b|(?:NEAR|NEXT)/\d))")
 _FOREIGN_TAG = re.compile(r"\[[A-Za-z][A-Za-z /:~-]*\]")
 _FOREIGN_SUFFIX = re.compile(r":(?:ti|ab|kw|tw|de)(?:,(?:ti|ab|kw|tw|de))*$", re.IGNORECASE)
 _BRACKET = re.compile(r"[\[\]]")

@@ -41,6 +41,7 @@ _STOP = re.compile(rf"[()]|\[[^\[\]]*\]|\b(?:AND|OR|NOT)\b|[{QUOTES}]")
 _BETWEEN_TERMS = re.compile(r"\s*(?:\)|\b(?:AND|OR|NOT)\b).*\b(?:AND|OR|NOT)\b[\s(]*|\s*(?:AND|OR|NOT)\s*", re.DOTALL)
 _OPERATORS = ("AND", "OR", "NOT")
 _SIGNS = re.compile(r"\|\|?|&&")
+_ENDS_WITH_OPERATOR = re.compile(r"\S\s+(?:AND|OR|NOT)\s+\Z")
 _BESIDE = re.compile(r"([^\W\d_]+)\s+&\s+([^\W\d_]+)")
 _GLUED = re.compile(r"(?<=\*)(?:AND|OR|NOT)$")
 _ADJACENT = re.compile(r"ADJ(\d{0,4})|PRE(\d{1,4})")
@@ -184,11 +185,12 @@ class _Scanner:
 
         A quotation ends at the next quotation mark, unless a field tag comes first: then the mark before the tag is missing. If a mark
         after a word is followed, up to the next mark, by operators as between two terms, it ends a quotation without a beginning, and is
-        ignored.
+        ignored. A quotation that ends with an operator in capitals lacks its mark before the first operator inside.
         """
         closing = _QUOTE.search(self.text, at + 1, self.end)
         inside = self.text[at + 1 : closing.start()] if closing else None
-        if closing and inside is not None and not any(parse_tag(tag.group(1)) for tag in _TAG.finditer(inside)):
+        is_cut = inside is not None and _ENDS_WITH_OPERATOR.search(inside) and not _BETWEEN_TERMS.fullmatch(inside)
+        if closing and inside is not None and not is_cut and not any(parse_tag(tag.group(1)) for tag in _TAG.finditer(inside)):
             if not (after_word and _BETWEEN_TERMS.fullmatch(inside)):
                 return Lexeme("QUOTED", inside, at, closing.end())
             return self._ignore_mark(at)
