@@ -24,9 +24,9 @@ MATHML = frozenset(
     "msub msubsup msup mtable mtd mtext mtr munder munderover semantics".split()
 )
 INLINE = MATHML | frozenset(
-    "a abbr acronym b bdi bdo big bold cite code cross-ref del dfn em email emphasis ext-link fixed-case font i inf inline-formula ins "
+    "a abbr acronym b bdi bdo big bold cite code del dfn em email emphasis ext-link fixed-case font i inf inline-formula ins "
     "italic kbd mark math monospace named-content overline q roman ruby s samp sans-serif sansserif sc scp small small-caps span "
-    "strike strong styled-content sub sup tex-math tt u underline uri var xref".split()
+    "strike strong styled-content sub sup tex-math tt u underline uri var".split()
 )
 """Elements inside a line: their tags leave nothing behind, so that a word stays whole."""
 EMPHASIS = frozenset("b bold em emphasis i italic strong".split())
@@ -36,12 +36,14 @@ MAX_WORD_CHARS = 40
 MIN_AFTER_CAPITALS = 5
 """Letters of a word that may stand behind an emphasized abbreviation; fewer are its ending: `<i>ATP</i>ases`."""
 BLOCK = frozenset(
-    "abstract abstracttext annotation annotation-xml article blockquote body br caption dd disp-formula div dl dt fig figcaption "
+    "abstract abstracttext annotation annotation-xml article blockquote body br caption cross-ref dd disp-formula div dl dt fig figcaption "
     "footer h1 h2 h3 h4 h5 h6 header hr hsp html label li list list-item mspace nav ol p para pre sec section simple-para table "
-    "tbody td th thead title tr ul vsp".split()
+    "tbody td th thead title tr ul vsp xref".split()
 )
 """Elements that part words."""
 _MATHML_NAMES = "|".join(sorted(MATHML | {"math"}))
+SECTION = re.compile(r"<!\[CDATA\[|\]\]>|<!--.{0,1000}?-->", re.DOTALL)
+"""Marks of literal text, and comments."""
 MATHML_GAP = re.compile(rf"(<(?!/(?:\w+:)?math\b)/?(?:\w+:)?(?:{_MATHML_NAMES})\b[^<>]*>)\s+(?=</?(?:\w+:)?(?:{_MATHML_NAMES})\b)")
 """White space between elements of a formula has no meaning."""
 
@@ -89,6 +91,7 @@ GREEK = dict(
 GREEK |= {f"var{name}": GREEK[name] for name in ("epsilon", "theta", "kappa", "pi", "rho", "phi")} | {"varsigma": "ς"}
 GREEK |= {f"text{name}": letter for name, letter in GREEK.items()} | {f"up{name}": letter for name, letter in GREEK.items()}
 GREEK |= {name.capitalize(): letter.upper() for name, letter in GREEK.items() if not name.startswith(("var", "text", "up"))}
+FUNCTIONS = frozenset("arg cos det dim exp gcd inf ker lim ln log max min mod sin sup tan".split())
 GREEK_NAME = re.compile(rf"\\({'|'.join(sorted(GREEK, key=len, reverse=True))})(?![A-Za-z])")
 DISCRETIONARY = re.compile(r"(?<=[^\W\d_])\\-(?=[^\W\d_])")
 MAX_NESTED_FONTS = 4
@@ -144,6 +147,8 @@ def _strip_tags(text: str) -> str:
                 return match[0]
         return " " if name in EMPHASIS and _parts_words(text, match.start(), match.end(), is_closing=bool(closing)) else ""
 
+    if "<!" in text:
+        text = SECTION.sub("", text)
     return TAG.sub(replace, MATHML_GAP.sub(r"\1", text) if "<m" in text or ":m" in text else text)
 
 
@@ -197,8 +202,13 @@ def _set_formulas(text: str) -> str:
 def _set_formula(inside: str) -> str:
     """The letters and digits of a formula; indices and exponents join what they belong to, signs become commas."""
     inside = MATH_FONT.sub("", FRACTION.sub(r" \1 \2 ", ACCENT.sub(_set_accent, inside)))
-    inside = COMMAND.sub(lambda match: GREEK.get(match[1] or "", ","), inside)
+    inside = COMMAND.sub(_set_command, inside)
     return re.sub(r"\s*[{}]\s*", "", re.sub(r"\s*[_^]\s*", "", inside))
+
+
+def _set_command(match: re.Match[str]) -> str:
+    name = match[1] or ""
+    return "l" if name == "ell" else f" {name}," if name in FUNCTIONS else GREEK.get(name, ",")
 
 
 def _set_accent(match: re.Match[str]) -> str:
@@ -225,7 +235,7 @@ class _Characters(dict[int, str]):
         if IGNORABLE.match(char):
             text = ""
         elif form.startswith("<") and (
-            category[0] in "LM" or category in ("Nd", "Nl") or (category == "No" and form in ("<super>", "<sub>"))
+            category[0] in "LM" or category in ("Nd", "Nl") or (category == "No" and form in ("<super>", "<sub>")) or form == "<square>"
         ):
             text = unicodedata.normalize("NFKC", char)
         else:
