@@ -190,6 +190,8 @@ def test_without_an_abstract_there_is_none(tmp_path: Path, page: list[Run]) -> N
         ("Proceedings Template - WORD", "Drift of sand ripples under oscillating shallow flows"),
         ("PII: S0304-3975(96)00072-2", "Drift of sand ripples under oscillating shallow flows"),
         ("jms1234 17..29", "Drift of sand ripples under oscillating shallow flows"),
+        ("Sedimentology 10 (2024) e27580", "Drift of sand ripples under oscillating shallow flows"),
+        ("J. Sand 32 (2011) 1007\u20131018", "Drift of sand ripples under oscillating shallow flows"),
         ("Figure 1", "Drift of sand ripples under oscillating shallow flows"),
         ("Annual Meeting of 2019", "Drift of sand ripples under oscillating shallow flows"),
         ("", "Drift of sand ripples under oscillating shallow flows"),

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import gc
 import json
+import time
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from outrider.ingest.entry import Entry, ReadOptions
+from outrider.ingest.readers.front_matter import Title, choose_title
 from outrider.ingest.readers.pdf import clean, is_garbled, read
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Document, Paper, Record
@@ -124,6 +126,18 @@ def test_xmp_fills_what_the_document_information_lacks(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(pdf(["x"]) + "".join(packets).encode())
     paper = record(tmp_path / "a.pdf")
     assert (paper.title, paper.authors, paper.identifiers.doi) == ("Drift of sand", ("Ann Smith", "Bo Lee"), "10.1000/xyz.7")
+
+
+HOSTILE = ["a" * 100_000, "1" * 100_000, "-\n" * 20_000, "a-" * 50_000, "a-\na" * 20_000, "abstract" + " " * 100_000, ". " * 50_000]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_hostile_text_takes_linear_time(tmp_path: Path, hostile: str) -> None:
+    started = time.process_time()
+    clean(hostile)
+    choose_title(f"title {hostile}", Title(), hostile)
+    record(write_pdf(tmp_path / "a.pdf", hostile, Title="abcde" + hostile[:1000]))
+    assert time.process_time() - started < 5
 
 
 def test_glyphs_without_characters_are_no_text() -> None:

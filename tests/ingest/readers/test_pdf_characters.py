@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,6 +76,13 @@ def test_the_order_of_drawing_does_not_matter(word: str, random: st.DataObject) 
 @given(st.lists(st.tuples(st.characters(codec="utf-8"), st.floats(0, 600)), max_size=30))
 def test_no_character_is_lost(line: list[tuple[str, float]]) -> None:
     assert sorted(place for place, _ in order_for_reading(line)) == list(range(len(line)))
+
+
+def test_a_very_long_line_takes_linear_time() -> None:
+    """A page may be one line of all its characters."""
+    started = time.process_time()
+    read([(char, float(place)) for place, char in enumerate("ש\u05b8 . " * 10_000)])
+    assert time.process_time() - started < 5
 
 
 @given(st.text(max_size=40))

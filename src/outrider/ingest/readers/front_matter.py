@@ -22,6 +22,7 @@ NO_TITLE = re.compile(
     r"|proceedings )?(paper )?template)( - .*)?|full page (fax|photo) print"
     r"|pii:?\s.*|doi:?\s?10\..*|10\.\d{4,}/\S+|\S*\s?\d+\s?\.\.\s?\d+|.*\.(docx?|dvi|tex|pdf|e?ps|indd|pptx?|qxd|odt|rtf|fm|wpd|xlsx?"
     r"|md|html?|txt|pages)"
+    r"|.*\(\d{4}\) ?[a-z]?\d[\d:–-]*"
     r"|[\W\d_]*)$",
     re.IGNORECASE,
 )
@@ -98,7 +99,7 @@ CONTENTS = re.compile(r"(table of )?contents$|inhalt(sverzeichnis)?$|table des m
 AFTER_PROSE = re.compile(rf"^\W*({KEYWORDS}|{INTRODUCTION}|ccs concepts|additional key)", re.IGNORECASE)
 SENTENCE_BREAK = re.compile(r"[^\W\d_A-Z)\]\d][.!?] +[A-Z]")
 FIRST_SECTION = re.compile(r"(?:1|I)(?:\.0?)?\)?\s+[^\W\d_]|§\s?1\b", re.ASCII)
-HYPHEN_AT_END = re.compile(r"(?<=[^\W\d_])[-‐\u00ad]$")
+HYPHENS = ("-", "‐", "\u00ad")
 SENTENCE = re.compile(r"[.!?。؟।]")
 LEADERS = re.compile(r"(\. ?){5}")
 SENTENCE_END = re.compile(r"[.!?。!?؟।][\"'”’»)\]\d]*$")
@@ -121,6 +122,7 @@ MIN_WEIGHT = 0.7
 """A block that stands out less is no title: one word in the type of a heading."""
 MAX_TITLE_WORDS = 45
 MAX_TITLE_CHARS = 300
+MAX_CAPTIONS = 20
 MIN_ABSTRACT_WORDS = 12
 MIN_PROSE_WORDS = 30
 MAX_ABSTRACT_CHARS = 8_000
@@ -145,14 +147,15 @@ def letters(text: str) -> str:
 
 def join_lines(lines: Iterable[str]) -> str:
     """Lines as one, with words joined that a line's end divides before a small letter."""
-    joined = ""
+    parts: list[str] = []
     for line in lines:
-        if joined and HYPHEN_AT_END.search(joined) and line[:1].islower():
-            joined = joined[:-1] + line
-        else:
-            unspaced = joined and line and UNSPACED.match(joined[-1]) and UNSPACED.match(line[0])
-            joined += line if unspaced or not joined else f" {line}"
-    return " ".join(joined.split())
+        last = parts[-1] if parts else ""
+        if last.endswith(HYPHENS) and last[-2:-1].isalpha() and line[:1].islower():
+            parts[-1] = last[:-1]
+        elif last and line and not (UNSPACED.match(last[-1]) and UNSPACED.match(line)):
+            parts.append(" ")
+        parts.append(line)
+    return " ".join("".join(parts).split())
 
 
 def find_title(lines: Sequence[Line]) -> Title:
@@ -166,10 +169,12 @@ def find_title(lines: Sequence[Line]) -> Title:
     lines = [line for line in lines if line.page == lines[0].page]
     heading = next((line for line in lines if _match_heading(line.text)), None)
     height, bottom = max(line.y for line in lines), min(line.y for line in lines)
-    captions = [line.y for line in lines if CAPTION.match(line.text)]
+    captions = [line.y for line in lines if CAPTION.match(line.text)][:MAX_CAPTIONS]
     best = Title()
     for block in _make_blocks(lines, body):
         text = TITLE_NOTES.sub("", join_lines(line.text for line in block))
+        if len(text) > 4 * MAX_TITLE_CHARS:
+            continue
         if (sum(map(str.isalpha, text)) < MIN_TITLE_LETTERS and not UNSPACED.search(text)) or NO_TITLE.match(text):
             continue
         words = sum(line.words for line in block)
@@ -212,7 +217,7 @@ def _make_blocks(lines: Sequence[Line], body: float) -> Iterable[list[Line]]:
 
 def choose_title(declared: str, printed: Title, start: str) -> str:
     """The title, of what the metadata declare and the first page prints; `start` is the text of the first pages. May be empty."""
-    plausible = declared if declared and not NO_TITLE.match(declared) else ""
+    plausible = declared if 0 < len(declared) <= 4 * MAX_TITLE_CHARS and not NO_TITLE.match(declared) else ""
     on_page = bool(plausible) and letters(plausible) in letters(start)
     if on_page and not MASTHEAD.search(plausible) and not BANNER.match(plausible) and len(plausible.split()) > 1:
         return plausible

@@ -25,7 +25,9 @@ from outrider.state.records import Document, Identifiers, Paper
 
 LABELLED_DOI = re.compile(r"(?:\bdoi\s*[:.]?\s*|doi\.org/)(10\.\d{4,9}/[^\s\"]+)", re.IGNORECASE)
 LABELLED_ARXIV = re.compile(r"\barXiv:\s?([a-z.-]+/\d{7}|\d{4}\.\d{4,5})(?:v\d+)?", re.IGNORECASE)
-DIVIDED = re.compile(r"([^\W\d_]+)-\n([a-zà-öø-ÿ][^\W\d_]*)")
+DIVIDED = re.compile(r"(?<=[^\W\d_])-\n(?=[a-zà-öø-ÿ])")
+WORD_BEFORE, WORD_AFTER = re.compile(r"[^\W\d_]+\Z"), re.compile(r"[^\W\d_]+")
+MAX_WORD_CHARS = 60
 COMPOUND = re.compile(r"(?<![\w-])[^\W\d_]+(?:-[^\W\d_]+)+(?![\w-])")
 HYPHENS = re.compile(r"[\u00ad\u2010]\n")
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u00ad\ufffe\uffff]|[\ud800-\udfff]")
@@ -169,8 +171,9 @@ def join_divided(text: str) -> str:
     compounds = set(map(str.lower, COMPOUND.findall(text)))
 
     def join(match: re.Match[str]) -> str:
-        start, end = match.groups()
-        return f"{start}-{end}" if f"{start}-{end}".lower() in compounds else start + end
+        before = WORD_BEFORE.search(text[max(0, match.start() - MAX_WORD_CHARS) : match.start()])
+        after = WORD_AFTER.match(text[match.end() : match.end() + MAX_WORD_CHARS])
+        return "-" if before and after and f"{before[0]}-{after[0]}".lower() in compounds else ""
 
     return DIVIDED.sub(join, text)
 

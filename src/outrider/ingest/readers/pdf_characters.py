@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect
 from collections.abc import Sequence
 from itertools import groupby
 
@@ -84,9 +85,13 @@ def _make_units(line: Sequence[tuple[str, float]]) -> list[list[int]]:
             units.append(sorted(glyph, key=lambda place: line[place][0] in ALEFS) if line[letters[1]][0] == LAM else glyph)
         else:
             units.append(glyph[::-1])  # a word in one glyph: PDFium turns it around with the line
+    letters_by_x = sorted((unit for unit in units if RIGHT_TO_LEFT.match(line[unit[0]][0])), key=lambda unit: line[unit[0]][1])
+    places_of_letters = [line[unit[0]][1] for unit in letters_by_x]
     for glyph in marks:  # drawn on their own, beside or over their letter
-        if letters_drawn := [unit for unit in units if RIGHT_TO_LEFT.match(line[unit[0]][0])]:
-            min(letters_drawn, key=lambda unit: (abs(line[unit[0]][1] - line[glyph[0]][1]), abs(unit[0] - glyph[0]))).extend(glyph)
+        x = line[glyph[0]][1]
+        near = bisect(places_of_letters, x)
+        if around := letters_by_x[max(0, near - 2) : near + 2]:
+            min(around, key=lambda unit: (abs(line[unit[0]][1] - x), abs(unit[0] - glyph[0]))).extend(glyph)
         else:
             units.append(glyph)
     return sorted(units, key=lambda unit: (line[unit[0]][1], _rank(line[unit[0]][0])))
@@ -104,9 +109,14 @@ def _direction(text: str) -> str:
 
 def _resolve_neutral(directions: Sequence[str], base: str) -> list[str]:
     """Blanks and punctuation have the direction of their neighbours where these agree, else that of the line."""
+    after = base
+    following: list[str] = []
+    for direction in reversed(directions):
+        after = direction or after
+        following.append(after)
+    before = base
     resolved: list[str] = []
-    for place, direction in enumerate(directions):
-        before = next((other for other in reversed(directions[:place]) if other), base)
-        after = next((other for other in directions[place:] if other), base)
+    for direction, after in zip(directions, reversed(following), strict=True):
+        before = direction or before
         resolved.append(direction or (before if before == after else base))
     return resolved
