@@ -250,6 +250,18 @@ async def test_a_path_that_cannot_be_looked_at_is_not_gone(shelves: Shelves, fol
     assert (report.stale, report.gone_elsewhere) == ((), ())
 
 
+async def test_an_empty_folder_is_no_deletion_of_all(shelves: Shelves, folder: Path) -> None:
+    """A drive that is not mounted leaves an empty folder; its files are named, and pruned only by their own paths."""
+    path = ris(folder / "a.ris", "a")
+    await ingest(shelves, [folder])
+    path.unlink()
+    report = await ingest(shelves, [folder], prune="remove")
+    assert (report.stale, report.gone_elsewhere) == ((), (str(path),))
+    assert len(await read_ids(shelves)) == 1
+    assert (await ingest(shelves, [path], prune="remove")).stale[0].removed
+    assert not await read_ids(shelves)
+
+
 async def test_a_file_emptied_of_its_records_keeps_them_and_says_so(shelves: Shelves, folder: Path) -> None:
     """A file without any record is no evidence: columns may have other names now, or the disk was full when it was written."""
     path = folder / "a.json"
@@ -301,7 +313,7 @@ async def test_a_file_that_is_renamed_and_edited_to_and_fro_holds_what_it_holds(
 
 
 CONTENTS = st.dictionaries(
-    st.sampled_from(["a", "b", "c", "d"]), st.lists(st.sampled_from("123456"), min_size=1, max_size=4, unique=True), max_size=4
+    st.sampled_from(["a", "b", "c", "d"]), st.lists(st.sampled_from("123456"), min_size=1, max_size=4, unique=True), min_size=1, max_size=4
 )
 
 

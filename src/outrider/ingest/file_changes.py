@@ -79,7 +79,7 @@ class FileChanges:
 
     library: IngestLibrary
     named: frozenset[Path]
-    """The files and folders of this run."""
+    """The files and folders of this run whose records may be pruned."""
     records: dict[str, int] = field(default_factory=dict)
     """In the library before the run, by origin."""
     id_origins: dict[str, str] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class FileChanges:
         cls, library: IngestLibrary, paths: Sequence[Path], files: Sequence[InputFile], options: ReadOptions, fingerprints: Fingerprints
     ) -> FileChanges:
         """Compares, and moves the records of renamed files."""
-        named = await asyncio.to_thread(lambda: frozenset(path.resolve() for path in paths))
+        named = await asyncio.to_thread(_find_named, paths, files)
         changes = cls(library, named, dict(await library.origins()))
         if not paths or not any(map(os.path.isabs, changes.records)):
             return changes
@@ -228,6 +228,12 @@ class FileChanges:
                     await self.library.set_id_origins({origin: None})
             reports.append(StaleRecords(path=origin, gone=origin in gone, doc_ids=tuple(doc_ids), titles=titles, removed=remove))
         return tuple(reports)
+
+
+def _find_named(paths: Sequence[Path], files: Sequence[InputFile]) -> frozenset[Path]:
+    """The real paths, without folders that hold no file at all: so looks the place of a drive that is not mounted."""
+    holding = {place for file in files for place in (file.path, *file.path.parents)}
+    return frozenset(place for path in paths if (place := path.resolve()) in holding or is_gone(place))
 
 
 def find_gone(origins: Iterable[str]) -> list[str]:
