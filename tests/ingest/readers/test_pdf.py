@@ -137,7 +137,7 @@ def test_hostile_text_takes_linear_time(tmp_path: Path, hostile: str) -> None:
     clean(hostile)
     choose_title(f"title {hostile}", Title(), hostile)
     record(write_pdf(tmp_path / "a.pdf", hostile, Title="abcde" + hostile[:1000]))
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 10
 
 
 def test_glyphs_without_characters_are_no_text() -> None:
