@@ -102,7 +102,7 @@ TOKEN = re.compile(
 )
 """A word with a sign. The hyphen of "pre- and postoperative" is none."""
 SPELLED_OUT = {"b2b": "business to business", "b2c": "business to consumer", "p2p": "peer to peer"}
-BREAK = re.compile(r"[.,:;?!()\[\]\"“”«»—–]|\s-\s")
+BREAK = re.compile(r"[.,:;?!|·()\[\]\"“”«»—–]|\s-\s")
 BY_NAME = re.compile(r"by\s(?=[A-Z][\w.]*\s[A-Z])")
 """Before the authors in "Data mining by Jiawei Han"."""
 UNDIVIDED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")

@@ -12,7 +12,6 @@ import typer
 from outrider.interfaces.cli.export import find_format, open_output
 from outrider.interfaces.cli.options import JsonOption, parse_columns
 from outrider.interfaces.cli.terminal import Progress, console, count, note, plain, show_work
-from outrider.state.duplicate_decisions import NO_DECISIONS
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -51,6 +50,7 @@ def dedup(
     from outrider.ingest.export import make_writer
     from outrider.ingest.file_walk import walk
     from outrider.settings.load import load
+    from outrider.state.duplicate_decisions import NO_DECISIONS
 
     for option, target in (("--output", output), ("--review", review)):
         if target and target.resolve() in {file.path for file in walk(files)}:
