@@ -242,3 +242,16 @@ def test_one_doi_with_titles_in_two_languages_is_one_work(title: str) -> None:
     assert judge(one, one.model_copy(update={"title": title})).verdict == "same"
     assert judge(one, one.model_copy(update={"title": title, "year": None})).verdict != "same"
     assert judge(one, one.model_copy(update={"title": "Needle lengths of the eighteenth century"})).verdict != "same"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"venue": "Proceedings of the 32nd International Conference on Machine Learning"}, {"venue": "ICML '15"}),
+        ({"pages": "1201-1208", "volume": "5"}, {"pages": "e1201-e1208", "volume": "5"}),
+    ],
+)
+def test_notations_of_one_place_are_no_difference(one: dict[str, object], other: dict[str, object]) -> None:
+    judgement = judge(by_ann("a", **one), by_ann("b", **other))
+    assert judgement.verdict == "same"
+    assert not {("venue", "other"), ("pages", "differ")} & {(evidence.field, evidence.what) for evidence in judgement.evidence}

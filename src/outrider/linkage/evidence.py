@@ -15,6 +15,7 @@ from rapidfuzz.distance import Indel
 from outrider.linkage.names_and_titles import Name, Title
 from outrider.linkage.normalized_record import Keys, resemblance
 from outrider.linkage.title_differences import compare_titles, in_two_languages
+from outrider.text.words import STOP_WORDS
 
 FieldLevel = tuple[str, str]
 """A field and its level, e.g. ("pages", "equal")."""
@@ -30,6 +31,8 @@ MIN_MAIN_TITLE = 12
 """Least letters of a title before a subtitle that another title lacks."""
 ONE_TITLE = frozenset({"equal", "nearly equal", "alike", "similar", "one within the other", "same words"})
 """Levels at which two titles may be one title."""
+MIN_ACRONYM = 4
+"""Least letters of a venue's acronym: three are too often the initials of other words."""
 JOURNAL = frozenset({"j", "journal"})
 SERIES = frozenset(
     """
@@ -181,9 +184,8 @@ def _pages(one: Keys, other: Keys) -> str:
         return ""
     if mine.first == theirs.first:
         return "equal" if mine.last == theirs.last and mine.last else "first equal"
-    if mine.digits == theirs.digits or (mine.last and mine.last == theirs.last):
-        return "first equal"
-    return "differ"
+    electronic = mine.first.removeprefix("e") == theirs.first.removeprefix("e")
+    return "first equal" if electronic or mine.digits == theirs.digits or (mine.last and mine.last == theirs.last) else "differ"
 
 
 @lru_cache(maxsize=65_536)
@@ -197,6 +199,8 @@ def _venues(one: str, other: str) -> str:
     shorter, longer = (mine, theirs) if len(mine) <= len(theirs) else (theirs, mine)
     if len(shorter) == 1 and shorter[0] == "".join(word[0] for word in longer if len(word) > 3 or len(longer) < 4):
         return "alike"
+    if _has_acronym(mine, theirs) or _has_acronym(theirs, mine):
+        return "alike"
     begins = [
         any(
             (word.startswith(whole) or whole.startswith(word)) and (min(len(word), len(whole)) > 1 or {word, whole} <= JOURNAL)
@@ -206,6 +210,12 @@ def _venues(one: str, other: str) -> str:
     ]
     share = sum(begins) / len(shorter)
     return "alike" if share >= 0.75 else "other" if share <= 0.34 else ""
+
+
+def _has_acronym(short: list[str], long: list[str]) -> bool:
+    """Whether a word is the initials of words in sequence: "icml 15", "proceedings of the international conference on machine learning"."""
+    initials = "".join(word[0] for word in long if word.isalpha() and word not in STOP_WORDS)
+    return any(len(word) >= MIN_ACRONYM and word in initials for word in short if word.isalpha())
 
 
 @lru_cache(maxsize=16_384)

@@ -16,7 +16,8 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
-from outrider.text.words import STOP_WORDS, words
+from outrider.text.fold import fold_text
+from outrider.text.words import FOLDED, STOP_WORDS, words
 
 PARTICLES = frozenset(
     "al auf ben bin da das de del della den der des di do dos du el la las le les lo los ten ter van vom von zu zum zur".split()
@@ -42,6 +43,8 @@ NOTE = re.compile(
       | \s[-–—:]\s(?:book\ review|(?:guest\ )?editor(?:'?s'?|ial)(?:\ (?:foreword|introduction|note|preface))?|foreword|preface)\W*$
       | [(\[][^()\[\]]*\b(?:abstract|demo|demonstration|(?:experience|industrial|short)\ paper|keynote|panel|poster|session|talk|tutorial)\b
           [^()\[\]]*[)\]]\W*(?=:|$)
+      | [(\[](?:(?:with\ )?consumer\ summary|(?:structured|conference|meeting)\ abstract|cochrane\ review|systematic\ review|references
+          |(?:epub|online|published)\ ahead\ of\ print|in\ press)[)\]]\W*$
       | [\[(](?:(?:article\ )?in\s)?(?:chinese|czech|danish|dutch|english|finnish|french|german|hungarian|italian|japanese|korean|norwegian
           |polish|portuguese|russian|spanish|swedish|turkish|ukrainian)[\])]\W*$
       | \[(?:(?:published\ )?(?:erratum|errata|correction|retraction)\ (?:appears\ )?in\b
@@ -65,15 +68,24 @@ GREEK = dict(
         strict=True,
     )
 )
+FOLDED_LETTERS = str.maketrans(FOLDED | {letter.upper(): latin for letter, latin in FOLDED.items() if len(letter.upper()) == 1})
+"""Letters of other alphabets without a decomposition, and their Latin form: "ø" and "o"."""
 GREEK_LETTERS = {ord(letter): f" {name} " for small, name in GREEK.items() for letter in (small, small.upper())}
 MICRO = re.compile(r"[µμ](?=(?:[glmsALMV]|mol)\b)")
 """The sign of micro before a unit."""
+YEAR_RANGE = re.compile(r"\b(1[5-9]|20)(\d\d)\s?[-–—/]\s?(\d\d)\b(?![-–—/])")
+"""Two years, the second without its century: "1990-95"."""
 GREEK_NAMES = frozenset(GREEK.values())
 NUMBER_WORDS = {
     word: value
     for words_in_order in (
-        "one two three four five six seven eight nine ten eleven twelve",
-        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth",
+        """
+        one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty
+        """,
+        """
+        first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth
+        seventeenth eighteenth nineteenth twentieth
+        """,
     )
     for value, word in enumerate(words_in_order.split(), start=1)
 }
@@ -93,8 +105,6 @@ NOTICES = frozenset(
 TELLING = NOTICES | {"no", "non", "not", "without"}
 """Words that show a different work if only one of two titles has them."""
 MOJIBAKE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf\u0152-\u2122]")
-INLINE_TAG = re.compile(r"</?(?:b|em|i|inf|italic|jats:\w+|small|span|strong|su[bp]|tt|u)\b[^<>]*>", re.IGNORECASE)
-"""Markup within a word: "K<sub>Ca</sub>"."""
 TOKEN = re.compile(
     r"""(?P<word>[^\W_]+(?:(?<=\d)[.,]\d+)*)(?P<sign>\+{1,2}(?!\w)|\#|[-−](?=[/;:)\].]|\s(?!\s*(?:and|et|or|to|und|y)\b)|$))?
       | \((?P<alone>[+−-])\) | (?<=\))(?P<behind>[+−-])(?=[\s/,;:.]|$)""",
@@ -215,7 +225,8 @@ class Title(NamedTuple):
 @lru_cache(maxsize=32_768)
 def parse_title(text: str) -> Title:
     """The parts of a title by which two titles are compared; empty parts for text without a word."""
-    complete = MICRO.sub("micro", strip_notes(text)).translate(GREEK_LETTERS)[:MAX_TITLE_CHARS]
+    folded = YEAR_RANGE.sub(r"\1\2-\1\3", strip_notes(fold_text(_decode_again(text))))
+    complete = MICRO.sub("micro", folded).translate(GREEK_LETTERS)[:MAX_TITLE_CHARS]
     bare = YEAR_AHEAD.sub("", complete)
     whole = normal_title(bare)
     content = tuple(sorted(set(words(whole)) - STOP_WORDS))
@@ -225,7 +236,7 @@ def parse_title(text: str) -> Title:
 
 def strip_notes(title: str) -> str:
     """The title without what catalogues and references add to it, or the title itself if nothing else is left."""
-    bare, longer = AHEAD.sub("", _decode_again(title)), ""
+    bare, longer = AHEAD.sub("", title), ""
     while bare != longer:
         bare, longer = NOTE.sub("", bare).rstrip(), bare
     return bare or title
@@ -241,9 +252,9 @@ def _decode_again(text: str) -> str:
 
 def _split_title(text: str) -> tuple[tuple[str, ...], tuple[int, ...], tuple[str, ...]]:
     """The tokens, the breaks and the acronyms of a title."""
-    plain = TAG.sub(" ", INLINE_TAG.sub("", html.unescape(text)))
+    plain = TAG.sub(" ", text)
     if not plain.isascii():
-        plain = ACCENTS.sub("", unicodedata.normalize("NFKD", plain))
+        plain = ACCENTS.sub("", unicodedata.normalize("NFKD", plain)).translate(FOLDED_LETTERS)
     capitals_only = plain.isupper()
     tokens, breaks, acronyms, end = list[str](), list[int](), set[str](), 0
     for match in TOKEN.finditer(plain):

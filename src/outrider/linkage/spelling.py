@@ -1,13 +1,14 @@
 """Spelling: whether two words are one word in another form, or with a typing error.
 
 Two words of the dictionary are two words, however alike: "male" and "female", "Niger" and "Nigeria". A word a keystroke away from a word of
-the dictionary, and not in it, is a typing error. Dictionaries lack many terms of the sciences, so opposed prefixes and chemical endings
-("hyponatraemia", "hypernatraemia") are never taken for typing errors.
+the dictionary, and not in it, is a typing error. Two unknown words may be two names: "Hubei" and "Hebei". Dictionaries lack many terms of
+the sciences, so opposed prefixes and chemical endings ("hyponatraemia", "hypernatraemia") are never taken for typing errors.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 from functools import cache, lru_cache
 
@@ -26,6 +27,7 @@ PREFIXES = frozenset(
     """.split()
 ) | {""}
 """Prefixes that change the meaning: two of them, or one and none, before the same stem make two words."""
+MAX_PREFIX = max(map(len, PREFIXES))
 ENDINGS = tuple(
     frozenset(group.split())
     for group in ("ate ite ide", "ates ites ides", "ane ene yne one", "ol al yl", "ase ose", "itis osis", "ectomy otomy", "ic ous")
@@ -36,6 +38,9 @@ BRITISH = tuple(
     for pattern, american in (
         (r"practis", "practic"),
         (r"[ao]e", "e"),
+        (r"ge(?=ing$|ments?$)", "g"),
+        (r"leuco", "leuko"),
+        (r"^tyre", "tire"),
         (r"(?<=..)our", "or"),
         (r"(?<=..)is(?=(?:e|ed|es|er|ers|ing|ation|ations)$)", "iz"),
         (r"ys(?=(?:e|ed|es|er|ing)$)", "yz"),
@@ -51,8 +56,13 @@ BRITISH = tuple(
     )
 )
 """British spellings and their American forms. Both words are changed, so that a change that is no translation does no harm."""
+DOUBLED = re.compile(r"([^aeiou\d\W])\1")
+"""A doubled consonant."""
 UMLAUTS = tuple((re.compile(f"{vowel}e"), vowel) for vowel in "aou")
-SHORT_FORMS = {"mcg": "microg", "ug": "microg", "vs": "versus", "dept": "department", "intl": "international", "univ": "university"}
+SHORT_FORMS = {
+    "dept": "department", "dr": "doctor", "intl": "international", "mcg": "microg", "mt": "mount", "st": "saint", "ug": "microg",
+    "um": "microm", "univ": "university", "vs": "versus",
+}  # fmt: skip
 MIN_LETTERS, MIN_LETTERS_TWO_ERRORS, MIN_LETTERS_UNKNOWN, MIN_LETTERS_PARTICIPLE = 4, 8, 5, 5
 """Least letters of a misspelt word: with one error, with two, and with one if neither form is in the dictionary; and of a participle."""
 
@@ -73,15 +83,38 @@ def are_near(one: str, other: str) -> bool:
 
 def is_misspelt(one: str, other: str) -> bool:
     """Whether one of two near English words (`are_near`) is the other with a typing error."""
-    known = sum(word in load_dictionary() for word in (one, other))
-    unknown = not known and min(len(one), len(other)) >= MIN_LETTERS_UNKNOWN and OSA.distance(one, other, score_cutoff=1) == 1
-    return (known == 1 or unknown) and not are_opposed(one, other)
+    known = sum(map(is_known, (one, other)))
+    return (known == 1 or (not known and _is_keystroke(one, other))) and not are_opposed(one, other)
+
+
+def _is_keystroke(one: str, other: str) -> bool:
+    """Whether two unknown words differ as typing errors do and names seldom.
+
+    Two letters are exchanged, a consonant is doubled or not, or a long word lacks a letter inside.
+    """
+    shorter, longer = sorted((one, other), key=len)
+    if len(shorter) < MIN_LETTERS_UNKNOWN or OSA.distance(one, other, score_cutoff=1) != 1:
+        return False
+    if len(shorter) == len(longer):
+        return Counter(one) == Counter(other)
+    inside = shorter[0] == longer[0] and shorter[-1] == longer[-1]
+    return DOUBLED.sub(r"\1", one) == DOUBLED.sub(r"\1", other) or (inside and len(shorter) >= MIN_LETTERS_TWO_ERRORS)
+
+
+def is_known(word: str) -> bool:
+    """Whether a word, its American form, or what follows a prefix in it, is in the dictionary."""
+    words = load_dictionary()
+    if word in words or _replace(word, BRITISH) in words:
+        return True
+    return any(word[size:] in words and word[:size] in PREFIXES for size in range(2, min(MAX_PREFIX, len(word) - MIN_STEM) + 1))
 
 
 def is_slip(one: str, other: str) -> bool:
     """Whether one is a function word of two or more letters, and the other the same word with a typing error: "of" and "o"."""
     function_words = {one, other} & STOP_WORDS
-    return len(function_words) == 1 and len(min(function_words)) > 1 and OSA.distance(one, other, score_cutoff=1) == 1
+    if len(function_words) != 1 or len(min(function_words)) == 1 or not (one + other).isalpha():
+        return False
+    return OSA.distance(one, other, score_cutoff=1) == 1
 
 
 def are_opposed(one: str, other: str) -> bool:

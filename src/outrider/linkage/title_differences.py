@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
-from rapidfuzz.distance import Indel, Levenshtein
+from rapidfuzz.distance import OSA, Indel, Levenshtein
 
 from outrider.linkage.names_and_titles import GENERIC, GREEK_NAMES, NOTICES, NUMBER_WORDS, SIGNS, TELLING, Title, roman_number
 from outrider.linkage.spelling import are_near, are_opposed, is_misspelt, is_slip, load_dictionary, one_form
@@ -27,15 +27,17 @@ EMPTY = frozenset("approach pp study system systems".split())
 MONTHS = frozenset("january february march april may june july august september october november december".split())
 ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)?")
 PART_WORDS = frozenset("part parts vol volume book chapter section series no number issue band teil tome partie parte study paper".split())
+LOOK_ALIKES = {"eta": "n", "gamma": "y", "mu": "u", "nu": "v", "rho": "p", "chi": "x", "omega": "w"}
+"""Greek letters, and the Latin letter that typists write for them."""
 MIN_MISSPELT_NUMBER = 5
 """Letters of a number word that may be misspelt: "foruth"."""
 MAX_ACRONYM = 6
 """Letters of an acronym. One that differs in a letter is another one: "HIV" and "HBV"."""
 FOREIGN_FUNCTION_WORDS = frozenset(
     """
-    al am aus au aux avec bei beim chez con dans das degli dei del della delle dem den der des det di dos du durch een ein eine einer el en
-    et fur gli het i il im la las le les lo los mit nach nel nella nos och og om os para par per por sobre sul sur till um una und une uno
-    van ved vom von y zum zur
+    al am aus ao au aux avec bei beim chez con da dans das degli dei del della delle dem den der des det di dos du durch een ein eine
+    einer el em en et fur gli het i il im la las le les lo los mit nach nel nella nos och og om os para par per por sobre sul sur till um
+    una und une uno van ved vom von y zum zur
     """.split()
 )
 """Function words of languages other than English, without accents."""
@@ -43,6 +45,8 @@ SHARED_FUNCTION_WORDS = frozenset("a an as at do have here i in me my no nor on 
 """Function words of English that other languages have, too."""
 ALIKE = 0.7
 """Least Indel similarity of two words that may be one with several typing errors, if other fields say so."""
+MAX_ERRORS = 2
+"""Most keystrokes between such words, unless one is the beginning of the other."""
 CUT_TITLE, CUT_WORD, MIN_CUT_WORD = 80, 30, 2
 """Letters from which on a title that another one continues may be cut between two words, and within a word; least letters of that word."""
 
@@ -97,7 +101,8 @@ class TitleComparison:
             yield "title's telling words", "differ"
         opposed = any(OPPOSED_FUNCTION_WORDS & {*region.mine} and OPPOSED_FUNCTION_WORDS & {*region.theirs} for region in regions)
         # a word that one title repeats is no other word
-        if level := "differ" if opposed else _word_level(mine.difference(self._other.tokens), theirs.difference(self._one.tokens)):
+        mine, theirs = mine.difference(self._other.tokens), theirs.difference(self._one.tokens)
+        if level := "differ" if opposed or _is_replaced(mine, theirs) else _word_level(mine, theirs):
             yield "title's words", level
 
     def _regions(self) -> Iterator[Region]:
@@ -115,7 +120,8 @@ class TitleComparison:
     def _make_region(self, mine: tuple[int, int], theirs: tuple[int, int]) -> Region:
         words, other_words = self._one.tokens[slice(*mine)], self._other.tokens[slice(*theirs)]
         at_end = mine[1] == len(self._one.tokens) and theirs[1] == len(self._other.tokens)
-        long = sum(map(len, self._one.tokens[: mine[0]])) >= CUT_WORD
+        least = CUT_WORD if len(words) == len(other_words) else CUT_TITLE
+        long = sum(map(len, self._one.tokens[: mine[0]])) >= least
         if at_end and long and (_is_cut(words, other_words) or _is_cut(other_words, words)):
             return Region((), (), added=False)
         added = (not other_words and _is_added(self._one, *mine)) or (not words and _is_added(self._other, *theirs))
@@ -140,8 +146,8 @@ class TitleComparison:
         """Whether a word of the first title and a word of the second are one word, one number or one sign."""
         if one == other or SIGNS.get(one, one) == SIGNS.get(other, other):
             return True
-        if one[0] == other[0] and 1 in {len(one), len(other)} and {one, other} & GREEK_NAMES:
-            return True  # "TNF-a" has lost the Greek letter of "TNF-alpha"
+        if 1 in {len(one), len(other)} and {one, other} & GREEK_NAMES:  # "TNF-a" has lost the Greek letter of "TNF-alpha"
+            return one[0] == other[0] or LOOK_ALIKES.get(one, one) == LOOK_ALIKES.get(other, other)
         if is_number(one) and is_number(other):
             return number_value(one) is not None and number_value(one) == number_value(other)
         if is_slip(one, other):
@@ -162,8 +168,8 @@ class TitleComparison:
 
 
 def _is_cut(one: Words, other: Words) -> bool:
-    """Whether one is a single word that was cut, and the other is that word."""
-    if len(one) != 1 or len(other) != 1 or len(one[0]) < MIN_CUT_WORD or one[0] in load_dictionary():
+    """Whether one is a single word that was cut, and the other begins with that word."""
+    if len(one) != 1 or not other or len(one[0]) < MIN_CUT_WORD or one[0] in load_dictionary():
         return False
     return other[0].startswith(one[0]) and other[0].isalpha() and not is_number(one[0])
 
@@ -205,6 +211,13 @@ def _number_level(mine: Collection[str], theirs: Collection[str], parts: Collect
     return "one has more" if telling else ""
 
 
+def _is_replaced(mine: Collection[str], theirs: Collection[str]) -> bool:
+    """Whether a number of one title stands for a word of the other: "LTE networks" and "5G networks"."""
+    numbers, others = (any(map(is_number, words)) for words in (mine, theirs))
+    words, other_words = (any(not is_number(word) for word in {*words} - STOP_WORDS - GENERIC - EMPTY) for words in (mine, theirs))
+    return (numbers and other_words and not words) or (others and words and not other_words)
+
+
 def _word_level(mine: Collection[str], theirs: Collection[str]) -> str:
     words, others = ({word for word in some if word not in STOP_WORDS | TELLING and not is_number(word)} for some in (mine, theirs))
     if words and others:
@@ -215,4 +228,7 @@ def _word_level(mine: Collection[str], theirs: Collection[str]) -> str:
 
 
 def _are_alike(one: str, other: str) -> bool:
+    """Whether two words may be one with typing errors, or one is the other cut short."""
+    if OSA.distance(one, other, score_cutoff=MAX_ERRORS) > MAX_ERRORS and not one.startswith(other) and not other.startswith(one):
+        return False
     return Indel.normalized_similarity(one, other) >= ALIKE and not are_opposed(one, other)
