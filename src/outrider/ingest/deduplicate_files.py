@@ -7,7 +7,8 @@ Records wait in a temporary file, so that memory holds about a KB of each.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -115,16 +116,29 @@ def deduplicate_files(
     with (
         TemporaryDirectory(prefix="outrider-dedup-") as folder,
         closing(RecordFile(Path(folder) / "records")) as records,
-        closing(OutOfCoreResolver(Path(folder), on_step, decisions=decisions)) as resolver,
     ):
         source = _RecordSource(paths, options, records)
-        for keys in source.read():
-            if not decisions:
+        ids: Sequence[str] = ()
+        if decisions:  # they name ids, which are unique only when every file is read
+            deque(source.read(), maxlen=0)
+            ids = source.ids.make_all()
+            decisions = decisions.rename(_find_lost_zeros(decisions.decided_ids(), ids))
+        with closing(OutOfCoreResolver(Path(folder), on_step, decisions=decisions)) as resolver:
+            for place, own_id in enumerate(ids):
+                resolver.add(own_id, make_keys(records[place]))
+            for keys in () if decisions else source.read():
                 resolver.add("", keys)
-        ids = source.ids.make_all()
-        for place, own_id in enumerate(ids if decisions else ()):  # ids are unique only when every file is read
-            resolver.add(own_id, make_keys(records[place]))
-        yield FileDeduplication(ids, source.files, source.make_notes(), records, resolver.resolve(), decisions)
+            ids = ids or source.ids.make_all()
+            yield FileDeduplication(ids, source.files, source.make_notes(), records, resolver.resolve(), decisions)
+
+
+def _find_lost_zeros(decided: Collection[str], ids: Collection[str]) -> dict[str, str]:
+    """By decided id the only id in the files that a spreadsheet shows like it: "7" for "007"."""
+    whole: dict[str, list[str]] = {}
+    for own_id in ids:
+        whole.setdefault(own_id.lstrip("0"), []).append(own_id)
+    candidates = ((one, whole.get(one.lstrip("0"), [])) for one in decided)
+    return {one: found[0] for one, found in candidates if len(found) == 1 and one.isdigit()}
 
 
 @dataclass(slots=True)

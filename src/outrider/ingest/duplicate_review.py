@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO
 
 from outrider.ingest.export.csv_json import escape_formula, unescape_formula
-from outrider.state.duplicate_decisions import NO_DECISIONS, Decision, Decisions
+from outrider.state.duplicate_decisions import NO_DECISIONS, Decision, Decisions, Pair, make_pair
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -55,14 +55,18 @@ def read_review(path: Path) -> DuplicateReview:
             rows = [(reader.line_num, {name: cell or "" for name, cell in row.items() if name in COLUMNS}) for row in reader]
     except FileNotFoundError:
         return DuplicateReview()
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be read as a review file: {error.strerror or error}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
         raise BadRequest(f"{path} cannot be read as a review file: {error}; save it as CSV in UTF-8") from error
     decided = [(line, row, what) for line, row in rows if (what := _parse_decision(path, line, row))]
-    log = [
-        Decision(what=what, ids=(unescape_formula(row["id_1"]), unescape_formula(row["id_2"])), why=f"{path.name}, line {line}")
-        for line, row, what in decided
-    ]
-    decisions = Decisions.from_log(log)
+    log: dict[Pair, Decision] = {}
+    for line, row, what in decided:
+        ids = make_pair(unescape_formula(row["id_1"]), unescape_formula(row["id_2"]))
+        earlier = log.setdefault(ids, Decision(what=what, ids=ids, why=f"{path.name}, line {line}"))
+        if earlier.what != what:
+            raise BadRequest(f"the decisions of {path} contradict each other: {ids[0]} and {ids[1]} in line {line} and in {earlier.why}")
+    decisions = Decisions.from_log(log.values())
     if conflicts := decisions.conflicts():
         raise BadRequest(f"the decisions of {path} contradict each other: {conflicts[0]}")
     return DuplicateReview(tuple(row for _, row, _ in decided), decisions)
@@ -90,11 +94,11 @@ def _parse_decision(path: Path, line: int, row: Mapping[str, str]) -> Literal["m
 
 def _make_rows(deduplication: FileDeduplication) -> Iterator[dict[str, str]]:
     for pair in deduplication.unsure_pairs():
-        cells = {"decision": "", "score": f"{pair.judgement.score:.1f}", "why": pair.judgement.why()}
+        cells = {"why": pair.judgement.why()}
         for side, place in ((1, pair.one), (2, pair.other)):
             record = _make_cells(deduplication.record(place))
             cells |= {f"{name}_{side}": cell for name, cell in {**record, "id": deduplication.ids[place]}.items()}
-        yield {name: escape_formula(cell) for name, cell in cells.items()}
+        yield {"decision": "", "score": f"{pair.judgement.score:.1f}", **{name: escape_formula(cell) for name, cell in cells.items()}}
 
 
 def _make_cells(record: Record) -> dict[str, str]:

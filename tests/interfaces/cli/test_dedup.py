@@ -161,6 +161,7 @@ def test_review_writes_doubtful_pairs_and_reads_decisions_back(tmp_path: Path, c
         ("title,year\na,2000\n", "is no review file: it has no column decision, id_1, id_2"),
         ("decision,id_1,id_2\nsame,1,2\nsame,2,=3\ndifferent,1,=3\n", "contradict each other"),
         ("", "is no review file"),
+        ("decision,id_1,id_2\nsame,1,2\ndifferent,2,1\n", "contradict each other: 1 and 2 in line 3 and in pairs.csv, line 2"),
     ],
 )
 def test_unreadable_review_is_refused_and_stays(text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,3 +188,19 @@ def test_review_is_never_among_the_input(tmp_path: Path, capsys: pytest.CaptureF
     (tmp_path / "refs.csv").write_text(DOUBTFUL)
     assert run(["dedup", str(tmp_path), "--review", str(tmp_path / "pairs.csv")]) == 2
     assert "put it somewhere else with --review" in capsys.readouterr().err
+
+
+def test_decisions_survive_a_spreadsheet_that_takes_ids_for_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    refs, review = tmp_path / "refs.csv", tmp_path / "pairs.csv"
+    refs.write_text("record_id,title,year\n007,Care of men,2001\n008,Care of women,2001\n8,Statins and kidneys,2001\n")
+    review.write_text("decision,id_1,id_2\nsame,7,008\n")
+    assert run(["dedup", str(refs), "--review", str(review), "--json"]) == 0
+    output = capsys.readouterr()
+    assert json.loads(output.out)["groups"] == [["007", "008"], ["8"]]
+    assert "not in these files" not in output.err
+
+
+def test_review_that_is_a_folder_is_refused(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pairs").mkdir()
+    assert run(["dedup", str(table), "--review", str(tmp_path / "pairs")]) == 2
+    assert "pairs cannot be read as a review file: Is a directory" in capsys.readouterr().err
