@@ -78,6 +78,14 @@ class Decisions:
     def __bool__(self) -> bool:
         return bool(self.same or self.different or self.alone)
 
+    def rename(self, names: Mapping[str, str]) -> Decisions:
+        """The decisions with other ids for some records."""
+        same, different = (
+            {make_pair(names.get(one, one), names.get(other, other)): why for (one, other), why in pairs.items()}
+            for pairs in (self.same, self.different)
+        )
+        return Decisions(same, different, {names.get(one, one): why for one, why in self.alone.items()}, _smallest_ids(same))
+
     def decided_ids(self) -> frozenset[str]:
         """Every id with a decision."""
         return frozenset((*(name for pair in (*self.same, *self.different) for name in pair), *self.alone))

@@ -55,6 +55,8 @@ NOTE = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """Notes that catalogues add to a title."""
+MARKS_OF_NOTES = ("(", "[", " -", " –", " —", " :")
+"""Every note has one of them, or is "preprint". The test saves most titles the expression."""
 YEAR_AHEAD = re.compile(r"^\W*(?:1[89]|20)\d\d\b\W+(?=\w)")
 AHEAD = re.compile(r"^\W*(?:panel|tutorial|short report|research article|original article)\s*:\s+", re.IGNORECASE)
 """Kinds of text that references put before a title."""
@@ -225,8 +227,9 @@ class Title(NamedTuple):
 @lru_cache(maxsize=32_768)
 def parse_title(text: str) -> Title:
     """The parts of a title by which two titles are compared; empty parts for text without a word."""
-    folded = YEAR_RANGE.sub(r"\1\2-\1\3", strip_notes(fold_text(_decode_again(text))))
-    complete = MICRO.sub("micro", folded).translate(GREEK_LETTERS)[:MAX_TITLE_CHARS]
+    complete = YEAR_RANGE.sub(r"\1\2-\1\3", strip_notes(fold_text(_decode_again(text))))[:MAX_TITLE_CHARS]
+    if not complete.isascii():
+        complete = MICRO.sub("micro", complete).translate(GREEK_LETTERS)[:MAX_TITLE_CHARS]
     bare = YEAR_AHEAD.sub("", complete)
     whole = normal_title(bare)
     content = tuple(sorted(set(words(whole)) - STOP_WORDS))
@@ -237,6 +240,8 @@ def parse_title(text: str) -> Title:
 def strip_notes(title: str) -> str:
     """The title without what catalogues and references add to it, or the title itself if nothing else is left."""
     bare, longer = AHEAD.sub("", title), ""
+    if not any(mark in bare for mark in MARKS_OF_NOTES) and "preprint" not in bare.lower():
+        return bare or title
     while bare != longer:
         bare, longer = NOTE.sub("", bare).rstrip(), bare
     return bare or title
@@ -255,18 +260,25 @@ def _split_title(text: str) -> tuple[tuple[str, ...], tuple[int, ...], tuple[str
     plain = TAG.sub(" ", text)
     if not plain.isascii():
         plain = ACCENTS.sub("", unicodedata.normalize("NFKD", plain)).translate(FOLDED_LETTERS)
-    capitals_only = plain.isupper()
+    capitals_only, divided = plain.isupper(), plain.isascii() or not UNDIVIDED.search(plain)
     tokens, breaks, acronyms, end = list[str](), list[int](), set[str](), 0
     for match in TOKEN.finditer(plain):
-        if BREAK.search(plain, end, match.start()) or BY_NAME.match(plain, match.start()):
+        start = match.start()
+        word, sign, alone, behind = match.groups()
+        if (plain[end:start] != " " and BREAK.search(plain, end, start)) or (word == "by" and BY_NAME.match(plain, start)):
             breaks.append(len(tokens))
         end = match.end()
-        word, sign = match["word"] or "", match["sign"] or match["alone"] or match["behind"] or ""
-        folded = word.casefold().replace(",", "")
-        tokens += folded if UNDIVIDED.search(folded) else SPELLED_OUT.get(folded, folded).split()
-        if word.isupper() and len(word) > 1 and not capitals_only:
-            acronyms.add(folded)
-        if sign:
+        if word:
+            folded = word.casefold().replace(",", "")
+            if folded in SPELLED_OUT:
+                tokens += SPELLED_OUT[folded].split()
+            elif divided or not UNDIVIDED.search(folded):
+                tokens.append(folded)
+            else:
+                tokens += folded
+            if not capitals_only and len(word) > 1 and word.isupper():
+                acronyms.add(folded)
+        if sign := sign or alone or behind:
             tokens.append(sign.replace("−", "-"))
     return tuple(tokens), tuple(breaks), tuple(sorted(acronyms))
 

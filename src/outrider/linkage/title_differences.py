@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -36,13 +36,15 @@ MAX_ACRONYM = 6
 FOREIGN_FUNCTION_WORDS = frozenset(
     """
     al am aus ao au aux avec bei beim chez con da dans das degli dei del della delle dem den der des det di dos du durch een ein eine
-    einer el em en et fur gli het i il im la las le les lo los mit nach nel nella nos och og om os para par per por sobre sul sur till um
+    einer el em en et fur gli het il im la las le les lo los mit nach nel nella nos och og om os para par per por sobre sul sur till um
     una und une uno van ved vom von y zum zur
     """.split()
 )
-"""Function words of languages other than English, without accents."""
-SHARED_FUNCTION_WORDS = frozenset("a an as at do have here i in me my no nor on over so than under will".split())
-"""Function words of English that other languages have, too."""
+"""Function words of languages other than English, without accents. A single letter may be a number or a name."""
+ENGLISH_FUNCTION_WORDS = frozenset(word for word in STOP_WORDS if len(word) > 1) - frozenset(
+    "an as at do have here in me my no nor on one over so than under will".split()
+)
+"""Function words of English that other languages lack."""
 ALIKE = 0.7
 """Least Indel similarity of two words that may be one with several typing errors, if other fields say so."""
 MAX_ERRORS = 2
@@ -64,11 +66,10 @@ def in_two_languages(one: Title, other: Title) -> bool:
 
 def is_english(title: Title) -> bool:
     """Whether the function words of a title are English, or, without any, most of its words."""
-    words = [token for token in title.tokens if not is_number(token)]
-    foreign = sum(word in FOREIGN_FUNCTION_WORDS for word in words)
-    english = sum(word in STOP_WORDS and word not in SHARED_FUNCTION_WORDS for word in words)
+    foreign, english = (sum(map(words.__contains__, title.tokens)) for words in (FOREIGN_FUNCTION_WORDS, ENGLISH_FUNCTION_WORDS))
     if foreign or english:
         return english > foreign
+    words = [token for token in title.tokens if not is_number(token)]
     return 2 * sum(word in load_dictionary() for word in words) >= len(words)
 
 
@@ -194,6 +195,7 @@ def number_value(word: str) -> int | None:
     return NUMBER_WORDS.get(word) or roman_number(word)
 
 
+@lru_cache(maxsize=65_536)
 def is_number(word: str) -> bool:
     """Whether a word counts, names or signs: digits in it, a numeral, a month, a single Latin letter, a Greek letter, `+`."""
     if len(word) == 1 or word in MONTHS:
