@@ -47,6 +47,7 @@ def levels(one: str, other: str) -> dict[str, str]:
         ("Springs in Hubei", "Springs in Hebei", "words", "alike"),
         ("Dust in Shanxi", "Dust in Shaanxi", "words", "alike"),
         ("Pregnenolone in blood", "Pregnanolone in blood", "words", "alike"),
+        ("Ligase activity in herring", "Lipase activity in herring", "words", "alike"),
         ("Ertapenem in sepsis", "Meropenem in sepsis", "words", "differ"),
         ("Scheduling in LTE networks", "Scheduling in 5G networks", "words", "differ"),
         ("Escolas de meninos em Lisboa", "Escolas de meninas em Lisboa", "words", "alike"),

@@ -33,6 +33,10 @@ ENDINGS = tuple(
     for group in ("ate ite ide", "ates ites ides", "ane ene yne one", "ol al yl", "ase ose", "itis osis", "ectomy otomy", "ic ous")
 )
 """Groups of chemical and medical endings: two of one group after the same stem make two words."""
+SUBSTANCE = re.compile(
+    r"(?:(?<!e)ase|cillin|flozin|gliptin|mab|mycin|nib|olol|oprazole|pril|prost|sartan|setron|statin|tidine|triptan|vir|xaban)s?$"
+)
+"""Endings of enzymes, and stems of International Nonproprietary Names (WHO): a dictionary that knows one need not know its relatives."""
 BRITISH = tuple(
     (re.compile(pattern), american)
     for pattern, american in (
@@ -84,7 +88,8 @@ def are_near(one: str, other: str) -> bool:
 def is_misspelt(one: str, other: str) -> bool:
     """Whether one of two near English words (`are_near`) is the other with a typing error."""
     known = sum(map(is_known, (one, other)))
-    return (known == 1 or (not known and _is_keystroke(one, other))) and not are_opposed(one, other)
+    certain = known == 1 and not (SUBSTANCE.search(one) and SUBSTANCE.search(other))
+    return (certain or (known < 2 and _is_keystroke(one, other))) and not are_opposed(one, other)
 
 
 def _is_keystroke(one: str, other: str) -> bool:
