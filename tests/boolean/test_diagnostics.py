@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from outrider.boolean.diagnostics import BooleanSyntaxError, find_empty_terms, iter_leaves
 from outrider.boolean.grammar import MAX_CHARS, MAX_DEPTH
-from outrider.boolean.parser import ParsedQuery, parse
+from outrider.boolean.parser import ParsedQuery, SyntaxChoice, parse
 from outrider.boolean.printer import format_history, format_tree, history, outline
 from outrider.state.boolean import Or
 from outrider.state.errors import BadRequest
@@ -89,6 +89,25 @@ def test_as_many_parentheses_as_are_allowed() -> None:
     query = "(a[ti] OR " * MAX_DEPTH + "b[ti]" + ")" * MAX_DEPTH
     tree = parse(query).tree
     assert parse(format_tree(tree)).tree == tree
+
+
+@pytest.mark.parametrize(
+    ("query", "syntax"),
+    [
+        ("#1 " + " " * 60_000, "ovid"),
+        ("3" + " " * 60_000 + "\n2 a[ti]\n1 b[ti]", "pubmed"),
+        ("“" * 60_000, "embase"),
+        ("‘a’" * 20_000, "embase"),
+        ("MeSH descriptor " * 4_000, "cochrane"),
+        ("a" + " " * 60_000 + "x", "cochrane"),
+    ],
+)
+def test_signs_of_a_platform_that_lead_nowhere_take_linear_time(query: str, syntax: SyntaxChoice) -> None:
+    """Without bounds each takes from ten seconds to a minute."""
+    began = time.process_time()
+    with suppress(BooleanSyntaxError):
+        parse(query, syntax)
+    assert time.process_time() - began < 8
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from outrider.boolean.occurrences import QUOTES
 from outrider.state.boolean import And, Node, Or, Span
 
 _MARK = r"(?:[.):]|\t)"
-_FIRST = re.compile(rf"\s*[#Ss]?1\s*(?:{_MARK}|\s(?=\s*\S))\s*(?!(?:and|or|not|adj\d*)\b)\S", re.IGNORECASE)
+_FIRST = re.compile(r"\s*+[#Ss]?1(?:\s*[.):]|\s)\s*(?!(?:and|or|not|adj\d*)\b)\S", re.IGNORECASE)
 _NUMBERED = re.compile(rf"\s*[#Ss]?(?P<number>\d+)\s*(?:{_MARK}\s*|\s+|(?=[^\w\s/,-]))")
-_LAST_FIRST = re.compile(rf"\s*[#Ss]?(\d{{1,3}})\s*(?:{_MARK}\s*|\s+)(?=\S)")
+_LAST_FIRST = re.compile(r"\s*+[#Ss]?(\d{1,3})(?:\s*[.):]\s*|\s+)(?=\S)")
 _HITS = re.compile(r"(?<=[\s./)\]])\(\s*\d[\d,]*\s*\)\s*$|\t[^\S\t]*\d[\d,]*\s*$")
 _NUMBER_ALONE = re.compile(r"\s*[#Ss]?\d{1,3}\s*(?P<mark>[.):])?\s*")
 _BARE_FIRST = re.compile(r"\s*[#Ss]?1[^\S\n]*\n\s*[^\d\s]")

@@ -167,10 +167,10 @@ class _Scanner:
 
     def _is_ebsco_field(self, match: re.Match[str], *, known: bool) -> bool:
         """Whether two capitals are a field and no word: `TI heart`, but not `TI AND heart` or `AI governance`."""
-        rest = self._text[match.end() : self.context.end]
+        place, end = match.end(), self.context.end
         if not known:
-            return rest[:1] in QUOTES
-        return not (_OPERATOR.match(rest) or self.context.platform.proximity.match(rest))
+            return self._text[place : min(place + 1, end)] in QUOTES
+        return not any(pattern.match(self._text, place, end) for pattern in (_OPERATOR, self.context.platform.proximity))
 
     def _scan_quotation(self, at: int) -> Lexeme:
         opening = self._text[at]

@@ -196,7 +196,7 @@ def find_cochrane_limit(context: Context, start: int) -> tuple[Node | None, int]
 
 
 _COCHRANE_LIMIT = re.compile(
-    r"\s+(?=with\s|in\s|\(Word)"
+    r"(?<!\s)\s++(?=with\s|in\s|\(Word)"
     r"(?:with\s+Publication\s+Year\s+(?:from\s+|between\s+)?(?P<first>\d{4})\s+(?:to|and)\s+(?P<last>\d{4}))?"
     r"(?P<place>,?\s*in\s+(?:Trials|Cochrane\s+Reviews?|Other\s+Reviews)(?:\s*,\s*[\w ]+)*)?"
     r"\s*(?:\(Word\s+variations[^()]*\))?\s*$",
@@ -209,7 +209,7 @@ SPECIAL_TERMS: dict[str, tuple[Rule, ...]] = {
     "embase": (
         (
             re.compile(
-                r"(?:['‘](?P<quoted>[^'‘’\n]+(?:['’]\w[^'‘’\n]*)*)['’]|\"(?P<double>[^\"\n]+)\"|(?P<word>[^\s()'\":/\[\]]+))"
+                r"(?:['‘](?P<quoted>[^'‘’\n]+(?:['’]\w[^'‘’\n]*)*)['’]|\"(?P<double>[^\"\n]+)\"|(?P<word>[^\s()'\"‘“”:/\[\]]+))"
                 rf"(?P<parts>(?:\s*/\s*(?:{_EMBASE_PARTS})(?!\w))+)",
                 re.IGNORECASE,
             ),
@@ -235,7 +235,7 @@ SPECIAL_TERMS: dict[str, tuple[Rule, ...]] = {
     "cochrane": (
         (
             re.compile(
-                r"MeSH\s+descriptor:?\s*(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^\[\]()\n:]+?)(?=\s+explode|\s+this\s+term))\s*"
+                r"MeSH\s+descriptor:?\s*(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^\[\]()\n:]{1,200}?)(?=\s+explode|\s+this\s+term))\s*"
                 r"(?P<rest>(?:explode\s+(?:all\s+trees|trees?\s+[\d, and]+)|this\s+term\s+only|in\s+all\s+MeSH\s+products)?)"
                 r"(?:\s*(?:and\s+)?with\s+qualifiers?(?:\(s\))?:\s*\[(?P<qualifiers>[^\n]*?)\](?!\s*\[))?",
                 re.IGNORECASE,

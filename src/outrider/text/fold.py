@@ -55,7 +55,7 @@ _FONTS = (
 )
 _SWITCHES = "rm|it|bf|sf|tt|sc|sl|em|cal|left|right|displaystyle|textstyle|scriptstyle|limits"
 MATH_FONT = re.compile(rf"\\(?:{_FONTS}|{_SWITCHES})(?![A-Za-z])\s*")
-FONT = re.compile(rf"\\(?:{_FONTS})\s*\{{([^{{}}]*)\}}|\{{\\(?:{_SWITCHES})\s+([^{{}}]*)\}}")
+FONT = re.compile(rf"\\(?:{_FONTS})\s*\{{([^{{}}]*)\}}|\{{\\(?:{_SWITCHES})\s++([^{{}}]*)\}}")
 FRACTION = re.compile(r"\\[dtc]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 COMMAND = re.compile(r"\\([A-Za-z]+)\s*|\\.")
 PARENTHESES = re.compile(r"\\\((.{1,400}?)\\\)|\\\[(.{1,400}?)\\\]", re.DOTALL)
