@@ -205,6 +205,7 @@ def test_what_a_platform_means_and_records_cannot_tell_is_refused_by_its_name(qu
         "aspirin[ti] AND pain[ti] AND liver.ti,ab.",
         "aspirin[ti] AND pain[ti] AND exp Liver/",
         "aspirin NEAR/3 liver",
+        "aspirin n/3 liver",
         "aspirin N3 liver",
         "wom?n",
         "colo#r",

@@ -341,6 +341,8 @@ def test_filters_are_conditions_on_records(query: str, tree: Node) -> None:
         ("Liver/zz[mh]", "“zz” is no MeSH qualifier"),
         ("Liver/surgry[mh]", "did you mean 'surgery'"),
         ("humans[sh]", "no MeSH qualifier"),
+        ('"Liver"[mh]/su', "a qualifier belongs into it"),
+        ('"Liver"/surgery[mh]', "a qualifier belongs into it"),
     ],
 )
 def test_what_records_cannot_tell_is_refused(query: str, message: str) -> None:

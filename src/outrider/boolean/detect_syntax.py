@@ -106,7 +106,7 @@ _FIELD_NAMES = (
 )
 _UNREAD = (
     (
-        re.compile(rf"\b(?:NEAR|WITHIN|PRE)/\d+\b|{_BEHIND}NEAR(?=\s+[\w(\"“])"),
+        re.compile(rf"\b(?:NEAR|WITHIN|PRE)/\d+\b|{_BEHIND}[NPnp]/\d{{1,2}}(?=\s+[(\w\"“])|{_BEHIND}NEAR(?=\s+[\w(\"“])"),
         "platforms count its words differently; name the one that is meant (--syntax), or write its fields",
     ),
     (

@@ -48,6 +48,7 @@ _ADJACENT = re.compile(r"ADJ(\d{0,4})|PRE(\d{1,4})")
 _REFERENCE = re.compile(r"#(\d{1,4})")
 _LABEL = re.compile(r"^[ \t]*((?:\d{1,3}[a-z]?|[A-Z])[.):]?)[ \t]*$", re.MULTILINE)
 _OTHER_WILDCARD = re.compile(r"(?<=\w)[#?](?=\w)|(?<=\w)\?(?=[*?])|(?<=[a-z])\$")
+_QUALIFIER_BEHIND = re.compile(r"/\*?[^\W\d_]+")
 _FRACTION = re.compile(r"~\s*(?:\d*\.\d+|-\d+)")
 
 
@@ -137,6 +138,9 @@ class _Scanner:
         word, end = match.group(), match.end()
         if glued := _GLUED.search(word):
             word, end = word[: glued.start()], at + glued.start()
+        if after_term and (misplaced := _QUALIFIER_BEHIND.match(word)):
+            problem = f"“{misplaced.group()}” stands behind its term; a qualifier belongs into it, such as Liver/surgery[mh]"
+            raise BooleanSyntaxError(problem, self.text, at, ["an operator"])
         if word == ":" or (after_term and word.startswith(":")):
             return Lexeme("COLON", ":", at, at + 1)
         if adjacent := _ADJACENT.fullmatch(word):
