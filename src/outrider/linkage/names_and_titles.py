@@ -95,8 +95,10 @@ ROMAN = re.compile(r"(?=.)(?P<hundreds>c{0,3})(?P<tens>x[lc]|l?x{0,3})(?P<ones>i
 """Roman numerals below 400."""
 ROMAN_PARTS = {"": 0, "i": 1, "ii": 2, "iii": 3, "iv": 4, "v": 5, "vi": 6, "vii": 7, "viii": 8, "ix": 9}
 TENS_AS_ONES = str.maketrans("xlc", "ivx")
-SIGNS = {"+": "positive", "-": "negative", "positive": "positive", "negative": "negative", "++": "++", "#": "#"}
-"""Signs that belong to the word before them: "CD4+", "ER-", "C++", "C#"."""
+OMISSIBLE_SIGNS = {"<": "<", ">": ">", "≤": "≤", "≥": "≥", "<=": "≤", ">=": "≥", "♂": "male", "♀": "female", "↑": "↑", "↓": "↓"}
+"""Signs that many catalogues lose: they tell works apart only against another one."""
+SIGNS = OMISSIBLE_SIGNS | {"+": "positive", "-": "negative", "positive": "positive", "negative": "negative", "++": "++", "#": "#"}
+"""Signs and what they mean. Some belong to the word before them: "CD4+", "ER-", "C++", "C#"."""
 NOTICES = frozenset(
     """
     addendum appendix comment commentaries commentary comments correction corrections corrigendum discussion editorial erratum errata
@@ -109,7 +111,7 @@ TELLING = NOTICES | {"no", "non", "not", "without"}
 MOJIBAKE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf\u0152-\u2122]")
 TOKEN = re.compile(
     r"""(?P<word>[^\W_]+(?:(?<=\d)[.,]\d+)*)(?P<sign>\+{1,2}(?!\w)|\#|[-−](?=[/;:)\].]|\s(?!\s*(?:and|et|or|to|und|y)\b)|$))?
-      | \((?P<alone>[+−-])\) | (?<=\))(?P<behind>[+−-])(?=[\s/,;:.]|$)""",
+      | (?P<mark>[<>]=?|[≤≥♂♀↑↓]) | \((?P<alone>[+−-])\) | (?<=\))(?P<behind>[+−-])(?=[\s/,;:.]|$)""",
     re.VERBOSE,
 )
 """A word with a sign. The hyphen of "pre- and postoperative" is none."""
@@ -264,7 +266,7 @@ def _split_title(text: str) -> tuple[tuple[str, ...], tuple[int, ...], tuple[str
     tokens, breaks, acronyms, end = list[str](), list[int](), set[str](), 0
     for match in TOKEN.finditer(plain):
         start = match.start()
-        word, sign, alone, behind = match.groups()
+        word, sign, mark, alone, behind = match.groups()
         if (plain[end:start] != " " and BREAK.search(plain, end, start)) or (word == "by" and BY_NAME.match(plain, start)):
             breaks.append(len(tokens))
         end = match.end()
@@ -278,7 +280,7 @@ def _split_title(text: str) -> tuple[tuple[str, ...], tuple[int, ...], tuple[str
                 tokens += folded
             if not capitals_only and len(word) > 1 and word.isupper():
                 acronyms.add(folded)
-        if sign := sign or alone or behind:
+        if sign := sign or mark or alone or behind:
             tokens.append(sign.replace("−", "-"))
     return tuple(tokens), tuple(breaks), tuple(sorted(acronyms))
 

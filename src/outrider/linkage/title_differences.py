@@ -15,7 +15,17 @@ from typing import NamedTuple
 
 from rapidfuzz.distance import OSA, Indel, Levenshtein
 
-from outrider.linkage.names_and_titles import GENERIC, GREEK_NAMES, NOTICES, NUMBER_WORDS, SIGNS, TELLING, Title, roman_number
+from outrider.linkage.names_and_titles import (
+    GENERIC,
+    GREEK_NAMES,
+    NOTICES,
+    NUMBER_WORDS,
+    OMISSIBLE_SIGNS,
+    SIGNS,
+    TELLING,
+    Title,
+    roman_number,
+)
 from outrider.linkage.spelling import are_near, are_opposed, is_misspelt, is_slip, load_dictionary, one_form
 from outrider.text.words import STOP_WORDS
 
@@ -199,7 +209,7 @@ def number_value(word: str) -> int | None:
 def is_number(word: str) -> bool:
     """Whether a word counts, names or signs: digits in it, a numeral, a month, a single Latin letter, a Greek letter, `+`."""
     if len(word) == 1 or word in MONTHS:
-        return word.isascii() or word.isdigit()
+        return word.isascii() or word.isdigit() or word in SIGNS
     return word in SIGNS or word in GREEK_NAMES or number_value(word) is not None or any(map(str.isdigit, word))
 
 
@@ -208,7 +218,7 @@ def _number_level(mine: Collection[str], theirs: Collection[str], parts: Collect
     if numbers and others:
         return "differ"
     # a reference may omit a date, a sign, an article
-    omitted = STOP_WORDS | MONTHS | {"+", "-"}
+    omitted = STOP_WORDS | MONTHS | {"+", "-"} | OMISSIBLE_SIGNS.keys()
     telling = {word for word in (*numbers, *others, *parts) if not YEAR.fullmatch(word) and word not in omitted}
     return "one has more" if telling else ""
 
