@@ -10,7 +10,7 @@ import pytest
 from outrider.boolean.diagnostics import BooleanSyntaxError
 from outrider.boolean.field_tags import NAMES, format_fields, list_spellings, parse_tag
 from outrider.boolean.mesh_qualifiers import QUALIFIERS
-from outrider.boolean.parser import detect_syntax, parse, uses_boolean_syntax
+from outrider.boolean.parser import SyntaxChoice, detect_syntax, parse, uses_boolean_syntax
 from outrider.boolean.printer import format_tree
 from outrider.state.boolean import And, Dates, Everything, Field, Heading, Near, Node, Not, Or, Text, Words
 from outrider.state.errors import BadRequest
@@ -183,6 +183,24 @@ def test_a_quotation_that_ends_with_an_operator_lacks_its_mark() -> None:
 
 def test_the_label_of_a_query_is_no_word() -> None:
     assert parse("Search: aspirin[ti]").tree == term("aspirin", Field.TITLE)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["Search: aspirin[ti] Sort by: Most Recent", "2 Search: #1 Sort by: Journal\t12\n1 Search: aspirin[ti] Sort by: Most Recent\t12"],
+)
+def test_the_order_of_results_is_no_word(query: str) -> None:
+    """PubMed's history writes it behind each query."""
+    read = parse(query)
+    assert (read.tree, read.warnings) == (term("aspirin", Field.TITLE), ())
+
+
+@pytest.mark.parametrize("syntax", ["auto", "pubmed"])
+def test_filters_behind_a_query_are_refused(syntax: SyntaxChoice) -> None:
+    with pytest.raises(BooleanSyntaxError, match="filters that PubMed lists") as error:
+        parse("Search: aspirin[ti] Filters: Review, English Sort by: Most Recent", syntax)
+    assert error.value.column == 21
+    assert parse('"Filters: Review"[ti] OR filters[ti]', syntax).warnings == ()
 
 
 @pytest.mark.parametrize("query", [{}, {"titel": "a"}, {"title": 3}, {3: "a"}, 7, None, ["a"]])

@@ -99,6 +99,13 @@ _CLEAR = {
     ),
 }
 """Signs that are no words of a PubMed query."""
+_SORT_ORDER = re.compile(
+    r"\bSort by:\s*(?:Most Recent|Best Match|Publication Date|PubDate|First Author|Author|Journal|Title|Relevance)"
+    r"(?=[^\S\n]*(?:\t[^\S\n]*\d[\d,]*|\(\s*\d[\d,]*\s*\))?[^\S\n]*$)",
+    re.MULTILINE | re.IGNORECASE,
+)
+_FILTERS = re.compile(r"(?-i:(?<=[\])\w\"*”])[^\S\n]+Filters:(?=\s))")
+"""PubMed's history writes both behind a query: `Filters: Review, English Sort by: Most Recent`."""
 _BEHIND = r"(?<=[\w)\"*”])\s+"
 _FIELD_NAMES = (
     "title|abstract|title_abs|tiab|ti|ab|kw|keywords?|subject|mesh|authors?|au|auth|journal|pub_year|full_?text|site|"
@@ -160,6 +167,11 @@ def blank_label(query: str) -> str:
     return re.sub(r"[^\n]", " ", label.group()) + query[label.end() :] if label else query
 
 
+def blank_sort_order(query: str) -> str:
+    """A query of PubMed with blanks for the order of its results, which PubMed's history writes at the end of a line."""
+    return _SORT_ORDER.sub(lambda match: " " * len(match.group()), query)
+
+
 def unquote(query: str) -> str:
     """The query with blanks for quotation marks around the whole of it, if it has a platform's syntax inside them."""
     text = query.strip()
@@ -183,6 +195,9 @@ def refuse_foreign_syntax(query: str, *, is_named: bool) -> None:
             name = PLATFORMS[key].conventions.name if key in PLATFORMS else "Ovid"
             problem = f"“{sign}” is syntax of {name}, and the rest of the query is read as PubMed's: use one syntax, or quote the term"
             raise BooleanSyntaxError(problem, query, at)
+    if match := _FILTERS.search(plain):
+        problem = "filters that PubMed lists behind a query are not read; write them as conditions, such as AND english[la] AND review[pt]"
+        raise BooleanSyntaxError(problem, query, match.end() - len("Filters:"))
     if is_named:
         return
     if _NUMBERS.fullmatch(query) and _OPERATOR.search(query.upper()):

@@ -94,7 +94,7 @@ def add_remarks(tree: Node, findings: Findings) -> None:
                 _remark_text(leaf, findings)
             case Heading(name, _, explode, major):
                 if explode and name:
-                    below = "PubMed also finds the headings below this one; a library has no tree, and finds the heading itself only"
+                    below = "databases also find the headings below this one; a library has no tree, and finds the heading itself only"
                     findings.add("explosion", below, leaf.at)
                 if major:
                     any_place = "a library does not store which headings are major; it matches the heading, major or not"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from outrider.boolean.detect_syntax import blank_label, detect_syntax, refuse_foreign_syntax, unquote, uses_boolean_syntax
+from outrider.boolean.detect_syntax import blank_label, blank_sort_order, detect_syntax, refuse_foreign_syntax, unquote, uses_boolean_syntax
 from outrider.boolean.diagnostics import BooleanSyntaxError, Finding, Findings, add_remarks
 from outrider.boolean.field_tags import list_spellings, parse_tag
 from outrider.boolean.grammar import MAX_CHARS, MAX_TERMS
@@ -60,6 +60,7 @@ def parse(query: str | Mapping[str, str], syntax: SyntaxChoice = "auto") -> Pars
     findings = Findings(query)
     text = blank_label(query)
     if detected == "pubmed":
+        text = blank_sort_order(text)
         refuse_foreign_syntax(text, is_named=syntax == "pubmed")
         tree, lines = parse_pubmed(text, findings)
     elif detected == "ovid":
