@@ -387,6 +387,11 @@ def test_ovid_with_names_of_fields(tmp_path: Path) -> None:
     assert (first.venue, first.volume, first.issue, first.pages, first.year) == ("Journal of Testing", "93", "14", "6913-7", 1996)
     assert (first.identifiers.pmid, first.language, first.metadata["publication_types"]) == ("12345678", "en", ["Journal Article"])
     assert second.title == "Another title"
+    more = OVID_LABELS.replace("AM. Kim SH.", "AM; Kim SH").replace("Journal Article.", "Journal Article. Research Support, U.S. Gov't.")
+    more = more.replace("Year of", "Clinical Area\n  Liver\nDOI\n  10.1000/a\nYear of")
+    paper = papers(read(tmp_path, more))[0]
+    assert (paper.authors, paper.identifiers.doi, paper.metadata["Clinical Area"]) == (first.authors, "10.1000/a", "Liver")
+    assert paper.metadata["publication_types"] == ["Journal Article", "Research Support, U.S. Gov't"]
     lines = OVID_LABELS.replace("  van Berg AM. Kim SH.", "  van Berg, Ada\n  Kim, Sun-Hee")
     assert papers(read(tmp_path, lines))[0].authors == ("van Berg, Ada", "Kim, Sun-Hee")
 

@@ -18,7 +18,7 @@ OVID_LABELS = {
     "Authors Full Name": "FA", "Source": "SO", "Abbreviated Source": "AS", "Journal Name": "JN", "NLM Journal Name": "NJ",
     "Publisher": "PB", "Abstract": "AB", "MeSH Subject Headings": "MH", "Subject Headings": "MH", "Keyword Heading": "KW", "Keywords": "KW",
     "Author Keywords": "KW", "Language": "LG", "Publication Type": "PT", "Document Type": "PT", "Digital Object Identifier": "DO",
-    "DOI Number": "DO", "ISSN Print": "IS", "ISSN Electronic": "ES", "ISSN Linking": "IL", "ISSN": "IS", "ISBN": "IB",
+    "DOI Number": "DO", "DOI": "DO", "ISSN Print": "IS", "ISSN Electronic": "ES", "ISSN Linking": "IL", "ISSN": "IS", "ISBN": "IB",
     "Year of Publication": "YR", "Publication Year": "YR", "Date of Publication": "DP", "Volume": "VO", "Issue/Part": "IP", "Issue": "IP",
     "Page": "PG", "Pagination": "PG", "Institution": "IN", "Country of Publication": "CP", "CAS Registry/EC Number/Name of Substance": "RN",
     "Record Owner": "RO", "Version ID": "VI", "Comments": "CM", "Entry Date": "ED", "Update Date": "UP", "Copyright": "CR",
@@ -33,6 +33,8 @@ SECTIONS = frozenset("article articles report review editorial letter comment mi
 """Ovid writes behind a title the section of the journal (`[Article]`), how many references (`[83 refs]`), the language (`[German]`)."""
 RUN_TOGETHER = re.compile(r"\s*([^\s.][^.]*?\s[A-Z]{1,4})\.(?=\s|$)")
 """`Smith J. Jones KL.`"""
+TYPES_IN_A_LINE = re.compile(r"(?<=[a-z])\.\s+(?=[A-Z])")
+"""`Journal Article. Research Support, U.S. Gov't.`"""
 OVID_HEADING = re.compile(r"\*?(?P<name>.+?)\s*/\s*\*?[a-z]{2}(?:,\s*\*?[a-z]{2})*\s*\[(?P<qualifiers>[^\]]+)\]$")
 """`*Asthma/dt [Drug Therapy]`"""
 
@@ -62,13 +64,14 @@ def _prepare_ovid(tags: Tags) -> None:
     if len(full) >= len(authors) > 0:
         authors = full
         del tags["FA"]
+    authors = [name for line in authors for name in map(str, split_list(line, commas=False))]
     split = ((line, RUN_TOGETHER.findall(line) if len(line) <= MAX_AUTHOR_CHARS else []) for line in authors)
     authors = [name for line, names in split for name in (names if len(names) > 1 else [line])]
     tags["authors"] = [_clean_author(name) for name in authors]
     tags["TI"] = [_without_section(title) for title in tags.get("TI", ())]
     # PsycINFO separates its identifiers by commas
     tags["ID"] = [str(item).strip() for value in tags.get("ID", ()) for item in split_list(value, commas=True)]
-    tags["PT"] = [value.rstrip(".") for tag in ("PT", "DT") for value in tags.pop(tag, [])]
+    tags["PT"] = [part.rstrip(".") for tag in ("PT", "DT") for value in tags.pop(tag, []) for part in TYPES_IN_A_LINE.split(value)]
     # `BT` holds a whole citation of a book, `SO` one of an article
     if not any(tags.get(tag) for tag in ("JN", "NJ", "VO", "PG")) and (source := next(iter(tags.get("SO", ())), "")):
         tags.update({tag: [value] for tag, value in parse_source(one_line(source)).items() if tag != "year" or not tags.get("YR")})

@@ -7,6 +7,7 @@ record stay in the metadata under their names; `nan`, `[No abstract available]` 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,6 +28,9 @@ DIALECTS = (OVID, MEDLINE, WEB_OF_SCIENCE, ENDNOTE_REFER, REFWORKS, RIS)
 """In the order in which a file is compared with them: RIS may come after a preamble of any kind."""
 RECORD_TAGS = frozenset({"TI", "T1", "AU", "A1", "AB", "N2"})
 """Tags that show, after the end of a record, that one without its first line follows."""
+
+UNKNOWN_LABEL = re.compile(r"[A-Z][\w/() -]{1,60}")
+"""A field's name on a line of its own that a dialect does not list."""
 
 
 @dataclass(slots=True)
@@ -137,6 +141,9 @@ class RecordSplitter:
         elif not is_indented and value in dialect.labels:
             self._label = dialect.labels[value]
             record.entries.append((self._label, ""))
+        elif self._label and not is_indented and not self._ragged and UNKNOWN_LABEL.fullmatch(value):
+            self._label = value
+            record.entries.append((value, ""))
         elif record.entries:
             tag, before = record.entries[-1]
             if tag in dialect.items:
