@@ -19,7 +19,7 @@ from outrider.linkage.relations import Relation, find_links
 from outrider.state.duplicate_decisions import NO_DECISIONS, Decisions
 from outrider.state.records import Record
 
-COPIES = "they say the same in every field"
+COPIES = "every field is equal"
 
 
 @dataclass(frozen=True, slots=True)

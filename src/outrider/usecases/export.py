@@ -23,7 +23,7 @@ RUN_FORMATS = {".ris": "ris", ".bib": "bibtex", ".csv": "csv", ".jsonl": "jsonl"
 def find_run_format(path: Path) -> str:
     """The format of an exported run by its suffix. Raises `BadRequest`."""
     if path.suffix.lower() not in RUN_FORMATS:
-        raise BadRequest(f"{path} does not say its format; a run is exported to {', '.join(RUN_FORMATS)}")
+        raise BadRequest(f"{path} has no known suffix; a run is exported to {', '.join(RUN_FORMATS)}")
     return RUN_FORMATS[path.suffix.lower()]
 
 

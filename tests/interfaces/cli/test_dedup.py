@@ -88,7 +88,7 @@ def test_escape_sequences_in_files_do_not_reach_the_terminal(tmp_path: Path, cap
     ("arguments", "message"),
     [
         (["missing.ris"], "there is no such file"),
-        (["refs.csv", "-o", "x.docx"], "has no known suffix"),
+        (["refs.csv", "-o", "x.docx"], "has no known suffix; use one of .bib, .ris, .csljson, .csv, .json, .jsonl, .md"),
         (["refs.csv", "-o", "no/folder/x.ris"], "cannot write to"),
         (["refs.csv", "--map", "colour=x"], "unknown field"),
         (["empty.ris"], "empty.ris"),

@@ -77,7 +77,7 @@ def test_an_error_of_the_query_points_at_its_column(runs: Path, capsys: pytest.C
         (["systematic", "x", "--resume", "y"], 2, "not both"),
         (["systematic", "--resume", "nowhere"], 2, "no run 'nowhere'"),
         (["systematic", "x[ti]", "--sources", "pubmedd"], 2, "no exact run can ask 'pubmedd'"),
-        (["systematic", "x[ti]", "-o", "out.txt"], 2, "does not say its format"),
+        (["systematic", "x[ti]", "-o", "out.txt"], 2, "has no known suffix; a run is exported to"),
         (["systematic", '{"title": '], 2, "JSON object"),
         (["systematic", "x[ti]", "--syntax", "medline"], 2, "unknown syntax"),
         (["systematic", "x[ti]", "-l", "/nowhere/at/all"], 3, "no library"),

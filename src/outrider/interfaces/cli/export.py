@@ -36,7 +36,7 @@ def export(
     library: LibraryOption = None,
 ) -> None:
     """Write an answer's hits or the whole library for a reference manager, a spreadsheet or a program."""
-    name = form.lower() if form else find_format(output)
+    name = form.lower() if form else find_format(output, or_else=", or give --format")
     where = parse_filter(parse_filters(filters) or {})
     if result is not None and where is not None:
         raise BadRequest("--filters narrows the library; an answer is exported as it is")
@@ -46,12 +46,12 @@ def export(
         note(f"{written:,} records written to {output}")
 
 
-def find_format(output: Path | None) -> str:
+def find_format(output: Path | None, or_else: str = "") -> str:
     """The format by the file's suffix; RIS without a file. Raises `BadRequest` for an unknown suffix."""
     if output is None:
         return "ris"
     if output.suffix.lower() not in SUFFIXES:
-        raise BadRequest(f"{output} has no known suffix; give --format, or one of the suffixes {', '.join(SUFFIXES)}")
+        raise BadRequest(f"{output} has no known suffix; use one of {', '.join(SUFFIXES)}{or_else}")
     return SUFFIXES[output.suffix.lower()]
 
 

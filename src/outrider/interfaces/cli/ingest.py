@@ -120,7 +120,8 @@ def _show(report: IngestReport) -> None:
     for reason in vectors.reasons:
         note(f"Without vector: {reason}")
     if vectors.off and vectors.without:
-        note(f"{vectors.without:,} records have no vector ({vectors.off}); word search finds them. To embed them: outrider library reindex")
+        records = "record has" if vectors.without == 1 else "records have"
+        note(f"{vectors.without:,} {records} no vector ({vectors.off}); word search finds them. To embed them: outrider library reindex")
     if not report.files:
         note("No file was found there; hidden files and folders are left out.")
     if report.failed:
