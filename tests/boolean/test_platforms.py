@@ -247,3 +247,18 @@ def test_every_platform_names_its_source_of_words() -> None:
 
 def test_an_operator_may_follow_a_single_quotation_mark_without_a_blank() -> None:
     assert parse("'a b'OR 'c':ti AND 'alzheimer's disease'/exp").tree == parse("'a b' OR 'c':ti AND 'alzheimer's disease'/exp").tree
+
+
+@pytest.mark.parametrize(
+    ("query", "message", "column"),
+    [
+        ("'pain'/exp AND pain.ti,ab.", "“/exp” is syntax of Embase, and the rest of the query is read as Ovid's", 7),
+        ("TS=pain AND pain.ti,ab.", "“TS=” is syntax of Web of Science", 1),
+        ("TS=pain AND TITLE-ABS-KEY(pain)", "“TITLE-ABS-KEY” is syntax of Scopus", 13),
+    ],
+)
+def test_two_platforms_in_one_query_are_refused(query: str, message: str, column: int) -> None:
+    """The words of the other platform's syntax would be searched for."""
+    with pytest.raises(BooleanSyntaxError, match=message) as error:
+        parse(query)
+    assert error.value.column == column

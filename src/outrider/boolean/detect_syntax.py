@@ -99,6 +99,12 @@ _CLEAR = {
     ),
 }
 """Signs that are no words of a PubMed query."""
+_OWN_SIGNS = {
+    "wos": re.compile(r"(?<![\w./?&-])TS=(?=\s?[\w(\"“])"),
+    "scopus": re.compile(r"\bTITLE-ABS-KEY(?:-AUTH)?(?=\s*\()", re.IGNORECASE),
+    "embase": re.compile(r"(?<=['’])\s*/(?:exp|de|mj)\b", re.IGNORECASE),
+}
+"""Signs that are no words of any other platform's query."""
 _SORT_ORDER = re.compile(
     r"\bSort by:\s*(?:Most Recent|Best Match|Publication Date|PubDate|First Author|Author|Journal|Title|Relevance)"
     r"(?=[^\S\n]*(?:\t[^\S\n]*\d[\d,]*|\(\s*\d[\d,]*\s*\))?[^\S\n]*$)",
@@ -180,6 +186,18 @@ def unquote(query: str) -> str:
     if is_whole and any(_SIGN[key].search(inside) for key in PLATFORMS):
         return query.replace(text, f" {inside} ", 1)
     return query
+
+
+def refuse_mixed_platforms(query: str, syntax: str) -> None:
+    """Raise `BooleanSyntaxError` for one platform's syntax in a query that is read as another's (not PubMed's)."""
+    plain = _QUOTED.sub(lambda quoted: f'"{" " * (len(quoted.group()) - 2)}"', query)
+    for key, pattern in _OWN_SIGNS.items():
+        if key != syntax and (match := pattern.search(plain)):
+            name = PLATFORMS[key].conventions.name
+            other = PLATFORMS[syntax].conventions.name if syntax in PLATFORMS else "Ovid"
+            sign = match.group().strip()
+            problem = f"“{sign}” is syntax of {name}, and the rest of the query is read as {other}'s: use one syntax, or quote the term"
+            raise BooleanSyntaxError(problem, query, match.end() - len(sign))
 
 
 def refuse_foreign_syntax(query: str, *, is_named: bool) -> None:

@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from outrider.boolean.detect_syntax import blank_label, blank_sort_order, detect_syntax, refuse_foreign_syntax, unquote, uses_boolean_syntax
+from outrider.boolean.detect_syntax import (
+    blank_label,
+    blank_sort_order,
+    detect_syntax,
+    refuse_foreign_syntax,
+    refuse_mixed_platforms,
+    unquote,
+    uses_boolean_syntax,
+)
 from outrider.boolean.diagnostics import BooleanSyntaxError, Finding, Findings, add_remarks
 from outrider.boolean.field_tags import list_spellings, parse_tag
 from outrider.boolean.grammar import MAX_CHARS, MAX_TERMS
@@ -64,6 +72,7 @@ def parse(query: str | Mapping[str, str], syntax: SyntaxChoice = "auto") -> Pars
         refuse_foreign_syntax(text, is_named=syntax == "pubmed")
         tree, lines = parse_pubmed(text, findings)
     elif detected == "ovid":
+        refuse_mixed_platforms(text, detected)
         tree, lines = parse_ovid(text, findings)
     else:
         unquoted = unquote(text)
@@ -71,6 +80,7 @@ def parse(query: str | Mapping[str, str], syntax: SyntaxChoice = "auto") -> Pars
             findings.add("quotes", "quotation marks around the whole query are ignored", query.index(query.strip()[0]))
         if syntax == "auto":
             findings.add("platform", f"read as {NAMES[detected]}; --syntax names another platform", len(query) - len(query.lstrip()))
+        refuse_mixed_platforms(unquoted, detected)
         tree, lines = parse_platform(unquoted, PLATFORMS[detected], findings)
     _check_size(tree, query)
     add_remarks(tree, findings)
