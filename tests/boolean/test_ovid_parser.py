@@ -141,7 +141,7 @@ def test_a_history_keeps_its_lines_and_reports_unused_ones() -> None:
         ("a adj5000 b", 1, 3, "from 1 to 1,000"),
         ("smith.au. adj3 jones.au.", 1, 1, "no running text"),
         ("(a.ti. adj3 b.ab.)", 1, 14, "same fields"),
-        ("use ppez (a", 1, 10, "never closed"),
+        ("old ppez (a", 1, 10, "never closed"),
     ],
 )
 def test_what_is_refused(query: str, line: int, column: int, message: str) -> None:
@@ -341,3 +341,41 @@ def test_an_operator_behind_a_truncation_is_remarked() -> None:
     """As in CLEF's CD011436: `techniq*or block*`."""
     read = parse("(regional adj5 (techniq*or block*)).mp.")
     assert [(finding.line, finding.column) for finding in read.warnings if "a blank may be missing" in finding.message] == [(1, 17)]
+
+
+@pytest.mark.parametrize(
+    ("query", "same"),
+    [
+        ("1a a.ti,ab.\n1b exp Liver/\n2a b.tw.\n3 (1a or 1b) and 2a", "(a.ti,ab. or exp Liver/) and b.tw."),
+        ("A. a.ti.\nB. b.ti.\nC. A and B\nD. limit C to humans", "a.ti.\nb.ti.\n1 and 2\nlimit 3 to humans"),
+        ("1. a.ti.\n2a. b.ti.\n2b. c.ti.\n3. or/2a-2b\n4. 1 and 3", "a.ti. and (b.ti. or c.ti.)"),
+        ("1. (b.ti. or\nB or c.ti.)\n2. d.ti.\n3. 1 and 2", "(b.ti. or B or c.ti.) and d.ti."),
+        ("(1) a.ti.\n(2) b.ti.\n(3) 1 and 2", "a.ti. and b.ti."),
+        ("1. a.ti.\n2. b.ti.\n3. or/1–2", "a.ti. or b.ti."),
+        ("1. exp Liver/\n2. 1 use ppez,oemezd\n3. b.ti.\n4. 2 and 3", "exp Liver/ and b.ti."),
+        (
+            "Database: Ovid MEDLINE(R) <1946 to 2015>\nSearch Strategy:\n-----\n1  a.ti. (12)\n2  b.ti. (3)\n3  1 or 2 (14)",
+            "a.ti. or b.ti.",
+        ),
+        ("a.mp. (1234)", "a.mp."),
+    ],
+)
+def test_histories_as_they_are_published(query: str, same: str) -> None:
+    assert format_tree(parse(query).tree) == format_tree(parse(same, "ovid").tree)
+
+
+@pytest.mark.parametrize(
+    ("query", "line", "column", "message"),
+    [
+        ("1. a.ti.\n2. from 1 keep 1-10", 2, 4, "delete the line, and use line 1"),
+        ("1. a.ti.\n2. use ppez\n3. 1 and 2", 2, 4, "one of Ovid's databases"),
+        ("1. a.ti.\n2. b.ti.\n3. or/1 to 2", 3, 4, "expected or/1-2"),
+        ('1. a.ti.\n2. limit 1 to "therapy (best balance of sensitivity and specificity)"', 2, 15, "clinical queries"),
+        ("1a a.ti.\n1a b.ti.\n2b 1a and 1a", 2, 4, "two lines have the label 1a"),
+        ("1a a.ti.\n1b b.ti.\n2 1a and 1c", 3, 10, "there is no line 1c"),
+    ],
+)
+def test_commands_that_only_ovid_can_run_are_refused(query: str, line: int, column: int, message: str) -> None:
+    with pytest.raises(BooleanSyntaxError, match=message) as error:
+        parse(query, "ovid")
+    assert (error.value.line, error.value.column) == (line, column)

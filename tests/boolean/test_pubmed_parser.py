@@ -303,9 +303,9 @@ def test_a_history_is_read_in_every_notation(query: str) -> None:
         ("1. a[ti]\n2. b[ti]\n3. #1 OR #4", 3, 10, "there is no line 4"),
         ("1. a[ti]\n2. #2", 2, 4, "there is no line 2"),
         ("1. a[ti]\n2. b[tiabs]", 2, 6, "no field tag"),
-        ("1a\na[ti]\n1b\nb[ti]\n1a OR 1b", 1, 1, "labels of lines are not read"),
         ("a[ti]\nB.\nc[ti]", 2, 1, "labels of lines"),
-        ("1 Index test\n1a\na[ti]\n2 Population\n2a\nb[ti]\n3 1a and 2a", 2, 1, "labels of lines"),
+        ("1a\na[ti]\nTitle of a part\n1b\nb[ti]\n2. 1a and 1b", 3, 1, "no label and does not continue line 1a"),
+        ("1. a[ti]\n# a comment\n2. b[ti]\n3. #1 AND #2", 2, 1, "comments are not read"),
         ('"hypoalgesi"* OR a[ti]', 1, 13, "truncation sign"),
         ("midsummer * dream", 1, 11, "truncation sign"),
     ],
@@ -388,3 +388,17 @@ def test_punctuation_behind_a_term_is_ignored_with_a_remark() -> None:
     read = parse("a[ti] NOT (b[ti] AND c[ti]/)")
     assert read.tree == And((A, Not(And((B, C)))))
     assert [remark.code for remark in read.warnings] == ["unsupported"]
+
+
+@pytest.mark.parametrize(
+    ("query", "same"),
+    [
+        ("1a\na[ti]\n1b\nb[ti]\n1a OR 1b", "a[ti] OR b[ti]"),
+        ("1 Index test\n1a\na[ti]\n2 Population\n2a\nb[ti]\n3 1a and 2a", "a[ti] AND b[ti]"),
+        ("A. a[ti]\nB. Population: adults, children\nb[ti] OR\n  c[ti]\nFinal search: A and B", "a[ti] AND (b[ti] OR c[ti])"),
+        ("1a\na[ti]\n1b\nb[ti]\nSearches (combined)\nA. 1a and 1b", "a[ti] AND b[ti]"),
+        ("vitamin A OR B", "vitamin A OR B"),
+    ],
+)
+def test_lines_are_referred_to_by_their_labels(query: str, same: str) -> None:
+    assert format_tree(parse(query).tree) == format_tree(parse(same, "pubmed").tree)

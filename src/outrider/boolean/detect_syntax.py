@@ -24,6 +24,11 @@ _LABELS = {
 _LABEL = re.compile(rf"\s*(?:{'|'.join(f'({name})' for name in _LABELS)}|Search)\s*:\s*", re.IGNORECASE)
 """The last one is PubMed's label of any query; it has no group, since what follows may be of another platform."""
 
+_HEADING_LINE = (
+    r"Databases?(?:\(s\))?:.*|Search (?:Strategy|History)(?: Used)?:?[^\S\n]*|[-=_*]{3,}[^\S\n]*|#?[^\S\n]*Searches(?:\s+Results)?.*|"
+    r"(?:Ovid )?(?:MEDLINE|EMBASE|PsycINFO)\b[^\n]*\b(?:19|20)\d\d\b.*"
+)
+_HEADINGS = re.compile(rf"(?:[^\S\n]*(?:{_HEADING_LINE})?\n)+(?=[^\S\n]*[#(]?1\b)", re.IGNORECASE)
 _CODE = "|".join(CODES)
 _CLEAR_CODE = "|".join(sorted(CODES.keys() - AMBIGUOUS_CODES))
 _CLEAR_OVID = re.compile(rf"\.(?:{_CLEAR_CODE})\.|\.(?:{_CODE})(?:,(?:{_CODE}))+\.|\bexp [A-Z][\w ,-]+/")
@@ -176,6 +181,12 @@ def blank_label(query: str) -> str:
 def blank_sort_order(query: str) -> str:
     """A query of PubMed with blanks for the order of its results, which PubMed's history writes at the end of a line."""
     return _SORT_ORDER.sub(lambda match: " " * len(match.group()), query)
+
+
+def blank_heading(query: str) -> str:
+    """The query with blanks for the lines that Ovid prints above a history: its database, a rule, the heads of columns."""
+    match = _HEADINGS.match(query)
+    return re.sub(r"[^\n]", " ", match.group()) + query[match.end() :] if match else query
 
 
 def unquote(query: str) -> str:

@@ -12,13 +12,15 @@ from dataclasses import replace
 from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
 from outrider.boolean.field_tags import CODES
 from outrider.boolean.field_values import date_node
+from outrider.boolean.history import DASHES
 from outrider.boolean.pubmed_filters import PUBLICATION_TYPES, TRIALS, compact
 from outrider.state.boolean import And, Field, Heading, Leaf, Node, Or, Span, Text, Words
 from outrider.text.languages_and_work_types import normal_language
 
 _DATE_CODES = "|".join(code for code, tag in CODES.items() if tag.kind in ("dates", "entry"))
 _DATES = re.compile(
-    rf"(?P<code>{_DATE_CODES})\s*=\s*[\"“”]?\s*(?P<start>\d{{0,8}})\s*(?P<dash>-)?\s*(?P<end>\d{{0,8}}|current)\s*[\"“”]?", re.IGNORECASE
+    rf"(?P<code>{_DATE_CODES})\s*=\s*[\"“”]?\s*(?P<start>\d{{0,8}})\s*(?P<dash>[{DASHES}])?\s*(?P<end>\d{{0,8}}|current)\s*[\"“”]?",
+    re.IGNORECASE,
 )
 _TOKENS = re.compile(r"\"[^\"]*\"|“[^”]*”|[()]|\b(?:and|or)\b", re.IGNORECASE)
 _CHECK_TAGS = {"human": "humans", "humans": "humans", "animal": "animals", "animals": "animals", "male": "male", "female": "female"}
@@ -34,6 +36,7 @@ _TYPES = {compact(name): name for name in PUBLICATION_TYPES} | {
     "article": "article", "conferenceabstract": "conference abstract",
     "conferencepaper": "conference paper", "conferencereview": "conference review",
 }  # fmt: skip
+_CLINICAL_QUERY = re.compile(r"\((?:maximizes|best balance|optimized|sensitivity|specificity)")
 _EXPECTED = ["yr=", "ed=", "a language", "humans", "an age group", "a publication type"]
 
 
@@ -69,6 +72,12 @@ def _parse_limit(limit: str, at: Span, text: str, findings: Findings) -> Node:
         leaves = (_type(known),)
         if known == "systematic review":
             findings.add("approximated", "Ovid's limit to systematic reviews is a filter of words; the publication type is compared", at)
+    if _CLINICAL_QUERY.search(name):
+        problem = (
+            f"“{name}” is not supported: it is one of Ovid's clinical queries, a filter of words that only Ovid keeps; write the terms of"
+            " the filter as a line and join it with AND, or delete the limit"
+        )
+        raise BooleanSyntaxError(problem, text, at.start, _EXPECTED)
     if not leaves:
         raise BooleanSyntaxError(f"the limit “{limit}” is not supported; write it as terms", text, at.start, _EXPECTED)
     placed = tuple(replace(leaf, at=at) for leaf in leaves)

@@ -17,7 +17,7 @@ from itertools import groupby
 from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
 from outrider.boolean.field_tags import CODES, MULTI_PURPOSE, REFUSED_CODES, Tag, parse_tag, sort_fields
 from outrider.boolean.grammar import MAX_DEPTH, Lexeme, parse_tokens
-from outrider.boolean.history import History, HistoryLine, split_ovid_lines
+from outrider.boolean.history import LABEL, SETS, History, HistoryLine, split_ovid_lines
 from outrider.boolean.mesh_qualifiers import QUALIFIERS, find_qualifier
 from outrider.boolean.occurrences import QUOTES, split_term
 from outrider.boolean.ovid_limits import parse_limits
@@ -46,18 +46,24 @@ _HEADING = re.compile(
     re.IGNORECASE,
 )
 _COMMENT_ON = re.compile(r"comment on\s*\.cm(?:\.|(?=[\s)]|$))", re.IGNORECASE)
-_SETS = re.compile(r"(?P<operator>and|or)\s*/\s*(?P<sets>\d+(?:\s*-\s*\d+)?(?:\s*,\s*\d+(?:\s*-\s*\d+)?)*)(?!\w)", re.IGNORECASE)
-_SETS_AFTER = re.compile(r"(?P<sets>\d+(?:\s*-\s*\d+)?(?:\s*,\s*\d+(?:\s*-\s*\d+)?)*)\s*/\s*(?P<operator>and|or)\b", re.IGNORECASE)
+_SETS = re.compile(rf"(?P<operator>and|or)\s*/\s*(?P<sets>{SETS})(?!\w)", re.IGNORECASE)
+_SETS_AFTER = re.compile(rf"(?P<sets>(?=\d){SETS})\s*/\s*(?P<operator>and|or)\b", re.IGNORECASE)
 _GLUED = re.compile(r"[*$:](?P<operator>and|or|not)\Z", re.IGNORECASE)
 _ADJACENT = re.compile(r"adj(\d{0,4})", re.IGNORECASE)
 _REFERENCE = re.compile(r"[#sS]?(\d{1,4})")
 _UNKNOWN_CODE = re.compile(r"\.(\w{2})(?:,\w{0,2})*[.,]$")
 _UNKNOWN_QUALIFIER = re.compile(r"\*[^/]+/(?P<qualifier>[a-z]+)", re.IGNORECASE)
 _OPERATORS = ("AND", "OR", "NOT")
-_LIMIT = re.compile(r"limit\s+(?P<line>\d+)\s+to\s+(?P<to>.+)", re.IGNORECASE | re.DOTALL)
+_LIMIT = re.compile(rf"limit\s+(?P<line>{LABEL})\s+to\s+(?P<to>.+)", re.IGNORECASE | re.DOTALL)
 _LIMIT_INSIDE = re.compile(r"\blimit\s+\d+\s+to\b", re.IGNORECASE)
 _LIMIT_SHORT = re.compile(r"\.\.\s*l\s*/\s*(?P<line>\d+)\s+(?P<to>.+)", re.IGNORECASE | re.DOTALL)
-_DEDUPED = re.compile(r"remove duplicates from\s+(?P<line>\d+)\s*", re.IGNORECASE)
+_DEDUPED = re.compile(rf"remove duplicates from\s+(?P<line>{LABEL})\s*", re.IGNORECASE)
+_OF_DATABASE = re.compile(rf"(?P<line>{LABEL})\s+use\s+(?P<databases>[a-z]\w{{2,7}}(?:\s*,\s*[a-z]\w{{2,7}})*)", re.IGNORECASE)
+_OF_DATABASE_INSIDE = re.compile(
+    r"(?:^|(?<=[\s(]))(?:\d+\s+use\s+[a-z]\w{2,7}|use\s+(?:ppez\w?|med\w{0,5}|oemez\w?|em[ec]z\w?|psyh|cctr\w?))(?=[\s),]|$)", re.IGNORECASE
+)
+_KEPT = re.compile(rf"from\s+(?P<line>{LABEL})\s+keep\b.*", re.IGNORECASE | re.DOTALL)
+_RANGE_IN_WORDS = re.compile(r"\b(?:and|or)\s*/\s*\d+\s+to\s+\d+", re.IGNORECASE)
 _TRUNCATED = re.compile(r"(?<=[\w?#])[$*:](\d{0,2})(?!\w)|(?<=[\w?#])[$](\d{0,2})")
 _LONGEST_UNIT = 3
 """Letters before the slash of a unit, such as `mg/kg`."""
@@ -90,12 +96,17 @@ class _LineParser:
         line, start = self.line.text, self.line.start
         if match := _DEDUPED.fullmatch(line):
             self.findings.add("unsupported", "duplicates are not removed here: every record of a library is one work", start)
-            return self.history.look_up(int(match["line"]), start)
+            return self.history.look_up(match["line"], start)
+        if match := _OF_DATABASE.fullmatch(line):
+            note = f"a record does not say which of Ovid's databases it is from; “use {match['databases']}” is left out"
+            self.findings.add("approximated", note, start + match.end("line"))
+            return self.history.look_up(match["line"], start)
+        self._refuse_commands()
         if match := _LIMIT.fullmatch(line) or _LIMIT_SHORT.fullmatch(line):
             at = start + match.start("to")
             if match["to"].count("(") > MAX_DEPTH:
                 raise BooleanSyntaxError(f"more than {MAX_DEPTH} parentheses inside each other", self.text, at)
-            whole = self.history.look_up(int(match["line"]), start + match.start("line"))
+            whole = self.history.look_up(match["line"], start + match.start("line"))
             limits = parse_limits(match["to"], at, self.text, self.findings)
             return And((whole, *(limits.parts if isinstance(limits, And) else (limits,))), Span(at, start + len(line)))
         if (match := _LIMIT_INSIDE.search(line)) and match.start():
@@ -106,6 +117,24 @@ class _LineParser:
             raise BooleanSyntaxError("the line is empty", self.text, start, ["a term"])
         tree = parse_tokens(lexemes, self.text, start + len(line))
         return Builder(self.text, self.findings, CONVENTIONS).build(tree)
+
+    def _refuse_commands(self) -> None:
+        """Raise `BooleanSyntaxError` for a command of Ovid that would be searched as words."""
+        line, start = self.line.text, self.line.start
+        if match := _KEPT.fullmatch(line):
+            problem = (
+                f"records that were chosen by their place in Ovid's list are not known here; delete the line, and use line {match['line']}"
+            )
+            raise BooleanSyntaxError(problem, self.text, start)
+        if match := _OF_DATABASE_INSIDE.search(line):
+            command = match.group().strip()
+            problem = (
+                f"“{command}” chooses one of Ovid's databases, which a record does not name; delete it, or write it behind a line's number"
+            )
+            raise BooleanSyntaxError(problem, self.text, start + match.start(), ["a line such as “5 use ppez”"])
+        if match := _RANGE_IN_WORDS.search(line):
+            fix = re.sub(r"\s+to\s+", "-", match.group())
+            raise BooleanSyntaxError("a range of lines has a hyphen", self.text, start + match.start(), [fix])
 
     def _parse_heading(self, match: re.Match[str], at: Span) -> Node:
         """`exp *Liver/su, tr`: one heading for each qualifier."""
@@ -128,9 +157,12 @@ class _LineParser:
                 continue
             first, *others = words = list(group)
             end = words[-1].end
+            if not others and self.history.is_label(self.line, first.start, end) and not self._is_text(0, end - self.line.start):
+                yield Lexeme("READY", self.history.look_up(first.value, first.start), first.start, end)
+                continue
             reference = None if others else _REFERENCE.fullmatch(first.value)
             if reference and not self._is_text(int(reference.group(1)), end - self.line.start):
-                yield Lexeme("READY", self.history.look_up(int(reference.group(1)), first.start), first.start, end)
+                yield Lexeme("READY", self.history.look_up(reference.group(1), first.start), first.start, end)
                 continue
             if first.value.lower() in ("exp", "explode"):
                 raise BooleanSyntaxError("exp needs a subject heading that ends with a slash", self.text, end, ["“/”"])

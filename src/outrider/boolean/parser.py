@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from outrider.boolean.detect_syntax import (
+    blank_heading,
     blank_label,
     blank_sort_order,
     detect_syntax,
@@ -19,7 +20,7 @@ from outrider.boolean.detect_syntax import (
 from outrider.boolean.diagnostics import BooleanSyntaxError, Finding, Findings, add_remarks
 from outrider.boolean.field_tags import list_spellings, parse_tag
 from outrider.boolean.grammar import MAX_CHARS, MAX_TERMS
-from outrider.boolean.history import HistoryLine
+from outrider.boolean.history import HistoryLine, refuse_comments
 from outrider.boolean.ovid_parser import parse_ovid
 from outrider.boolean.platform_parser import parse_platform
 from outrider.boolean.platforms import PLATFORMS
@@ -66,7 +67,8 @@ def parse(query: str | Mapping[str, str], syntax: SyntaxChoice = "auto") -> Pars
         choices = ("auto", *known)
         raise BadRequest(f"unknown syntax {syntax!r}{did_you_mean(syntax, choices)}; known: {', '.join(choices)}")
     findings = Findings(query)
-    text = blank_label(query)
+    text = blank_heading(blank_label(query))
+    refuse_comments(text)
     if detected == "pubmed":
         text = blank_sort_order(text)
         refuse_foreign_syntax(text, is_named=syntax == "pubmed")

@@ -114,7 +114,7 @@ class _Scanner:
             if match and (tags := self._find_tags(match, after_word=after_word)):
                 return Lexeme("FIELD" if platform.is_suffix else "PREFIX", tags, at, match.end())
         if match := platform.reference.match(self._text, at, end):
-            return Lexeme("READY", self.context.history.look_up(int(match.group(1)), at), at, match.end())
+            return Lexeme("READY", self.context.history.look_up(match.group(1), at), at, match.end())
         if char in QUOTES + platform.quotes and char not in "}’":
             return self._scan_quotation(at)
         return self._scan_word(at)
@@ -207,9 +207,11 @@ class _Scanner:
             word, stop = word[: glued.start()], at + glued.start()
         if not word:
             raise BooleanSyntaxError("this character is not allowed here", self._text, at)
+        if self.context.history.is_label(self.line, at, stop):
+            return Lexeme("READY", self.context.history.look_up(word, at), at, stop)
         is_reference = word.isdigit() and len(word) < 5 and self.context.history.is_numbered
         if is_reference and ONLY_REFERENCES.fullmatch(self.line.text):
-            return Lexeme("READY", self.context.history.look_up(int(word), at), at, stop)
+            return Lexeme("READY", self.context.history.look_up(word, at), at, stop)
         return Lexeme("WORD", word, at, stop)
 
     def _convert(self, text: str, at: int) -> str:

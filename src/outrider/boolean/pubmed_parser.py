@@ -149,8 +149,10 @@ class _Scanner:
         if word.startswith("&") and not self._is_qualifier(at):
             return Lexeme("AND", "&", at, at + 1)
         reference = _REFERENCE.fullmatch(word)
+        if self.history.is_label(self.line, at, end):
+            return Lexeme("READY", self.history.look_up(word, at), at, end)
         if reference or (self.history.is_numbered and word.isdigit() and len(word) < 5 and ONLY_REFERENCES.fullmatch(self.line.text)):
-            return Lexeme("READY", self.history.look_up(int(word.lstrip("#")), at), at, end)
+            return Lexeme("READY", self.history.look_up(word.lstrip("#"), at), at, end)
         if word.upper() not in _OPERATORS:
             if sign := _OTHER_WILDCARD.search(word):
                 raise BooleanSyntaxError(f"“{sign.group()}” inside “{word}” {OTHER_WILDCARD}", self.text, at + sign.start())
