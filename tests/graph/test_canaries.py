@@ -24,6 +24,7 @@ from outrider.state.filters import Filter
 from outrider.state.hits import Hit
 from outrider.state.records import Record, Repository
 from outrider.state.response import SearchResponse
+from outrider.text.fold import fold_text
 from outrider.text.words import words
 from support.chat_client import llm_settings
 from support.chat_server import Answer, ChatServer, Reply, Request
@@ -87,7 +88,7 @@ def carrying(text: str, kind: str) -> Record:
 
 def harmless(canary: Canary) -> str:
     """As many words, so that no statistic over the texts differs."""
-    return " ".join(["ipsum"] * len(words(canary.text)))
+    return " ".join(["ipsum"] * len(words(fold_text(canary.text))))
 
 
 def grade(text: str) -> float:
