@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
 from outrider.boolean.field_tags import Tag, sort_fields
 from outrider.boolean.field_values import OPEN_END, OPEN_START, convert_hyphen_range, date_node
+from outrider.boolean.filters_and_limits import GROUPS, PUBLICATION_TYPES, compact
 from outrider.boolean.history import History
 from outrider.boolean.mesh_qualifiers import find_qualifier, list_qualifiers
 from outrider.boolean.occurrences import split_term
 from outrider.boolean.platforms import ANOTHER_THESAURUS, Platform
-from outrider.boolean.pubmed_filters import GROUPS, PUBLICATION_TYPES, compact
 from outrider.state.boolean import Field, Heading, Node, Not, Or, Span, Text, Words
 from outrider.state.errors import did_you_mean
 from outrider.text.languages_and_work_types import normal_language
@@ -198,8 +198,8 @@ def find_cochrane_limit(context: Context, start: int) -> tuple[Node | None, int]
 _COCHRANE_LIMIT = re.compile(
     r"(?<!\s)\s++(?=with\s|in\s|\(Word)"
     r"(?:with\s+Publication\s+Year\s+(?:from\s+|between\s+)?(?P<first>\d{4})\s+(?:to|and)\s+(?P<last>\d{4}))?"
-    r"(?P<place>,?\s*in\s+(?:Trials|Cochrane\s+Reviews?|Other\s+Reviews)(?:\s*,\s*[\w ]+)*)?"
-    r"\s*(?:\(Word\s+variations[^()]*\))?\s*$",
+    r"(?P<place>,?\s*in\s+(?:Trials|Cochrane\s+Reviews?|Other\s+Reviews)(?:\s*+,\s*+[\w ]++)*+)?"
+    r"\s*+(?:\(Word\s+variations[^()]*+\))?\s*+$",
     re.IGNORECASE,
 )
 _EMBASE_PARTS = r"exp|de|mj|syn|br|it|lnk|d[md]_[a-z]{2}"
@@ -221,21 +221,21 @@ SPECIAL_TERMS: dict[str, tuple[Rule, ...]] = {
         (re.compile(r"PUBYEAR\s*(?P<sign>>=|<=|[<>=]|AFT|BEF|IS)\s*(?P<year>\d{4})(?!\w)", re.IGNORECASE), _make_year),
         (
             re.compile(
-                r"(?P<kind>LIMIT-TO|EXCLUDE)\s*\(\s*(?P<name>[A-Z-]+)\s*,\s*(?P<value>\"[^\"]*\"|“[^”]*”|[^()\"]*)\s*\)"
+                r"(?P<kind>LIMIT-TO|EXCLUDE)\s*\(\s*(?P<name>[A-Z-]+)\s*,\s*+(?P<value>\"[^\"]*\"|“[^”]*”|[^()\"]*+)\s*+\)"
                 r"(?P<or>(?=\s*OR\s+EXCLUDE))?",
                 re.IGNORECASE,
             ),
             _make_scopus_limit,
         ),
         (
-            re.compile(r"DOCTYPE\s*\(\s*\"?(?P<value>[A-Za-z ]+)\"?\s*\)", re.IGNORECASE),
+            re.compile(r"DOCTYPE\s*\(\s*+\"?(?P<value>[A-Za-z ]++)\"?\s*+\)", re.IGNORECASE),
             lambda match, context, at: _make_document_type(match["value"].strip(), context, at),
         ),
     ),
     "cochrane": (
         (
             re.compile(
-                r"MeSH\s+descriptor:?\s*(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^\[\]()\n:]{1,200}?)(?=\s+explode|\s+this\s+term))\s*"
+                r"MeSH\s+descriptor:?\s*+(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^\[\]()\n:]{1,200}?)(?<!\s)(?=\s++(?:explode|this\s+term)))\s*"
                 r"(?P<rest>(?:explode\s+(?:all\s+trees|trees?\s+[\d, and]+)|this\s+term\s+only|in\s+all\s+MeSH\s+products)?)"
                 r"(?:\s*(?:and\s+)?with\s+qualifiers?(?:\(s\))?:\s*\[(?P<qualifiers>[^\n]*?)\](?!\s*\[))?",
                 re.IGNORECASE,
@@ -244,8 +244,8 @@ SPECIAL_TERMS: dict[str, tuple[Rule, ...]] = {
         ),
         (
             re.compile(
-                r"\[\s*mh\s+(?P<only>\^)?\s*(?:[\"“](?P<quoted>[^\"“”]+)[\"”]|(?P<bare>[^\"\[\]/]+?))(?P<major>\s*\[mj\])?"
-                r"\s*(?:/\s*(?P<codes>[A-Za-z&, ]+?)\s*)?\]",
+                r"\[\s*mh\s++(?P<only>\^)?\s*+(?:[\"“](?P<quoted>[^\"“”]+)[\"”]|(?P<bare>[^\"\[\]/\s]++(?:\s++[^\"\[\]/\s]++)*+))(?P<major>\s*\[mj\])?"
+                r"\s*(?:/\s*+(?P<codes>[A-Za-z&, ]++)\s*+)?\]",
                 re.IGNORECASE,
             ),
             _make_cochrane_heading,

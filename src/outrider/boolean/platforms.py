@@ -68,7 +68,6 @@ class Platform:
 TOPIC = Tag("text", (Field.TITLE, Field.ABSTRACT, Field.KEYWORDS))
 HEADING, EXPLODED = Tag("heading", explode=False), Tag("heading")
 AND_NOT_OR = (frozenset(("AND", "NOT")), frozenset(("OR",)))
-NO_DATABASE = "codes that only the database itself has"
 ANOTHER_THESAURUS = "headings of the platform's own thesaurus are compared with a record's MeSH headings"
 TYPES = "types of documents are compared with a record's publication types"
 KEYWORDS_PLUS = "Keywords Plus are searched only in records from files that have them; the authors' keywords in all"

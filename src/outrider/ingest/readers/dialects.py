@@ -204,7 +204,7 @@ WEB_OF_SCIENCE_TAGS = frozenset(
     "PT PU PV PY RI RC RN RP S1 SA SC SE SI SN SO SP SU T1 TA TC TI TM TN U1 U2 UC UR UT VL VR VY WC WE WP X1 X4 X5 Y1 Y4 Z1 Z2 Z3 "
     "Z4 Z8 Z9 ZA ZB ZR ZS".split()
 )
-E_MAIL = re.compile(r"\s+\([^()]*@[^()]*\)$")
+E_MAIL = re.compile(r"(?<!\s)\s++\([^()@]*@[^()]*\)$")
 
 
 def _prepare_web_of_science(tags: Tags) -> None:

@@ -91,9 +91,11 @@ def _choose_separator(header: str, path: Path) -> str:
 def _make_names(header: Sequence[str]) -> list[str]:
     """Column names, each once. A column without a name is named by its place."""
     names: list[str] = []
+    taken = set[str]()  # a damaged header may hold a whole file
     for place, cell in enumerate(header, 1):
         name = cell.strip() or f"column_{place}"
-        names.append(name if name not in names else f"{name}_{place}")
+        names.append(name if name not in taken else f"{name}_{place}")
+        taken.add(names[-1])
     return names
 
 
