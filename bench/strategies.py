@@ -1,4 +1,4 @@
-"""Published search strategies: how many are read, refused or approximated, and whether their printed form parses to the same tree.
+"""Published search strategies: how many are read, refused, approximated, printed alike.
 
 Strategies are read from `$OUTRIDER_STRATEGIES`, else from the folder `boolean` of the shared data, one row a folder: topic files of
 CLEF-TAR (the text between `Query:` and `Pids:`; CLEF-TAR/tar on GitHub), JSON lines with `query` (ielab/sysrev-seed-collection), and texts

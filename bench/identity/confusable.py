@@ -1,4 +1,4 @@
-"""Pairs of records that look alike: different works that share nearly everything, and one work in two descriptions.
+"""Pairs of similar records: works that share nearly everything, and one work twice.
 
 Everything is made up from the tables below and a seed. Each class of different works changes one thing that carries meaning, in a title or
 in a field; each class of one work changes what catalogues and typists change.

@@ -1,4 +1,4 @@
-"""Published strategies are read from a folder, counted, and named with the reason if they are refused."""
+"""Published strategies: read from a folder, counted, and named with a reason if refused."""
 
 from __future__ import annotations
 

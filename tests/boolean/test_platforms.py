@@ -1,4 +1,4 @@
-"""Queries of other platforms: the tree, what is approximated, what is refused by the platform's name."""
+"""Queries of other platforms: trees, approximations, and refusals by the platform's name."""
 
 from __future__ import annotations
 

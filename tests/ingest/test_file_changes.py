@@ -1,4 +1,4 @@
-"""Files that were renamed, edited or deleted since the last ingestion, on a library in memory and on a real one."""
+"""Files renamed, edited or deleted since the last ingestion, in memory and on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running numbers in place of issues: found where a file counts its records, and never taken for issues that are real."""
+"""Running numbers in place of issues, told from issues that are real."""
 
 from __future__ import annotations
 

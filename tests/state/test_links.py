@@ -1,4 +1,4 @@
-"""Links of records: addresses of the web, and nothing that a browser would run or a reader would take for one."""
+"""Links of records: addresses of the web, and nothing that a browser would run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that records lack, and terms without a match, are counted exactly and reported by every run."""
+"""Missing values and terms without a match, counted exactly and reported by every run."""
 
 from __future__ import annotations
 

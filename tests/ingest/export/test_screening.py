@@ -1,4 +1,4 @@
-"""The CSV for screening tools: read by Python's csv module, pandas and ASReview itself, with labels where there are any."""
+"""The CSV for screening tools, as read by Python's csv module, pandas and ASReview."""
 
 from __future__ import annotations
 

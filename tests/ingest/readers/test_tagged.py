@@ -1,4 +1,4 @@
-"""MEDLINE, Web of Science, Ovid, EndNote (Refer) and RefWorks: every field, and the irregularities of real exports."""
+"""MEDLINE, Web of Science, Ovid, EndNote (Refer) and RefWorks: fields and irregularities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records that lack a part, counted by the columns, are those that the evaluator finds without it."""
+"""Records that lack a part: counts by the columns equal those of the evaluator."""
 
 from __future__ import annotations
 
