@@ -209,7 +209,7 @@ class Ran:
     def rest(self, title: str) -> dict[str, Any]:
         """The answer without its hits, and without what the marked one's own title and venue bring to the facets."""
         rest_of_answer = self.answer.model_dump(exclude={**dict.fromkeys(OF_THE_RUN, True), "sources": {"__all__": {"took_ms"}}})
-        themes = {word: many for word, many in rest_of_answer["facets"]["key_themes"].items() if word not in words(title)}
+        themes = {word: many for word, many in rest_of_answer["facets"]["key_themes"].items() if word not in words(fold_text(title))}
         venues = {name: many for name, many in rest_of_answer["facets"]["by_venue"].items() if name != self.marked().venue}
         return {**rest_of_answer, "facets": {**rest_of_answer["facets"], "key_themes": themes, "by_venue": venues}}
 
