@@ -202,7 +202,7 @@ def _is_doubtful(fields: Mapping[str, str], *, numbered: bool) -> bool:
         return True
     if "alike" in levels and not (in_print and (numbered or fields["pages"] == "equal")):
         return True
-    if "one has more" in levels and not (in_print or fields.get("abstract") == "equal"):
+    if "one has more" in levels and not ((in_print and numbered) or fields.get("abstract") == "equal"):
         return True
     one_place = fields.get("pages", "differ") != "differ" and fields.get("volume", "equal") == "equal"
     if fields.get("doi") == "differ" and not (one_place and fields["title"] in FULL_TITLES):

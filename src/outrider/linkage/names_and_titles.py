@@ -117,6 +117,7 @@ TOKEN = re.compile(
 """A word with a sign. The hyphen of "pre- and postoperative" is none."""
 SPELLED_OUT = {"b2b": "business to business", "b2c": "business to consumer", "p2p": "peer to peer"}
 BREAK = re.compile(r"[.,:;?!|·()\[\]\"“”«»—–]|\s-\s")
+ELLIPSIS = re.compile(r"(?:…|\.{3})\W*$")
 BY_NAME = re.compile(r"by\s(?=[A-Z][\w.]*\s[A-Z])")
 """Before the authors in "Data mining by Jiawei Han"."""
 UNDIVIDED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
@@ -219,7 +220,10 @@ class Title(NamedTuple):
     tokens: tuple[str, ...]
     """Case-folded words in order, with decimals as one word, and signs that tell works apart: "c", "++"."""
     breaks: tuple[int, ...]
-    """Places among the tokens before which the title has punctuation: 4 in "A new boosting algorithm, in: Proceedings"."""
+    """Places among the tokens before which the title has punctuation: 4 in "A new boosting algorithm, in: Proceedings".
+
+    The number of tokens, too, if the title ends with dots, because it was cut.
+    """
     acronyms: tuple[str, ...]
     """The tokens in capitals, if the title has small letters too, sorted."""
     generic: bool
@@ -282,6 +286,8 @@ def _split_title(text: str) -> tuple[tuple[str, ...], tuple[int, ...], tuple[str
                 acronyms.add(folded)
         if sign := sign or mark or alone or behind:
             tokens.append(sign.replace("−", "-"))
+    if ELLIPSIS.search(plain):
+        breaks.append(len(tokens))
     return tuple(tokens), tuple(breaks), tuple(sorted(acronyms))
 
 

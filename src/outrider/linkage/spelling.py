@@ -49,7 +49,7 @@ BRITISH = tuple(
         (r"(?<=..)is(?=(?:e|ed|es|er|ers|ing|ation|ations)$)", "iz"),
         (r"ys(?=(?:e|ed|es|er|ing)$)", "yz"),
         (r"tre(?=s?$)", "ter"),
-        (r"ogue(?=s?$)", "og"),
+        (r"ogue?(?=(?:s|ing|ed|er|ers)?$)", "og"),
         (r"enc(?=es?$)", "ens"),
         (r"sulph", "sulf"),
         (r"ll", "l"),

@@ -32,6 +32,8 @@ from outrider.text.words import STOP_WORDS
 Words = Sequence[str]
 OPPOSED_FUNCTION_WORDS = frozenset("after before during with without above below over under up down in out his her from to".split())
 YEAR = re.compile(r"(?:19|20)\d\d")
+LANGUAGE_SIGNS = frozenset({"++", "#"})
+"""Signs that no reference omits: "C", "C++" and "C#"."""
 EMPTY = frozenset("approach pp study system systems".split())
 """Words that a reference may omit beside those of `GENERIC`."""
 MONTHS = frozenset("january february march april may june july august september october november december".split())
@@ -135,19 +137,23 @@ class TitleComparison:
         long = sum(map(len, self._one.tokens[: mine[0]])) >= least
         if at_end and long and (_is_cut(words, other_words) or _is_cut(other_words, words)):
             return Region((), (), added=False)
+        if at_end and (_ends_in_dots(self._one, words, other_words) or _ends_in_dots(self._other, other_words, words)):
+            return Region((), (), added=False)
         added = (not other_words and _is_added(self._one, *mine)) or (not words and _is_added(self._other, *theirs))
         return Region(words, other_words, added)
 
     def _remove_counterparts(self, region: Region) -> Region:
         """The region without the words that both sides have in some form."""
         left, right = list[str](), list(region.theirs)
+        if _join(region.mine) == _join(region.theirs):
+            return Region((), (), region.added)
         for word in region.mine:
             counterpart = next((other for other in right if self._same(word, other)), None)
             if counterpart is None:
                 left.append(word)
             else:
                 right.remove(counterpart)
-        joined, other_joined = "".join(left), "".join(right)
+        joined, other_joined = _join(left), _join(right)
         divided = len(left) != len(right) and left and right
         if joined == other_joined or (divided and are_near(joined, other_joined) and self._misspelt(joined, other_joined)):
             return Region((), (), region.added)
@@ -178,11 +184,21 @@ class TitleComparison:
         return is_english(self._one) and is_english(self._other)
 
 
+def _join(words: Words) -> str:
+    """The words without blanks and hyphens: "NF-κB" has a hyphen before a blank since its letter is spelled out."""
+    return "".join(words).replace("-", "")
+
+
 def _is_cut(one: Words, other: Words) -> bool:
     """Whether one is a single word that was cut, and the other begins with that word."""
     if len(one) != 1 or not other or len(one[0]) < MIN_CUT_WORD or one[0] in load_dictionary():
         return False
     return other[0].startswith(one[0]) and other[0].isalpha() and not is_number(one[0])
+
+
+def _ends_in_dots(title: Title, words: Words, others: Words) -> bool:
+    """Whether the title was cut at these last words, of which there may be none or the beginning of one: "ageing in C…"."""
+    return len(title.tokens) in title.breaks and (not words or (len(words) == 1 and others[:1] != () and others[0].startswith(words[0])))
 
 
 def _is_added(title: Title, start: int, end: int) -> bool:
@@ -210,12 +226,13 @@ def is_number(word: str) -> bool:
     """Whether a word counts, names or signs: digits in it, a numeral, a month, a single Latin letter, a Greek letter, `+`."""
     if len(word) == 1 or word in MONTHS:
         return word.isascii() or word.isdigit() or word in SIGNS
-    return word in SIGNS or word in GREEK_NAMES or number_value(word) is not None or any(map(str.isdigit, word))
+    numeral = number_value(word) is not None or (word[-1] in "abcd" and number_value(word[:-1]) is not None)
+    return numeral or word in SIGNS or word in GREEK_NAMES or any(map(str.isdigit, word))
 
 
 def _number_level(mine: Collection[str], theirs: Collection[str], parts: Collection[str]) -> str:
     numbers, others = ({word for word in words if is_number(word)} for words in (mine, theirs))
-    if numbers and others:
+    if (numbers and others) or (numbers | others) & LANGUAGE_SIGNS:
         return "differ"
     # a reference may omit a date, a sign, an article
     omitted = STOP_WORDS | MONTHS | {"+", "-"} | OMISSIBLE_SIGNS.keys()
@@ -240,7 +257,9 @@ def _word_level(mine: Collection[str], theirs: Collection[str]) -> str:
 
 
 def _are_alike(one: str, other: str) -> bool:
-    """Whether two words may be one with typing errors, or one is the other cut short."""
+    """Whether two words may be one with typing errors, or one is the other cut short: not both are in the dictionary."""
+    if one in load_dictionary() and other in load_dictionary():
+        return False
     if OSA.distance(one, other, score_cutoff=MAX_ERRORS) > MAX_ERRORS and not one.startswith(other) and not other.startswith(one):
         return False
     return Indel.normalized_similarity(one, other) >= ALIKE and not are_opposed(one, other)
