@@ -121,12 +121,13 @@ def test_signs_of_a_platform_that_lead_nowhere_take_linear_time(query: str, synt
     "query",
     [
         "\n" * 190_000 + "a",
+        " " * 190_000,
         "a" + "\t" * 190_000 + "b",
         "a[" + " " * 190_000 + "x]",
         "\n".join(f"{number}. heart{number}.ti,ab." for number in range(1, 5_000)),
         "\n".join(f"#{number} heart{number}[ti]" for number in range(1, 5_000)),
     ],
-    ids=["empty lines", "tabs", "blanks in a tag", "an Ovid history", "a PubMed history"],
+    ids=["empty lines", "blanks", "tabs", "blanks in a tag", "an Ovid history", "a PubMed history"],
 )
 def test_time_grows_with_the_length_of_a_query(query: str) -> None:
     began = time.process_time()

@@ -28,7 +28,7 @@ _HEADING_LINE = (
     r"Databases?(?:\(s\))?:.*|Search (?:Strategy|History)(?: Used)?:?[^\S\n]*|[-=_*]{3,}[^\S\n]*|#?[^\S\n]*Searches(?:\s+Results)?.*|"
     r"(?:Ovid )?(?:MEDLINE|EMBASE|PsycINFO)\b[^\n]*\b(?:19|20)\d\d\b.*"
 )
-_HEADINGS = re.compile(rf"(?:[^\S\n]*(?:{_HEADING_LINE})?\n)+(?=[^\S\n]*[#(]?1\b)", re.IGNORECASE)
+_HEADINGS = re.compile(rf"(?:[^\S\n]*+(?:{_HEADING_LINE})?\n)+(?=[^\S\n]*[#(]?1\b)", re.IGNORECASE)
 _CODE = "|".join(CODES)
 _CLEAR_CODE = "|".join(sorted(CODES.keys() - AMBIGUOUS_CODES))
 _CLEAR_OVID = re.compile(rf"\.(?:{_CLEAR_CODE})\.|\.(?:{_CODE})(?:,(?:{_CODE}))+\.|\bexp [A-Z][\w ,-]+/")
