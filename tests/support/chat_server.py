@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 import threading
 import time
@@ -98,6 +99,12 @@ class ChatServer:
                 super().setup()
                 server._connections.append(self.connection)
 
+            def finish(self) -> None:
+                with suppress(OSError):  # the client has disconnected
+                    super().finish()
+                with suppress(ValueError):  # hung up
+                    server._connections.remove(self.connection)
+
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 request = Request(body, {name.lower(): value for name, value in self.headers.items()})
@@ -116,6 +123,13 @@ class ChatServer:
         self._server.shutdown()
         self._server.server_close()
         self.hang_up()
+
+    def wait_for_end(self, timeout_s: float = 60.0) -> None:
+        """Wait until every request of clients that are gone is in `requests`: no connection is open, and none waits to be accepted."""
+        ends = time.monotonic() + timeout_s
+        while self._connections or select.select([self._server.socket], [], [], 0.05)[0]:
+            assert time.monotonic() < ends, f"{len(self._connections)} connections are still open"
+            time.sleep(0.01)
 
     def hang_up(self) -> None:
         """Closes the connections that are open now."""

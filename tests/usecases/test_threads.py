@@ -148,6 +148,7 @@ def test_each_model_answer_is_saved_on_arrival(killer: Killer, undisturbed: tupl
     assert killer.fork(uri, kill_after_answers=answers) == -9
     with sqlite3.connect(uri) as connection:
         (written,) = connection.execute("SELECT COUNT(*) FROM outrider_answers").fetchone()
+    killer.chat.wait_for_end()  # a request of the killed process may still be on its way
     before = killer.paid_requests()
     answer = killer.read_answer(uri, resume=True)
     expected, paid = undisturbed
