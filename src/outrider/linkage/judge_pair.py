@@ -13,6 +13,8 @@
    Supplements print many works under one DOI.
    Author and venue are not enough if the title names a kind of text ("Editor's notes"), or if a short title by one author appears in two
    years: it may be a column. A meeting paper and a journal article of another year are not one work if nothing else is known.
+6. A pair is doubtful, and so unsure at most, if something tells the records apart that nothing stronger explains: another word or number in
+   the title, two DOIs, other pages or another issue of one volume, two years of a series, or other titles under one DOI.
 """
 
 from __future__ import annotations
@@ -40,11 +42,7 @@ MANUAL_WEIGHTS: Weights = {
     "own number": {"equal": 12.0, "differ": -4.0},  # the same answer twice; a catalogue seldom lists a work twice
     "title": {"nothing alike": 0.5, "in another language": 0.0},
     "title's numbers": {"differ": -2.0, "one has more": -2.0},  # Cora's scanned titles are full of stray ones
-    "title's words": {
-        "differ": -2.0,
-        "alike": -2.0,
-        "one has more": -2.0,
-    },  # mice and rats, children and adults: few such pairs are labelled
+    "title's words": {"differ": -2.0, "alike": -2.0, "one has more": -2.0},  # mice and rats: few such pairs are labelled
     "title's telling words": {"differ": -3.0},
     "title's kind": {"series": 0.0},
     # in the labelled sets equal DOIs occur only together with fields that agree

@@ -34,9 +34,12 @@ OPPOSED_FUNCTION_WORDS = frozenset("after before during with without above below
 YEAR = re.compile(r"(?:19|20)\d\d")
 LANGUAGE_SIGNS = frozenset({"++", "#"})
 """Signs that no reference omits: "C", "C++" and "C#"."""
-EMPTY = frozenset("approach pp study system systems".split())
-"""Words that a reference may omit beside those of `GENERIC`."""
+FUNCTION_OR_TELLING = STOP_WORDS | TELLING
+OMISSIBLE_WORDS = GENERIC | frozenset("approach pp study system systems".split())
+"""Words that a reference may omit."""
 MONTHS = frozenset("january february march april may june july august september october november december".split())
+OMISSIBLE_NUMBERS = STOP_WORDS | MONTHS | {"+", "-"} | OMISSIBLE_SIGNS.keys()
+"""Dates, signs and articles that a reference may omit."""
 ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)?")
 PART_WORDS = frozenset("part parts vol volume book chapter section series no number issue band teil tome partie parte study paper".split())
 LOOK_ALIKES = {"eta": "n", "gamma": "y", "mu": "u", "nu": "v", "rho": "p", "chi": "x", "omega": "w"}
@@ -198,7 +201,8 @@ def _is_cut(one: Words, other: Words) -> bool:
 
 def _ends_in_dots(title: Title, words: Words, others: Words) -> bool:
     """Whether the title was cut at these last words, of which there may be none or the beginning of one: "ageing in C…"."""
-    return len(title.tokens) in title.breaks and (not words or (len(words) == 1 and others[:1] != () and others[0].startswith(words[0])))
+    begins = len(words) == 1 and len(others) > 0 and others[0].startswith(words[0])
+    return len(title.tokens) in title.breaks and (not words or begins)
 
 
 def _is_added(title: Title, start: int, end: int) -> bool:
@@ -234,26 +238,24 @@ def _number_level(mine: Collection[str], theirs: Collection[str], parts: Collect
     numbers, others = ({word for word in words if is_number(word)} for words in (mine, theirs))
     if (numbers and others) or (numbers | others) & LANGUAGE_SIGNS:
         return "differ"
-    # a reference may omit a date, a sign, an article
-    omitted = STOP_WORDS | MONTHS | {"+", "-"} | OMISSIBLE_SIGNS.keys()
-    telling = {word for word in (*numbers, *others, *parts) if not YEAR.fullmatch(word) and word not in omitted}
+    telling = any(word not in OMISSIBLE_NUMBERS and not YEAR.fullmatch(word) for word in (*numbers, *others, *parts))
     return "one has more" if telling else ""
 
 
 def _is_replaced(mine: Collection[str], theirs: Collection[str]) -> bool:
     """Whether a number of one title stands for a word of the other: "LTE networks" and "5G networks"."""
     numbers, others = (any(map(is_number, words)) for words in (mine, theirs))
-    words, other_words = (any(not is_number(word) for word in {*words} - STOP_WORDS - GENERIC - EMPTY) for words in (mine, theirs))
+    words, other_words = (any(not is_number(word) for word in {*words} - STOP_WORDS - OMISSIBLE_WORDS) for words in (mine, theirs))
     return (numbers and other_words and not words) or (others and words and not other_words)
 
 
 def _word_level(mine: Collection[str], theirs: Collection[str]) -> str:
-    words, others = ({word for word in some if word not in STOP_WORDS | TELLING and not is_number(word)} for some in (mine, theirs))
+    words, others = ({word for word in some if word not in FUNCTION_OR_TELLING and not is_number(word)} for some in (mine, theirs))
     if words and others:
         pairs = [[_are_alike(word, other) for other in others] for word in words]
         alike = len(words) == len(others) and all(map(any, pairs)) and all(map(any, zip(*pairs, strict=True)))
         return "alike" if alike else "differ"
-    return "one has more" if (words | others) - GENERIC - EMPTY else ""
+    return "one has more" if (words | others) - OMISSIBLE_WORDS else ""
 
 
 def _are_alike(one: str, other: str) -> bool:
