@@ -284,7 +284,9 @@ def test_notations_of_published_strategies(query: str, tree: object) -> None:
 
 
 def test_a_comment_that_is_a_field_tag_of_pubmed_is_remarked() -> None:
-    assert [remark.code for remark in parse("liver.ti. or kidney[tiab]", "ovid").warnings] == ["mapped by PubMed", "unsupported"]
+    assert [remark.code for remark in parse("liver.ti. or kidney [tiab]", "ovid").warnings] == ["mapped by PubMed", "unsupported"]
+    with pytest.raises(BooleanSyntaxError, match=r"“\[tiab\]” is syntax of PubMed, and the rest of the query is read as Ovid's"):
+        parse("liver.ti. or kidney[tiab]", "ovid")
 
 
 def test_a_field_after_a_parenthesis_does_not_apply_to_lines_and_headings() -> None:

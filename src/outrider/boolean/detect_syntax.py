@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from outrider.boolean.diagnostics import BooleanSyntaxError
 from outrider.boolean.field_tags import AMBIGUOUS_CODES, CODES, REFUSED_CODES, is_tag_name, parse_tag
 from outrider.boolean.mesh_qualifiers import CURRENT
 from outrider.boolean.occurrences import QUOTES
-from outrider.boolean.platforms import EMBASE, PLATFORMS
+from outrider.boolean.platforms import EBSCOHOST, EMBASE, PLATFORMS, PROQUEST, SCOPUS, WEB_OF_SCIENCE
 
 _QUOTED = re.compile(f"[{QUOTES}][^{QUOTES}\n]*[{QUOTES}]")
 _TAG = re.compile(r"\[([^\[\]\n]*)\]")
+_SINGLE_QUOTED = re.compile(r"(?<!\w)'[^'\n]*'(?!\w)")
+_BRACED = re.compile(r"\{(?!\s?(?:and|or)\s+#?\d)[^{}\n]*\}", re.IGNORECASE)
+_SPACED_COMMENT = re.compile(r"(?:(?<=\s)|^)\[(?!\s?mh\s)[^\[\]]*\](?!\s?/)", re.MULTILINE)
 _OPERATOR = re.compile(r"\b(?:AND|OR|NOT)\b")
 _OWN = re.compile(r"\b(?:ADJ\d*|PRE\d+)\b")
 """Our own printed form."""
 _LIMIT = re.compile(r"^.*\blimit\s+\d+\s+to\b.*$", re.MULTILINE | re.IGNORECASE)
+_LIMIT_LINE = re.compile(r"^[^\S\n]*+(?:#?\d++[.)]?[^\S\n]++)?limit\s+\d+\s+to\b.*$", re.MULTILINE | re.IGNORECASE)
 _LABELS = {
     "PubMed": "pubmed", r"MEDLINE(?: ALL)? \(Ovid\)": "ovid", "Ovid(?: MEDLINE)?": "ovid", "Web of Science(?: Core Collection)?": "wos",
     "WoS": "wos", "Scopus": "scopus", r"Embase(?:\.com)?": "embase", "EBSCO(?:host)?": "ebsco", "CINAHL": "ebsco", "ProQuest": "proquest",
@@ -43,7 +48,7 @@ _SIGNS = {
         rf"(?<=\w)\.(?:{'|'.join(REFUSED_CODES)})\.(?=[\s)]|$)",
         r"\badj\d{0,3}\b",
         r"\b(?:or|and)/\d",
-        r"\bexp\s+[^\s/]",
+        r"(?<![\w/])exp\s+(?!and\b|or\b|not\b)[^\s/]",
         r"[\w)]/(?=[\s)]|$)",
         rf"(?-i:\b[A-Z][a-z]{{2,}}[\w,-]*)/(?:{'|'.join(CURRENT)})(?:,\s?[a-z]{{2}})*(?=[\s)]|$)",
         r"\blimit\s\d+\sto\b",
@@ -104,12 +109,6 @@ _CLEAR = {
     ),
 }
 """Signs that are no words of a PubMed query."""
-_OWN_SIGNS = {
-    "wos": re.compile(r"(?<![\w./?&-])TS=(?=\s?[\w(\"“])"),
-    "scopus": re.compile(r"\bTITLE-ABS-KEY(?:-AUTH)?(?=\s*\()", re.IGNORECASE),
-    "embase": re.compile(r"(?<=['’])\s*/(?:exp|de|mj)\b", re.IGNORECASE),
-}
-"""Signs that are no words of any other platform's query."""
 _SORT_ORDER = re.compile(
     r"\bSort by:\s*(?:Most Recent|Best Match|Publication Date|PubDate|First Author|Author|Journal|Title|Relevance)"
     r"(?=[^\S\n]*(?:\t[^\S\n]*\d[\d,]*|\(\s*\d[\d,]*\s*\))?[^\S\n]*$)",
@@ -118,6 +117,75 @@ _SORT_ORDER = re.compile(
 _FILTERS = re.compile(r"(?-i:(?<=[\])\w\"*”])[^\S\n]+Filters:(?=\s))")
 """PubMed's history writes both behind a query: `Filters: Review, English Sort by: Most Recent`."""
 _BEHIND = r"(?<=[\w)\"*”])\s+"
+NAMES = {"pubmed": "PubMed", "ovid": "Ovid"} | {key: platform.conventions.name for key, platform in PLATFORMS.items()}
+_WOS_CODES = {code for code in (*WEB_OF_SCIENCE.fields, *WEB_OF_SCIENCE.refused) if len(code) in (2, 3)} - {"ci", "or"}
+"""Without `CI=`, which is also a confidence interval."""
+_BEFORE = r"(?<![\w./?&-])"
+_BEHIND_TERM = r"(?<=[\w)\]*$\"”'’])"
+_OVID_SINGLE = "ti|ab|tw|mp|kw|kf|sh|hw|pt|au|jn|jw|af|tx|nm|fs|xs|xm"
+_EMBASE_ENDS = "ti|ab|kw|de|tt|tn|au|jt|ta|it|pt|la|py"
+_START = r"(?:^[^\S\n]*+(?:[#S(]?\d{1,3}[.):]?[^\S\n]++)?|\(|\b(?i:AND|OR|NOT)\s)[^\S\n]*+"
+"""Where an operand may begin."""
+_OWNED = (
+    ("wos", "field", rf"{_BEFORE}(?:TS|TI|AB|AU|AK|KP|SO|PY|DO|OG|OO|WC|UT|ALL|(?i:ts|ti|topic|title|abstract))\s?=(?=\s?[\w(\"“*])"),
+    ("wos", "field", r"\b(?:TOPIC|TITLE|LANGUAGE|AUTHOR|DOCUMENT TYPES?|YEAR PUBLISHED):\s?\("),
+    ("scopus", "field", rf"{_BEFORE}(?i:TITLE-ABS(?:-KEY(?:-AUTH)?)?|ABS-KEY|AUTHKEY|INDEXTERMS|SRCTITLE)\s?(?=\()"),
+    ("scopus", "field", rf"{_BEFORE}(?:(?:ABS|KEY|AUTH|AFFIL|SUBJAREA|DOCTYPE|LIMIT-TO)\s?(?=\()|PUBYEAR\s?(?=[<>=]|AFT\b|BEF\b|IS\b))"),
+    ("scopus proquest", "field", rf"{_BEFORE}(?:TITLE|ALL)\s?(?=\()|{_BEFORE}(?:title|abstract)\((?=\S)"),
+    ("proquest", "field", rf"{_BEFORE}(?:ti|ab|tiab|noft|su|if|mainsubject)(?:,\s?{_PROQUEST_FIELDS})*\s?(?=\()"),
+    ("proquest", "heading", rf"{_BEFORE}[A-Za-z]+\.EXACT(?:\.EXPLODE)?\s?(?=\()"),
+    ("embase", "heading", r"(?<=['’\"”\w*])\s?/\s?(?:exp|mj)\b(?![\w-])|(?<=['’])\s?/\s?de\b|(?<=\])\s?/\s?(?:lim|py|sd)\b"),
+    ("embase cochrane", "field", rf"{_BEHIND_TERM}:\s?(?:{_EMBASE_ENDS})(?:,\s?(?:{_EMBASE_ENDS}))+(?![\w.])"),
+    ("embase cochrane", "field", rf"{_BEHIND_TERM}:(?:{_EMBASE_ENDS})(?![\w.:])"),
+    ("ebsco", "field", rf"{_START}(?P<field>(?:TI|AB|TX|SU|MH|MM)(?=\s+(?!AND\b|OR\b|NOT\b|[NW]\d)[\w*\"“(]))"),
+    ("ebsco", "field", rf"{_START}(?P<field>(?:{'|'.join(sorted({*EBSCOHOST.fields, *EBSCOHOST.refused}))})(?=\s*[\"“]))"),
+    ("ebsco", "field", rf"{_START}(?P<field>(?:DE|MJ|MW|XB|KW|AU|PT|SO|JN|LA)(?=\s+\(\s*[\"“\w])|(?:PY|DT|YR)(?=\s+\d{{4}}))"),
+    ("wos", "field", rf"{_START}(?P<field>(?:{'|'.join(code.upper() for code in sorted(_WOS_CODES))})\s?=(?=\s?[\w(\"“*]))"),
+    ("ebsco", "proximity", r"(?<=[)\"”*?#])\s(?P<operator>[NW]\d{1,2})(?=\s)|\s(?P<operator_>[NW]\d{1,2})(?=\s+(?:[(\"“]|\w+[*?#]))"),
+    ("cochrane", "heading", r"(?i:\bMeSH descriptor\b:?)|\[\s?(?i:mh)\s+(?=[\^\"“\w])"),
+    ("cochrane", "lines", r"\{\s?(?i:and|or)\s+#?\d[^{}\n]*\}"),
+    ("ovid", "field", rf"{_BEHIND_TERM}\.(?i:(?:{_OVID_SINGLE})\.(?=[\s)]|$)|(?:{_CODE})(?:,\s?(?:{_CODE}))+(?:\.(?!\w)|(?=[\s)]|$)))"),
+    ("ovid", "heading", r"(?i:(?<![\w/'’])exp(?:lode)?\s+\*?)(?!AND\b|OR\b|NOT\b)[\"“\w][^\s/()]*(?:[^\S\n][^\s/()]+){0,8}/"),
+    ("ovid", "heading", r"(?<![\w/])[A-Z][a-z]{2,}/(?=[\s)]|$)"),
+    ("ovid", "proximity", r"(?<=[\w)*$\"”])\s+(?:adj\d{1,3}|Adj\d{1,3})(?=\s+[(\"“\w])"),
+    ("ovid", "lines", r"(?i:\blimit\s\d+\sto\b)"),
+    ("scopus", "proximity", rf"{_BEHIND}W/\d{{1,3}}(?=\s+[(\w\"“])"),
+    ("proquest", "proximity", rf"{_BEHIND}[NP]/\d{{1,3}}(?=\s+[(\w\"“])"),
+    ("scopus proquest", "proximity", rf"{_BEHIND}PRE/\d{{1,3}}(?=\s+[(\w\"“])"),
+    ("wos embase proquest cochrane", "proximity", rf"{_BEHIND}(?:NEAR|near)/\d{{1,3}}(?=\s+[(\w\"“'])"),
+    ("embase cochrane", "proximity", rf"{_BEHIND}(?:NEXT|next)/\d{{1,3}}(?=\s+[(\w\"“'])"),
+    ("cochrane", "proximity", rf"{_BEHIND}NEXT(?=\s+[(\w\"“'])"),
+)  # fmt: skip
+
+
+def _make_call_signs() -> Iterator[tuple[str, str, str]]:
+    """Codes before a parenthesis, such as `LA(english)`, by the platforms that have them."""
+    owners: dict[str, list[str]] = {}
+    for code in sorted({*SCOPUS.fields, *SCOPUS.refused, *PROQUEST.fields, *PROQUEST.refused}):
+        for spelling in (code, code.upper()):
+            keys = [one.key for one in (SCOPUS, EBSCOHOST, PROQUEST) if {spelling, spelling.lower()} & {*one.fields, *one.refused}]
+            owners.setdefault(" ".join(keys), []).append(re.escape(spelling))
+    for keys, spellings in owners.items():
+        # one or two characters in parentheses are an index: CO(2), AT(1)
+        yield keys, "field", rf"{_START}(?P<field>(?:{'|'.join(spellings)})(?=\(\s*(?:[\"“]|[^\W\d]{{3}})))"
+
+
+_OWNED_SIGNS = tuple(
+    (frozenset(keys.split()), kind, re.compile(pattern, re.MULTILINE)) for keys, kind, pattern in (*_OWNED, *_make_call_signs())
+)
+"""The platforms that have a sign, which is no word of any other platform's query."""
+_MAY_BE_WORDS = re.compile(r"(?i:PRE|NEAR|NEXT|N|P)\b|(?!(?:ti|ab|tiab|noft|su|if|mainsubject)\b)[a-z]+\(")
+_WRITES = {
+    "pubmed": {"field": "pain[tiab]", "heading": "Pain[mh]", "proximity": '"back pain"[tiab:~3]'},
+    "ovid": {"field": "pain.ti,ab.", "heading": "exp Pain/", "proximity": "adj4", "lines": "or/1-3"},
+    "wos": {"field": "TS=(pain)", "proximity": "NEAR/3"},
+    "scopus": {"field": "TITLE-ABS-KEY(pain)", "heading": "INDEXTERMS(pain)", "proximity": "W/3"},
+    "embase": {"field": "pain:ti,ab", "heading": "'pain'/exp", "proximity": "NEAR/4"},
+    "ebsco": {"field": "TI pain", "heading": 'MH "Pain+"', "proximity": "N3 (W3 in this order)"},
+    "proquest": {"field": "ti,ab(pain)", "heading": 'MAINSUBJECT.EXACT("Pain")', "proximity": "NEAR/3"},
+    "cochrane": {"field": "pain:ti,ab,kw", "heading": "[mh pain]", "proximity": "NEAR/4", "lines": "{OR #1-#3}"},
+}
+"""How each platform writes what another one writes differently."""
 _FIELD_NAMES = (
     "title|abstract|title_abs|tiab|ti|ab|kw|keywords?|subject|mesh|authors?|au|auth|journal|pub_year|full_?text|site|"
     "(?:all)?in(?:title|text)"
@@ -199,16 +267,58 @@ def unquote(query: str) -> str:
     return query
 
 
-def refuse_mixed_platforms(query: str, syntax: str) -> None:
-    """Raise `BooleanSyntaxError` for one platform's syntax in a query that is read as another's (not PubMed's)."""
+def refuse_mixed_platforms(query: str, syntax: str, *, is_named: bool = True) -> None:
+    """Raise `BooleanSyntaxError` for the first piece of another platform's syntax in a query that is read as `syntax`.
+
+    `is_named` says that the caller named the platform: operators that may be words of PubMed then are.
+    """
+    plain = _blank_phrases(query, syntax)
+    signs = [(*_sign_span(match), keys, kind) for keys, kind, match in _find_owned(plain) if syntax not in keys]
+    if syntax != "pubmed":
+        tags = (tag for tag in _TAG.finditer(plain) if is_tag_name(tag[1].partition(":")[0]))
+        signs += [(*tag.span(), frozenset(["pubmed"]), "field") for tag in tags]
+    elif is_named:
+        signs = [sign for sign in signs if not _MAY_BE_WORDS.match(plain, sign[0])]
+    if not signs:
+        return
+    start, end, keys, kind = min(signs, key=lambda sign: sign[:2])
+    *others, last = [name for key, name in NAMES.items() if key in keys]
+    owners = f"{', '.join(others)} and {last}" if others else last
+    fix = f"{NAMES[syntax]} writes {_WRITES[syntax].get(kind) or _WRITES[syntax]['field']}"
+    hint = "" if is_named else ", name the platform that is meant (--syntax)"
+    problem = (
+        f"“{query[start:end].strip()}” is syntax of {owners}, and the rest of the query is read as {NAMES[syntax]}'s: "
+        f"use one syntax ({fix}){hint}, or quote the term"
+    )
+    raise BooleanSyntaxError(problem, query, start)
+
+
+def _find_owned(plain: str) -> Iterator[tuple[frozenset[str], str, re.Match[str]]]:
+    for keys, kind, pattern in _OWNED_SIGNS:
+        if match := pattern.search(plain):
+            yield keys, kind, match
+
+
+def _sign_span(match: re.Match[str]) -> tuple[int, int]:
+    """The sign without what must stand before it."""
+    name = next((name for name, text in match.groupdict().items() if text), 0)
+    text = match.group(name)
+    return match.start(name) + len(text) - len(text.lstrip()), match.end(name)
+
+
+def _blank_phrases(query: str, syntax: str) -> str:
+    """The query with blanks for what stands inside phrases of the platform, and for Ovid's comments and limits."""
     plain = _QUOTED.sub(lambda quoted: f'"{" " * (len(quoted.group()) - 2)}"', query)
-    for key, pattern in _OWN_SIGNS.items():
-        if key != syntax and (match := pattern.search(plain)):
-            name = PLATFORMS[key].conventions.name
-            other = PLATFORMS[syntax].conventions.name if syntax in PLATFORMS else "Ovid"
-            sign = match.group().strip()
-            problem = f"“{sign}” is syntax of {name}, and the rest of the query is read as {other}'s: use one syntax, or quote the term"
-            raise BooleanSyntaxError(problem, query, match.end() - len(sign))
+    if syntax == "embase":
+        plain = _SINGLE_QUOTED.sub(lambda quoted: f"'{' ' * (len(quoted.group()) - 2)}'", plain)
+    if syntax in ("scopus", "proquest"):
+        plain = _BRACED.sub(lambda braced: " " * len(braced.group()), plain)
+    if syntax == "pubmed":
+        plain = _TAG.sub(lambda tag: " " * len(tag.group()) if parse_tag(tag[1]) is not None else tag.group(), plain)
+    if syntax == "ovid":
+        plain = _SPACED_COMMENT.sub(lambda comment: re.sub(r"[^\n]", " ", comment.group()), plain)
+        plain = _LIMIT_LINE.sub(lambda limit: " " * len(limit.group()), plain)
+    return plain
 
 
 def refuse_foreign_syntax(query: str, *, is_named: bool) -> None:
@@ -218,12 +328,6 @@ def refuse_foreign_syntax(query: str, *, is_named: bool) -> None:
     """
     plain = _QUOTED.sub(lambda quoted: f'"{" " * (len(quoted.group()) - 2)}"', query)
     plain = _TAG.sub(lambda tag: " " * len(tag.group()), plain)
-    for key, pattern in _CLEAR.items():
-        if match := pattern.search(plain):
-            sign, at = match.group().strip(), match.start() + len(match.group()) - len(match.group().lstrip())
-            name = PLATFORMS[key].conventions.name if key in PLATFORMS else "Ovid"
-            problem = f"“{sign}” is syntax of {name}, and the rest of the query is read as PubMed's: use one syntax, or quote the term"
-            raise BooleanSyntaxError(problem, query, at)
     if match := _FILTERS.search(plain):
         problem = "filters that PubMed lists behind a query are not read; write them as conditions, such as AND english[la] AND review[pt]"
         raise BooleanSyntaxError(problem, query, match.end() - len("Filters:"))

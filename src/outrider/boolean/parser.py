@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from outrider.boolean.detect_syntax import (
+    NAMES,
     blank_heading,
     blank_label,
     blank_sort_order,
@@ -32,7 +33,6 @@ __all__ = ["ParsedQuery", "Syntax", "SyntaxChoice", "detect_syntax", "parse", "u
 
 Syntax = Literal["pubmed", "ovid", "wos", "scopus", "embase", "ebsco", "proquest", "cochrane"]
 SyntaxChoice = Literal["auto", "pubmed", "ovid", "wos", "scopus", "embase", "ebsco", "proquest", "cochrane"]
-NAMES = {"pubmed": "PubMed", "ovid": "Ovid"} | {key: platform.conventions.name for key, platform in PLATFORMS.items()}
 
 MAX_TREE_DEPTH = 250
 """Depth of the tree. Parentheses cause at most 100 levels; lines that refer to lines may cause more."""
@@ -71,6 +71,7 @@ def parse(query: str | Mapping[str, str], syntax: SyntaxChoice = "auto") -> Pars
     refuse_comments(text)
     if detected == "pubmed":
         text = blank_sort_order(text)
+        refuse_mixed_platforms(text, detected, is_named=syntax == "pubmed")
         refuse_foreign_syntax(text, is_named=syntax == "pubmed")
         tree, lines = parse_pubmed(text, findings)
     elif detected == "ovid":
@@ -104,6 +105,7 @@ def _parse_mapping(query: Mapping[str, str]) -> ParsedQuery:
         if not isinstance(value, str):
             raise BadRequest(f"field {key!r} of a Boolean query takes a text, not {shorten(value)}")
         before = re.sub(r"[^\n]", " ", text[:start])
+        refuse_mixed_platforms(before + value, "pubmed", is_named=False)
         refuse_foreign_syntax(before + value, is_named=False)
         tree, _ = parse_pubmed(before + value, findings, (tag,))
         parts.append(tree)

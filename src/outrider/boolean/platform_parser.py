@@ -27,7 +27,6 @@ _GLUED = re.compile(r"(?<=[*?$])(?:AND|OR|NOT)$")
 _CLOSING = {"{": "}", "‘": "’'", "'": "'’"}
 _CLOSES_PHRASE = re.compile(r"['’](?:(?!['’\w])|(?=(?:AND|OR|NOT)\b|(?:NEAR|NEXT)/\d))")
 _FOREIGN_TAG = re.compile(r"\[[A-Za-z][A-Za-z /:~-]*\]")
-_FOREIGN_SUFFIX = re.compile(r":(?:ti|ab|kw|tw|de)(?:,(?:ti|ab|kw|tw|de))*$", re.IGNORECASE)
 _BRACKET = re.compile(r"[\[\]]")
 _SIGNS = "*?$#!"
 _WILDCARD = re.compile(r"(?<=\w)[?#](?=[\w*])|(?<=[a-z])\$")
@@ -198,11 +197,6 @@ class _Scanner:
         if bracket := _BRACKET.search(word):
             problem = f"a “{bracket.group()}” is not read here; quote the term it belongs to"
             raise BooleanSyntaxError(problem, self._text, at + bracket.start())
-        if not is_suffix and (suffix := _FOREIGN_SUFFIX.search(word)):
-            problem = (
-                f"“{suffix.group()}” is a field of Embase or the Cochrane Library; {self._name} has another form: use one syntax in a query"
-            )
-            raise BooleanSyntaxError(problem, self._text, at + suffix.start())
         if glued := _GLUED.search(word):
             word, stop = word[: glued.start()], at + glued.start()
         if not word:
