@@ -19,6 +19,7 @@ from outrider.boolean.detect_syntax import (
     uses_boolean_syntax,
 )
 from outrider.boolean.diagnostics import BooleanSyntaxError, Finding, Findings, add_remarks
+from outrider.boolean.field_tags import NAMES as FIELD_NAMES
 from outrider.boolean.field_tags import list_spellings, parse_tag
 from outrider.boolean.grammar import MAX_CHARS, MAX_TERMS
 from outrider.boolean.history import HistoryLine, refuse_comments
@@ -101,7 +102,10 @@ def _parse_mapping(query: Mapping[str, str]) -> ParsedQuery:
     for key, value in query.items():
         tag = parse_tag(key) if isinstance(key, str) else None
         if tag is None:
-            raise BadRequest(f"unknown field {key!r} in a Boolean query{did_you_mean(str(key).lower(), list_spellings())}")
+            wrong = str(key).lower()
+            hint = did_you_mean(wrong, [*map(str.lower, FIELD_NAMES.values()), "mesh", "year"]) or did_you_mean(wrong, list_spellings())
+            known = "" if hint else "; name a field tag of PubMed, such as title, abstract, tiab, mesh, author, journal, language or year"
+            raise BadRequest(f"unknown field {shorten(key)} in a Boolean query{hint}{known}")
         if not isinstance(value, str):
             raise BadRequest(f"field {key!r} of a Boolean query takes a text, not {shorten(value)}")
         before = re.sub(r"[^\n]", " ", text[:start])

@@ -135,7 +135,13 @@ def find_run_folder(services: Services, run: str | Path) -> Path:
     folder = runs_folder(services) / str(run)
     if RUN_NAME.fullmatch(str(run)) and (folder / ledger.NAME).is_file():
         return folder
-    raise NoSuchRun(f"there is no run {shorten(str(run))}, neither as a folder nor in {runs_folder(services)}")
+    name = shorten(str(run))
+    wanted = f"give the folder of a run, its {manifest.NAME}, or its name in {runs_folder(services)}"
+    if path.is_file():
+        raise NoSuchRun(f"there is no run {name}: this file is no manifest beside the ledger of a run; {wanted}")
+    if path.is_dir():
+        raise NoSuchRun(f"there is no run {name}: this folder has no {ledger.NAME}; {wanted}")
+    raise NoSuchRun(f"there is no run {name}: no such file or folder; {wanted}")
 
 
 async def begin_run(

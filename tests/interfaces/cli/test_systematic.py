@@ -167,11 +167,15 @@ def test_verify_of_a_file_that_is_no_manifest_is_bad_input(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    for options in ([], ["--json"]):
-        assert run(["verify", str(tmp_path / name), *options]) == 2
-        out, err = capsys.readouterr()
-        assert out == ""
-        assert f"{name} is not the manifest of a systematic run" in err
+    message = f"{name} is not the manifest of a systematic run"
+    assert run(["verify", str(tmp_path / name)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert run(["verify", str(tmp_path / name), "--json"]) == 2
+    out, err = capsys.readouterr()
+    assert message in json.loads(out)["error"]["message"]
+    assert err == ""
 
 
 def test_verify_of_a_changed_manifest_is_a_fault_however_little_is_left(
@@ -193,3 +197,33 @@ def test_verify_of_a_changed_manifest_is_a_fault_however_little_is_left(
     capsys.readouterr()
     assert run(["verify", str(path), str(tmp_path / "photo.png")]) == 2
     assert "photo.png is neither a ledger" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["systematic", "#1"], {"kind": "BooleanSyntaxError", "line": 1, "column": 1}),
+        (["systematic", "{OR #1-#3}"], {"kind": "BooleanSyntaxError", "line": 1, "column": 1}),
+        (["systematic", '{"titel": "aspirin"}'], {"message": "unknown field 'titel' in a Boolean query; did you mean 'title'?"}),
+        (["systematic", "x[ti]", "--sources", "pubmedd"], {"kind": "BadRequest", "exit_code": 2}),
+        (["systematic", "x[ti]", "--josn"], {"message": "No such option: --josn (Possible options: --json)"}),
+        (["replay", "nowhere/c.json"], {"kind": "NoSuchRun"}),
+    ],
+)
+def test_an_error_is_json_where_json_is_wanted(
+    arguments: list[str], expected: dict[str, object], runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*arguments, "--json"]) == 2
+    out, err = capsys.readouterr()
+    assert not err
+    error = json.loads(out)["error"]
+    assert error.items() >= expected.items()
+
+
+def test_a_replay_of_what_is_no_run_says_what_it_takes(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "c.json").write_text("{}", encoding="utf-8")
+    for path, reason in (("my/c.json", "no such file"), (str(tmp_path / "c.json"), "no manifest"), (str(tmp_path), "has no ledger")):
+        assert run(["replay", path]) == 2
+        err = capsys.readouterr().err
+        assert reason in err
+        assert f"give the folder of a run, its manifest.json, or its name in {runs}" in err

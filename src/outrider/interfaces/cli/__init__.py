@@ -1,7 +1,8 @@
 """The `outrider` command, one module for each command or group.
 
 Exit codes: 0 answered, 2 bad input, 3 nothing could be searched, 4 rejected model key, 130 interrupted. Results go to standard
-output, progress and warnings to standard error. Modules here import nothing heavy at the top: the help must appear at once.
+output, progress and warnings to standard error; errors as well, or with `--json` as JSON to standard output. Modules here import
+nothing heavy at the top: the help must appear at once.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from outrider.interfaces.cli.library_training import calibrate_distiller, probe,
 from outrider.interfaces.cli.search import search
 from outrider.interfaces.cli.serve import mcp, serve_app
 from outrider.interfaces.cli.systematic import replay, systematic, verify
-from outrider.interfaces.cli.terminal import BAD_INPUT, INTERRUPTED, note, report_error
+from outrider.interfaces.cli.terminal import BAD_INPUT, INTERRUPTED, note, report_error, report_json_error
 from outrider.interfaces.cli.threads import threads_app
-from outrider.state.errors import SearchError, explain_limit
+from outrider.state.errors import BadRequest, SearchError, explain_limit
 from outrider.version import __version__
 
 app = typer.Typer(
@@ -97,14 +98,18 @@ def main(
 def run(arguments: list[str]) -> int:
     """Run the command and return its exit code. An error that a user can correct is one line, never a traceback."""
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")  # libraries warn about files that are read well
+    wants_json = "--json" in arguments[: arguments.index("--") if "--" in arguments else None]
     try:
         code = app(arguments, prog_name="outrider", standalone_mode=False)
     except typer.TyperException as error:
         usage: Any = error  # the public base of typer's errors about the command line; each of them has `show`
-        usage.show()
+        if wants_json:
+            report_json_error(BadRequest(usage.format_message()))
+        else:
+            usage.show()
         return BAD_INPUT
     except SearchError as error:
-        report_error(error)
+        (report_json_error if wants_json else report_error)(error)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import re
 import sys
 from contextlib import aclosing
 from functools import partial
@@ -100,9 +101,13 @@ def systematic(
     return 0 if manifest.complete else INCOMPLETE
 
 
+_JSON_START = re.compile(r"\s*\{\s*(?:[\"'}]|\Z|\w+\s*:)")
+"""Other texts may begin with a brace, too: `{OR #1-#3}` of the Cochrane Library, `{heart attack}` of Scopus."""
+
+
 def _read_query(text: str) -> str | dict[str, str]:
     query = sys.stdin.read() if text == "-" else text
-    if not query.lstrip().startswith("{"):
+    if not _JSON_START.match(query):
         return query
     try:
         fields = json.loads(query)

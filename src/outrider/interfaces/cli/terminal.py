@@ -184,6 +184,16 @@ def report_error(error: SearchError) -> None:
         sys.stderr.write(without_control(line) + "\n")
 
 
+def report_json_error(error: SearchError) -> None:
+    """Print an error as `{"error": {...}}` on standard output; that of a query with its place, both from 1."""
+    from outrider.boolean.diagnostics import BooleanSyntaxError
+
+    report: dict[str, object] = {"kind": type(error).__name__, "message": without_control(str(error)), "exit_code": error.exit_code}
+    if isinstance(error, BooleanSyntaxError):
+        report |= {"message": error.problem, "line": error.line, "column": error.column, "expected": list(error.expected)}
+    print_json({"error": report})
+
+
 @contextmanager
 def resumable() -> Iterator[None]:
     """For commands that keep their results and continue from them: an interruption is reported so, and ends the command."""
