@@ -402,3 +402,50 @@ def test_punctuation_behind_a_term_is_ignored_with_a_remark() -> None:
 )
 def test_lines_are_referred_to_by_their_labels(query: str, same: str) -> None:
     assert format_tree(parse(query).tree) == format_tree(parse(same, "pubmed").tree)
+
+
+COLUMNS = "Search number,Query,Sort By,Filters,Search Details,Results,Time"
+DOWNLOADED = f'''{COLUMNS}
+7,"#3 NOT #5",Most Recent,,"((""asthma""[Title/Abstract]) NOT (""rats""[MeSH Terms]))",12,10:02:11
+5,rats[mh],,,"""rats""[MeSH Terms]","1,234",10:01:40
+3,"""house dust""[ti] OR mites[ti]",,,"a, b","98,765",10:01:05
+'''
+SHOWN = """Search\tActions\tDetails\tQuery\tResults\tTime
+#7\t...\t>\tSearch: #3 NOT #5\t12\t10:02:11
+#5\t...\t>\tSearch: rats[mh] Sort by: Most Recent\t1,234\t10:01:40
+#3\t...\t>\tSearch: "house dust"[ti] OR mites[ti]\t98,765\t10:01:05
+"""
+OLD = '#7\tSearch (#3 NOT #5)\t12\t10:02:11\n#5\tSearch rats[mh]\t1234\t10:01:40\n#3\tSearch "house dust"[ti] OR mites[ti]\t98765\t10:01:05'
+MITES = And((Or((term("house dust", Field.TITLE), term("mites", Field.TITLE))), Not(Heading("rats"))))
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        DOWNLOADED,
+        "\n".join([COLUMNS, *DOWNLOADED.splitlines()[:0:-1]]),
+        DOWNLOADED.replace("\n", "\r\n"),
+        "\ufeff" + DOWNLOADED,
+        SHOWN,
+        SHOWN.replace("\t...\t>\t", " ").replace("\t", " "),
+        "Search\tQuery\tItems found\tTime\n" + OLD,
+        OLD,
+        OLD.replace("\t", "   "),
+    ],
+)
+def test_a_history_of_pubmed_with_its_columns(history: str) -> None:
+    """As downloaded and as copied from its page; some lines were deleted, counts and times are no words."""
+    read = parse(history)
+    assert read.tree == MITES
+    assert [line.number for line in read.lines] == [3, 5, 7]
+
+
+def test_the_columns_of_pubmed_keep_the_places_of_errors_and_refuse_filters() -> None:
+    with pytest.raises(BooleanSyntaxError, match=r"\[mhh\] is no field tag") as error:
+        parse(DOWNLOADED.replace("[mh]", "[mhh]"))
+    assert (error.value.line, error.value.column) == (3, 8)
+    with pytest.raises(BooleanSyntaxError, match="filters that PubMed lists beside a query") as error:
+        parse(DOWNLOADED.replace("rats[mh],,,", 'rats[mh],,"Review, English",'))
+    assert (error.value.line, error.value.column) == (3, 13)
+    assert parse(f'{COLUMNS}\n1,"""asthma""[ti]",,,"x",12,10:02:11').tree == term("asthma", Field.TITLE)
+    assert parse("asthma query, time[ti]").tree == term("asthma query, time", Field.TITLE)

@@ -111,7 +111,7 @@ _CLEAR = {
 """Signs that are no words of a PubMed query."""
 _SORT_ORDER = re.compile(
     r"\bSort by:\s*(?:Most Recent|Best Match|Publication Date|PubDate|First Author|Author|Journal|Title|Relevance)"
-    r"(?=[^\S\n]*(?:\t[^\S\n]*\d[\d,]*|\(\s*\d[\d,]*\s*\))?[^\S\n]*$)",
+    r"(?=[^\S\n]*(?:\t[^\S\n]*\d[\d,]*|\(\s*\d[\d,]*\s*\)|[^\S\n]\d[\d,]*[^\S\n]+\d{1,2}:\d\d:\d\d)?[^\S\n]*$)",
     re.MULTILINE | re.IGNORECASE,
 )
 _FILTERS = re.compile(r"(?-i:(?<=[\])\w\"*”])[^\S\n]+Filters:(?=\s))")

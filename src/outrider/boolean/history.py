@@ -19,7 +19,10 @@ _MARK = r"(?:[.):]|[-–—](?=\s)|\t)"
 _FIRST = re.compile(r"\s*+[#Ss(]?1(?:\s*(?:[.):]|[-–—](?=\s))|\s)\s*(?!(?:and|or|not|adj\d*)\b)\S", re.IGNORECASE)
 _NUMBERED = re.compile(rf"\s*[#Ss(]?(?P<number>\d+)\s*(?:{_MARK}\s*|\s+|(?=[^\w\s/,-]))")
 _LAST_FIRST = re.compile(r"\s*+[#Ss]?(\d{1,3})(?:\s*[.):]\s*|\s+)(?=\S)")
-_HITS = re.compile(r"(?<=[\s./)\]])\(\s*\d[\d,]*\s*\)\s*$|\t[^\S\t]*\d[\d,]*\s*$")
+ROW_MARK = "\ue000"
+"""Behind the number of a row whose columns were blanked; a character of nobody's query, shown as a blank."""
+_MARKED_NUMBER = re.compile(rf"\s*+(?:#(?P<hash>\d{{1,4}})\s++|(?P<row>\d{{1,4}}){ROW_MARK}\s*+)(?!(?:and|or|not)\b)(?=\S)", re.IGNORECASE)
+_HITS = re.compile(r"(?<=[\s./)\]])\(\s*\d[\d,]*\s*\)\s*$|\t[^\S\t]*\d[\d,]*\s*$|(?<=\S)\s++\d[\d,]*+\s+\d{1,2}:\d\d:\d\d\s*$")
 _HITS_BEHIND_TERM = re.compile(r"(?<=[./])\s+\(\s*\d[\d,]*\s*\)\s*$")
 _NUMBER_ALONE = re.compile(r"\s*[#Ss]?\d{1,3}\s*(?P<mark>[.):])?\s*")
 _BARE_FIRST = re.compile(r"\s*[#Ss]?1[^\S\n]*\n\s*[^\d\s]")
@@ -171,6 +174,8 @@ def split_lines(text: str) -> list[HistoryLine]:
     numbered = _find_numbered(lines) or _find_reversed(lines) if len(lines) > 1 else []
     if len(numbered) > 1:
         return _make_lines(numbered, counted=True)
+    if (len(lines) > 1 or ROW_MARK in text) and (gapped := _find_gapped(lines)):
+        return gapped
     if len(lines) > 1 and (REFERENCE.search(_QUOTED.sub(" ", text)) or any(_COMBINED.fullmatch(line) for _, line in lines[1:])):
         for start, line in lines[1:]:
             if match := _BEGINS_WITH_OPERATOR.match(line):
@@ -319,6 +324,21 @@ def _find_numbered(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
             joined[-1] = (first, part + "\n" + " " * (start - end - 1) + line, start + len(line))
     is_whole = len(joined) > 1 or len(joined) == len(lines)
     return [(start, part) for start, part, _ in joined] if is_whole else []
+
+
+def _find_gapped(lines: list[tuple[int, str]]) -> list[HistoryLine]:
+    """The lines of a history with numbers such as `#7`, `#4`, `#3`, some of which were deleted, in the order of their numbers."""
+    matches = [_MARKED_NUMBER.match(line) for _, line in lines]
+    numbers = [int(match["hash"] or match["row"]) if match else 0 for match in matches]
+    ascending = sorted(set(numbers))
+    if 0 in numbers or (numbers != ascending and numbers[::-1] != ascending):
+        return []
+    parts = [(start + match.end(), line[match.end() :]) for (start, line), match in zip(lines, matches, strict=True) if match]
+    order = sorted(range(len(parts)), key=numbers.__getitem__)
+    return [
+        replace(line, number=numbers[place])
+        for place, line in zip(order, _make_lines([parts[i] for i in order], counted=True), strict=True)
+    ]
 
 
 def _find_reversed(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:

@@ -26,7 +26,7 @@ from outrider.boolean.history import HistoryLine, refuse_comments
 from outrider.boolean.ovid_parser import parse_ovid
 from outrider.boolean.platform_parser import parse_platform
 from outrider.boolean.platforms import PLATFORMS
-from outrider.boolean.pubmed_parser import parse_pubmed
+from outrider.boolean.pubmed_parser import blank_columns, parse_pubmed
 from outrider.state.boolean import And, Either, Near, Node, Pattern, Text, children
 from outrider.state.errors import BadRequest, did_you_mean, shorten
 
@@ -63,12 +63,14 @@ def parse(query: str | Mapping[str, str], syntax: SyntaxChoice = "auto") -> Pars
         raise BadRequest(f"a Boolean query is a text or a mapping of fields to texts, not {shorten(query)}")
     _check_text(query)
     known = get_args(Syntax)
-    detected: Syntax = detect_syntax(query) if syntax == "auto" else syntax  # type: ignore[assignment] # checked below
+    rows = blank_columns(query)
+    choice = "pubmed" if syntax == "auto" and rows != query else syntax
+    detected: Syntax = detect_syntax(query) if choice == "auto" else choice  # type: ignore[assignment] # checked below
     if detected not in known:
         choices = ("auto", *known)
         raise BadRequest(f"unknown syntax {syntax!r}{did_you_mean(syntax, choices)}; known: {', '.join(choices)}")
     findings = Findings(query)
-    text = blank_heading(blank_label(query))
+    text = blank_heading(blank_label(rows))
     refuse_comments(text)
     if detected == "pubmed":
         text = blank_sort_order(text)

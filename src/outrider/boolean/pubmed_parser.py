@@ -13,7 +13,7 @@ from itertools import groupby
 from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
 from outrider.boolean.field_tags import REFUSED, Tag, list_spellings, parse_tag
 from outrider.boolean.grammar import Lexeme, parse_tokens
-from outrider.boolean.history import ONLY_REFERENCES, History, HistoryLine, split_lines
+from outrider.boolean.history import ONLY_REFERENCES, ROW_MARK, History, HistoryLine, split_lines
 from outrider.boolean.mesh_qualifiers import AMPERSAND_PAIRS
 from outrider.boolean.occurrences import QUOTES
 from outrider.boolean.tree_builder import LEFT_TO_RIGHT, Builder, Conventions, Tags, parse_adjacency
@@ -50,6 +50,48 @@ _LABEL = re.compile(r"^[ \t]*((?:\d{1,3}[a-z]?|[A-Z])[.):]?)[ \t]*$", re.MULTILI
 _OTHER_WILDCARD = re.compile(r"(?<=\w)[#?](?=\w)|(?<=\w)\?(?=[*?])|(?<=[a-z])\$")
 _QUALIFIER_BEHIND = re.compile(r"/\*?[^\W\d_]+")
 _FRACTION = re.compile(r"~\s*(?:\d*\.\d+|-\d+)")
+
+_COLUMNS = frozenset(
+    "search number,search,query,sort by,filters,search details,results,items found,time,actions,details,add to builder".split(",")
+)
+"""Of the history that PubMed's page "Advanced" downloads, and of the one that it shows."""
+_COLUMN_NAMES = re.compile(rf"(?:(?:{'|'.join(sorted(_COLUMNS, key=len, reverse=True))})\s*)+", re.IGNORECASE)
+
+
+def blank_columns(text: str) -> str:
+    """PubMed's history with its columns, as CSV or separated by tabs, with blanks for all but numbers and queries; else the text itself.
+
+    Offsets are kept. Raises `BooleanSyntaxError` for a row with filters, which narrow its results.
+    """
+    first = len(text) - len(text.lstrip())
+    line = text[first:].partition("\n")[0]
+    delimiter = "\t" if "\t" in line else ","
+    names = [" ".join(name.strip('" \r\ufeff').lower().split()) for name in line.split(delimiter)]
+    if "query" not in line.lower():
+        return text
+    if not (_COLUMNS.issuperset(names) and "query" in names and names[0] in ("search number", "search")):
+        is_header = _COLUMN_NAMES.fullmatch(line.strip()) and line.split()[0].lower() == "search"
+        return text[:first] + " " * len(line) + text[first + len(line) :] if is_header else text
+    chars = ["\n" if char == "\n" else " " for char in text]
+    # behind a tab a quotation mark quotes the cell only if those inside are doubled
+    quoted = r'"(?:[^"]|"")*"' if delimiter == "," else r'"(?:[^"\n]|"")*""(?:[^"\n]|"")*"'
+    cell = re.compile(rf"(?:(?P<quoted>{quoted})(?=[{delimiter}\r\n]|\Z)|(?P<plain>[^{delimiter}\n]*))(?P<end>{delimiter}|\n|\Z)")
+    at, column = first + len(line) + 1, 0
+    while at < len(text) and (match := cell.match(text, at)):
+        value = match["plain"] if match["quoted"] is None else " " + match["quoted"][1:-1].replace('""', ' "')
+        name = names[column] if column < len(names) else ""
+        if name == "filters" and value.strip():
+            problem = (
+                "filters that PubMed lists beside a query are not read; write them as conditions, such as AND english[la] AND review[pt],"
+                " or replace the query by its Search Details, and empty this cell"
+            )
+            raise BooleanSyntaxError(problem, text, at)
+        if column == 0 and value.strip():
+            value = value.replace("#", " ").rstrip() + ROW_MARK
+        if column == 0 or name == "query":
+            chars[at : at + len(value)] = value
+        at, column = match.end(), 0 if match["end"] == "\n" else column + 1
+    return "".join(chars)
 
 
 def parse_pubmed(text: str, findings: Findings, default: Tags = ()) -> tuple[Node, list[HistoryLine]]:
