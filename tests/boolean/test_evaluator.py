@@ -203,3 +203,18 @@ def test_markup_and_invisible_characters_change_nothing(query: str) -> None:
     printed = format_tree(tree)
     assert parse(printed, "pubmed").tree == tree
     assert "<" not in printed
+
+
+@pytest.mark.parametrize("title", ["L'étude de l'asthme", "L’étude de l’asthme"])
+@pytest.mark.parametrize(
+    ("query", "matches"),
+    [
+        ("étude[ti]", True), ("l'étude[ti]", True), ("L’étude[ti]", True), ('"letude"[ti]', False), ("etud*[ti]", True),
+        ('"étude de l asthme"[ti]', True), ('"étude de l\'asthme"[ti]', True),
+        ('"étude asthme"[ti:~2]', True), ('"étude asthme"[ti:~1]', False),
+    ],
+)  # fmt: skip
+def test_an_apostrophe_separates_words_as_in_pubmed(title: str, query: str, matches: bool) -> None:
+    """An elided article is a word of its own; it counts between words that are near each other."""
+    record = Document(Paper(doc_id="d", title=title))
+    assert Evaluator(parse(query, "pubmed").tree).matches(record) is matches

@@ -339,3 +339,34 @@ def test_a_piece_of_another_platform_is_refused_where_the_platform_is_named(synt
 @pytest.mark.parametrize("query", ["aspirin AND pain", '"back pain" OR migraine*', "(aspirin OR ibuprofen) AND pain", "co-op AND pain"])
 def test_words_phrases_and_truncation_are_legal_on_every_platform(syntax: str, query: str) -> None:
     assert parse(query, syntax).syntax == syntax  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("query", "column"),
+    [
+        ('ti:"graph neural" AND abs:molecule AND cat:cs.LG', 1),
+        ("(TITLE_ABS:asthma OR MESH:asthma) AND OPEN_ACCESS:y", 2),
+        ('mh:("Dor Lombar" OR "Low Back Pain") AND la:(pt OR es)', 1),
+        ('("Document Title":"machine learning") AND ("Abstract":radar)', 18),
+        ("[[Title: blockchain] OR [Abstract: ledger]]", 1),
+        ("title.search:asthma,type:article", 1),
+        ('search publications in title_only for "asthma" return publications', 1),
+        ("asthma +steroid -child", 17),
+        ("(ct | scan) + lung - child", 20),
+        ("tiabkw:asthma", 1),
+        ("doi:10.1000/x", 1),
+        ("asthma AND year_published:[2010 TO 2020]", 12),
+        ("TS=asthma AND title:child", 15),
+    ],
+)
+def test_a_field_or_sign_of_a_service_that_is_not_read_is_refused(query: str, column: int) -> None:
+    with pytest.raises(BooleanSyntaxError, match=r"write|writes") as error:
+        parse(query)
+    assert error.value.column == column
+
+
+@pytest.mark.parametrize(
+    "query", ["miRNA:mRNA pairing[tiab]", "beta -lactam[tiab]", "CO(2) AND AT(1)", "10:30 OR 3:1", "https://example.org"]
+)
+def test_colons_minus_signs_and_parentheses_of_plain_terms_are_words(query: str) -> None:
+    assert parse(query).syntax == "pubmed"

@@ -126,6 +126,15 @@ _OVID_SINGLE = "ti|ab|tw|mp|kw|kf|sh|hw|pt|au|jn|jw|af|tx|nm|fs|xs|xm"
 _EMBASE_ENDS = "ti|ab|kw|de|tt|tn|au|jt|ta|it|pt|la|py"
 _START = r"(?:^[^\S\n]*+(?:[#S(]?\d{1,3}[.):]?[^\S\n]++)?|\(|\b(?i:AND|OR|NOT)\s)[^\S\n]*+"
 """Where an operand may begin."""
+_LUCENE_FIELDS = (
+    "title(?:_abs)?|abstract|abs|tiab|tw|mh|mj|db|cat|kw|keywords?|author|au|aut|journal|pub_?year|year(?:_published)?|descriptor|subject|src|"
+    "open_access|(?:all)?in(?:title|text|url)|site|acmdl\\w+|contentgrouptitle|full_?text|mesh|ti|ab|all|la|de|yr|pub|doi|submitteddate"
+)
+_OTHERS = {
+    "lucene": "another service (a field before its term, as in Europe PMC, arXiv, BVS, Lucene, ACM or IEEE)",
+    "dimensions": "Dimensions",
+}
+"""Services whose queries are not read."""
 _OWNED = (
     ("wos", "field", rf"{_BEFORE}(?:TS|TI|AB|AU|AK|KP|SO|PY|DO|OG|OO|WC|UT|ALL|(?i:ts|ti|topic|title|abstract))\s?=(?=\s?[\w(\"“*])"),
     ("wos", "field", r"\b(?:TOPIC|TITLE|LANGUAGE|AUTHOR|DOCUMENT TYPES?|YEAR PUBLISHED):\s?\("),
@@ -154,6 +163,11 @@ _OWNED = (
     ("scopus proquest", "proximity", rf"{_BEHIND}PRE/\d{{1,3}}(?=\s+[(\w\"“])"),
     ("wos embase proquest cochrane", "proximity", rf"{_BEHIND}(?:NEAR|near)/\d{{1,3}}(?=\s+[(\w\"“'])"),
     ("embase cochrane", "proximity", rf"{_BEHIND}(?:NEXT|next)/\d{{1,3}}(?=\s+[(\w\"“'])"),
+    ("lucene", "field", rf"{_START}[+-]?(?P<field>(?i:{_LUCENE_FIELDS}):)(?=[\w\[\"“]|\()"),
+    ("lucene", "field", rf"{_START}[+-]?(?P<field>[A-Za-z]+(?:[._][A-Za-z]+)+:)(?=\S)"),
+    ("lucene", "field", rf"(?<=[\"”]):(?!\s?(?:{_SUFFIX})\b)(?=[\w\"“(])"),
+    ("lucene", "field", r"\[\s?\[?\s?(?:Title|Abstract|All|Keywords?|Author|Publication (?:Date|Title)):\s"),
+    ("dimensions", "field", r"\A\s*+(?P<field>search\s+\w+\s)(?=[^\n]*\breturn\s+\w+)"),
     ("cochrane", "proximity", rf"{_BEHIND}NEXT(?=\s+[(\w\"“'])"),
 )  # fmt: skip
 
@@ -174,7 +188,7 @@ _OWNED_SIGNS = tuple(
     (frozenset(keys.split()), kind, re.compile(pattern, re.MULTILINE)) for keys, kind, pattern in (*_OWNED, *_make_call_signs())
 )
 """The platforms that have a sign, which is no word of any other platform's query."""
-_MAY_BE_WORDS = re.compile(r"(?i:PRE|NEAR|NEXT|N|P)\b|(?!(?:ti|ab|tiab|noft|su|if|mainsubject)\b)[a-z]+\(")
+_MAY_BE_WORDS = re.compile(r"(?i:PRE|NEAR|NEXT|N|P)\b|(?!(?:ti|ab|tiab|noft|su|if|mainsubject)\b)[a-z]+\(|[\w.]+:")
 _WRITES = {
     "pubmed": {"field": "pain[tiab]", "heading": "Pain[mh]", "proximity": '"back pain"[tiab:~3]'},
     "ovid": {"field": "pain.ti,ab.", "heading": "exp Pain/", "proximity": "adj4", "lines": "or/1-3"},
@@ -212,6 +226,8 @@ _UNREAD = (
 )
 """What is syntax on other platforms, but on several, or on none that is read; it might be words."""
 _NUMBERS = re.compile(r"(?:[\s()]|\d{1,3}(?!\w)|\b(?:and|or|not)\b)+", re.IGNORECASE)
+_MINUS = re.compile(r"(?<=[\s)\"”])(?P<sign>-)(?=[^\W\d]{2}|[\"“(])|\s[+|]\s[^\n]{0,400}\s(?P<sign_>-)\s")
+_UNKNOWN_FIELD = re.compile(rf"{_START}(?P<sign>[A-Za-z_]{{2,}}:)(?=[A-Za-z]{{2}})", re.MULTILINE)
 _PROXIMITY_OF_EBSCO = re.compile(r"(?<=\w)\s+(?P<operator>[NW]\d)\s+(?=\w)")
 
 
@@ -282,7 +298,7 @@ def refuse_mixed_platforms(query: str, syntax: str, *, is_named: bool = True) ->
     if not signs:
         return
     start, end, keys, kind = min(signs, key=lambda sign: sign[:2])
-    *others, last = [name for key, name in NAMES.items() if key in keys]
+    *others, last = [name for key, name in (NAMES | _OTHERS).items() if key in keys]
     owners = f"{', '.join(others)} and {last}" if others else last
     fix = f"{NAMES[syntax]} writes {_WRITES[syntax].get(kind) or _WRITES[syntax]['field']}"
     hint = "" if is_named else ", name the platform that is meant (--syntax)"
@@ -340,7 +356,17 @@ def refuse_foreign_syntax(query: str, *, is_named: bool) -> None:
         if match := pattern.search(plain):
             sign = match.group().strip()
             raise BooleanSyntaxError(f"“{sign}”: {problem}", query, match.end() - len(match.group().lstrip()))
-    if (match := _PROXIMITY_OF_EBSCO.search(plain)) and not _TAG.search(query):
+    if _TAG.search(query):
+        return
+    if match := _MINUS.search(plain):
+        problem = (
+            "“-” before a term excludes it on Google Scholar and Semantic Scholar; in PubMed it does not: write NOT, or quote the term"
+        )
+        raise BooleanSyntaxError(problem, query, match.start("sign" if match["sign"] else "sign_"))
+    if match := _UNKNOWN_FIELD.search(plain):
+        problem = f"“{match['sign']}” may be a field before its term, which is not read; write asthma[ti], or quote the term"
+        raise BooleanSyntaxError(problem, query, match.start("sign"))
+    if match := _PROXIMITY_OF_EBSCO.search(plain):
         problem = (
             f"“{match['operator']}” between two words is EBSCOhost's proximity operator; name the syntax (--syntax), or quote the phrase"
         )
