@@ -11,7 +11,7 @@ import pytest
 from outrider.boolean.document import Readable, lacks
 from outrider.boolean.evaluator import Evaluator, matches
 from outrider.boolean.parser import parse
-from outrider.library.exact.rows_lacking import ROWS_LACKING
+from outrider.library.exact.pinned_library import ROWS_LACKING
 from outrider.library.library import Library
 from outrider.state.boolean import LACKING, Everything, Field, RecordPart
 from outrider.state.records import Document, Identifiers, Paper, Record
