@@ -26,7 +26,7 @@ from bench.served import SITES, HttpRequest, HttpResponse, Server
 from outrider.settings.model import Settings
 from outrider.settings.sections import CacheSettings, ServiceSettings, SourcesSettings, WebSettings
 from outrider.sources.web.browser import unavailable_reason
-from outrider.sources.web.result_pages import DUCKDUCKGO, ENGINES
+from outrider.sources.web.search import DUCKDUCKGO, ENGINES
 
 SERVICES = ("github", "openalex", "semantic_scholar", "arxiv", "pubmed", "crossref", "serpapi_scholar", "serpapi_google")
 WEB, MODEL, PAGES, DETAILS = "engine", "model", "pages", "github/repos"

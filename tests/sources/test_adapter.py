@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.sources import openalex, semantic_scholar
+from outrider.sources import openalex, pubmed, semantic_scholar
 from outrider.sources.adapter import build_answer, content_words, drop_stop_words, format_age, query_terms, score_results, split_words
 from outrider.sources.arxiv import select_terms
 from outrider.sources.github.search import build_query
 from outrider.sources.http.service import Reply
-from outrider.sources.pubmed import search as pubmed
 from outrider.state.errors import RateLimited, SourceUnavailable
 from outrider.state.ports import SourceQuery
 from outrider.text.words import STOP_WORDS, WORD

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from outrider.linkage.identifiers import normal_arxiv, normal_doi
 from outrider.settings.sections import ArxivSettings
 from outrider.sources.arxiv import NAME, Arxiv, build_query, build_search_answer, format_date_range, parse_page, select_terms
-from outrider.sources.http.cache_backends import DiskCache
+from outrider.sources.http.cache import DiskCache
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply
 from outrider.state.errors import Malformed, SearchError, SourceError

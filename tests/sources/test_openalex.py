@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmid
 from outrider.settings.sections import OpenalexSettings
 from outrider.sources import openalex as openalex_records
-from outrider.sources.http.cache_backends import DiskCache
+from outrider.sources.http.cache import DiskCache
 from outrider.sources.http.client import Caller
 from outrider.sources.openalex import FIELDS, Openalex, list_works, parse_abstract, parse_paper, search_words
 from outrider.state.errors import Malformed, SourceUnavailable

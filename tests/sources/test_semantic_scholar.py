@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmid
 from outrider.settings.sections import SemanticScholarSettings
-from outrider.sources.http.cache_backends import DiskCache
+from outrider.sources.http.cache import DiskCache
 from outrider.sources.http.client import Caller
 from outrider.sources.semantic_scholar import MOST, NAME, SemanticScholar, paper_id, parse_page, parse_paper, search_words, year_range
 from outrider.state.errors import Malformed, RateLimited, SearchError, SourceError, SourceUnavailable, Unauthorized

@@ -6,9 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from outrider.ingest.targets import PAGE, parse_target
-from outrider.nodes.analyze.ratings import Ratings
-from outrider.nodes.analyze.surroundings import Surroundings
-from outrider.nodes.analyze.work_lookup import AnalysisCache, Evidence, Subject, WorkIdentifier
+from outrider.nodes.analyze import AnalysisCache, Evidence, Ratings, Subject, Surroundings, WorkIdentifier
 from outrider.nodes.dedup.dedup import Dedup
 from outrider.nodes.enrich.enrich import Enrich
 from outrider.nodes.fine_scorer.fine_scorer import FineScorer

@@ -16,19 +16,17 @@ from outrider.sources.adapter import DisabledSource
 from outrider.sources.arxiv import Arxiv
 from outrider.sources.crossref import Crossref
 from outrider.sources.github.search import Github
-from outrider.sources.http.cache import AnswerCache
-from outrider.sources.http.cache_backends import DiskCache, RedisCache
+from outrider.sources.http.cache import AnswerCache, DiskCache, RedisCache
 from outrider.sources.http.client import Caller, user_agent
 from outrider.sources.http.ssrf_guard import Guard
 from outrider.sources.openalex import Openalex
-from outrider.sources.pubmed.search import Pubmed
+from outrider.sources.pubmed import Pubmed
 from outrider.sources.semantic_scholar import SemanticScholar
 from outrider.sources.serpapi import SerpapiGoogle, SerpapiScholar
 from outrider.sources.web.browser import Chromium, unavailable_reason
 from outrider.sources.web.fetch import PageFetcher
-from outrider.sources.web.result_pages import ENGINES
+from outrider.sources.web.search import ENGINES, WebSearch
 from outrider.sources.web.search import NAME as WEB
-from outrider.sources.web.search import WebSearch
 from outrider.state.ports import Detailer, PageReader, Source
 
 OPEN_CACHES = 4

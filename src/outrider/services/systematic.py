@@ -24,7 +24,7 @@ from outrider.sources.github.search import Github
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Service
 from outrider.sources.openalex import Openalex
-from outrider.sources.pubmed.search import Pubmed
+from outrider.sources.pubmed import Pubmed
 from outrider.sources.semantic_scholar import SemanticScholar
 from outrider.state.errors import BadRequest, LibraryError, LibraryMissing, LibraryReadOnly, did_you_mean, shorten
 from outrider.state.records import LIBRARY

@@ -15,8 +15,7 @@ from outrider.nodes.translator.model_plan import Draft, QueryBuilder, QueryPromp
 from outrider.nodes.translator.translator import MODEL, PlanCache, Translation, Translator, make_cache_key
 from outrider.prompts import Prompt
 from outrider.settings.model import StarsSettings
-from outrider.sources.http.cache import AnswerTextCache, flush_cache
-from outrider.sources.http.cache_backends import DiskCache
+from outrider.sources.http.cache import AnswerTextCache, DiskCache, flush_cache
 from outrider.state.chat import Budget, ChatRequest
 from outrider.state.errors import BadAnswer, ChatUnavailable, KeyRejected
 from outrider.state.ports import CachedText

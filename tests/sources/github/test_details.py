@@ -22,8 +22,7 @@ from outrider.settings.sections import GithubSettings
 from outrider.sources.github import details as github_details
 from outrider.sources.github.detail_requests import MOST_README
 from outrider.sources.github.search import Github
-from outrider.sources.http.cache import flush_cache
-from outrider.sources.http.cache_backends import DiskCache
+from outrider.sources.http.cache import DiskCache, flush_cache
 from outrider.sources.http.client import Caller
 from outrider.state.ports import Detailed, Detailer
 from outrider.state.records import Identifiers, Repository

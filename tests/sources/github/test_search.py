@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from outrider.settings.sections import GithubSettings
 from outrider.sources.github.search import Github, build_query
-from outrider.sources.http.cache_backends import DiskCache
+from outrider.sources.http.cache import DiskCache
 from outrider.sources.http.client import Caller
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable, Unauthorized
 from outrider.state.intent import Constraints, NumberRange, RepositoryWishes

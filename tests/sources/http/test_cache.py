@@ -19,9 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.runtime.threads_and_loops import in_background
-from outrider.sources.http import cache_backends as module
-from outrider.sources.http.cache import AnswerCache, CachedAnswer, NoCache, pack_answer, store_later, unpack_answer
-from outrider.sources.http.cache_backends import DiskCache, RedisCache
+from outrider.sources.http import cache as module
+from outrider.sources.http.cache import AnswerCache, CachedAnswer, DiskCache, NoCache, RedisCache, pack_answer, store_later, unpack_answer
 from outrider.state.errors import MissingExtra, SettingsError
 from support.http_server import take_no_more
 
@@ -100,7 +99,7 @@ async def test_an_age_counts_from_when_the_answer_came_and_not_from_when_it_is_w
 async def test_two_processes_share_the_folder(disk: DiskCache) -> None:
     await disk.put("ours", b"ours", {})
     script = (
-        "import asyncio, sys; from pathlib import Path; from outrider.sources.http.cache_backends import DiskCache\n"
+        "import asyncio, sys; from pathlib import Path; from outrider.sources.http.cache import DiskCache\n"
         "async def main():\n"
         "    disk = DiskCache(Path(sys.argv[1]))\n"
         "    print((await disk.get('ours')).body.decode())\n"
@@ -177,7 +176,7 @@ QUICK = """
 import sys
 from pathlib import Path
 from outrider.sources.http.cache import store_later
-from outrider.sources.http.cache_backends import DiskCache
+from outrider.sources.http.cache import DiskCache
 from outrider.runtime.threads_and_loops import run_in_background
 
 async def put():

@@ -24,8 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.sources.http import transport as clients
-from outrider.sources.http.cache import flush_cache
-from outrider.sources.http.cache_backends import DiskCache
+from outrider.sources.http.cache import DiskCache, flush_cache
 from outrider.sources.http.client import LONGEST_PAUSE_S, Caller
 from outrider.sources.http.rate_limit import FAILURES, LONGEST_S, get_rate_limiter, parse_budget_reset, parse_retry_after
 from outrider.sources.http.service import Reply, Service
@@ -723,7 +722,7 @@ def test_nothing_is_complained_about_when_the_process_ends(tmp_path: Path) -> No
     script = (
         "import asyncio, sys; from pathlib import Path; sys.path.append(sys.argv[1])\n"
         "from support.http_server import as_json, serving\n"
-        "from outrider.sources.http.cache_backends import DiskCache\n"
+        "from outrider.sources.http.cache import DiskCache\n"
         "from outrider.sources.http.client import Caller\n"
         "from outrider.sources.http.service import Service\n"
         "async def main():\n"

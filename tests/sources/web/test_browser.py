@@ -21,8 +21,7 @@ from outrider.sources.web.browser import Chromium, find_chromium, unavailable_re
 from outrider.sources.web.browser_proxy import SocksProxy
 from outrider.sources.web.browser_tab import Tab
 from outrider.sources.web.fetch import PageFetcher
-from outrider.sources.web.result_pages import DUCKDUCKGO
-from outrider.sources.web.search import WebSearch
+from outrider.sources.web.search import DUCKDUCKGO, WebSearch
 from outrider.state.errors import Forbidden, SourceTimeout, SourceUnavailable
 from outrider.state.ports import SourceQuery
 from support.http_server import NEVER, Answer, Request, as_text, refusal, serving

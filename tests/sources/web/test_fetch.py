@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from outrider.sources.http.ssrf_guard import Guard
 from outrider.sources.web import crawl_rules as robots
+from outrider.sources.web import fetch as module
 from outrider.sources.web import html_page as pages_html
-from outrider.sources.web import page_record as module
 from outrider.sources.web.browser_tab import NavigationCheck
 from outrider.sources.web.fetch import MOST_BYTES, FetchedPage, PageFetcher
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable

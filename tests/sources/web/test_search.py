@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from outrider.sources.adapter import SPARE
 from outrider.sources.http.cache import CachedAnswer, flush_cache
 from outrider.sources.web.browser_tab import RenderedPage
-from outrider.sources.web.result_pages import (
+from outrider.sources.web.search import (
     BING,
     DUCKDUCKGO,
     ENGINES,
@@ -25,10 +25,10 @@ from outrider.sources.web.result_pages import (
     ResultPage,
     SearchEngine,
     SearchResult,
+    WebSearch,
     parse_results,
     resolve_target,
 )
-from outrider.sources.web.search import WebSearch
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable
 from outrider.state.ports import SourceQuery
 from support.patience import BUSY_S

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from outrider.linkage.identifiers import normal_doi, normal_pmid
-from outrider.sources.pubmed.parse import NO_TITLE, RETRACTED_BY
+from outrider.sources.pubmed import NO_TITLE, RETRACTED_BY
 from outrider.state.records import Edge, Paper
 from outrider.text.languages_and_work_types import normal_language
 
@@ -120,7 +120,7 @@ NOTICES = {
     "RRI": "retracted_and_republished_in", "RRF": "retracted_and_republished_from", "RPI": "republished_in", "RPF": "republished_from",
     "UIN": "update_in", "UOF": "update_of",
 }  # fmt: skip
-"""Tag -> the kind of notice, as `sources.pubmed.parse` names it."""
+"""Tag -> the kind of notice, as `sources.pubmed` names it."""
 PMID = re.compile(r"PMID: ?(\d+)")
 
 

@@ -1,6 +1,6 @@
 """Reader of PubMed XML (`PubmedArticleSet`), streamed.
 
-`sources.pubmed.parse` reads the single articles.
+`sources.pubmed` reads the single articles.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element  # the type only; defusedxml parses
 
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.readers.safe_xml import xml_errors
-from outrider.sources.pubmed.parse import ARTICLES, parse_paper
+from outrider.sources.pubmed import ARTICLES, parse_paper
 from outrider.state.errors import UnreadableFile
 
 

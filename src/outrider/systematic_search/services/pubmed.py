@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from outrider.sources.http.service import Reply
-from outrider.sources.pubmed.search import NAME, parse_articles, parse_search
+from outrider.sources.pubmed import NAME, parse_articles, parse_search
 from outrider.state.boolean import LACKING, Everything, Field, Node
 from outrider.state.errors import Malformed
 from outrider.state.records import Record

@@ -1,9 +1,15 @@
-"""Lookup of the work to analyze: record, facts, full text, cached analyses, evidence."""
+"""Stages of an analysis: subject, surroundings, ratings, evidence; and cached analyses.
+
+`Subject` looks up record, facts and full text; `Surroundings` finds alternatives, references, citations and related code; `Ratings` rates a
+repository on six dimensions, four by formulas from metadata, two by a model; `Evidence` quotes sentences.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +18,18 @@ from typing import NamedTuple
 from pydantic import JsonValue, ValidationError
 
 from outrider.nodes.enrich.identifier_lookup import look_up
-from outrider.state.analysis import Analysis, AnalysisState, AnalysisUpdate, Depending
+from outrider.nodes.fine_scorer.dimensions import PARTS, Facts, dimensions
+from outrider.nodes.fine_scorer.judgement import CallResult, Question
+from outrider.nodes.fine_scorer.repositories import RepositoryScorer
+from outrider.nodes.translator.rule_plan import extract_concepts, extract_keywords
+from outrider.settings.model import AnalyzeSettings
+from outrider.state.analysis import Analysis, AnalysisState, AnalysisUpdate, Citing, Depending, Neighbour, Rating
+from outrider.state.chat import Budget
 from outrider.state.distilling import Reading
-from outrider.state.errors import NothingSearchable, SourceError
-from outrider.state.ports import Detailer, PageReader, Source, TextCache
-from outrider.state.records import Paper, Record, Repository
-from outrider.state.response import DistilledContext
+from outrider.state.errors import KeyRejected, NothingSearchable, SearchError, SourceError
+from outrider.state.ports import Clock, Detailer, PageReader, Source, SourceAnswer, SourceQuery, TextCache
+from outrider.state.records import LIBRARY, Paper, Record, Repository
+from outrider.state.response import DistilledContext, Failure
 
 FACTS = (
     "authors", "year", "venue", "citations", "stars", "forks", "language", "licence", "archived", "is_fork", "updated_at", "tags", "mesh",
@@ -202,3 +214,137 @@ class Evidence:
             return {"notes": (*state.notes, "it has no text to take sentences from")}
         reading = Reading(record.doc_id, record.full_text(), record.title, "[1]")
         return {"context": await self.distil(state.question, reading, most_tokens)}
+
+
+SCHEMES = ("doi", "arxiv", "pmid", "pmcid", "s2")
+MOST_WORDS = 4
+"""Code hosts require every word of a query."""
+DESCRIPTION_CHARS = 200
+CODE_LINK = re.compile(r"github\.com/([A-Za-z0-9-]{1,39}/[A-Za-z0-9._-]{1,100})", re.IGNORECASE)
+SAME_WORDS = "found by the same words"
+
+Part = tuple[str, tuple[Neighbour, ...], str]
+"""A field of the analysis, its works, and what went wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Reads record; writes alternatives, references, citations, related_code, notes. A failing source costs only its part."""
+
+    sources: Sequence[Source]
+    citing: Citing | None
+    settings: AnalyzeSettings
+
+    async def __call__(self, state: AnalysisState, left_s: float) -> AnalysisUpdate:
+        record = state.record
+        assert record is not None  # noqa: S101 - the edge to this node is taken only with a record
+        fields = () if isinstance(record, Repository) else ("references", "citations")
+        parts = await asyncio.gather(self._find_code(record, left_s), *(self._find_citations(field, record, left_s) for field in fields))
+        update: AnalysisUpdate = {field: works for field, works, _ in parts}  # type: ignore[assignment]
+        return {**update, "notes": (*state.notes, *(problem for *_, problem in parts if problem))}
+
+    async def _find_code(self, record: Record, left_s: float) -> Part:
+        field, named = "alternatives", []
+        if not isinstance(record, Repository):
+            field = "related_code"
+            # Repositories that its own text links to, in the order of the text.
+            names = dict.fromkeys(name.rstrip(".").removesuffix(".git") for name in CODE_LINK.findall(record.full_text()))
+            named = [
+                Neighbour(doc_id=f"github:{name}", title=name, url=f"https://github.com/{name}", kind="repository", why="named in its text")
+                for name in names
+            ]
+        host = next((source for source in self.sources if source.name != LIBRARY and "repository" in source.capabilities.kinds), None)
+        if host is None:
+            return field, tuple(named), f"{field}: no source of repositories is switched on"
+        words = extract_keywords(extract_concepts(" ".join(record.tags[:3]) or record.description or record.title))[:MOST_WORDS]
+        query = SourceQuery(" ".join(words), host.strategies[0], None, self.settings.beside + 1, keywords=words, within_s=left_s)
+        try:
+            async with asyncio.timeout(left_s):
+                answer = await host.search(query)
+        except (SearchError, TimeoutError) as error:
+            return field, tuple(named), f"{field}: {str(error) or f'{host.name} did not answer in time'}"
+        others = [result.record for result in answer.results if result.record.doc_id != record.doc_id]
+        unique: dict[str, Neighbour] = {}
+        for work in (*named, *(make_neighbour(other, f"{SAME_WORDS}: {' '.join(words)}") for other in others)):
+            unique.setdefault((work.url or work.doc_id).lower().rstrip("/"), work)
+        return field, tuple(unique.values())[: self.settings.beside], ""
+
+    async def _find_citations(self, field: str, record: Record, left_s: float) -> Part:
+        identifiers = dict(record.identifiers.pairs())
+        scheme = next((scheme for scheme in SCHEMES if scheme in identifiers), None)
+        if self.citing is None or scheme is None:
+            return field, (), f"{field}: no source that knows them is switched on, or the work has no identifier"
+        request = self.citing.references if field == "references" else self.citing.citations
+        try:
+            async with asyncio.timeout(left_s):
+                answer: SourceAnswer = await request(scheme, identifiers[scheme], left_s, self.settings.links)
+        except (SearchError, TimeoutError) as error:
+            return field, (), f"{field}: {str(error) or f'{self.citing.name} did not answer in time'}"
+        why = "cited by it" if field == "references" else "cites it"
+        results = answer.results
+        total = f"{field}: the first {len(results)} of {answer.total:,}" if answer.total and answer.total > len(results) else ""
+        works = tuple(make_neighbour(result.record, why) for result in results)
+        return field, works, "; ".join(filter(None, (answer.message, total)))
+
+
+def make_neighbour(record: Record, why: str) -> Neighbour:
+    fields = record.model_dump(include={"doc_id", "title", "url", "kind", "year", "stars", "citations"})
+    return Neighbour(**fields, description=" ".join(record.description.split())[:DESCRIPTION_CHARS], why=why)
+
+
+NODE = "ratings"
+BY_MODEL = ("documentation", "ease_of_use")
+NO_PAPER = "only repositories are rated on dimensions"
+
+
+@dataclass(frozen=True, slots=True)
+class Ratings:
+    """Reads record, question; writes ratings, relevance, usage, failures, notes. Nothing for a paper."""
+
+    scorer: RepositoryScorer | None
+    why_no_model: str
+    clock: Clock
+
+    async def __call__(self, state: AnalysisState, budget: Budget) -> AnalysisUpdate:
+        if not isinstance(state.record, Repository):
+            return {"notes": (*state.notes, NO_PAPER)}
+        result = CallResult((None,))
+        if self.scorer is not None:
+            try:
+                result = await self.scorer.judge(state.record, Question(state.question), budget)
+            except KeyRejected as error:
+                result = CallResult((None,), error)
+        judgement = result.works[0]
+        ratings = rate_by_metadata(state.record, self.clock())
+        if judgement is None:
+            missing = "a model that could judge it" if self.scorer is None else "an answer of the model"
+            ratings += [Rating(dimension=name, score=None, missing=(missing,), by="model") for name in BY_MODEL]
+        else:
+            radar = {str(entry["dimension"]): entry for entry in judgement.radar}
+            for name in BY_MODEL:
+                score, reason = radar[name].get("score"), str(radar[name].get("reason") or "")
+                known = score if isinstance(score, int | float) else None
+                ratings.append(Rating(dimension=name, score=known, because=(reason,) if reason else (), by="model"))
+        failures = (Failure(node=NODE, error=type(result.error).__name__, message=str(result.error)),) if result.error else ()
+        return {
+            "ratings": tuple(sorted(ratings, key=lambda rating: rating.dimension)),
+            "relevance": judgement.scores.get("relevance") if judgement else None,
+            "usage": budget.spent,
+            "failures": (*state.failures, *failures),
+            "notes": state.notes if self.scorer else (*state.notes, f"no model judged: {self.why_no_model}"),
+        }
+
+
+def rate_by_metadata(record: Repository, now: float) -> list[Rating]:
+    """The four dimensions from metadata, with each part of the mean; `now` in seconds since the epoch."""
+    facts = Facts(record, now)
+    ratings: list[Rating] = []
+    for name, dimension in dimensions(record, now).items():
+        if name == "maintenance" and record.archived:
+            ratings.append(Rating(dimension=name, score=0.0, because=("it is archived",)))
+            continue
+        parts = ((figure, part.value(facts, figure)) for figure, part in PARTS[name].items())
+        because = tuple(f"{figure} {facts.value(figure)}: {value:.2f}" for figure, value in parts if value is not None)
+        score = None if dimension.score is None else round(dimension.score, 2)
+        ratings.append(Rating(dimension=name, score=score, because=because, missing=dimension.missing))
+    return ratings

@@ -17,7 +17,7 @@ from outrider.settings.sections import PubmedSettings
 from outrider.sources.http.cache import CachedAnswer
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply
-from outrider.sources.pubmed.search import Pubmed, parse_articles, parse_search, search_words
+from outrider.sources.pubmed import Pubmed, parse_articles, parse_search, search_words
 from outrider.state.errors import Malformed, RateLimited, SourceError, SourceUnavailable, Unauthorized
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery

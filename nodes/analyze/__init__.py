@@ -1,1 +1,0 @@
-"""The stages of an analysis: subject, surroundings, ratings, evidence."""

@@ -1,1 +1,0 @@
-"""PubMed: search and the parser of its articles"""
