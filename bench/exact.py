@@ -24,9 +24,8 @@ from bench.report import Cell, Report, progress
 from bench.synthetic import Vocabulary
 from outrider.boolean.parser import parse
 from outrider.library import schema
-from outrider.library.exact.candidates import build_sql, build_text_query
 from outrider.library.exact.pinned_library import PinnedVersion
-from outrider.library.exact.plan import EVERY, make_plan
+from outrider.library.exact.plan import EVERY, build_sql, build_text_query, make_plan
 from outrider.library.library import Library
 from outrider.state.boolean import And, Dates, Node, Not
 from outrider.state.records import Paper

@@ -21,8 +21,7 @@ from outrider.boolean.occurrences import WILD
 from outrider.boolean.printer import format_tree
 from outrider.boolean.relax import AnyOf
 from outrider.library.exact.candidate_matcher import CandidateMatcher
-from outrider.library.exact.candidates import find_rows, intersect, unite
-from outrider.library.exact.plan import NOTHING, Match, Plan, Where, make_plan, names_language
+from outrider.library.exact.plan import NOTHING, Match, Plan, Where, find_rows, intersect, make_plan, names_language, unite
 from outrider.library.exact.word_dictionary import PatternExpander
 from outrider.library.filter_sql import literal, to_sql
 from outrider.library.record_table import chunk_ids, read_records
