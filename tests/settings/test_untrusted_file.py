@@ -9,9 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.settings.load import LoadedSettings, load
+from outrider.settings.load import KEY_ADDRESSES, LoadedSettings, check_untrusted_file, load
 from outrider.settings.setting_names import Entry
-from outrider.settings.untrusted_file import KEY_ADDRESSES, check_untrusted_file
 from outrider.state.errors import SettingsError
 
 ENVIRON = {"AWS_SECRET_ACCESS_KEY": "s3cret", "HOME": "/home/me"}

@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from outrider.distiller.units import sentence_spans
 from outrider.state.records import Record
 from outrider.state.reranking import READ_CHARS, make_reranker_text
-from outrider.text.sentences import sentence_spans
 from outrider.text.words import STOP_WORDS, content_words, words
 
 QuestionKind = Literal["title", "sentence", "citation", "judgement"]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from outrider.models.chat.answer_parser import AMBIGUOUS, MAX_REPAIR_CHARS, ParsedAnswer, UnusableAnswer, parse_answer
+from outrider.models.chat.endpoint import AMBIGUOUS, MAX_REPAIR_CHARS, ParsedAnswer, UnusableAnswer, parse_answer
 from outrider.state.model import Model
 
 
