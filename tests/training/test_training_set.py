@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from outrider.library.library import Library
 from outrider.state.errors import BadRequest
 from outrider.state.records import Edge
-from outrider.training import collect_questions as gather
+from outrider.training import questions as gather
 from outrider.training.questions import Question, QuestionKind
 from outrider.training.training_set import GROUP, GroupMaker, build_training_set
 from support.fakes import paper

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Scored
 from outrider.state.records import Record
-from outrider.training import collect_questions as gather
+from outrider.training import questions as gather
 from outrider.training.questions import Question, QuestionKind, is_same_text, make_generator, make_passage
 
 if TYPE_CHECKING:

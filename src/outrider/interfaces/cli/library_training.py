@@ -136,7 +136,7 @@ def train_reranker(
 
     Then `outrider library probe` measures whether it helps, as for any other reranker. Ctrl-C ends the training and saves the best so far.
     """
-    from outrider.training.collect_questions import read_judgements
+    from outrider.training.questions import read_judgements
     from outrider.training.train_reranker import train_reranker as train
     from outrider.training.training_loop import Recipe
 
