@@ -22,7 +22,7 @@ from outrider.graph.pipeline import build
 from outrider.library.fusion import interleave, reciprocal_rank_fusion
 from outrider.nodes.scout import Scout
 from outrider.services import Services
-from outrider.services.source_plugins import PluginSource, find_answer_fault, load_plugins
+from outrider.services.sources import PluginSource, find_answer_fault, load_plugins
 from outrider.settings.load import load
 from outrider.settings.model import EnrichSettings, LibrarySettings, RunSettings, Settings
 from outrider.settings.redact import redact

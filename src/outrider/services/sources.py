@@ -1,18 +1,29 @@
-"""Sources of the settings, and the HTTP client, browser and page reader that they share."""
+"""Sources of the settings and of plug-ins, and the client, browser and pages they share.
+
+Sources of other packages are entry points of the group `outrider.sources`. Each entry point names a factory of a `Source`. A faulty package
+loses its own results only, and its line in the answer gives the reason. Its code is not trusted: every exception is caught, and it runs on
+a loop of its own (`run_isolated`), so that it blocks no other code.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import inspect
+import math
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
+from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import cast
+from typing import Any, TypeVar, cast, get_args
 
 import platformdirs
+from pydantic import JsonValue
 
-from outrider.services.source_plugins import load_plugins
+from outrider.runtime.threads_and_loops import run_isolated
 from outrider.settings.model import Settings
-from outrider.settings.sections import CacheSettings, SerpapiSettings, ServiceSettings, SourcesSettings
-from outrider.sources.adapter import DisabledSource
+from outrider.settings.sections import CacheSettings, SerpapiSettings, ServiceSettings, SourcesSettings, is_secret
+from outrider.sources.adapter import DisabledSource, usable_seconds
 from outrider.sources.arxiv import Arxiv
 from outrider.sources.crossref import Crossref
 from outrider.sources.github.search import Github
@@ -27,7 +38,12 @@ from outrider.sources.web.browser import Chromium, unavailable_reason
 from outrider.sources.web.fetch import PageFetcher
 from outrider.sources.web.search import ENGINES, WebSearch
 from outrider.sources.web.search import NAME as WEB
-from outrider.state.ports import Detailer, PageReader, Source
+from outrider.state.errors import Malformed, SearchError, SourceTimeout, SourceUnavailable
+from outrider.state.hits import Scored
+from outrider.state.ports import AnswerStatus, BatchSource, Capabilities, Detailer, PageReader, Source, SourceAnswer, SourceQuery
+from outrider.state.records import Document, Page, Paper, Record, Repository
+from outrider.state.request import KNOWN_SOURCES, source_plugins
+from outrider.text.sanitize import HIDDEN, redact
 
 OPEN_CACHES = 4
 
@@ -107,3 +123,180 @@ def open_answer_cache(settings: CacheSettings) -> AnswerCache:
         Path(settings.folder).expanduser() if settings.folder else platformdirs.user_cache_path("outrider", appauthor=False) / "answers"
     )
     return DiskCache(folder)
+
+
+Result = TypeVar("Result")
+PluginSettings = Mapping[str, JsonValue]
+Factory = Callable[[PluginSettings, Caller], Source]
+"""Takes `sources.extra.<name>` without `enabled`, and the shared HTTP client."""
+NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
+"""Can be written as an environment variable and as a file name."""
+STRATEGIES = ("plugin",)
+LAST_SECOND = 253_402_300_799
+"""Of the year 9999, the last that `datetime` knows."""
+
+
+def load_plugins(extra: Mapping[str, PluginSettings], caller: Caller) -> Iterator[Source]:
+    """Usable sources, and an `Off` for each unusable one; none that is switched off. Raises nothing."""
+    names = set(KNOWN_SOURCES)
+    entries = source_plugins()
+    for entry in entries:
+        settings = extra.get(entry.name, {})
+        if settings.get("enabled", True) is False:
+            continue
+        if entry.name in names:
+            owner = "Outrider's own" if entry.name in KNOWN_SOURCES else "another package's"
+            why = f"its name is {owner}; sources.extra.{entry.name}.enabled: false hides this"
+            yield DisabledSource(f"{entry.name} of {describe_package(entry)}", STRATEGIES, why)
+        else:
+            yield _load_plugin(entry, settings, caller)
+        names.add(entry.name)
+    for name in sorted(extra.keys() - {entry.name for entry in entries}):
+        if extra[name].get("enabled", True) is not False:
+            yield DisabledSource(name, STRATEGIES, f"sources.extra.{name} is set, but no installed package adds a source of that name")
+
+
+def _load_plugin(entry: EntryPoint, settings: PluginSettings, caller: Caller) -> Source:
+    secrets = tuple(str(value) for name, value in settings.items() if is_secret(name) and value)
+
+    def off(why: str) -> DisabledSource:
+        return DisabledSource(
+            entry.name, STRATEGIES, f"{why} ({describe_package(entry)}); sources.extra.{entry.name}.enabled: false switches it off"
+        )
+
+    if not NAME.fullmatch(entry.name):
+        return off("its name must be of a-z, 0-9 and single _")
+    if settings.get("enabled", True) is not True:
+        return off(f"sources.extra.{entry.name}.enabled takes true or false")
+    try:
+        factory: Factory = entry.load()
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may raise anything when it is imported
+        return off(f"{entry.value} cannot be imported: {_format_error(error, secrets)}")
+    try:
+        source = factory({name: value for name, value in settings.items() if name != "enabled"}, caller)
+        fault = find_source_fault(source, entry.name)
+        return off(fault) if fault else PluginSource.of(source, describe_package(entry), secrets)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a factory or a property may raise anything
+        return off(f"{entry.value} made no source: {_format_error(error, secrets)}")
+
+
+def find_source_fault(source: Any, name: str) -> str:
+    """The reason why an object is no `Source` of this name; empty if it is one."""
+    missing = [part for part in ("name", "strategies", "capabilities", "timeout_s", "search", "get") if not hasattr(source, part)]
+    if missing:
+        return f"what it made is no Source: {type(source).__name__} lacks {', '.join(missing)}"
+    if source.name != name:
+        return f"the source calls itself {source.name!r}, and its entry point {name!r}"
+    strategies = source.strategies
+    if not (isinstance(strategies, tuple) and strategies and all(isinstance(strategy, str) and strategy for strategy in strategies)):
+        return "its strategies must be a tuple of one name or more"
+    if not isinstance(source.capabilities, Capabilities):
+        return "its capabilities must be Capabilities"
+    if not (_is_number(source.timeout_s) and source.timeout_s > 0):
+        return "its timeout_s must be a number of seconds above 0"
+    needed = ("search", "get", *(["get_many"] if source.capabilities.batch > 1 else ()))
+    synchronous = [part for part in needed if not inspect.iscoroutinefunction(getattr(source, part, None))]
+    return f"its {' and '.join(synchronous)} must be async functions" if synchronous else ""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSource:
+    """A `Source` around one of another package: raises nothing but `SearchError`, and returns only valid answers and records."""
+
+    source: Source
+    package: str
+    secrets: tuple[str, ...] = field(repr=False)
+    name: str
+    strategies: tuple[str, ...]
+    capabilities: Capabilities
+    timeout_s: float
+
+    @classmethod
+    def of(cls, source: Source, package: str, secrets: tuple[str, ...]) -> PluginSource:
+        return cls(source, package, secrets, source.name, source.strategies, source.capabilities, source.timeout_s)
+
+    async def search(self, query: SourceQuery) -> SourceAnswer:
+        answer = await self._call(lambda: self.source.search(query), query.within_s)
+        if isinstance(answer, SourceAnswer) and isinstance(answer.results, tuple) and len(answer.results) > query.limit:
+            answer = replace(answer, results=answer.results[: query.limit])
+        if fault := find_answer_fault(answer, self.name):
+            raise Malformed(f"{self.name} ({self.package}) gave {fault}")
+        return answer
+
+    async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
+        record = await self._call(lambda: self.source.get(scheme, value, within_s), within_s)
+        if record is not None and (fault := find_record_fault(record, self.name)):
+            raise Malformed(f"{self.name} ({self.package}) gave {fault}")
+        return record
+
+    async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Record]:
+        source = cast("BatchSource", self.source)
+        records = await self._call(lambda: source.get_many(scheme, values, within_s), within_s)
+        if not isinstance(records, Mapping):
+            raise Malformed(f"{self.name} ({self.package}) gave {type(records).__name__} instead of records by identifier")
+        if fault := next(filter(None, (find_record_fault(record, self.name) for record in records.values())), ""):
+            raise Malformed(f"{self.name} ({self.package}) gave {fault}")
+        return records
+
+    async def _call(self, work: Callable[[], Awaitable[Result]], within_s: float) -> Result:
+        name = f"{self.name} ({self.package})"
+        try:
+            done = await run_isolated(self.name, work, usable_seconds(within_s))
+        except TimeoutError as error:
+            raise SourceTimeout(f"{name} {error}") from error
+        problem = done.exception()
+        if problem is None or isinstance(problem, SearchError):
+            return done.result()
+        if isinstance(problem, TimeoutError):
+            raise SourceTimeout(f"{name} took too long: {_format_error(problem, self.secrets)}") from problem
+        raise SourceUnavailable(f"{name} failed: {_format_error(problem, self.secrets)}") from problem
+
+
+def find_answer_fault(answer: Any, name: str) -> str:
+    """The reason why an object is no `SourceAnswer` with records of this source; empty if it is one."""
+    if not isinstance(answer, SourceAnswer):
+        return f"{type(answer).__name__} instead of a SourceAnswer"
+    if not isinstance(answer.results, tuple) or not all(isinstance(result, Scored) for result in answer.results):
+        return "results that are no tuple of Scored"
+    if fault := next(filter(None, (find_record_fault(result.record, name) for result in answer.results)), ""):
+        return fault
+    if not all(_is_number(result.score) and isinstance(result.why, str) and isinstance(result.paths, tuple) for result in answer.results):
+        return "a result whose score is no finite number"
+    if len({result.record.doc_id for result in answer.results}) < len(answer.results):
+        return "one doc_id twice"
+    total, retry_at = answer.total, answer.retry_at
+    if not (total is None or (type(total) is int and total >= 0)):
+        return "a total that is no whole number from 0 on"
+    if not (retry_at is None or (_is_number(retry_at) and 0 <= retry_at <= LAST_SECOND)):
+        return "a retry_at that is no time"
+    texts = isinstance(answer.message, str) and isinstance(answer.model, str)
+    return "" if texts and answer.status in get_args(AnswerStatus) else f"the status {answer.status!r}, or a message that is no text"
+
+
+def find_record_fault(record: Any, name: str) -> str:
+    """The reason why an object is no record of this source; empty if it is one. Ids begin with the source's name to be unique."""
+    if not isinstance(record, Paper | Repository | Page | Document):
+        return f"{type(record).__name__} instead of a record"
+    if record.source != name or not record.doc_id.startswith(f"{name}:"):
+        return f"a record whose source is not {name!r}, or whose doc_id does not begin with '{name}:'"
+    return ""
+
+
+def describe_package(entry: EntryPoint) -> str:
+    """Name and version of the distribution, if it has them."""
+    try:
+        assert entry.dist is not None  # noqa: S101 - `entry_points` sets it
+        return f"{entry.dist.metadata['Name']} {entry.dist.version}"
+    except (AssertionError, LookupError, TypeError, AttributeError, ValueError, OSError, ImportError):
+        return "a package without metadata"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _format_error(error: BaseException, secrets: tuple[str, ...]) -> str:
+    text = str(error)
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return redact(f"{type(error).__name__}: {text}" if text else type(error).__name__, "")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.ingest.readers.pdf_characters import order_for_reading, repair
+from outrider.ingest.readers.pdfium import order_for_reading, repair
 
 HEBREW = "אבגדהוזחטיכלמנסעפצקרשת"
 

@@ -1,7 +1,7 @@
 """Dialects of tagged text, such as RIS, MEDLINE and Web of Science.
 
-A dialect is data: which lines carry a tag, how records begin and end, which tag holds which field. `tagged` reads all of them, and the
-one in `ovid`.
+A dialect is data: which lines carry a tag, how records begin and end, which tag holds which field. `tagged` reads all of
+them, and defines Ovid's, which needs code of its own.
 
 Sources: NLM, "MEDLINE/PubMed Data Element (Field) Descriptions" (www.nlm.nih.gov/bsd/mms/medlineelements.html); Clarivate, "Web of Science
 Core Collection Field Tags"; the RIS tag set of 2011; the Refer tags of EndNote's manual; RefWorks, "RefWorks Tagged Format".

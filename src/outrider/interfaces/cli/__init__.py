@@ -22,8 +22,7 @@ from outrider.interfaces.cli.dedup import dedup
 from outrider.interfaces.cli.distill import distill
 from outrider.interfaces.cli.export import export
 from outrider.interfaces.cli.ingest import ingest
-from outrider.interfaces.cli.library import library_app
-from outrider.interfaces.cli.library_duplicates import decisions, dedup_library, merge, split
+from outrider.interfaces.cli.library import decisions, dedup_library, library_app, merge, split
 from outrider.interfaces.cli.library_training import calibrate_distiller, probe, train_reranker
 from outrider.interfaces.cli.search import search
 from outrider.interfaces.cli.serve import mcp, serve_app

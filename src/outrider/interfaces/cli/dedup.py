@@ -44,8 +44,7 @@ def dedup(
     group, one without a duplicate alone, reasons in parallel; and "unsure", pairs that stay apart and may be one work, and "related".
     """
     form = find_format(output) if output else ""
-    from outrider.ingest.deduplicate_files import deduplicate_files
-    from outrider.ingest.duplicate_review import read_review
+    from outrider.ingest.deduplicate_files import deduplicate_files, read_review
     from outrider.ingest.entry import ReadOptions
     from outrider.ingest.export import make_writer
     from outrider.ingest.file_walk import walk
