@@ -51,7 +51,7 @@ class BlockingLibrary(Shelf):
 @asynccontextmanager
 async def open_client(own_services: Services, *, needs_key: bool = False, **client: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the application in this loop, without a socket."""
-    from outrider.interfaces.http.application import build_application
+    from outrider.interfaces.http.server import build_application
 
     opened = build_application(own_services, needs_key=needs_key)
     transport = httpx.ASGITransport(opened.app, raise_app_exceptions=False)

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from outrider.interfaces.http.application import build_application
+from outrider.interfaces.http.server import build_application
 from support.http_app import ASPIRIN, running, services
 
 schemathesis: Any = pytest.importorskip("schemathesis", reason="schemathesis is not installed")

@@ -19,7 +19,7 @@ import pytest
 
 from outrider.interfaces.http import run_server
 from outrider.interfaces.http.access import find_owner, hash_key
-from outrider.interfaces.http.application import build_application
+from outrider.interfaces.http.server import build_application
 from outrider.services import Services
 from outrider.settings.load import load
 from outrider.state.errors import BadRequest, SourceUnavailable

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 
 import outrider
-from outrider.interfaces.web.systematic import SystematicPageRoutes
+from outrider.interfaces.web.routes import SystematicPageRoutes
 from outrider.state.records import Paper
 from support.systematic_runs import LibraryVersions, make_exact_services
 

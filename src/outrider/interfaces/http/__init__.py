@@ -21,7 +21,7 @@ PACKAGES = ("fastapi", "langserve", "prometheus_client", "sse_starlette", "uvico
 def build_app(services: Services, *, host: str = "127.0.0.1", needs_key: bool = False) -> FastAPI:
     """The ASGI application of a server on `host`. Raises `MissingExtra` if its packages are not installed."""
     _require_packages()
-    from outrider.interfaces.http.application import build_application
+    from outrider.interfaces.http.server import build_application
 
     return build_application(services, host=host, needs_key=needs_key).app
 

@@ -1,23 +1,238 @@
-"""The server process: its socket, the need for keys, and its shutdown."""
+"""The HTTP application with its routes and middleware, and the process that serves it.
+
+From the outside in::
+
+    ResponseMiddleware   request number, security headers, answers for errors
+    CORSMiddleware       only if the settings name other pages
+    OriginCheck          the Host header, and the origin of requests
+    KeyAuthentication
+    RequestLimits        the body, complete and in time; work stops when the client disconnects
+    AdmissionMiddleware  LangServe's requests count for the queue
+    routes               the page, /search and /analyze (LangServe), /api (REST), /healthz, /readyz, /health, /metrics
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import gc
 import ipaddress
+import logging
+import re
 import socket
 import sys
+from collections.abc import AsyncIterator
 from contextlib import closing, redirect_stdout
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import uvicorn
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 
-from outrider.interfaces.http.application import Application, build_application
-from outrider.interfaces.http.request_limits import Connection
-from outrider.state.errors import BadRequest
+from outrider.graph.analyze import build_analysis
+from outrider.graph.pipeline import build
+from outrider.interfaces.http import health, problems, rest, systematic
+from outrider.interfaces.http.access import KeyAuthentication, OriginCheck
+from outrider.interfaces.http.health import Metrics
+from outrider.interfaces.http.langserve import AdmissionMiddleware, add_langserve_routes
+from outrider.interfaces.http.openapi import describe
+from outrider.interfaces.http.problems import Refusal, make_response
+from outrider.interfaces.http.request_limits import Admission, Connection, RequestLimits
+from outrider.interfaces.http.search_runs import GraphRunner, RunRegistry
+from outrider.interfaces.web import routes as page
+from outrider.nodes.dedup.cluster import WORKER_MODULES
+from outrider.runtime.workers import count_cores
+from outrider.state.errors import BadRequest, SearchError
+from outrider.version import __version__
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
     from outrider.services import Services
     from outrider.settings.sections import ServeSettings
+
+log = logging.getLogger(__name__)
+
+NOTHING_RUNS = "default-src 'none'; frame-ancestors 'none'"
+PLAYGROUND = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; "
+    "connect-src 'self'; frame-ancestors 'none'"
+)
+"""LangServe's page sets its address in an inline script."""
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": NOTHING_RUNS,
+}
+"""Defaults; an answer may set its own."""
+CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+EXPECTED = (SearchError, Refusal)
+
+
+class ResponseMiddleware:
+    """ASGI middleware."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app = app
+        self.metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+        else:
+            await self._respond(scope, receive, send)
+
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_head = scope["method"] == "HEAD"
+        if is_head:
+            scope = {**scope, "method": "GET"}  # the same answer, without the body
+        request_id = str(uuid4())
+        scope.setdefault("state", {})["request_id"] = request_id
+        status, is_complete = 0, False
+
+        async def send_message(message: Message) -> None:
+            nonlocal status, is_complete
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-Id"] = request_id
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, PLAYGROUND if value == NOTHING_RUNS and "/playground" in scope["path"] else value)
+            omits_body = is_head and message["type"] == "http.response.body"
+            await send({"type": "http.response.body"} if omits_body else message)
+            if omits_body and message.get("more_body"):
+                is_complete = True
+                raise OSError("a HEAD request has no body")  # as for a disconnected client: a stream ends here
+
+        app: ASGIApp = self.app
+        if CONTROL.search(scope["path"]):
+            app = make_response(Refusal(400, "odd-path", "the path holds a control character"), request_id)
+        try:
+            await app(scope, receive, send_message)
+        except Exception as error:  # noqa: BLE001 - nothing may reach the server's own error pages, which show internals
+            if is_complete:
+                return
+            refusal = error if isinstance(error, Refusal) else _log_error(error, request_id)
+            if not status:
+                await make_response(refusal, request_id)(scope, receive, send_message)
+        finally:
+            self.metrics.count_request({**scope, "method": "HEAD"} if is_head else scope, status)
+
+
+def _log_error(error: Exception, request_id: str) -> Refusal:
+    """The answer to an unexpected error. The log has all details under the number that the client receives."""
+    if isinstance(error, ExceptionGroup) and error.split(EXPECTED)[1] is None:
+        log.warning("request %s ended early: %s", request_id, "; ".join(str(one) for one in error.exceptions))
+    else:
+        log.error("request %s failed", request_id, exc_info=error)
+    return Refusal(500, "internal", "an error of this server; its log has details under this problem's instance")
+
+
+GC_THRESHOLD = 10_000, 5, 4
+"""For `gc.set_threshold`. A search holds thousands of records until it ends: with Python's default (700, 10, 10), fifty searches of
+`bench doors` triggered 770 collections, a tenth of their time; now some 25. Still fewer are faster, but memory grows.
+"""
+MAX_PROCESSES = 4
+"""Default limit: beyond it the server's own process is the bottleneck."""
+DESCRIPTION = "One request, searched everywhere at once: ranked works, the sentences that answer, and the trail to check them."
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """The ASGI application with its queue and its searches."""
+
+    app: FastAPI
+    admission: Admission
+    runs: RunRegistry
+
+    def stop(self) -> None:
+        """Accept no more searches; running ones continue."""
+        self.admission.stopping = True
+
+
+def build_application(services: Services, *, host: str = "127.0.0.1", needs_key: bool = False, alone: bool = False) -> Application:
+    """Everything that a server on `host` offers; `alone` in its process. Raises nothing: the settings are validated already."""
+    settings = services.settings.serve
+    admission, metrics = Admission(settings.at_once, settings.queue, settings.queue_s), Metrics()
+    metrics.watch(admission)
+    runner = GraphRunner(services, build(services), build_analysis(services))
+    runs = RunRegistry(runner, admission, metrics, settings.keep_runs, settings.keep_s)
+    monitoring = health.HealthRoutes(services, admission, metrics)
+
+    async def warm() -> None:
+        await services.warm()
+        if alone:  # the loaded modules stay: searching them for garbage costs every fourth search as much as the search
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(*GC_THRESHOLD)
+            count = min(MAX_PROCESSES, count_cores() - 1) if settings.processes is None else settings.processes
+            services.workers.start(count, WORKER_MODULES, busy=lambda: admission.running > 1)
+        monitoring.warm = True
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        threshold = gc.get_threshold()
+        warming = asyncio.create_task(warm())
+        try:
+            yield
+        finally:
+            admission.stopping = True
+            warming.cancel()
+            if late := await runs.drain(settings.shutdown_s):
+                log.warning("%d searches were not done within %g s and were stopped", late, settings.shutdown_s)
+            await asyncio.gather(warming, return_exceptions=True)
+            await runner.close()
+            services.close()
+            if alone:
+                gc.unfreeze()
+                gc.set_threshold(*threshold)
+
+    app = FastAPI(
+        title="Outrider", version=__version__, description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None,
+        middleware=_make_middleware(settings, admission, metrics, host, needs_key=needs_key),
+    )  # fmt: skip
+    app.add_exception_handler(problems.Refusal, problems.handle_refusal)
+    app.add_exception_handler(SearchError, problems.handle_search_error)
+    app.add_exception_handler(RequestValidationError, problems.handle_invalid_request)
+    app.add_exception_handler(HTTPException, problems.handle_http_error)
+    app.include_router(health.make_router(monitoring))
+    app.include_router(rest.make_router(rest.RestRoutes(services, runs)))
+    app.include_router(systematic.make_router(systematic.SystematicRoutes(services, admission)))
+    app.include_router(page.make_router(services, runs, admission))
+    add_langserve_routes(app, runner, admission, metrics, settings.batch)
+    describe(app)
+    return Application(app, admission, runs)
+
+
+def _make_middleware(settings: ServeSettings, admission: Admission, metrics: Metrics, host: str, *, needs_key: bool) -> list[Middleware]:
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=list(settings.origins),
+        allow_methods=["GET", "POST", "DELETE"],
+        allow_headers=["Authorization", "X-API-Key", "Content-Type", "Prefer", "Last-Event-ID", "X-Thread-Id"],
+        expose_headers=["Location", "Retry-After", "X-Request-Id"],
+    )
+    return [
+        Middleware(ResponseMiddleware, metrics=metrics),
+        *([cors] if settings.origins else []),
+        Middleware(OriginCheck, hosts=frozenset({*settings.hosts, host.lower()}), pages=frozenset(settings.origins)),
+        Middleware(KeyAuthentication, keys=settings.api_keys, required=needs_key),
+        Middleware(RequestLimits, body_bytes=settings.body_bytes, body_s=settings.body_s, request_s=settings.request_s),
+        Middleware(AdmissionMiddleware, admission=admission),
+    ]
 
 
 BACKLOG = 2_048
