@@ -30,7 +30,7 @@ def find_run_format(path: Path) -> str:
 def make_run_writer(form: str, stream: TextIO, *, whole: bool = False) -> Writer:
     """The writer of a run in one of `RUN_FORMATS`; `whole` is for a CSV with all fields, as runs were exported at first."""
     from outrider.ingest.export import make_writer
-    from outrider.ingest.export.screening_csv import ScreeningWriter
+    from outrider.ingest.export.csv_json import ScreeningWriter
 
     return ScreeningWriter(stream) if form == "csv" and not whole else make_writer(form, stream)
 

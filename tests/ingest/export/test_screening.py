@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import outrider
-from outrider.ingest.export.screening_csv import COLUMNS, CUT, MAX_CELL_CHARS, ScreeningWriter, find_label
+from outrider.ingest.export.csv_json import CUT, MAX_CELL_CHARS, SCREENING_COLUMNS, ScreeningWriter, find_label
 from outrider.state.records import Document, Identifiers, Paper, Record, Repository
 from support.systematic_runs import LibraryVersions, make_exact_services
 
@@ -97,7 +97,7 @@ texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 )  # fmt: skip
 def test_any_records_are_as_many_rows_of_all_columns(records: list[Paper]) -> None:
     rows = list(csv.reader(io.StringIO(write(*records)[0], newline="")))
-    assert [len(row) for row in rows] == [len(COLUMNS)] * (len(records) + 1)
+    assert [len(row) for row in rows] == [len(SCREENING_COLUMNS)] * (len(records) + 1)
     assert all(len(cell) <= MAX_CELL_CHARS for row in rows for cell in row)
 
 

@@ -63,7 +63,7 @@ def systematic(
     Hits are written to a ledger on disk, page by page; the manifest lists queries, sources and counts. Exit code 3 if a source was not
     read to its last hit.
     """
-    from outrider.ingest.export.screening_csv import MAX_CELL_CHARS
+    from outrider.ingest.export.csv_json import MAX_CELL_CHARS
     from outrider.systematic_search.ledger_reader import export_hits
     from outrider.systematic_search.prisma import write_reports
     from outrider.usecases.export import find_run_format, make_run_writer
