@@ -1,4 +1,4 @@
-"""CSV, JSON and JSON Lines export, the parsing of exported rows, and CSV for screening tools.
+"""CSV, JSON and JSON Lines export, parsing of exported rows, and CSV for screening tools.
 
 A record that is exported and read again is the same, `doc_id` included. JSON rows carry `"schema": "outrider.record/1"`. A CSV file
 (RFC 4180, UTF-8) is an export if its header is exactly `COLUMNS`; the column names are ones that any table may use, so an edited
