@@ -18,7 +18,17 @@ from pydantic import ValidationError
 
 from outrider.nodes.run_settings import end_rejected_run, run_budget, time_left
 from outrider.nodes.translator.boolean_syntax import conjunction
-from outrider.nodes.translator.model_plan import MAX_REQUEST_CHARS, Draft, QueryBuilder, QueryPrompt
+from outrider.nodes.translator.model_plan import (
+    MAX_REQUEST_CHARS,
+    Draft,
+    QueryBuilder,
+    QueryPrompt,
+    add_terms,
+    sanitize_expanded_terms,
+    sanitize_intent,
+    sanitize_queries,
+    sanitize_repository_wishes,
+)
 from outrider.nodes.translator.rule_plan import (
     EXPANSION,
     LEAST_EXPANSION,
@@ -26,13 +36,6 @@ from outrider.nodes.translator.rule_plan import (
     plan_by_rules,
     select_requested_sources,
     vary_repeated_queries,
-)
-from outrider.nodes.translator.sanitize_plan import (
-    add_terms,
-    sanitize_expanded_terms,
-    sanitize_intent,
-    sanitize_queries,
-    sanitize_repository_wishes,
 )
 from outrider.settings.model import LlmSettings, RunSettings, StarsSettings
 from outrider.state.chat import Budget, Chat, ChatRequest

@@ -8,8 +8,7 @@ import pytest
 
 from outrider.nodes.fine_scorer.fine_scorer import ScoringPrompts
 from outrider.nodes.translator.boolean_syntax import parses
-from outrider.nodes.translator.model_plan import Draft, QueryPrompt
-from outrider.nodes.translator.sanitize_plan import sanitize_queries
+from outrider.nodes.translator.model_plan import Draft, QueryPrompt, sanitize_queries
 from outrider.prompts import DOMAINS, MAX_DOMAIN_CHARS, Prompt, load_domain, select_section
 from outrider.settings.model import StarsSettings
 from outrider.state.errors import SettingsError
