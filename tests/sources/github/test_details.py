@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from outrider.nodes.fine_scorer.dimensions import PARTS as READ
 from outrider.settings.sections import GithubSettings
 from outrider.sources.github import details as github_details
-from outrider.sources.github.detail_requests import MOST_README
+from outrider.sources.github.repository import MOST_README
 from outrider.sources.github.search import Github
 from outrider.sources.http.cache import DiskCache, flush_cache
 from outrider.sources.http.client import Caller

@@ -20,18 +20,22 @@ from typing import Literal
 
 from outrider.runtime.threads_and_loops import in_background
 from outrider.sources.adapter import format_age
-from outrider.sources.github.detail_requests import (
+from outrider.sources.github.parse import normal_name, parse_budget
+from outrider.sources.github.repository import (
+    GONE,
     ITSELF,
     NOTHING,
+    OK,
     PARTS,
     README,
     TREE,
     DetailRequest,
+    GithubRepositories,
     RepositoryDetails,
     RepositoryProgress,
+    redirect_path,
+    repository_path,
 )
-from outrider.sources.github.parse import normal_name, parse_budget
-from outrider.sources.github.repository import GONE, OK, GithubRepositories, redirect_path, repository_path
 from outrider.sources.http.rate_limit import SlidingWindow, get_rate_limiter
 from outrider.sources.http.service import MOVED, Reply
 from outrider.state.errors import Malformed, RateLimited, SourceError, SourceTimeout, Unauthorized
