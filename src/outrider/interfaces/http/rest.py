@@ -15,10 +15,9 @@ from fastapi import APIRouter, Body, Header, Path, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field
 
-from outrider.interfaces.http.events import LAST
 from outrider.interfaces.http.openapi import ANALYZE_EXAMPLES, EVENTS_EXAMPLE, LIBRARY_EXAMPLE, SEARCH_ANSWER, SEARCH_EXAMPLES
 from outrider.interfaces.http.problems import Refusal, make_response, refuse_field
-from outrider.interfaces.http.search_runs import Run, RunRegistry, read_thread
+from outrider.interfaces.http.search_runs import LAST, Run, RunRegistry, read_thread
 from outrider.services.make_nodes import parse_analysis_target
 from outrider.state.analysis import Analysis, AnalyzeRequest
 from outrider.state.model import Model
