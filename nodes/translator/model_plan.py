@@ -1,5 +1,4 @@
-"""The model's plan: a draft of intent and queries, then cut, cleaned and completed.
-"""
+"""The model's plan: a draft of intent and queries, then cut, cleaned and completed."""
 
 from __future__ import annotations
 

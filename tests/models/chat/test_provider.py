@@ -9,8 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from outrider.models.chat.provider import NO_USAGE, PRICES, PROVIDERS, Price, TokenUsage, count_max_tokens, parse_prices, resolve_endpoint
-from outrider.models.chat.structured_output_modes import OutputMode
+from outrider.models.chat.provider import (
+    NO_USAGE,
+    PRICES,
+    PROVIDERS,
+    OutputMode,
+    Price,
+    TokenUsage,
+    count_max_tokens,
+    parse_prices,
+    resolve_endpoint,
+)
 from outrider.settings.model import LlmSettings
 from outrider.state.errors import SettingsError
 

@@ -24,8 +24,7 @@ from pydantic import Field, SecretStr
 from outrider.graph.pipeline import build
 from outrider.library.library import Library
 from outrider.models.chat.endpoint import EndpointChat
-from outrider.models.chat.provider import resolve_endpoint
-from outrider.models.chat.structured_output_modes import OutputMode
+from outrider.models.chat.provider import OutputMode, resolve_endpoint
 from outrider.prompts import fence
 from outrider.services import Services
 from outrider.settings.model import LibrarySettings, LlmSettings, Settings

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from outrider.models.chat.structured_output_modes import Capabilities, OutputMode, describe_schema, make_schema
+from outrider.models.chat.provider import Capabilities, OutputMode, describe_schema, make_schema
 from outrider.state.model import Model
 
 

@@ -35,8 +35,18 @@ from outrider.models.chat.endpoint_errors import (
     is_key_rejected,
 )
 from outrider.models.chat.journal import ask_or_replay
-from outrider.models.chat.provider import NO_USAGE, Endpoint, TokenUsage, count_max_tokens, resolve_endpoint
-from outrider.models.chat.structured_output_modes import Capabilities, OutputMode, describe_schema, get_capabilities, make_schema
+from outrider.models.chat.provider import (
+    NO_USAGE,
+    Capabilities,
+    Endpoint,
+    OutputMode,
+    TokenUsage,
+    count_max_tokens,
+    describe_schema,
+    get_capabilities,
+    make_schema,
+    resolve_endpoint,
+)
 from outrider.runtime.threads_and_loops import in_background
 from outrider.runtime.tracing import span
 from outrider.settings.model import LlmSettings

@@ -8,8 +8,7 @@ import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
-from outrider.models.chat.provider import Endpoint
-from outrider.models.chat.structured_output_modes import Capabilities, OutputMode
+from outrider.models.chat.provider import Capabilities, Endpoint, OutputMode
 from outrider.state.errors import ChatUnavailable
 
 BUSY_PAUSE_S = 1.0
