@@ -1,27 +1,34 @@
-"""The choice of the chat model, its prices and the costs of calls."""
+"""The choice of the chat model, its prices and the costs of calls.
+
+The modes in which a structured answer is requested.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import SecretStr
+from pydantic import Field, SecretStr
 
 from outrider.models.chat.provider import (
     NO_USAGE,
     PRICES,
     PROVIDERS,
+    Capabilities,
     OutputMode,
     Price,
     TokenUsage,
     count_max_tokens,
+    describe_schema,
+    make_schema,
     parse_prices,
     resolve_endpoint,
 )
 from outrider.settings.model import LlmSettings
 from outrider.state.errors import SettingsError
+from outrider.state.model import Model
 
 KEY = SecretStr("sk-secret")
 LOCAL = "http://localhost:11434/v1"
@@ -116,3 +123,45 @@ def test_tokens_are_bounded_by_bytes() -> None:
     """Also of texts of which a character is several tokens."""
     assert count_max_tokens({"content": "搜索"}) == len('{"content": "搜索"}'.encode())
     assert count_max_tokens({"content": "\ud800"}) > 0
+
+
+class Item(Model):
+    id: str = Field(max_length=5)
+    kind: Literal["paper", "page"] = "paper"
+
+
+class Whole(Model):
+    title: str = Field(description="A title.")
+    items: tuple[Item, ...] = Field(max_length=3)
+    note: str | None = None
+
+
+def test_the_schema_is_what_strict_providers_take() -> None:
+    """All fields required, none beyond, no reference, no default; a field may be called title."""
+    item = {
+        "type": "object",
+        "properties": {"id": {"type": "string", "maxLength": 5}, "kind": {"type": "string", "enum": ["paper", "page"]}},
+        "required": ["id", "kind"],
+        "additionalProperties": False,
+    }
+    assert make_schema(Whole) == {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string", "description": "A title."},
+            "items": {"type": "array", "items": item, "maxItems": 3},
+            "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        },
+        "required": ["title", "items", "note"],
+        "additionalProperties": False,
+    }
+    assert "maxLength" not in describe_schema(make_schema(Whole, bounds_lengths=False))
+
+
+def test_what_works_is_tried_first_and_the_rest_keeps_its_order() -> None:
+    assert Capabilities().modes() == list(OutputMode)
+    assert Capabilities(working_mode=OutputMode.JSON_MODE).modes() == [
+        OutputMode.JSON_MODE,
+        OutputMode.JSON_SCHEMA,
+        OutputMode.FUNCTION_CALLING,
+        OutputMode.TEXT,
+    ]

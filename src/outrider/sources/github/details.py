@@ -3,7 +3,7 @@
 Documentation: docs.github.com/rest, "Rate limits for the REST API" and "Best practices for using the REST API". Limits: 60 requests an
 hour without a token, 5,000 with one, and a hundred at once.
 
-The requests (`detail_requests`) go part by part, each for all repositories, the most informative part first: when limit or time end,
+The requests (`repository`) go part by part, each for all repositories, the most informative part first: when limit or time end,
 every repository has it. Cached responses cost nothing and are used first, whatever budget is left.
 """
 
