@@ -9,7 +9,7 @@ import pytest
 
 from outrider.boolean.diagnostics import BooleanSyntaxError
 from outrider.boolean.field_tags import NAMES, format_fields, list_spellings, parse_tag
-from outrider.boolean.mesh_qualifiers import QUALIFIERS
+from outrider.boolean.field_values import QUALIFIERS
 from outrider.boolean.parser import SyntaxChoice, detect_syntax, parse, uses_boolean_syntax
 from outrider.boolean.printer import format_tree
 from outrider.state.boolean import And, Dates, Everything, Field, Heading, Near, Node, Not, Or, Text, Words

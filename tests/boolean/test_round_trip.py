@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.boolean.field_tags import sort_fields
-from outrider.boolean.mesh_qualifiers import QUALIFIERS
+from outrider.boolean.field_values import QUALIFIERS
 from outrider.boolean.occurrences import split_term
 from outrider.boolean.parser import parse
 from outrider.boolean.printer import format_tree

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from outrider.boolean.diagnostics import BooleanSyntaxError
 from outrider.boolean.field_tags import AMBIGUOUS_CODES, CODES, REFUSED_CODES, is_tag_name, parse_tag
-from outrider.boolean.mesh_qualifiers import CURRENT
+from outrider.boolean.field_values import CURRENT
 from outrider.boolean.occurrences import QUOTES
 from outrider.boolean.platforms import EBSCOHOST, EMBASE, PLATFORMS, PROQUEST, SCOPUS, WEB_OF_SCIENCE
 

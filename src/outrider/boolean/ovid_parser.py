@@ -16,10 +16,10 @@ from itertools import groupby
 
 from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
 from outrider.boolean.field_tags import CODES, MULTI_PURPOSE, REFUSED_CODES, Tag, parse_tag, sort_fields
+from outrider.boolean.field_values import QUALIFIERS, find_qualifier
 from outrider.boolean.filters_and_limits import parse_limits
 from outrider.boolean.grammar import MAX_DEPTH, Lexeme, parse_tokens
 from outrider.boolean.history import LABEL, SETS, History, HistoryLine, split_ovid_lines
-from outrider.boolean.mesh_qualifiers import QUALIFIERS, find_qualifier
 from outrider.boolean.occurrences import QUOTES, split_term
 from outrider.boolean.tree_builder import Builder, Conventions, Tags, parse_adjacency
 from outrider.state.boolean import And, Field, Heading, Node, Or, Span, Text, Words

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 
 from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
 from outrider.boolean.field_tags import Tag, sort_fields
-from outrider.boolean.field_values import OPEN_END, OPEN_START, convert_hyphen_range, date_node
+from outrider.boolean.field_values import OPEN_END, OPEN_START, convert_hyphen_range, date_node, find_qualifier, list_qualifiers
 from outrider.boolean.filters_and_limits import GROUPS, PUBLICATION_TYPES, compact
 from outrider.boolean.history import History
-from outrider.boolean.mesh_qualifiers import find_qualifier, list_qualifiers
 from outrider.boolean.occurrences import split_term
 from outrider.boolean.platforms import ANOTHER_THESAURUS, Platform
 from outrider.state.boolean import Field, Heading, Node, Not, Or, Span, Text, Words

@@ -12,9 +12,9 @@ from itertools import groupby
 
 from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
 from outrider.boolean.field_tags import REFUSED, Tag, list_spellings, parse_tag
+from outrider.boolean.field_values import AMPERSAND_PAIRS
 from outrider.boolean.grammar import Lexeme, parse_tokens
 from outrider.boolean.history import ONLY_REFERENCES, ROW_MARK, History, HistoryLine, split_lines
-from outrider.boolean.mesh_qualifiers import AMPERSAND_PAIRS
 from outrider.boolean.occurrences import QUOTES
 from outrider.boolean.tree_builder import LEFT_TO_RIGHT, Builder, Conventions, Tags, parse_adjacency
 from outrider.state.boolean import Field, Node

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
 from outrider.boolean.field_tags import Tag, sort_fields
-from outrider.boolean.field_values import convert_hyphen_range, date_node, is_dates
+from outrider.boolean.field_values import convert_hyphen_range, date_node, find_qualifier, find_successor, is_dates, list_qualifiers
 from outrider.boolean.filters_and_limits import REFUSED, SUBSETS, compact, find_filter, list_filters
 from outrider.boolean.grammar import MAX_TERMS, Lexeme
-from outrider.boolean.mesh_qualifiers import find_qualifier, find_successor, list_qualifiers
 from outrider.boolean.occurrences import MOST_WILD, WILD, split_term
 from outrider.state.boolean import (
     LACKING,
