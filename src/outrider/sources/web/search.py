@@ -34,7 +34,7 @@ from outrider.state.records import Page, Record
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lxml.html import HtmlElement
+    from lxml.html import HtmlElement  # type: ignore[import-untyped]
 
 MOST_QUERY_CHARS = 400
 """Engines cut or refuse longer queries."""
