@@ -177,8 +177,8 @@ def _make_call_signs() -> Iterator[tuple[str, str, str]]:
     owners: dict[str, list[str]] = {}
     for code in sorted({*SCOPUS.fields, *SCOPUS.refused, *PROQUEST.fields, *PROQUEST.refused}):
         for spelling in (code, code.upper()):
-            keys = [one.key for one in (SCOPUS, EBSCOHOST, PROQUEST) if {spelling, spelling.lower()} & {*one.fields, *one.refused}]
-            owners.setdefault(" ".join(keys), []).append(re.escape(spelling))
+            having = [one.key for one in (SCOPUS, EBSCOHOST, PROQUEST) if {spelling, spelling.lower()} & {*one.fields, *one.refused}]
+            owners.setdefault(" ".join(having), []).append(re.escape(spelling))
     for keys, spellings in owners.items():
         # one or two characters in parentheses are an index: CO(2), AT(1)
         yield keys, "field", rf"{_START}(?P<field>(?:{'|'.join(spellings)})(?=\(\s*(?:[\"“]|[^\W\d]{{3}})))"
