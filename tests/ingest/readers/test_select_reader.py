@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from outrider.ingest.entry import ReadOptions
 from outrider.ingest.readers.select_reader import BY_CONTENT, BY_ROOT, BY_SUFFIX, TAGGED, FileReader, NoReader, select_reader
 from outrider.state.errors import UnreadableFile
 
@@ -157,3 +158,19 @@ def test_every_reader_can_be_loaded() -> None:
 def test_no_reader_gives_the_reason(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"")
     assert select_reader(tmp_path / "a") == NoReader("no reader for a file without a suffix")
+
+
+def read_all(path: Path) -> None:
+    reader = select_reader(path)
+    assert isinstance(reader, FileReader)
+    list(reader.read(path, ReadOptions()))
+
+
+@pytest.mark.parametrize("suffix", sorted({*BY_SUFFIX, *BY_CONTENT, ".xml"}))
+@pytest.mark.parametrize("content", [b"", b" \r\n\t\n", b"\xef\xbb\xbf", b"\xff\xfe \x00\n\x00"])
+def test_a_file_with_nothing_in_it_is_unreadable_whatever_its_format(tmp_path: Path, suffix: str, content: bytes) -> None:
+    """A valid file without records, such as [], is skipped instead."""
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableFile, match="is empty"):
+        read_all(path)

@@ -155,9 +155,12 @@ def _read_escaped(lines: Lines, reader: Iterator[list[str]], width: int) -> list
 
 def _describe_damage(cells: int, width: int, lines: int, *, after: bool) -> str:
     if after:
-        return "a quote is left open in this row; close it and ingest again (the rows after it were read)"
-    merged = f", and it runs over {lines} lines" if lines > 1 else ""
-    return f"a quote in this row is damaged: it has {cells} cells under {width} columns{merged}; correct it and ingest again"
+        return "a quotation mark in this row is never closed; close it and ingest again (the rows after it were read)"
+    merged = f" and runs over {lines} lines" if lines > 1 else ""
+    return (
+        "a quotation mark is missing or misplaced in this row, which was not read: "
+        f"the row has {cells} cells{merged}, and the header has {width}; correct it and ingest again"
+    )
 
 
 def _count_lost_lines(block: list[str], cells: list[str], forms: _ColumnForms, separator: str, *, is_sound: bool) -> int:

@@ -17,6 +17,7 @@ from typing import cast
 
 from outrider.ingest.entry import Parsed, Reader, ReadOptions
 from outrider.ingest.running_numbers import drop_running_numbers
+from outrider.state.errors import UnreadableFile
 
 HEAD_BYTES = 64 * 1024
 SIGNATURE_CHARS = 8 * 1024
@@ -40,6 +41,7 @@ class FileReader:
 
     def read(self, path: Path, options: ReadOptions) -> Iterator[Parsed]:
         """The file's entries, lazily. Raises `UnreadableFile` or `OSError`, at the first entry or at any later one."""
+        refuse_blank(path)
         entries = self.load()(path, options)
         return entries if self.single else drop_running_numbers(entries, options.columns)
 
@@ -139,6 +141,17 @@ BIBTEX_ENTRY = re.compile(r"\s*(?:%[^\n]*\n\s*)*@[A-Za-z]+\s*[{(]\s*[^\s,{}()=]*
 XML_DECLARATION = re.compile(r"\s*<\?xml\s")
 
 
+BLANKS = b" \t\r\n\f\v\x00\xef\xbb\xbf\xff\xfe"
+"""Bytes of blanks, line ends and byte order marks, also in UTF-16."""
+
+
+def refuse_blank(path: Path) -> None:
+    """Raises `UnreadableFile` for a file with nothing but blanks in it, whatever its format."""
+    with path.open("rb") as file:
+        if not file.read(HEAD_BYTES).strip(BLANKS) and not file.read(1):
+            raise UnreadableFile(f"{path}: is empty")
+
+
 def select_reader(path: Path) -> FileReader | NoReader:
     """The reader of a file, or why there is none. Opens `.xml` and text whose suffix says too little.
 
@@ -161,6 +174,7 @@ def select_reader(path: Path) -> FileReader | NoReader:
 def _select_by_root(path: Path) -> FileReader | NoReader:
     from outrider.ingest.readers.safe_xml import read_root_name
 
+    refuse_blank(path)
     root = read_root_name(path)
     known = f": {OTHER_ROOTS[root]}" if root in OTHER_ROOTS else ""
     return BY_ROOT.get(root) or NoReader(f"no reader for XML with the root element <{root[:80]}>{known}")
