@@ -1,15 +1,18 @@
 """`python -m bench.identity.fitting`: fits the weights of evidence on the labelled sets.
 
 It writes `linkage/evidence_weights.py`: a logistic model over the levels of `linkage/evidence.py`, fitted on the labelled sets by Newton's
-method with a ridge. Each pair of candidates is an example, and every set has equal weight. Each pair also occurs with fields removed, as in
-responses of services that lack them, so that no weight relies on fields that may be missing. Tafenoquine is left out: it only marks records
-with a duplicate, and so serves as a test.
+method with a ridge. Each pair of candidates is an example, and every set has equal weight. The pairs of a work with n records are no n²
+independent examples: they together count as the square root of their number, so about n, and so do the pairs between two works. Each pair
+also occurs with fields removed, as in responses of services that lack them, so that no weight relies on fields that may be missing.
+Tafenoquine is left out: it only marks records with a duplicate, and so serves as a test.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,10 +64,12 @@ def examples(source: LabelledSet) -> list[Example]:
     keys = sorted(places)
     works = [source.works[places[key]] for key in keys]
     pairs = [(one, other) for one, other in block_pairs(keys).tolist() if source.judged(places[keys[one]], places[keys[other]])]
-    weight = SETS_WEIGHT / max(1, len(pairs))
+    between = [(min(works[one], works[other]), max(works[one], works[other])) for one, other in pairs]
+    sizes = Counter(between)
+    weight = SETS_WEIGHT / max(1.0, sum(map(sqrt, sizes.values())))
     pairs_compared = (
-        Example(compare_keys(keys[one], keys[other], all_fields=True), works[one] == works[other], weight, (works[one], works[other]))
-        for one, other in pairs
+        Example(compare_keys(keys[one], keys[other], all_fields=True), len({*both}) == 1, weight / sqrt(sizes[both]), both)
+        for (one, other), both in zip(pairs, between, strict=True)
     )
     return [variant for example in pairs_compared for variant in _variants(example)]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bench.identity.fitting import Example, fitted, without, written
+import pytest
+
+from bench.identity.fitting import SETS_WEIGHT, Example, examples, fitted, without, written
 from bench.identity.growth import grown
 from bench.identity.measuring import Counts, counted, sizes
 from bench.identity.rules import by_doi, by_doi_and_like_title, by_doi_and_title
@@ -40,13 +42,26 @@ def test_the_simple_rules() -> None:
 
 
 def test_weights_follow_the_examples() -> None:
-    examples = [Example((("title", "equal"), ("year", "equal")), True, 50, (0, 0)), Example((("title", "other"),), False, 50, (1, 2))]
-    examples += [Example((("title", "equal"), ("year", "far apart")), False, 10, (3, 4))]
-    weights = fitted(examples)
+    every = [Example((("title", "equal"), ("year", "equal")), True, 50, (0, 0)), Example((("title", "other"),), False, 50, (1, 2))]
+    every += [Example((("title", "equal"), ("year", "far apart")), False, 10, (3, 4))]
+    weights = fitted(every)
     assert weights["title"]["equal"] > 0
     assert weights["year"]["equal"] > 0 > weights["year"]["far apart"]
-    assert without(examples, {1, 3}) == examples[:1]
+    assert without(every, {1, 3}) == every[:1]
     assert '"far apart": ' in written(weights, 3, 1, ["tiny"])
+
+
+def test_a_work_with_many_records_counts_as_its_records_not_as_their_pairs() -> None:
+    """A tenfold work has 45 pairs, a twofold one has one: a tenfold work counts as at most ten examples."""
+    records = [paper(f"a{at}", "Effects of metformin on ageing mice", year=2000 + at, authors=["Smith, Ann"]) for at in range(10)]
+    records += [paper(f"b{at}", "Kinetics of protein folding in yeast", year=2000 + at, authors=["Jones, Bo"]) for at in range(2)]
+    by_work = {0: 0.0, 1: 0.0}
+    for example in examples(LabelledSet("tiny", tuple(records), (0,) * 10 + (1,) * 2)):
+        if example.whole:
+            assert example.works in {(0, 0), (1, 1)}
+            by_work[example.works[0]] += example.weight
+    assert by_work[0] / by_work[1] == pytest.approx(45**0.5)
+    assert sum(by_work.values()) == pytest.approx(SETS_WEIGHT)
 
 
 def test_grown_records_know_their_works() -> None:

@@ -241,6 +241,8 @@ def test_one_doi_with_titles_in_two_languages_is_one_work(title: str) -> None:
     )  # fmt: skip
     assert judge(one, one.model_copy(update={"title": title})).verdict == "same"
     assert judge(one, one.model_copy(update={"title": title, "year": None})).verdict != "same"
+    venues = one.model_copy(update={"venue": "Acupuncture Research"}), one.model_copy(update={"title": title, "venue": "中国针灸"})
+    assert not [evidence for evidence in judge(*venues).evidence if evidence.field == "venue"]
     assert judge(one, one.model_copy(update={"title": "Needle lengths of the eighteenth century"})).verdict != "same"
 
 

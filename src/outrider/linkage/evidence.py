@@ -92,7 +92,8 @@ def _compare_fields(one: Keys, other: Keys, *, all_fields: bool) -> Iterator[Fie
     yield "pages", pages
     yield "volume", _equal(one.volume, other.volume)
     yield "issue", _equal(one.issue, other.issue)
-    yield "venue", _venues(*sorted((one.venue, other.venue)))
+    venue = _venues(*sorted((one.venue, other.venue)))
+    yield "venue", "" if translated and venue == "other" else venue  # a journal's name is translated, too
     yield "venue's kind", _kinds(one.venue, other.venue)
     yield "abstract", _abstracts(one.abstract, other.abstract)
 

@@ -61,8 +61,6 @@ CERTAIN = 20.0
 """Score of a verdict that follows from a rule, without weighing."""
 VETO = -4.0
 """Log-odds of a pair, or of two differing numbers of one catalogue, at which the pair keeps two groups apart regardless of other pairs."""
-VETO_IN_PRINT = -2.0
-"""The same for a pair that was printed in two places, such as the proceedings and a journal: records without pages must not join them."""
 NUMBER_FIELDS = frozenset({"number", "own number"})
 
 
@@ -102,11 +100,11 @@ class Judgement:
         return any(evidence.what == "differ" and evidence.field in NUMBER_FIELDS and evidence.weight <= VETO for evidence in self.evidence)
 
     def _in_two_places(self) -> bool:
-        """Whether the records are two publications: other pages, in another year, in another journal or another kind of venue."""
+        """Whether the records are two publications with one short title: other pages, another year, another journal or kind of venue."""
         fields = {evidence.field: evidence.what for evidence in self.evidence}
         other_venue = fields.get("venue") == "other" or fields.get("venue's kind") == "differ"
         in_print = other_venue and fields.get("pages") == "differ" and "apart" in fields.get("year", "")
-        return in_print and self.verdict != "same" and (self.score <= VETO_IN_PRINT or fields["title"].endswith("short"))
+        return in_print and self.verdict != "same" and fields["title"].endswith("short")
 
     @property
     def chance(self) -> float:
