@@ -381,3 +381,18 @@ def test_commands_that_only_ovid_can_run_are_refused(query: str, line: int, colu
     with pytest.raises(BooleanSyntaxError, match=message) as error:
         parse(query, "ovid")
     assert (error.value.line, error.value.column) == (line, column)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "1. Pain/\n2. exp Migraine Disorders/\n3. 1 or 2",
+        "Pain/\nexp Migraine Disorders/\n1 or 2",
+        "Pain/ or\nexp Migraine Disorders/",
+        "exp Pain/\npain*.ti,ab\n(1 OR 2)",
+        "exp Pain/\npain*.ab\n(1 or 2)",
+    ],
+)
+def test_a_line_and_the_next_one_are_no_sign_of_another_platform(query: str) -> None:
+    """As in CLEF's CD000996 and CD010239."""
+    assert parse(query).syntax == "ovid"

@@ -120,7 +120,9 @@ _BEHIND = r"(?<=[\w)\"*”])\s+"
 NAMES = {"pubmed": "PubMed", "ovid": "Ovid"} | {key: platform.conventions.name for key, platform in PLATFORMS.items()}
 _WOS_CODES = {code for code in (*WEB_OF_SCIENCE.fields, *WEB_OF_SCIENCE.refused) if len(code) in (2, 3)} - {"ci", "or"}
 """Without `CI=`, which is also a confidence interval."""
-_BEFORE = r"(?<![\w./?&-])"
+_GAP = r"[^\S\n]"
+"""A blank, but no end of a line: the next line is another query."""
+_BEFORE = r"(?<![\w./?&,-])"
 _BEHIND_TERM = r"(?<=[\w)\]*$\"”'’])"
 _OVID_SINGLE = "ti|ab|tw|mp|kw|kf|sh|hw|pt|au|jn|jw|af|tx|nm|fs|xs|xm"
 _EMBASE_ENDS = "ti|ab|kw|de|tt|tn|au|jt|ta|it|pt|la|py"
@@ -136,39 +138,42 @@ _OTHERS = {
 }
 """Services whose queries are not read."""
 _OWNED = (
-    ("wos", "field", rf"{_BEFORE}(?:TS|TI|AB|AU|AK|KP|SO|PY|DO|OG|OO|WC|UT|ALL|(?i:ts|ti|topic|title|abstract))\s?=(?=\s?[\w(\"“*])"),
-    ("wos", "field", r"\b(?:TOPIC|TITLE|LANGUAGE|AUTHOR|DOCUMENT TYPES?|YEAR PUBLISHED):\s?\("),
-    ("scopus", "field", rf"{_BEFORE}(?i:TITLE-ABS(?:-KEY(?:-AUTH)?)?|ABS-KEY|AUTHKEY|INDEXTERMS|SRCTITLE)\s?(?=\()"),
-    ("scopus", "field", rf"{_BEFORE}(?:(?:ABS|KEY|AUTH|AFFIL|SUBJAREA|DOCTYPE|LIMIT-TO)\s?(?=\()|PUBYEAR\s?(?=[<>=]|AFT\b|BEF\b|IS\b))"),
-    ("scopus proquest", "field", rf"{_BEFORE}(?:TITLE|ALL)\s?(?=\()|{_BEFORE}(?:title|abstract)\((?=\S)"),
-    ("proquest", "field", rf"{_BEFORE}(?:ti|ab|tiab|noft|su|if|mainsubject)(?:,\s?{_PROQUEST_FIELDS})*\s?(?=\()"),
-    ("proquest", "heading", rf"{_BEFORE}[A-Za-z]+\.EXACT(?:\.EXPLODE)?\s?(?=\()"),
-    ("embase", "heading", r"(?<=['’\"”\w*])\s?/\s?(?:exp|mj)\b(?![\w-])|(?<=['’])\s?/\s?de\b|(?<=\])\s?/\s?(?:lim|py|sd)\b"),
-    ("embase cochrane", "field", rf"{_BEHIND_TERM}:\s?(?:{_EMBASE_ENDS})(?:,\s?(?:{_EMBASE_ENDS}))+(?![\w.])"),
+    ("wos", "field",
+     rf"{_BEFORE}(?:TS|TI|AB|AU|AK|KP|SO|PY|DO|OG|OO|WC|UT|ALL|(?i:ts|ti|topic|title|abstract)){_GAP}?=(?={_GAP}?[\w(\"“*])"),
+    ("wos", "field", r"\b(?:TOPIC|TITLE|LANGUAGE|AUTHOR|DOCUMENT TYPES?|YEAR PUBLISHED):[^\S\n]?\("),
+    ("scopus", "field", rf"{_BEFORE}(?i:TITLE-ABS(?:-KEY(?:-AUTH)?)?|ABS-KEY|AUTHKEY|INDEXTERMS|SRCTITLE)[^\S\n]?(?=\()"),
+    ("scopus", "field",
+     rf"{_BEFORE}(?:(?:ABS|KEY|AUTH|AFFIL|SUBJAREA|DOCTYPE|LIMIT-TO){_GAP}?(?=\()|PUBYEAR{_GAP}?(?=[<>=]|AFT\b|BEF\b|IS\b))"),
+    ("scopus proquest", "field", rf"{_BEFORE}(?:TITLE|ALL)[^\S\n]?(?=\()|{_BEFORE}(?:title|abstract)\((?=\S)"),
+    ("proquest", "field", rf"{_BEFORE}(?:ti|ab|tiab|noft|su|if|mainsubject)(?:,[^\S\n]?{_PROQUEST_FIELDS})*[^\S\n]?(?=\()"),
+    ("proquest", "heading", rf"{_BEFORE}[A-Za-z]+\.EXACT(?:\.EXPLODE)?[^\S\n]?(?=\()"),
+    ("embase", "heading",
+     rf"(?<=['’\"”\w*]){_GAP}?/{_GAP}?(?:exp|mj)\b(?![\w-])|(?<=['’]){_GAP}?/{_GAP}?de\b|(?<=\]){_GAP}?/{_GAP}?(?:lim|py|sd)\b"),
+    ("embase cochrane", "field", rf"{_BEHIND_TERM}:[^\S\n]?(?:{_EMBASE_ENDS})(?:,[^\S\n]?(?:{_EMBASE_ENDS}))+(?![\w.])"),
     ("embase cochrane", "field", rf"{_BEHIND_TERM}:(?:{_EMBASE_ENDS})(?![\w.:])"),
-    ("ebsco", "field", rf"{_START}(?P<field>(?:TI|AB|TX|SU|MH|MM)(?=\s+(?!AND\b|OR\b|NOT\b|[NW]\d)[\w*\"“(]))"),
+    ("ebsco", "field", rf"{_START}(?P<field>(?:TI|AB|TX|SU|MH|MM)(?=[^\S\n]+(?!AND\b|OR\b|NOT\b|[NW]\d)[\w*\"“(]))"),
     ("ebsco", "field", rf"{_START}(?P<field>(?:{'|'.join(sorted({*EBSCOHOST.fields, *EBSCOHOST.refused}))})(?=\s*[\"“]))"),
-    ("ebsco", "field", rf"{_START}(?P<field>(?:DE|MJ|MW|XB|KW|AU|PT|SO|JN|LA)(?=\s+\(\s*[\"“\w])|(?:PY|DT|YR)(?=\s+\d{{4}}))"),
-    ("wos", "field", rf"{_START}(?P<field>(?:{'|'.join(code.upper() for code in sorted(_WOS_CODES))})\s?=(?=\s?[\w(\"“*]))"),
-    ("ebsco", "proximity", r"(?<=[)\"”*?#])\s(?P<operator>[NW]\d{1,2})(?=\s)|\s(?P<operator_>[NW]\d{1,2})(?=\s+(?:[(\"“]|\w+[*?#]))"),
-    ("cochrane", "heading", r"(?i:\bMeSH descriptor\b:?)|\[\s?(?i:mh)\s+(?=[\^\"“\w])"),
-    ("cochrane", "lines", r"\{\s?(?i:and|or)\s+#?\d[^{}\n]*\}"),
-    ("ovid", "field", rf"{_BEHIND_TERM}\.(?i:(?:{_OVID_SINGLE})\.(?=[\s)]|$)|(?:{_CODE})(?:,\s?(?:{_CODE}))+(?:\.(?!\w)|(?=[\s)]|$)))"),
-    ("ovid", "heading", r"(?i:(?<![\w/'’])exp(?:lode)?\s+\*?)(?!AND\b|OR\b|NOT\b)[\"“\w][^\s/()]*(?:[^\S\n][^\s/()]+){0,8}/"),
+    ("ebsco", "field", rf"{_START}(?P<field>(?:DE|MJ|MW|XB|KW|AU|PT|SO|JN|LA)(?=[^\S\n]+\(\s*[\"“\w])|(?:PY|DT|YR)(?=[^\S\n]+\d{{4}}))"),
+    ("wos", "field", rf"{_START}(?P<field>(?:{'|'.join(code.upper() for code in sorted(_WOS_CODES))})[^\S\n]?=(?=[^\S\n]?[\w(\"“*]))"),
+    ("ebsco", "proximity", r"(?<=[)\"”*?#])\s(?P<operator>[NW]\d{1,2})(?=\s)|\s(?P<operator_>[NW]\d{1,2})(?=[^\S\n]+(?:[(\"“]|\w+[*?#]))"),
+    ("cochrane", "heading", r"(?i:\bMeSH descriptor\b:?)|\[[^\S\n]?(?i:mh)[^\S\n]+(?=[\^\"“\w])"),
+    ("cochrane", "lines", r"\{[^\S\n]?(?i:and|or)[^\S\n]+#?\d[^{}\n]*\}"),
+    ("ovid", "field", rf"{_BEHIND_TERM}\.(?i:(?:{_OVID_SINGLE})\.(?=[\s)]|$)|(?:{_CODE})(?:,{_GAP}?(?:{_CODE}))+(?:\.(?!\w)|(?=[\s)]|$)))"),
+    ("ovid", "heading", r"(?i:(?<![\w/'’])exp(?:lode)?[^\S\n]+\*?)(?!AND\b|OR\b|NOT\b)[\"“\w][^\s/()]*(?:[^\S\n][^\s/()]+){0,8}/"),
     ("ovid", "heading", r"(?<![\w/])[A-Z][a-z]{2,}/(?=[\s)]|$)"),
-    ("ovid", "proximity", r"(?<=[\w)*$\"”])\s+(?:adj\d{1,3}|Adj\d{1,3})(?=\s+[(\"“\w])"),
+    ("ovid", "proximity", r"(?<=[\w)*$\"”])[^\S\n]+(?:adj\d{1,3}|Adj\d{1,3})(?=[^\S\n]+[(\"“\w])"),
     ("ovid", "lines", r"(?i:\blimit\s\d+\sto\b)"),
-    ("scopus", "proximity", rf"{_BEHIND}W/\d{{1,3}}(?=\s+[(\w\"“])"),
-    ("proquest", "proximity", rf"{_BEHIND}[NP]/\d{{1,3}}(?=\s+[(\w\"“])"),
-    ("scopus proquest", "proximity", rf"{_BEHIND}PRE/\d{{1,3}}(?=\s+[(\w\"“])"),
-    ("wos embase proquest cochrane", "proximity", rf"{_BEHIND}(?:NEAR|near)/\d{{1,3}}(?=\s+[(\w\"“'])"),
-    ("embase cochrane", "proximity", rf"{_BEHIND}(?:NEXT|next)/\d{{1,3}}(?=\s+[(\w\"“'])"),
+    ("scopus", "proximity", rf"{_BEHIND}W/\d{{1,3}}(?=[^\S\n]+[(\w\"“])"),
+    ("proquest", "proximity", rf"{_BEHIND}[NP]/\d{{1,3}}(?=[^\S\n]+[(\w\"“])"),
+    ("scopus proquest", "proximity", rf"{_BEHIND}PRE/\d{{1,3}}(?=[^\S\n]+[(\w\"“])"),
+    ("wos embase proquest cochrane", "proximity", rf"{_BEHIND}(?:NEAR|near)/\d{{1,3}}(?=[^\S\n]+[(\w\"“'])"),
+    ("embase cochrane", "proximity", rf"{_BEHIND}(?:NEXT|next)/\d{{1,3}}(?=[^\S\n]+[(\w\"“'])"),
     ("lucene", "field", rf"{_START}[+-]?(?P<field>(?i:{_LUCENE_FIELDS}):)(?=[\w\[\"“]|\()"),
     ("lucene", "field", rf"{_START}[+-]?(?P<field>[A-Za-z]+(?:[._][A-Za-z]+)+:)(?=\S)"),
-    ("lucene", "field", rf"(?<=[\"”]):(?!\s?(?:{_SUFFIX})\b)(?=[\w\"“(])"),
-    ("lucene", "field", r"\[\s?\[?\s?(?:Title|Abstract|All|Keywords?|Author|Publication (?:Date|Title)):\s"),
-    ("dimensions", "field", r"\A\s*+(?P<field>search\s+\w+\s)(?=[^\n]*\breturn\s+\w+)"),
-    ("cochrane", "proximity", rf"{_BEHIND}NEXT(?=\s+[(\w\"“'])"),
+    ("lucene", "field", rf"(?<=[\"”]):(?![^\S\n]?(?:{_SUFFIX})\b)(?=[\w\"“(])"),
+    ("lucene", "field", r"\[[^\S\n]?\[?[^\S\n]?(?:Title|Abstract|All|Keywords?|Author|Publication (?:Date|Title)):\s"),
+    ("dimensions", "field", r"\A\s*+(?P<field>search[^\S\n]+\w+\s)(?=[^\n]*\breturn[^\S\n]+\w+)"),
+    ("cochrane", "proximity", rf"{_BEHIND}NEXT(?=[^\S\n]+[(\w\"“'])"),
 )  # fmt: skip
 
 
