@@ -279,6 +279,7 @@ PIECES = [
     ("wos", "PY=2010-2020"), ("wos", "AU=Smith"), ("wos", "ALL=({})"),
     ("scopus", "TITLE-ABS-KEY({})"), ("scopus", "TITLE-ABS({})"), ("scopus", "ABS({})"), ("scopus", "AUTHKEY({})"),
     ("scopus", "TITLE-ABS-KEY(back W/3 pain)"), ("scopus", "PUBYEAR > 2010"), ("scopus", 'LIMIT-TO(LANGUAGE, "English")'),
+    ("scopus", "AFFILCOUNTRY(France)"), ("scopus", "AF-ID(60000000)"),
     ("embase", "'back pain'/exp"), ("embase", "'back pain'/de"), ("embase", "pain/exp/mj"), ("embase", "[english]/lim"),
     ("embase", "[2010-2020]/py"), ("embase", "'back pain'/exp/dm_dt"),
     ("embase cochrane", "{}:ti,ab"), ("embase cochrane", "{}:ti,ab,kw"), ("embase cochrane", "(back NEXT/2 pain):ti,ab"),

@@ -159,7 +159,9 @@ _OWNED = (
     ("cochrane", "heading", r"(?i:\bMeSH descriptor\b:?)|\[[^\S\n]?(?i:mh)[^\S\n]+(?=[\^\"“\w])"),
     ("cochrane", "lines", r"\{[^\S\n]?(?i:and|or)[^\S\n]+#?\d[^{}\n]*\}"),
     ("ovid", "field", rf"{_BEHIND_TERM}\.(?i:(?:{_OVID_SINGLE})\.(?=[\s)]|$)|(?:{_CODE})(?:,{_GAP}?(?:{_CODE}))+(?:\.(?!\w)|(?=[\s)]|$)))"),
-    ("ovid", "heading", r"(?i:(?<![\w/'’])exp(?:lode)?[^\S\n]+\*?)(?!AND\b|OR\b|NOT\b)[\"“\w][^\s/()]*(?:[^\S\n][^\s/()]+){0,8}/"),
+    ("ovid", "heading",
+     r"(?i:(?<![\w/'’])exp(?:lode)?[^\S\n]+\*?)(?!AND\b|OR\b|NOT\b|all\b|trees?\b)"
+     r"[\"“\w][^\s/()\[\]=:]*(?:[^\S\n](?!AND\b|OR\b|NOT\b)[^\s/()\[\]=:]+){0,8}/"),
     ("ovid", "heading", r"(?<![\w/])[A-Z][a-z]{2,}/(?=[\s)]|$)"),
     ("ovid", "proximity", r"(?<=[\w)*$\"”])[^\S\n]+(?:adj\d{1,3}|Adj\d{1,3})(?=[^\S\n]+[(\"“\w])"),
     ("ovid", "lines", r"(?i:\blimit\s\d+\sto\b)"),
@@ -186,7 +188,7 @@ def _make_call_signs() -> Iterator[tuple[str, str, str]]:
             owners.setdefault(" ".join(having), []).append(re.escape(spelling))
     for keys, spellings in owners.items():
         # one or two characters in parentheses are an index: CO(2), AT(1)
-        yield keys, "field", rf"{_START}(?P<field>(?:{'|'.join(spellings)})(?=\(\s*(?:[\"“]|[^\W\d]{{3}})))"
+        yield keys, "field", rf"{_START}(?P<field>(?:{'|'.join(spellings)})(?=\(\s*(?:[\"“]|[^\W\d]{{3}}|\d{{4}})))"
 
 
 _OWNED_SIGNS = tuple(
