@@ -160,8 +160,8 @@ _OWNED = (
     ("cochrane", "lines", r"\{[^\S\n]?(?i:and|or)[^\S\n]+#?\d[^{}\n]*\}"),
     ("ovid", "field", rf"{_BEHIND_TERM}\.(?i:(?:{_OVID_SINGLE})\.(?=[\s)]|$)|(?:{_CODE})(?:,{_GAP}?(?:{_CODE}))+(?:\.(?!\w)|(?=[\s)]|$)))"),
     ("ovid", "heading",
-     r"(?i:(?<![\w/'’])exp(?:lode)?[^\S\n]+\*?)(?!AND\b|OR\b|NOT\b|all\b|trees?\b)"
-     r"[\"“\w][^\s/()\[\]=:]*(?:[^\S\n](?!AND\b|OR\b|NOT\b)[^\s/()\[\]=:]+){0,8}/"),
+     (r"(?i:(?<![\w/'’])exp(?:lode)?[^\S\n]+\*?)(?!AND\b|OR\b|NOT\b|all\b|trees?\b)"
+     r"[\"“\w][^\s/()\[\]=:]*(?:[^\S\n](?!AND\b|OR\b|NOT\b)[^\s/()\[\]=:]+){0,8}/")),
     ("ovid", "heading", r"(?<![\w/])[A-Z][a-z]{2,}/(?=[\s)]|$)"),
     ("ovid", "proximity", r"(?<=[\w)*$\"”])[^\S\n]+(?:adj\d{1,3}|Adj\d{1,3})(?=[^\S\n]+[(\"“\w])"),
     ("ovid", "lines", r"(?i:\blimit\s\d+\sto\b)"),
