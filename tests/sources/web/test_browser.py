@@ -38,13 +38,26 @@ def test_why_there_is_no_browser(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
     assert "no Chromium" in unavailable_reason()
-    own = tmp_path / "chromium-1200/chrome-linux64/chrome"
-    own.parent.mkdir(parents=True)
-    own.write_text("#!/bin/sh\n")
-    own.chmod(0o755)
-    assert (find_chromium(), unavailable_reason()) == (own, "")
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     assert "outrider[browser]" in unavailable_reason()
+
+
+def test_a_headless_shell_comes_before_a_whole_browser(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("OUTRIDER_CHROMIUM", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
+    for name in (
+        "chromium-1200/chrome-linux64/chrome",
+        "chromium_headless_shell-1200/chrome-linux/headless_shell",
+        "chromium_headless_shell-1201/chrome-headless-shell-linux64/chrome-headless-shell",
+        "chromium",
+        "chromium-headless-shell",
+    ):
+        browser = tmp_path / name
+        browser.parent.mkdir(parents=True, exist_ok=True)
+        browser.write_text("#!/bin/sh\n")
+        browser.chmod(0o755)
+        assert (find_chromium(), unavailable_reason()) == (browser, "")
 
 
 async def test_the_proxy_passes_allowed_hosts_only() -> None:
@@ -348,7 +361,7 @@ async def test_a_chromium_that_died_is_started_again(chromium_for: Make, monkeyp
         tabs = TabCounter(chromium, monkeypatch)
         await chromium.prepare()
         tab = await tabs.ready()
-        os.kill(_read(pids)[-1], signal.SIGKILL)
+        os.killpg(_read(pids)[-1], signal.SIGKILL)
         await _until(lambda: not tab.usable)
         assert (await chromium.open_page(server.base_url, 60.0)).status == 200
         await tabs.ready()
@@ -358,7 +371,7 @@ async def test_a_chromium_that_died_is_started_again(chromium_for: Make, monkeyp
             await _until(lambda count=count: len(server.requests) > count)  # type: ignore[misc]
             await asyncio.sleep(0.2)
             began = time.monotonic()
-            os.kill(_read(pids)[-1], signal.SIGKILL)
+            os.killpg(_read(pids)[-1], signal.SIGKILL)
             with pytest.raises(SourceUnavailable):
                 await opening
             assert time.monotonic() - began < 20.0
@@ -433,7 +446,7 @@ async def test_no_process_or_folder_remains_when_the_process_ends(
 
 
 def _noting(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
-    """Where the ids of the Chromiums that are started are written."""
+    """Where the ids of the process groups of the Chromiums that are started are written; some begin with a script of their package."""
     pids, script = folder / "pids", folder / "chromium"
     script.write_text(f'#!/bin/sh\necho $$ >> "{pids}"\nexec "{find_chromium()}" "$@"\n')
     script.chmod(0o755)
@@ -445,9 +458,9 @@ def _read(pids: Path) -> list[int]:
     return [int(line) for line in pids.read_text().split()]
 
 
-def _lives(pid: int) -> bool:
+def _lives(group: int) -> bool:
     try:
-        os.kill(pid, 0)
+        os.killpg(group, 0)
     except ProcessLookupError:
         return False
     return True

@@ -105,7 +105,7 @@ class Tab:
                 proxy={"server": proxy.address, "bypass": LOOPBACK_TOO}, service_workers="block", accept_downloads=False, locale="en-US"
             )
             opened.push_async_callback(_close_context, context)
-            await context.route("**/*", lambda route: _filter_request(route, proxy.hosts))
+            await context.route("**/*", lambda route: _filter_request(route, proxy))
             page = await context.new_page()
             session = await context.new_cdp_session(page)
             await session.send("Page.enable")
@@ -205,11 +205,14 @@ async def _close_context(context: BrowserContext) -> None:
             await context.close()
 
 
-async def _filter_request(route: Route, hosts: frozenset[str] | None) -> None:
+async def _filter_request(route: Route, proxy: SocksProxy) -> None:
     from playwright.async_api import Error
 
     request = route.request
-    elsewhere = hosts is not None and (urlsplit(request.url).hostname or "") not in hosts
+    host = urlsplit(request.url).hostname or ""
+    elsewhere = proxy.hosts is not None and host not in proxy.hosts
+    if elsewhere and request.is_navigation_request():
+        proxy.refused.append(host)  # the proxy may never hear of it
     with suppress(Error):  # the page was closed meanwhile
         if request.resource_type in HEAVY or elsewhere or _opens_a_window(request):
             await route.abort("blockedbyclient")
