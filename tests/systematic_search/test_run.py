@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ import pytest
 import outrider
 from outrider.state.errors import BadRequest, LibraryError
 from outrider.systematic_search import manifest
-from outrider.systematic_search.ledger import RunBusy, Tampered
+from outrider.systematic_search.ledger import Ledger, RunBusy, Tampered
 from outrider.systematic_search.ledger_reader import IncompleteRun
 from outrider.systematic_search.run import OtherRun
 from support.systematic_runs import LibraryVersions, MemorySource, make_exact_services, make_papers
@@ -169,6 +172,32 @@ def test_only_one_process_writes_to_a_run(tmp_path: Path) -> None:
     with pytest.raises(RunBusy, match="another process"):
         next(outrider.systematic(services=services, resume=tmp_path / "run"))
     hits.close()
+
+
+async def test_a_run_that_is_stopped_while_it_begins_leaves_its_folder_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread goes on when the run is cancelled, and may then open nothing that stays open."""
+    entered, cancelled, ended = threading.Event(), threading.Event(), threading.Event()
+    begin = Ledger.begin
+
+    def begin_late(ledger: Ledger, request: Mapping[str, object]) -> None:
+        entered.set()
+        cancelled.wait(60)
+        try:
+            begin(ledger, request)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(Ledger, "begin", begin_late)
+    services = make_exact_services(tmp_path, LibraryVersions(make_papers(5)))
+    task = asyncio.create_task(anext(outrider.asystematic(QUERY, services=services, folder=tmp_path / "run").pages()))
+    assert await asyncio.to_thread(entered.wait, 60)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    cancelled.set()
+    assert await asyncio.to_thread(ended.wait, 60)
+    monkeypatch.undo()
+    assert [page async for page in outrider.asystematic(QUERY, services=services, folder=tmp_path / "run").pages()]
 
 
 def test_a_run_that_cannot_be_resumed_gives_the_reason(tmp_path: Path) -> None:

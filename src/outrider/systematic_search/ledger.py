@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,6 +56,9 @@ class Tampered(SearchError):
 
 class LedgerUnwritable(SearchError):
     """The disk is full, or the folder is not writable."""
+
+
+CLOSED = "{} cannot be written: its run was stopped; resume the run"
 
 
 class Line(NamedTuple):
@@ -215,31 +219,39 @@ def read_state(path: Path) -> LedgerState:
 
 
 class Ledger:
-    """Appends to a ledger; a lock admits one process at a time. Blocking: call it in a thread."""
+    """Appends to a ledger; a lock admits one process at a time. Blocking: call it in a thread.
+
+    A cancelled run closes its ledger while a thread may still work on it: `close` waits for that, and a call that begins later is refused,
+    because nobody would close what it opens.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
         self._folder = folder
         self._lock: FileLock | None = None
         self._stream: BinaryIO | None = None
+        self._turn = threading.Lock()
+        self._closed = False
         self.state = LedgerState()
 
     def begin(self, request: Mapping[str, Any]) -> None:
         """Create the ledger and write its first line. `BadRequest` if the folder holds a run."""
-        self._acquire_lock()
-        if self.path.exists():
-            raise BadRequest(f"{self._folder} holds a run already; resume it, or choose another folder")
-        self._open("xb")
+        with self._turn:
+            self._acquire_lock()
+            if self.path.exists():
+                raise BadRequest(f"{self._folder} holds a run already; resume it, or choose another folder")
+            self._open("xb")
         self._write([{"asked": request}])
 
     def resume(self) -> LedgerState:
         """Open the ledger that is there, and cut it back to its last whole page."""
-        self._acquire_lock()
-        self.state = read_state(self.path)
-        self._open("r+b")
-        if self._stream:
-            self._stream.truncate(self.state.size)
-            self._stream.seek(self.state.size)
+        with self._turn:
+            self._acquire_lock()
+            self.state = read_state(self.path)
+            self._open("r+b")
+            if self._stream:
+                self._stream.truncate(self.state.size)
+                self._stream.seek(self.state.size)
         return self.state
 
     def append_page(self, source: str, hits: Sequence[Matched], cursor: str, fetch_state: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -268,12 +280,15 @@ class Ledger:
             raw, chain = chain_line(fields, chain)
             size += len(raw)
             parts.append(raw)
-        try:
-            self._stream.writelines(parts)  # type: ignore[union-attr]
-            self._stream.flush()  # type: ignore[union-attr]
-            os.fsync(self._stream.fileno())  # type: ignore[union-attr]
-        except OSError as error:
-            raise LedgerUnwritable(f"{self.path} cannot be written: {error.strerror or error}; fix that and resume the run") from error
+        with self._turn:
+            if self._stream is None:
+                raise LedgerUnwritable(CLOSED.format(self.path))
+            try:
+                self._stream.writelines(parts)
+                self._stream.flush()
+                os.fsync(self._stream.fileno())
+            except OSError as error:
+                raise LedgerUnwritable(f"{self.path} cannot be written: {error.strerror or error}; fix that and resume the run") from error
         last = dict(lines[-1])
         self.state.apply(Line(self.state.lines + len(lines), next(iter(last)), last, chain, size))
 
@@ -286,6 +301,8 @@ class Ledger:
     def _acquire_lock(self) -> None:
         from filelock import FileLock, Timeout
 
+        if self._closed:
+            raise LedgerUnwritable(CLOSED.format(self.path))
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._lock = FileLock(self._folder / "lock", timeout=0, thread_local=False)
@@ -296,10 +313,12 @@ class Ledger:
             raise LedgerUnwritable(f"{self._folder} cannot be written: {error.strerror or error}") from error
 
     def close(self) -> None:
-        """Close the file and release the lock."""
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        """Close the file and release the lock, for good."""
+        with self._turn:
+            self._closed = True
+            if self._stream is not None:
+                self._stream.close()
+                self._stream = None
+            if self._lock is not None:
+                self._lock.release()
+                self._lock = None
