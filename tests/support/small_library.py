@@ -44,9 +44,10 @@ def shelved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No settings file or variable of this machine reaches a test."""
+    """No settings file or variable of this machine reaches a test, and no test the network."""
     for name in [name for name in os.environ if name.startswith("OUTRIDER_") and name != "OUTRIDER_DATA"]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("OUTRIDER_SOURCES__OFFLINE", "true")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
