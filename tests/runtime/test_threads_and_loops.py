@@ -254,8 +254,10 @@ async def waits():
         await asyncio.sleep(600)
     finally:
         print("cleaned up", flush=True)
+        ended.set()
 
 begun = threading.Event()
+ended = threading.Event()
 
 def block():
     print("begun", flush=True)
@@ -285,7 +287,7 @@ def _program(last: str) -> subprocess.Popen[str]:
     "last", ["run_in_background(waits())", "asyncio.run(in_background(waits()))", "asyncio.run(run_isolated('x', waits, 600.0))"]
 )
 def test_an_interrupt_cancels_the_work(last: str) -> None:
-    process = _program(f"try:\n    {last}\nfinally:\n    time.sleep(0.5)")
+    process = _program(f"try:\n    {last}\nfinally:\n    ended.wait(60)")
     assert process.stdout
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGINT)
