@@ -80,8 +80,12 @@ class Guard:
         """
 
         async def run_guarded(state: PipelineState, runtime: Runtime[RunContext]) -> Update:
-            clean = _reset_run(state, self.clock()) if first else {}
+            clean: dict[str, Any] = {}
             if first:
+                # Defaults for the fields that an earlier run on the same thread wrote.
+                defaults = PipelineState(query=state.query)
+                sources = tuple(name for name in state.sources or () if isinstance(name, str)) or None
+                clean = {**{name: getattr(defaults, name) for name in RUN_FIELDS}, "started_at": self.clock(), "sources": sources}
                 # Strategies of the caller, and of the earlier run on the same thread with the rounds before it.
                 earlier = (*(parse_rounds((state.strategy,)) if state.strategy else ()), *state.previous_strategies)
                 state = state.model_copy(update={**clean, "previous_strategies": tuple(dict.fromkeys(earlier))[-MAX_ROUNDS:]})
@@ -113,13 +117,6 @@ class Guard:
         if fallback and any(failure.node == name for failure in update.get("failures", ())):
             return {**fallback(state), **update}
         return update
-
-
-def _reset_run(state: PipelineState, now: float) -> dict[str, Any]:
-    """Defaults for the fields that an earlier run on the same thread wrote."""
-    defaults = PipelineState(query=state.query)
-    sources = tuple(name for name in state.sources or () if isinstance(name, str)) or None
-    return {**{name: getattr(defaults, name) for name in RUN_FIELDS}, "started_at": now, "sources": sources}
 
 
 def _counts(update: dict[str, Any]) -> dict[str, int]:

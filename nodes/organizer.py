@@ -125,6 +125,12 @@ def to_hit(candidate: Candidate, rank: int) -> Hit:
     same = {name: getattr(record, name) for name in Hit.model_fields if name in type(record).model_fields}
     present = record.model_dump(mode="json", include=set(BIBLIOGRAPHIC), exclude_defaults=True)
     best = min(candidate.found_by, key=lambda found_by: found_by.rank, default=None)
+    # each field is cut to its own length, so that a long field hides no other; all are checked in one pass
+    fields = ((getattr(record, name, None), chars) for name, chars in SCANNED_FIELDS.items())
+    texts = [_beginning(value, chars) for value, chars in fields if value]
+    for in_prompt in (True, False) if record.metadata else ():
+        part = {name: value for name, value in record.metadata.items() if (name in SCANNED_METADATA) == in_prompt}
+        texts.append(_beginning(part, LONG_CHARS))
     return Hit(
         **{**same, "metadata": {**record.metadata, **present}, "tags": tuple(dict.fromkeys((*record.tags, *candidate.tags)))},
         rank=rank,
@@ -134,7 +140,7 @@ def to_hit(candidate: Candidate, rank: int) -> Hit:
         reason=candidate.reason,
         radar=candidate.radar,
         unchecked=candidate.unchecked,
-        flags=_find_flags(record),
+        flags=suspicious("\n\n".join(texts)),
         found_by=candidate.found_by,
         duplicates=candidate.duplicates,
         related=candidate.related,
@@ -151,16 +157,6 @@ def find_seen_in(candidate: Candidate) -> SeenIn:
     if not are_pages:
         return "library-only"
     return "both" if len(are_pages) > 1 else "web-only" if True in are_pages else "api-only"
-
-
-def _find_flags(record: Record) -> tuple[str, ...]:
-    """Flags of a record's text. Each field is cut to its own length, so that a long field hides no other; all are checked in one pass."""
-    fields = ((getattr(record, name, None), chars) for name, chars in SCANNED_FIELDS.items())
-    texts = [_beginning(value, chars) for value, chars in fields if value]
-    for in_prompt in (True, False) if record.metadata else ():
-        part = {name: value for name, value in record.metadata.items() if (name in SCANNED_METADATA) == in_prompt}
-        texts.append(_beginning(part, LONG_CHARS))
-    return suspicious("\n\n".join(texts))
 
 
 def _beginning(value: JsonValue | tuple[str, ...], chars: int) -> str:

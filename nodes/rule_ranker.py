@@ -70,7 +70,12 @@ def rank_by_rules(
         terms.setdefault(stem(word), word)
     first = candidates[:depth]
     titles = count_terms([candidate.record.title for candidate in first], terms)
-    documents = count_terms([_ranked_text(candidate.record) for candidate in first], terms)
+    texts = []
+    for record in (candidate.record for candidate in first):
+        # a README mentions too much else, so a repository counts by name, description and topics
+        body = "" if isinstance(record, Repository) else record.text[:BODY_CHARS]
+        texts.append(" ".join((*(record.title, record.description) * 2, record.abstract, " ".join(record.tags), body)))
+    documents = count_terms(texts, terms)
     scored = [
         _score(candidate, bm25, _explain(candidate.record, terms, title.counts.keys(), document.counts.keys()), weights, this_year)
         for candidate, bm25, title, document in zip(first, bm25_plus(terms, documents), titles, documents, strict=True)
@@ -154,13 +159,3 @@ def _explain(record: Record, terms: Mapping[str, str], title: Set[str], text: Se
     parts += [f"{record.citations:,} citations"] if record.citations else []
     parts += [f"{record.stars:,} stars"] if record.stars else []
     return "; ".join(parts) or "by its place in the lists"
-
-
-def _ranked_text(record: Record) -> str:
-    """Title and description twice, abstract, tags and the beginning of the body.
-
-    A README mentions too much else, so a repository counts by name, description and topics.
-    """
-    body = "" if isinstance(record, Repository) else record.text[:BODY_CHARS]
-    twice = (record.title, record.description) * 2
-    return " ".join((*twice, record.abstract, " ".join(record.tags), body))

@@ -68,17 +68,7 @@ def load_domain(name: str) -> Prompt | None:
     if not name.lower().endswith((".md", ".markdown")):
         known = f"known: {', '.join(DOMAINS)}, or the path of a Markdown file (.md)"
         raise SettingsError(f"llm.domain names the unknown field {name!r}{did_you_mean(name, DOMAINS)}; {known}")
-    return Prompt("domain", _read_domain_file(Path(name).expanduser()), frozenset())
-
-
-def select_section(field: Prompt | None, step: Literal["planning", "judging"]) -> str:
-    """The part of a field's text for one step; all of a text without sections."""
-    before, *sections = SECTION.split(field.text) if field else [""]
-    own = (text for name, text in zip(sections[::2], sections[1::2], strict=True) if name.lower() == step)
-    return "\n\n".join(text.strip() for text in (before, *own) if text.strip())
-
-
-def _read_domain_file(path: Path) -> str:
+    path = Path(name).expanduser()
     try:
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -87,7 +77,14 @@ def _read_domain_file(path: Path) -> str:
         raise SettingsError(f"llm.domain: {path} is empty; write what a prompt should know of your field, or take general")
     if len(text) > MAX_DOMAIN_CHARS:
         raise SettingsError(f"llm.domain: {path} has {len(text):,} characters; every call would pay for them. At most {MAX_DOMAIN_CHARS:,}")
-    return text
+    return Prompt("domain", text, frozenset())
+
+
+def select_section(field: Prompt | None, step: Literal["planning", "judging"]) -> str:
+    """The part of a field's text for one step; all of a text without sections."""
+    before, *sections = SECTION.split(field.text) if field else [""]
+    own = (text for name, text in zip(sections[::2], sections[1::2], strict=True) if name.lower() == step)
+    return "\n\n".join(text.strip() for text in (before, *own) if text.strip())
 
 
 def fence(data: JsonValue) -> str:

@@ -79,7 +79,13 @@ class Budget:
         `most_usd` is None if the model's price is unknown.
         """
         with self._lock:
-            self._check_limits(most_usd)
+            if self.max_calls is not None and self._begun >= self.max_calls:
+                raise BudgetSpent(f"the {self.max_calls:,} model calls of this run (llm.max_calls) are spent")
+            if self.max_cost_usd is not None:
+                if most_usd is None or self.spent.cost_usd is None:
+                    raise BudgetSpent("the model's price is unknown, so llm.max_cost_usd cannot be enforced; set it under llm.prices")
+                if self.spent.cost_usd + self.spent.untold_usd + self._held_usd + most_usd > self.max_cost_usd:
+                    raise BudgetSpent(f"a further model call could exceed the ${self.max_cost_usd:g} of this run (llm.max_cost_usd)")
             self._begun += 1
             self._held_usd += most_usd or 0.0
         call = Call()
@@ -91,16 +97,6 @@ class Budget:
                 here = self.spent.by_node.get(node, NodeUsage())
                 by_node = {**self.spent.by_node, node: here.model_copy(update=_add_call(here, call, most_usd))}
                 self.spent = self.spent.model_copy(update={**_add_call(self.spent, call, most_usd), "by_node": by_node})
-
-    def _check_limits(self, most_usd: float | None) -> None:
-        if self.max_calls is not None and self._begun >= self.max_calls:
-            raise BudgetSpent(f"the {self.max_calls:,} model calls of this run (llm.max_calls) are spent")
-        if self.max_cost_usd is None:
-            return
-        if most_usd is None or self.spent.cost_usd is None:
-            raise BudgetSpent("the model's price is unknown, so llm.max_cost_usd cannot be enforced; set it under llm.prices")
-        if self.spent.cost_usd + self.spent.untold_usd + self._held_usd + most_usd > self.max_cost_usd:
-            raise BudgetSpent(f"a further model call could exceed the ${self.max_cost_usd:g} of this run (llm.max_cost_usd)")
 
 
 def _add_call(usage: NodeUsage, call: Call, most_usd: float | None) -> dict[str, object]:

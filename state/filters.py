@@ -99,7 +99,10 @@ class _Parser:
             return Not(self.mapping(_mapping(value, key), depth + 1))
         if not isinstance(key, str) or key.startswith("$"):
             raise BadRequest(f"unknown filter operator {key!r}{did_you_mean(key, (*CONNECTIVES, *COMPARISONS))}")
-        return self.field(_field(key), value, depth)
+        name = ALIASES.get(key, key)
+        if name not in FIELDS:
+            raise BadRequest(f"unknown filter field {key!r}{did_you_mean(key, (*FIELDS, *ALIASES))}; known: {', '.join(FIELDS)}")
+        return self.field(name, value, depth)
 
     def field(self, field: str, value: object, depth: int) -> Filter:
         if not isinstance(value, Mapping):
@@ -136,13 +139,6 @@ class _Parser:
                 return Compare(field, operator, _scalar(field, operator, operand))
             case _:
                 raise BadRequest(f"unknown filter operator {operator!r} on {field!r}{did_you_mean(operator, COMPARISONS)}")
-
-
-def _field(key: str) -> str:
-    name = ALIASES.get(key, key)
-    if name not in FIELDS:
-        raise BadRequest(f"unknown filter field {key!r}{did_you_mean(key, (*FIELDS, *ALIASES))}; known: {', '.join(FIELDS)}")
-    return name
 
 
 def _mapping(value: object, where: str) -> Mapping[str, object]:

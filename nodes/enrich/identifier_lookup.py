@@ -113,7 +113,14 @@ class LookupBatcher:
         key = (lookup.source.name, lookup.scheme, lookup.value)
         call = self._calls.get(key)
         if call is None:
-            call = self._calls[key] = self._join_batch(lookup, within_s)
+            batch = self._open.get(key[:2])
+            if batch is None or len(batch.values) >= lookup.source.capabilities.batch:
+                batch = self._open[key[:2]] = _Batch(lookup.source, lookup.scheme)
+                batch.call = asyncio.create_task(self._send(batch))
+            batch.values.append(lookup.value)
+            batch.within_s = max(batch.within_s, within_s)
+            assert batch.call is not None  # noqa: S101 - made with it
+            call = self._calls[key] = batch.call
             call.add_done_callback(lambda _: self._calls.pop(key))
         answer = await asyncio.shield(call)
         if isinstance(answer, SearchError):
@@ -125,17 +132,6 @@ class LookupBatcher:
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
-
-    def _join_batch(self, lookup: Lookup, within_s: float) -> asyncio.Task[_Answer]:
-        key = (lookup.source.name, lookup.scheme)
-        batch = self._open.get(key)
-        if batch is None or len(batch.values) >= lookup.source.capabilities.batch:
-            batch = self._open[key] = _Batch(lookup.source, lookup.scheme)
-            batch.call = asyncio.create_task(self._send(batch))
-        batch.values.append(lookup.value)
-        batch.within_s = max(batch.within_s, within_s)
-        assert batch.call is not None  # noqa: S101 - made with it
-        return batch.call
 
     async def _send(self, batch: _Batch) -> _Answer:
         await asyncio.sleep(MOMENT_S)

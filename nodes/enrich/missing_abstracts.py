@@ -316,7 +316,13 @@ class MissingAbstracts:
                 self.visits.why["with another title"] += 1
                 page = None
             else:
-                self.records[at] = _fill_from_page(record, page.page)
+                # identifiers must be confirmed first; a paper takes the page's abstract as text
+                own = page.page
+                text = (
+                    own.text if record.kind == "page" or own.abstract in own.text else "\n\n".join(filter(None, (own.abstract, own.text)))
+                )
+                bare = own.model_copy(update={"identifiers": Identifiers(), "text": text[:MOST_CHARS]})
+                self.records[at] = fill_missing(record if record.title else record.model_copy(update={"title": own.title}), [bare])
         self.visits.end(_has_text(self.records.get(at, record)))
         return page
 
@@ -357,11 +363,3 @@ def _is_worth_a_visit(record: Record, link: Identifiers) -> bool:
     except ValueError:
         return False
     return bool(record.url) and not (record.text or link.doi or link.github) and host.removeprefix("www.") not in CATALOGUES
-
-
-def _fill_from_page(record: Record, page: PageRecord) -> Record:
-    """The record with the page's values, except identifiers, which must be confirmed. A paper takes the page's abstract as text."""
-    text = page.text if record.kind == "page" or page.abstract in page.text else "\n\n".join(filter(None, (page.abstract, page.text)))
-    bare = page.model_copy(update={"identifiers": Identifiers(), "text": text[:MOST_CHARS]})
-    named = record if record.title else record.model_copy(update={"title": page.title})
-    return fill_missing(named, [bare])

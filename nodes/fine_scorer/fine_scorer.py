@@ -128,7 +128,12 @@ class FineScorer:
         except TimeoutError:
             late = f"not done within the {max(timeout_s, 0.0):.3g} s that scoring may take of this run"
             reading.lose(Loss(TimeoutError.__name__, late))
-        failures = _make_failures(reading, len(works))
+        # one for each kind of error; of the node itself if the model scored nothing
+        node, places = (MODEL_NODE, " and keep their places by the rules") if reading.judged else (NODE, "")
+        failures = tuple(
+            Failure(node=node, error=loss.error, message=f"{lost:,} of {len(works):,} works could not be scored{places}: {loss.message}")
+            for lost, loss in reading.losses()
+        )
         if not reading.judged:
             return ScoringResult((), failures=failures, usage=budget.spent)
         return ScoringResult(sort_candidates(ordered, reading), self._estimate(rules, reading, top_k), failures, usage=budget.spent)
@@ -170,12 +175,3 @@ def sort_candidates(ordered: Sequence[Candidate], reading: ReadingState) -> tupl
             changes |= {"unread": loss is None, "reason": f"{why}; {candidate.reason}"}
         scored.append(replace(candidate, **changes))
     return tuple(sorted(scored, key=lambda candidate: (candidate.unread, -candidate.score)))  # stable: ties stay in rule order
-
-
-def _make_failures(reading: ReadingState, count: int) -> tuple[Failure, ...]:
-    """One for each kind of error; of the node itself if the model scored nothing."""
-    node, places = (MODEL_NODE, " and keep their places by the rules") if reading.judged else (NODE, "")
-    return tuple(
-        Failure(node=node, error=loss.error, message=f"{lost:,} of {count:,} works could not be scored{places}: {loss.message}")
-        for lost, loss in reading.losses()
-    )

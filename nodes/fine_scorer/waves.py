@@ -78,25 +78,18 @@ def _interpolate(judged: Sequence[float | None]) -> list[float]:
     fit = iter(fit_antitonic([score for score in judged if score is not None]))
     likely: list[float] = []
     before: float | None = None
-    for length, after in _gaps(judged, fit):
+    length = 0
+    for score in (*judged, 0.0):  # the end counts as a scored place of 0
+        if score is None:
+            length += 1
+            continue
+        after = next(fit, 0.0)
         for at in range(1, length + 1):
             high = before - STEP if before is not None else min(1.0, after + length * STEP)
             likely.append(high - (high - min(high, after)) * at / (length + 1))
         likely.append(after)
-        before = after
+        before, length = after, 0
     return likely
-
-
-def _gaps(judged: Sequence[float | None], fit: Iterator[float]) -> Iterator[tuple[int, float]]:
-    """The number of unscored places before each scored one, with its fit; the end counts as a scored place of 0."""
-    length = 0
-    for score in judged:
-        if score is None:
-            length += 1
-        else:
-            yield length, next(fit)
-            length = 0
-    yield length, 0.0
 
 
 class Stopping(Protocol):

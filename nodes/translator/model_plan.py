@@ -231,21 +231,20 @@ def sanitize_repository_wishes(draft: Draft, today: date) -> RepositoryWishes:
 
 def sanitize_queries(draft: Draft) -> tuple[PlannedQuery, ...]:
     """The queries that can be searched, at most four."""
-    return tuple(query for drafted in draft.queries if (query := _sanitize_query(drafted)))[:MAX_QUERIES]
-
-
-def _sanitize_query(draft: DraftQuery) -> PlannedQuery | None:
-    keywords = clean_terms(draft.keywords, MAX_KEYWORDS)
-    text = _clean(draft.text, MAX_TEXT_CHARS)
-    included, excluded = split_negated(text)
-    text = included if excluded else text  # an engine that ranks would search for the word after NOT
-    text = text if searchable(text) else " ".join(keywords)
-    if not text:
-        return None
-    keywords = keywords or clean_terms(extract_concepts(text), MAX_KEYWORDS) or (text,)
-    boolean = _clean(draft.boolean_query, len(draft.boolean_query))
-    boolean = boolean if parses(boolean) else conjunction(keywords, excluded)
-    return PlannedQuery(text=text, keywords=keywords, boolean_query=boolean, synonyms=clean_terms(draft.synonyms, MAX_KEYWORDS))
+    queries = []
+    for drafted in draft.queries:
+        keywords = clean_terms(drafted.keywords, MAX_KEYWORDS)
+        text = _clean(drafted.text, MAX_TEXT_CHARS)
+        included, excluded = split_negated(text)
+        text = included if excluded else text  # an engine that ranks would search for the word after NOT
+        text = text if searchable(text) else " ".join(keywords)
+        if text:
+            keywords = keywords or clean_terms(extract_concepts(text), MAX_KEYWORDS) or (text,)
+            boolean = _clean(drafted.boolean_query, len(drafted.boolean_query))
+            boolean = boolean if parses(boolean) else conjunction(keywords, excluded)
+            synonyms = clean_terms(drafted.synonyms, MAX_KEYWORDS)
+            queries.append(PlannedQuery(text=text, keywords=keywords, boolean_query=boolean, synonyms=synonyms))
+    return tuple(queries[:MAX_QUERIES])
 
 
 def sanitize_expanded_terms(draft: Draft, text: str, most: int) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -93,14 +92,9 @@ def make_cache_key(request: SearchRequest, sources: Sequence[str], model: str, p
         model,
         dict(prompt.versions),
         [question.system, question.user, question.max_output_tokens],
-        _draft_schema(),  # another version of Outrider may ask for something else
+        json.dumps(Draft.model_json_schema(), sort_keys=True),  # another version of Outrider may ask for something else
     ]
     return hashlib.sha256(f"translation {json.dumps(parts, sort_keys=True)}".encode()).hexdigest()
-
-
-@cache
-def _draft_schema() -> str:
-    return json.dumps(Draft.model_json_schema(), sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)
