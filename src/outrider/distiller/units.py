@@ -7,7 +7,7 @@ human segmentation as often as the tested libraries, and are many times as fast 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from outrider.state.distilling import Reading, UnitKind
@@ -48,27 +48,20 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     """Half-open [start, end) offsets of the sentences, in order, without surrounding white space, empty ones left out.
 
     Time is linear in the length of the text. A full stop ends a sentence unless it closes an abbreviation or an initial, or a
-    lower-case letter follows. A fenced piece of code is one.
+    lower-case letter follows. A fenced piece of code is one; a fence that nothing closes is text.
     """
     spans: list[tuple[int, int]] = []
     start = 0
-    for first, last in _iter_fences(text):
-        _add_prose(spans, text, start, first)
-        _add(spans, text, first, last)
-        start = last
-    _add_prose(spans, text, start, len(text))
-    return spans
-
-
-def _iter_fences(text: str) -> Iterator[tuple[int, int]]:
-    """Code between fences; a fence that nothing closes is text."""
     opened = None
     for fence in FENCE.finditer(text):
         if opened is None:
             opened = fence
         elif fence.group().rstrip() == opened.group()[:3]:
-            yield opened.start(), fence.end()
-            opened = None
+            _add_prose(spans, text, start, opened.start())
+            _add(spans, text, opened.start(), fence.end())
+            start, opened = fence.end(), None
+    _add_prose(spans, text, start, len(text))
+    return spans
 
 
 def _add_prose(spans: list[tuple[int, int]], text: str, start: int, end: int) -> None:

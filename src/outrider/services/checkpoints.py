@@ -192,6 +192,9 @@ def serializer() -> JsonPlusSerializer:
     return Serializer(allowed_msgpack_modules=[(kind.__module__, kind.__name__) for kind in state_types()])
 
 
+_make_adapter = cache(TypeAdapter)
+
+
 def _restore_tuples(value: Any) -> Any:
     """MessagePack has no tuples, and a dataclass is not validated when it is made: its lists become the types of its fields."""
     if isinstance(value, list):
@@ -199,13 +202,8 @@ def _restore_tuples(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _restore_tuples(item) for name, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type) and type(value).__module__.startswith(STATE_PACKAGE):
-        return _type_adapter(type(value)).validate_python({one.name: _restore_tuples(getattr(value, one.name)) for one in fields(value)})
+        return _make_adapter(type(value)).validate_python({one.name: _restore_tuples(getattr(value, one.name)) for one in fields(value)})
     return value
-
-
-@cache
-def _type_adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
 
 
 @asynccontextmanager

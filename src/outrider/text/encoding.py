@@ -120,7 +120,15 @@ class Sample:
         sample = b"\n".join(self._parts)
         best = None
         if sum(byte > 0x7F for byte in sample) >= FEW_BYTES:
-            best = from_bytes(_without_damage(sample), cp_isolation=[*MULTI_BYTE, *SINGLE_BYTE], preemptive_behaviour=False).best()
+            # the guess rules out an encoding for one invalid byte: leave out the pieces that alone speak against an encoding
+            pieces = [piece for piece in PIECE.findall(sample) if not piece.isascii()]
+            damaged: set[bytes] = set()
+            for name in MULTI_BYTE:
+                if not _is_valid(sample, name):
+                    invalid = [piece for piece in pieces if not _is_valid(piece, name)]
+                    damaged.update(invalid if len(invalid) <= max(1, MAX_DAMAGED_SHARE * len(pieces)) < len(pieces) else ())
+            whole = b"".join(piece for piece in PIECE.findall(sample) if piece not in damaged) if damaged else sample
+            best = from_bytes(whole, cp_isolation=[*MULTI_BYTE, *SINGLE_BYTE], preemptive_behaviour=False).best()
         return best.encoding if best is not None and best.encoding in MULTI_BYTE else guess_single_byte(sample)
 
     def _keep(self, text: bytes) -> None:
@@ -132,17 +140,6 @@ class Sample:
             self._size += len(part)
             if self._size >= SAMPLE_BYTES:
                 break
-
-
-def _without_damage(sample: bytes) -> bytes:
-    """The sample without the pieces that alone speak against an encoding: the guess rules out an encoding for one invalid byte."""
-    pieces = [piece for piece in PIECE.findall(sample) if not piece.isascii()]
-    damaged: set[bytes] = set()
-    for name in MULTI_BYTE:
-        if not _is_valid(sample, name):
-            invalid = [piece for piece in pieces if not _is_valid(piece, name)]
-            damaged.update(invalid if len(invalid) <= max(1, MAX_DAMAGED_SHARE * len(pieces)) < len(pieces) else ())
-    return b"".join(piece for piece in PIECE.findall(sample) if piece not in damaged) if damaged else sample
 
 
 def _is_valid(data: bytes, encoding: str) -> bool:
@@ -355,14 +352,10 @@ def _rate(text: str, group: str) -> float:
         if context[1].isalpha() and context[1] not in SIGNS:
             letters[context[1].lower()[0]] += times
     total = letters.total()
-    cost = min(total - sum(letters[letter] for letter in alphabet) for alphabet in LANGUAGES[group].values())
-    every = total - sum(letters[letter] for letter in _join_alphabets(group)) + ALL_LETTERS_COST * total
+    alphabets = LANGUAGES[group].values()
+    cost = min(total - sum(letters[letter] for letter in alphabet) for alphabet in alphabets)
+    every = total - sum(letters[letter] for letter in set("".join(alphabets))) + ALL_LETTERS_COST * total
     return (faults + min(cost, every)) / count
-
-
-@cache
-def _join_alphabets(group: str) -> frozenset[str]:
-    return frozenset("".join(LANGUAGES[group].values()))
 
 
 @cache

@@ -91,13 +91,11 @@ def _language_codes() -> dict[str, str]:
 
 def normal_type(name: str) -> str | None:
     """Return our name of a service's type of work, such as `article` for `journal-article` or `Journal Article`; None where unknown."""
-    return _type_names().get(_letters(name))
-
-
-@cache
-def _type_names() -> dict[str, str]:
-    return {_letters(word): name for name, synonyms in TYPES.items() for word in (name, *synonyms.split())}
+    return _TYPE_NAMES.get(_letters(name))
 
 
 def _letters(name: str) -> str:
     return "".join(filter(str.isalnum, name.casefold()))
+
+
+_TYPE_NAMES = {_letters(word): name for name, synonyms in TYPES.items() for word in (name, *synonyms.split())}

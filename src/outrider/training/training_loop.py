@@ -196,25 +196,26 @@ class _Loop:
 
     def _backward(self, batch: Sequence[Group]) -> float:
         """The gradients of a batch, in as many pieces as fit into memory."""
+        import torch
+
         self.scorer.encoder.train()
         while True:
             try:
-                pieces = (batch[start : start + self.groups_at_once] for start in range(0, len(batch), self.groups_at_once))
-                return float(sum(self._backward_piece(piece, len(batch)) for piece in pieces))
+                total = 0.0
+                for start in range(0, len(batch), self.groups_at_once):
+                    piece = batch[start : start + self.groups_at_once]
+                    logits = self.scorer.logits([(group.query, text) for group in piece for text in group.texts])
+                    groups = torch.split(logits, [len(group.texts) for group in piece])
+                    # the mean over the batch's groups of -log softmax(first text)
+                    loss = torch.stack([torch.logsumexp(group, 0) - group[0] for group in groups]).sum() / len(batch)
+                    loss.backward()
+                    total += float(loss.item())
             except (RuntimeError, MemoryError) as error:
                 self.groups_at_once = halve_batch(error, self.groups_at_once)
+            else:
+                return total
             self.optimizer.forget_gradients()
             empty_cache()
-
-    def _backward_piece(self, piece: Sequence[Group], of: int) -> float:
-        import torch
-
-        logits = self.scorer.logits([(group.query, text) for group in piece for text in group.texts])
-        groups = torch.split(logits, [len(group.texts) for group in piece])
-        # the mean over the batch's groups of -log softmax(first text)
-        loss = torch.stack([torch.logsumexp(group, 0) - group[0] for group in groups]).sum() / of
-        loss.backward()
-        return float(loss.item())
 
 
 def score_groups(scorer: TrainableCrossEncoder, groups: Sequence[Group]) -> list[list[float]]:

@@ -19,6 +19,8 @@ from outrider.models.loading import choose_device
 from outrider.state.distilling import Calibration
 from outrider.state.errors import BadRequest
 
+_read_shipped = lru_cache(maxsize=16)(read_calibration)
+
 EngineName = Literal["words", "lexical", "embedding", "ensemble", "classifier", "classifier+", "llmlingua2"]
 """`words` combines lexical and rhetoric; `ensemble` adds the embedding; `classifier+` combines the ensemble and the classifier."""
 
@@ -42,6 +44,10 @@ RATES: dict[EngineName, tuple[float, float]] = {
 """Units a second without and with an accelerator. Engines without a model count as instantaneous."""
 
 
+_make_classifier = lru_cache(maxsize=CACHED_MODELS)(Classifier)
+_make_llmlingua = lru_cache(maxsize=CACHED_MODELS)(LLMLingua2)
+
+
 def make_engine(
     name: EngineName, embedder: Embedder | None = None, model_name: str = "", device: str = "auto", *, downloads: bool = True
 ) -> Engine:
@@ -53,7 +59,7 @@ def make_engine(
     if name == "words":
         return Ensemble((Lexical(), Rhetoric()), WORDS_WEIGHTS)
     if name == "classifier":
-        return _classifier(model_name, device, downloads)
+        return _make_classifier(model_name, device, downloads)
     if name == "llmlingua2":
         return make_llmlingua(model_name, device, downloads=downloads)
     if embedder is None:
@@ -77,19 +83,9 @@ def _weights(file: Path) -> EnsembleWeights:
         raise BadRequest(f"{file} holds no weights of the distiller; `python -m bench.train_distiller` writes them") from error
 
 
-@lru_cache(maxsize=CACHED_MODELS)
-def _classifier(model_name: str, device: str, downloads: bool) -> Classifier:
-    return Classifier(model_name, device, downloads)
-
-
 def make_llmlingua(model_name: str, device: str = "auto", *, downloads: bool = True) -> LLMLingua2:
     """The process's engine for this model; loads nothing."""
-    return _llmlingua(model_name, device, downloads)
-
-
-@lru_cache(maxsize=CACHED_MODELS)
-def _llmlingua(model_name: str, device: str, downloads: bool) -> LLMLingua2:
-    return LLMLingua2(model_name, device, downloads)
+    return _make_llmlingua(model_name, device, downloads)
 
 
 def units_a_second(name: EngineName, device: str) -> float:
@@ -106,14 +102,9 @@ def find_calibration(engine: Engine) -> Calibration | None:
         own = Path(engine.model_name).expanduser() / CALIBRATION_FILE
         calibration = read_calibration(own) if own.is_file() else None
     else:
-        calibration = _load_shipped(calibration_file_name(engine))
+        own = SHIPPED / calibration_file_name(engine)
+        calibration = _read_shipped(own) if own.is_file() else None
     return calibration if calibration and (calibration.engine, calibration.revision) == (engine.name, engine.revision) else None
-
-
-@lru_cache(maxsize=16)
-def _load_shipped(name: str) -> Calibration | None:
-    own = SHIPPED / name
-    return read_calibration(own) if own.is_file() else None
 
 
 def calibration_file_name(engine: Engine) -> str:

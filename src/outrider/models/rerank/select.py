@@ -40,6 +40,8 @@ WEIGHTS_CHANGED = "named in the settings; its weights have changed since the las
 NOT_FETCHED = "named in the settings; its weights are not on this machine yet and are fetched from the hub at first use"
 CACHED_MODELS = 2
 """Cross-encoders that a process keeps: one that runs, one that replaces it."""
+_make_endpoint = lru_cache(maxsize=CACHED_MODELS)(EndpointReranker)
+"""Cached, since the object remembers the server's request format."""
 HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 
 
@@ -145,7 +147,7 @@ def make_reranker(name: str, settings: RerankerSettings, embedder: Embedder | No
         return LateInteraction(embedder, f"{LATE_INTERACTION} with {embedder.space.model_name}", embedder.space.revision)
     if settings.base_url:
         served_name = "" if name in ("auto", "none") else name
-        return _endpoint(settings.base_url, served_name, settings.api_key.get_secret_value(), settings.timeout_s)
+        return _make_endpoint(settings.base_url, served_name, settings.api_key.get_secret_value(), settings.timeout_s)
     if name in ("auto", "none"):
         raise BadRequest(f"{name!r} names no reranker; give a hub name, a folder or {LATE_INTERACTION}")
     return CrossEncoderReranker(normalize_name(name), settings.device, downloads)
@@ -206,9 +208,3 @@ def _make_evaluated(verdict: Verdict, settings: RerankerSettings, embedder: Embe
 @lru_cache(maxsize=CACHED_MODELS)
 def _cross_encoder(name: str, _revision: str, device: str, downloads: bool) -> CrossEncoderReranker:
     return CrossEncoderReranker(name, device, downloads)
-
-
-@lru_cache(maxsize=CACHED_MODELS)
-def _endpoint(base_url: str, model_name: str, api_key: str, timeout_s: float) -> EndpointReranker:
-    """Cached, since the object remembers the server's request format."""
-    return EndpointReranker(base_url, model_name, api_key, timeout_s)
