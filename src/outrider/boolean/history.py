@@ -154,16 +154,14 @@ def split_ovid_lines(text: str) -> list[HistoryLine]:
     numbered = _find_numbered(lines)
     if numbered:
         return _make_lines(numbered, counted=True)
-    if len(lines) > 1 and _is_wrapped([line for _, line in lines]):
+    # one query that was broken: a line ends inside a parenthesis or beside an operator, and none refers to another
+    if (
+        len(lines) > 1
+        and any(line.count("(") != line.count(")") or _BESIDE_OPERATOR.search(line) for _, line in lines)
+        and not any(ONLY_REFERENCES.fullmatch(line) or _SETS.search(line) for _, line in lines)
+    ):
         return [HistoryLine(1, text.strip(), len(text) - len(text.lstrip()))]
     return _make_lines([(start, _HITS_BEHIND_TERM.sub("", line)) for start, line in lines])
-
-
-def _is_wrapped(lines: list[str]) -> bool:
-    """Whether the lines are one query that was broken: one ends inside a parenthesis or beside an operator, and none refers to another."""
-    if any(ONLY_REFERENCES.fullmatch(line) or _SETS.search(line) for line in lines):
-        return False
-    return any(line.count("(") != line.count(")") or _BESIDE_OPERATOR.search(line) for line in lines)
 
 
 def split_lines(text: str) -> list[HistoryLine]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import exp
 from typing import Literal
 
@@ -95,16 +95,13 @@ class Judgement:
     @property
     def contradicts(self) -> bool:
         """Whether no third record can make them one work."""
-        if self.score <= VETO or self.relation or self._in_two_places():
-            return True
-        return any(evidence.what == "differ" and evidence.field in NUMBER_FIELDS and evidence.weight <= VETO for evidence in self.evidence)
-
-    def _in_two_places(self) -> bool:
-        """Whether the records are two publications with one short title: other pages, another year, another journal or kind of venue."""
+        # two publications with one short title: other pages, another year, another journal or kind of venue
         fields = {evidence.field: evidence.what for evidence in self.evidence}
         other_venue = fields.get("venue") == "other" or fields.get("venue's kind") == "differ"
         in_print = other_venue and fields.get("pages") == "differ" and "apart" in fields.get("year", "")
-        return in_print and self.verdict != "same" and fields["title"].endswith("short")
+        if self.score <= VETO or self.relation or (in_print and self.verdict != "same" and fields["title"].endswith("short")):
+            return True
+        return any(evidence.what == "differ" and evidence.field in NUMBER_FIELDS and evidence.weight <= VETO for evidence in self.evidence)
 
     @property
     def chance(self) -> float:
@@ -145,10 +142,8 @@ def _weigh(levels: tuple[FieldLevel, ...], weights: Weights) -> Judgement:
     return Judgement(_verdict(levels, score), score, evidence)
 
 
-@lru_cache(maxsize=16_384)
-def _weigh_with_defaults(levels: tuple[FieldLevel, ...]) -> Judgement:
-    """Cached, because most pairs of a search have the same levels."""
-    return _weigh(levels, WEIGHTS)
+_weigh_with_defaults = lru_cache(maxsize=16_384)(partial(_weigh, weights=WEIGHTS))
+"""Cached, because most pairs of a search have the same levels."""
 
 
 def _verdict(levels: tuple[FieldLevel, ...], score: float) -> Verdict:

@@ -233,7 +233,10 @@ class Title(NamedTuple):
 @lru_cache(maxsize=32_768)
 def parse_title(text: str) -> Title:
     """The parts of a title by which two titles are compared; empty parts for text without a word."""
-    complete = YEAR_RANGE.sub(r"\1\2-\1\3", strip_notes(fold_text(_decode_again(text))))[:MAX_TITLE_CHARS]
+    if MOJIBAKE.search(text):  # its UTF-8 was read as Windows-1252: "forÃªts" becomes "forêts"
+        with suppress(UnicodeError):
+            text = text.encode("cp1252").decode("utf-8")
+    complete = YEAR_RANGE.sub(r"\1\2-\1\3", strip_notes(fold_text(text)))[:MAX_TITLE_CHARS]
     if not complete.isascii():
         complete = MICRO.sub("micro", complete).translate(GREEK_LETTERS)[:MAX_TITLE_CHARS]
     bare = YEAR_AHEAD.sub("", complete)
@@ -251,14 +254,6 @@ def strip_notes(title: str) -> str:
     while bare != longer:
         bare, longer = NOTE.sub("", bare).rstrip(), bare
     return bare or title
-
-
-def _decode_again(text: str) -> str:
-    """The text, repaired if its UTF-8 was read as Windows-1252: "forÃªts" becomes "forêts"."""
-    if MOJIBAKE.search(text):
-        with suppress(UnicodeError):
-            return text.encode("cp1252").decode("utf-8")
-    return text
 
 
 def _split_title(text: str) -> tuple[tuple[str, ...], tuple[int, ...], tuple[str, ...]]:

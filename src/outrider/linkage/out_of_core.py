@@ -59,10 +59,27 @@ class OutOfCoreResolver:
         self._collector.add(key, doc_id if doc_id in self._named or self._decisions.alone else "")
 
     def resolve(self) -> OutOfCoreResolution:
+        import numpy as np
+
         keys = self._collector.sort()
-        pairs = _judge_pairs(keys, find_pairs(keys, self._folder, self._on_step), self._weights, self._on_step)
-        grouping = _Grouping(keys, pairs, self._ids, self._weights, self._decisions).run(self._on_step)
-        return OutOfCoreResolution(keys, pairs, grouping, self._ids, self._weights)
+        pairs = find_pairs(keys, self._folder, self._on_step)
+        ranks, scores, same = array("q"), array("d"), array("b")
+        related: list[tuple[int, int, Relation]] = []
+        for number, (one, other) in enumerate(pairs.tolist()):
+            if number % REPORT_EVERY == 0:
+                self._on_step("comparing", number, len(pairs))
+            judgement = judge_keys(keys.key(one), keys.key(other), self._weights)
+            if judgement.relation:
+                related.append((one, other, judgement.relation))
+            if judgement.verdict != "different":
+                ranks.extend((one, other))
+                scores.append(judgement.score)
+                same.append(judgement.verdict == "same")
+        judged = _JudgedPairs(
+            np.array(ranks, np.int64).reshape(-1, 2), np.array(scores), np.array(same, bool), (*_find_stated_links(keys), *related)
+        )
+        grouping = _Grouping(keys, judged, self._ids, self._weights, self._decisions).run(self._on_step)
+        return OutOfCoreResolution(keys, judged, grouping, self._ids, self._weights)
 
     def close(self) -> None:
         self._collector.file.close()
@@ -76,26 +93,6 @@ class _JudgedPairs:
     scores: NDArray[np.float64]
     same: NDArray[np.bool_]
     related: tuple[tuple[int, int, Relation], ...]
-
-
-def _judge_pairs(keys: SortedKeys, pairs: NDArray[np.int64], weights: Weights, on_step: OnStep) -> _JudgedPairs:
-    import numpy as np
-
-    ranks, scores, same = array("q"), array("d"), array("b")
-    related: list[tuple[int, int, Relation]] = []
-    for number, (one, other) in enumerate(pairs.tolist()):
-        if number % REPORT_EVERY == 0:
-            on_step("comparing", number, len(pairs))
-        judgement = judge_keys(keys.key(one), keys.key(other), weights)
-        if judgement.relation:
-            related.append((one, other, judgement.relation))
-        if judgement.verdict != "different":
-            ranks.extend((one, other))
-            scores.append(judgement.score)
-            same.append(judgement.verdict == "same")
-    return _JudgedPairs(
-        np.array(ranks, np.int64).reshape(-1, 2), np.array(scores), np.array(same, bool), (*_find_stated_links(keys), *related)
-    )
 
 
 def _find_stated_links(keys: SortedKeys) -> Iterator[tuple[int, int, Relation]]:
@@ -121,7 +118,11 @@ class _Grouping:
     def run(self, on_step: OnStep) -> _Grouping:
         import numpy as np
 
-        pairs = np.concatenate([self._judged.pairs[self._judged.same], np.array(self._overridden_pairs(), np.int64).reshape(-1, 2)])
+        same = self._decisions.same
+        ids = {name for pair in same for name in pair}
+        ranks = {doc_id: int(self._keys.rank_of[at]) for at, doc_id in enumerate(self._ids) if doc_id in ids} if ids else {}
+        decided = [(ranks[one], ranks[other]) for one, other in same if one in ranks and other in ranks and ranks[one] != ranks[other]]
+        pairs = np.concatenate([self._judged.pairs[self._judged.same], np.array(decided, np.int64).reshape(-1, 2)])
         components = Groups(len(self._keys))
         for one, other in pairs.tolist():
             components.join(one, other)
@@ -133,15 +134,6 @@ class _Grouping:
             if self._done % REPORT_EVERY == 0:
                 on_step("grouping", self._done, None)
         return self
-
-    def _overridden_pairs(self) -> list[tuple[int, int]]:
-        """Pairs of ranks that decisions declare one work."""
-        if not self._decisions.same:
-            return []
-        ids = {name for pair in self._decisions.same for name in pair}
-        ranks = {doc_id: int(self._keys.rank_of[at]) for at, doc_id in enumerate(self._ids) if doc_id in ids}
-        pairs = ((ranks[one], ranks[other]) for one, other in self._decisions.same if one in ranks and other in ranks)
-        return [(one, other) for one, other in pairs if one != other]
 
     def _cluster(self, ranks: list[int], pairs: list[list[int]]) -> None:
         place = {rank: at for at, rank in enumerate(ranks)}

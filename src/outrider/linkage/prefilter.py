@@ -94,13 +94,10 @@ class _AuthorWords:
 
     def may_overlap(self, some: Sequence[int], others: Sequence[int]) -> bool:
         """Whether any record of `some` may share an author with any of `others`. A record without authors may."""
-        mine, theirs = ([self._words_at(at) for at in places] for places in (some, others))
-        return not all(mine) or not all(theirs) or not frozenset().union(*mine).isdisjoint(frozenset().union(*theirs))
-
-    def _words_at(self, at: int) -> frozenset[str]:
-        if at not in self._words:
+        for at in {*some, *others}.difference(self._words):
             self._words[at] = frozenset(word for word in _words(" ".join(self._records[at].authors[:MAX_AUTHORS])) if len(word) > 2)
-        return self._words[at]
+        mine, theirs = ([self._words[at] for at in places] for places in (some, others))
+        return not all(mine) or not all(theirs) or not frozenset().union(*mine).isdisjoint(frozenset().union(*theirs))
 
 
 def _names(record: Record) -> Iterator[object]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable
 from functools import cache, lru_cache
 
 from rapidfuzz.distance import OSA, Postfix, Prefix
@@ -124,21 +124,11 @@ def is_slip(one: str, other: str) -> bool:
 
 def are_opposed(one: str, other: str) -> bool:
     """Whether two words differ in a prefix or an ending that changes the meaning: "intranasal" and "internasal"."""
-    return any({head, other_head} <= PREFIXES for head, other_head in _heads(one, other)) or any(
-        {tail, other_tail} <= group for tail, other_tail in _tails(one, other) for group in ENDINGS
+    ends = range(MIN_STEM, Postfix.similarity(one, other) + 1)
+    beginnings = range(MIN_STEM, Prefix.similarity(one, other) + 1)
+    return any({one[: len(one) - size], other[: len(other) - size]} <= PREFIXES for size in ends) or any(
+        {one[size:], other[size:]} <= group for size in beginnings for group in ENDINGS
     )
-
-
-def _heads(one: str, other: str) -> Iterator[tuple[str, str]]:
-    """What stands before each common end of two words, the shortest first."""
-    common = Postfix.similarity(one, other)
-    return ((one[: len(one) - size], other[: len(other) - size]) for size in range(common, MIN_STEM - 1, -1))
-
-
-def _tails(one: str, other: str) -> Iterator[tuple[str, str]]:
-    """What stands behind each common beginning of two words, the shortest first."""
-    common = Prefix.similarity(one, other)
-    return ((one[size:], other[size:]) for size in range(common, MIN_STEM - 1, -1))
 
 
 @cache
