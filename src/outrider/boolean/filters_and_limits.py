@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import accumulate
 
 from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
 from outrider.boolean.field_tags import CODES
@@ -134,13 +135,14 @@ _EXPECTED = ["yr=", "ed=", "a language", "humans", "an age group", "a publicatio
 
 def parse_limits(limits: str, at: int, text: str, findings: Findings) -> Node:
     """The condition of everything behind `to`. `at` is its offset in `text`. An unknown limit is an error: without it the search widens."""
-    limits, at = _strip(limits, at)
+    limits, at = limits.strip(), at + len(limits) - len(limits.lstrip())
     for operator, joint in (("or", Or), ("and", And)):
         parts = _split(limits, operator)
         if len(parts) > 1:
             nodes = tuple(parse_limits(part, at + start, text, findings) for start, part in parts)
             return joint(nodes, Span(at, at + len(limits)))
-    if limits.startswith("(") and limits.endswith(")") and _closes_at_end(limits):
+    depths = list(accumulate({"(": 1, ")": -1}.get(char, 0) for char in limits))
+    if limits.startswith("(") and depths[-1] == 0 and all(depths[:-1]):  # the first parenthesis closes with the last character
         return parse_limits(limits[1:-1], at + 1, text, findings)
     return _parse_limit(limits, Span(at, at + len(limits)), text, findings)
 
@@ -176,10 +178,6 @@ def _parse_limit(limit: str, at: Span, text: str, findings: Findings) -> Node:
     return placed[0] if len(placed) == 1 else Or(placed, at)
 
 
-def _strip(part: str, at: int) -> tuple[str, int]:
-    return part.strip(), at + len(part) - len(part.lstrip())
-
-
 def _split(limits: str, operator: str) -> list[tuple[int, str]]:
     """The parts between this operator, outside quotation marks and parentheses, with their offsets."""
     parts, start, depth = [], 0, 0
@@ -189,13 +187,3 @@ def _split(limits: str, operator: str) -> list[tuple[int, str]]:
             parts.append((start, limits[start : token.start()]))
             start = token.end()
     return [*parts, (start, limits[start:])]
-
-
-def _closes_at_end(limits: str) -> bool:
-    """Whether the first parenthesis closes with the last character."""
-    depth = 0
-    for place, char in enumerate(limits):
-        depth += {"(": 1, ")": -1}.get(char, 0)
-        if depth == 0:
-            return place == len(limits) - 1
-    return False

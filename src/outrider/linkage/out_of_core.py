@@ -75,9 +75,11 @@ class OutOfCoreResolver:
                 ranks.extend((one, other))
                 scores.append(judgement.score)
                 same.append(judgement.verdict == "same")
-        judged = _JudgedPairs(
-            np.array(ranks, np.int64).reshape(-1, 2), np.array(scores), np.array(same, bool), (*_find_stated_links(keys), *related)
-        )
+        # links that records state: only records that state one, or are named by one, are loaded
+        named = {(scheme, value) for _, key in keys.each() for _, scheme, value in key.links}
+        linked = sorted((rank, key) for rank, key in keys.each() if key.links or not named.isdisjoint(key.identifiers)) if named else []
+        stated = [(linked[one][0], linked[other][0], relation) for one, other, relation in find_links([key for _, key in linked])]
+        judged = _JudgedPairs(np.array(ranks, np.int64).reshape(-1, 2), np.array(scores), np.array(same, bool), (*stated, *related))
         grouping = _Grouping(keys, judged, self._ids, self._weights, self._decisions).run(self._on_step)
         return OutOfCoreResolution(keys, judged, grouping, self._ids, self._weights)
 
@@ -93,16 +95,6 @@ class _JudgedPairs:
     scores: NDArray[np.float64]
     same: NDArray[np.bool_]
     related: tuple[tuple[int, int, Relation], ...]
-
-
-def _find_stated_links(keys: SortedKeys) -> Iterator[tuple[int, int, Relation]]:
-    """Links stated by the records. Only records that state a link, or are named by one, are loaded."""
-    named = {(scheme, value) for _, key in keys.each() for _, scheme, value in key.links}
-    if not named:
-        return
-    concerned = sorted((rank, key) for rank, key in keys.each() if key.links or not named.isdisjoint(key.identifiers))
-    for one, other, relation in find_links([key for _, key in concerned]):
-        yield concerned[one][0], concerned[other][0], relation
 
 
 class _Grouping:

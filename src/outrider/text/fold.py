@@ -116,18 +116,13 @@ def fold_text(text: str) -> str:
     plain = text
     # `in` is many times as fast as a search of a regular expression, and most texts hold none of these
     if "&" in text and ";" in text:
-        text = ENTITY.sub(_decode_entity, text)
+        text = ENTITY.sub(lambda match: unescape(f"&{match[1]}") if match[1].startswith("#") else html5.get(match[1], match[0]), text)
     if "<" in text and ">" in text:
         text = _strip_tags(text)
     if "\\" in text or "$" in text or "{" in text:
         text = _set_latex(text)
     # entities and LaTeX bring in further characters
     return text if text == plain or text.isascii() else _fold_characters(text)
-
-
-def _decode_entity(match: re.Match[str]) -> str:
-    name = match[1]
-    return unescape(f"&{name}") if name.startswith("#") else html5.get(name, match[0])
 
 
 def _strip_tags(text: str) -> str:

@@ -223,8 +223,12 @@ def suspicious(text: str) -> tuple[str, ...]:
     Time is linear in the length of the text.
     """
     names = set(_match_patterns(_plain(text)))
-    if (not text.isascii() and bool(INVISIBLE.search(text) and HIDDEN.search(FLAG.sub("", text)))) or _ordered_unseen(text):
+    if not text.isascii() and INVISIBLE.search(text) and HIDDEN.search(FLAG.sub("", text)):
         names.add("hidden")
+    elif ("<" in text or "[" in text) and any(mark in text for mark in UNSEEN_MARKS):
+        unseen = _plain("\n".join(match.group() for match in UNSEEN.finditer(text)))
+        if _match_patterns(unseen) or ORDER.search(unseen):  # what a page does not show gives orders
+            names.add("hidden")
     if _match_patterns(_plain("\n".join(_iter_decoded(text)))):
         names.add("encoded")
     return tuple(sorted(names))
@@ -249,14 +253,6 @@ def _plain(text: str) -> str:
     if "  " in text:
         text = re.sub(r"  +", " ", text)
     return re.sub(r"\n\s+", "\n", text.replace(" \n", "\n")) if "\n" in text else text
-
-
-def _ordered_unseen(text: str) -> bool:
-    """Whether what a page does not show gives orders."""
-    if ("<" not in text and "[" not in text) or not any(mark in text for mark in UNSEEN_MARKS):
-        return False
-    unseen = _plain("\n".join(match.group() for match in UNSEEN.finditer(text)))
-    return bool(_match_patterns(unseen) or ORDER.search(unseen))
 
 
 def _iter_decoded(text: str) -> Iterator[str]:
