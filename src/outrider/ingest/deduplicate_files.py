@@ -301,16 +301,13 @@ def _make_rows(deduplication: FileDeduplication) -> Iterator[dict[str, str]]:
     for pair in deduplication.unsure_pairs():
         cells = {"why": pair.judgement.why()}
         for side, place in ((1, pair.one), (2, pair.other)):
-            record = _make_cells(deduplication.record(place))
-            cells |= {f"{name}_{side}": cell for name, cell in {**record, "id": deduplication.ids[place]}.items()}
+            record = deduplication.record(place)
+            values = {
+                **{name: getattr(record, name, None) for name in FIELDS},
+                "authors": "; ".join(record.authors),
+                "doi": record.identifiers.doi,
+                "abstract": record.abstract[:MAX_ABSTRACT_CHARS],
+                "id": deduplication.ids[place],
+            }
+            cells |= {f"{name}_{side}": "" if value is None else str(value) for name, value in values.items()}
         yield {"decision": "", "score": f"{pair.judgement.score:.1f}", **{name: escape_formula(cell) for name, cell in cells.items()}}
-
-
-def _make_cells(record: Record) -> dict[str, str]:
-    values = {
-        **{name: getattr(record, name, None) for name in FIELDS},
-        "authors": "; ".join(record.authors),
-        "doi": record.identifiers.doi,
-        "abstract": record.abstract[:MAX_ABSTRACT_CHARS],
-    }
-    return {name: "" if value is None else str(value) for name, value in values.items()}

@@ -110,7 +110,17 @@ class FileChanges:
             moves = await changes._match_contents(files, fingerprints)
             moves |= await changes._match_records(files, options, moves)
             await changes._move(moves, fingerprints)
-        await changes._name_new_files(files)
+        # a file at the former path of a renamed one gets ids of its own
+        taken = set(changes.id_origins.values())
+        new: dict[str, str | None] = {}
+        for path in (str(file.path) for file in files):
+            if path in taken and path not in changes.id_origins:
+                number = next(number for number in range(2, len(taken) + 3) if f"{path}#{number}" not in taken)
+                new[path] = f"{path}#{number}"
+                taken.add(f"{path}#{number}")
+        if new:
+            await library.set_id_origins(new)
+            changes.id_origins |= {path: name for path, name in new.items() if name}
         for path in changes.gone:
             if changes._is_named(path):
                 changes.gone_ids |= dict.fromkeys(await library.doc_ids(path), path)
@@ -178,19 +188,6 @@ class FileChanges:
         self.id_origins = {path: name for path, name in {**self.id_origins, **changed, **outdated}.items() if name is not None}
         self.renamed = {new: former for former, new in moves.items()}
         self.gone = [path for path in self.gone if path not in moves]
-
-    async def _name_new_files(self, files: Sequence[InputFile]) -> None:
-        """A file at the former path of a renamed one gets ids of its own."""
-        taken = set(self.id_origins.values())
-        new: dict[str, str | None] = {}
-        for path in (str(file.path) for file in files):
-            if path in taken and path not in self.id_origins:
-                number = next(number for number in range(2, len(taken) + 3) if f"{path}#{number}" not in taken)
-                new[path] = f"{path}#{number}"
-                taken.add(f"{path}#{number}")
-        if new:
-            await self.library.set_id_origins(new)
-            self.id_origins |= {path: name for path, name in new.items() if name}
 
     async def compare(self, origin: str, seen: set[str]) -> bool:
         """Notes which records of an origin that was read to its end are no longer in it; whether there are any."""

@@ -105,7 +105,12 @@ class _Column:
         if not rows or len(rows) < PRESENT * len(papers):
             return False
         numbers = [number for number, _ in rows]
-        running = _continues(last, numbers) if last else len(rows) >= MIN_RECORDS and self._starts(rows, first=first)
+        if last:  # whether the numbers go on with those of the window before, which were a running number
+            steps = Counter(later - earlier for earlier, later in pairwise((last[-1], *numbers)))
+            is_other = len(set(numbers)) == len(numbers) and not set(numbers).intersection(last)
+            running = steps[1] + steps[-1] >= IN_SEQUENCE * len(numbers) or is_other
+        else:
+            running = len(rows) >= MIN_RECORDS and self._starts(rows, first=first)
         if running:
             self.last = numbers
         return running
@@ -122,13 +127,6 @@ class _Column:
             )
             return contradicted >= max(MIN_CONTRADICTED, CONTRADICTED * (len(rows) - 1))
         return self.name == "issue" and _are_rows(rows)
-
-
-def _continues(last: Sequence[int], numbers: Sequence[int]) -> bool:
-    """Whether the numbers go on with those of the window before, which were a running number."""
-    steps = Counter(later - earlier for earlier, later in pairwise((last[-1], *numbers)))
-    in_sequence = steps[1] + steps[-1] >= IN_SEQUENCE * len(numbers)
-    return in_sequence or (len(set(numbers)) == len(numbers) and not set(numbers).intersection(last))
 
 
 def _contradict(earlier: Paper, later: Paper, sign: int) -> bool:

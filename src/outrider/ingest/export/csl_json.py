@@ -47,14 +47,7 @@ class CslJsonWriter(Writer):
     def record(self, record: BaseRecord) -> None:
         # the title stays if it is empty: readers know an item by it
         item = {name: value for name, value in _make_item(record).items() if name == "title" or value not in (None, "", [])}
-        item["id"] = self._make_id(record)
-        self.stream.write(("\n" if len(self._ids) == 1 else ",\n") + json.dumps(clean(item), ensure_ascii=False))
-
-    def end(self) -> None:
-        self.stream.write("\n]\n" if self._ids else "]\n")
-
-    def _make_id(self, record: BaseRecord) -> str:
-        """The record's own id or key, else its `doc_id`; a number makes it unique in the file."""
+        # the record's own id or key, else its `doc_id`; a number makes it unique in the file
         own = (format_scalar(record.metadata.get(name)) for name in ("id", "key", "ID"))
         base = next(filter(None, own), None) or record.doc_id or "record"
         name, number = base, 1
@@ -62,7 +55,11 @@ class CslJsonWriter(Writer):
             number += 1
             name = f"{base}-{number}"
         self._ids.add(name)
-        return name
+        item["id"] = name
+        self.stream.write(("\n" if len(self._ids) == 1 else ",\n") + json.dumps(clean(item), ensure_ascii=False))
+
+    def end(self) -> None:
+        self.stream.write("\n]\n" if self._ids else "]\n")
 
 
 def _make_item(record: BaseRecord) -> dict[str, JsonValue]:

@@ -184,14 +184,14 @@ class ScreeningWriter(Writer):
         cells |= {"abstract": record.abstract or record.description, "journal": record.venue, "included": find_label(record.metadata)}
         cells |= {"authors": _join(record.authors), "keywords": _join(record.tags), "mesh": _join(getattr(record, "mesh", ()))}
         cells["kind"] = record.model_dump(include={"kind"})["kind"]
-        self._rows.writerow([self._format_cell(cells[column]) for column in SCREENING_COLUMNS])
-
-    def _format_cell(self, value: object) -> str:
-        cell = escape_formula("" if value is None else str(value).replace("\r\n", "\n").replace("\r", "\n"))
-        if len(cell) > MAX_CELL_CHARS:
-            self.shortened += 1
-            return cell[: MAX_CELL_CHARS - len(CUT)] + CUT
-        return cell
+        row = []
+        for value in map(cells.__getitem__, SCREENING_COLUMNS):
+            cell = escape_formula("" if value is None else str(value).replace("\r\n", "\n").replace("\r", "\n"))
+            if len(cell) > MAX_CELL_CHARS:
+                self.shortened += 1
+                cell = cell[: MAX_CELL_CHARS - len(CUT)] + CUT
+            row.append(cell)
+        self._rows.writerow(row)
 
 
 def find_label(metadata: Mapping[str, JsonValue]) -> str:

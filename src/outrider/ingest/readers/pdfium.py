@@ -136,7 +136,14 @@ class PdfFile:
             return []
         turn = Counter(round(word.angle / (math.pi / 2)) % 4 for word in words).most_common(1)[0][0]
         upright = [word.rotate(turn) for word in words if abs(math.remainder(word.angle - turn * math.pi / 2, math.tau)) < 0.05]
-        return list(_make_lines(upright, number))
+        lines: list[Line] = []
+        line: list[_Word] = []
+        for word in upright:
+            if line and (word.new_line or _is_apart(line[-1], word)):
+                lines.append(_make_line(line, number))
+                line = []
+            line.append(word)
+        return [*lines, _make_line(line, number)] if line else lines
 
     @contextmanager
     def _open_text(self, number: int) -> Iterator[tuple[Any, Any]]:
@@ -263,17 +270,6 @@ class _Word:
 
 def _pair_surrogates(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _make_lines(words: list[_Word], page: int) -> Iterator[Line]:
-    line: list[_Word] = []
-    for word in words:
-        if line and (word.new_line or _is_apart(line[-1], word)):
-            yield _make_line(line, page)
-            line = []
-        line.append(word)
-    if line:
-        yield _make_line(line, page)
 
 
 def _is_apart(word: _Word, following: _Word) -> bool:
