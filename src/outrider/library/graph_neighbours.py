@@ -179,8 +179,12 @@ class LibraryGraph:
         if not starts:
             return []
         lookup = self._lookup
-        own, named, hubs = await asyncio.gather(lookup.find_by_record(starts), lookup.find_by_entity(entities), self._find_known_hubs())
-        ends = await lookup.find_other_ends((row[2:] for row in own), hubs)
+        own, named, version = await asyncio.gather(
+            lookup.find_by_record(starts), lookup.find_by_entity(entities), self._library.edges_version()
+        )
+        if version != self._hubs[0]:  # hubs that earlier lookups met in other edges; `find_other_ends` adds to them
+            self._hubs = (version, set())
+        ends = await lookup.find_other_ends((row[2:] for row in own), self._hubs[1])
         records = {row[0] for row in own}
         weights = {node: 1 / math.log2(1 + max(1, len({row[0] for row in rows if row[1] != IS}))) for node, rows in ends.items()}
         routes: dict[str, Routes] = {}
@@ -205,13 +209,6 @@ class LibraryGraph:
                 records[f"{other}:{name}"].add(doc_id)
         ranked = sorted(records.items(), key=lambda pair: (-len(pair[1]), pair[0]))
         return [(name, tuple(sorted(doc_ids))) for name, doc_ids in ranked[: max(limit, 0)]]
-
-    async def _find_known_hubs(self) -> set[str]:
-        """Hubs of this version of the edges that earlier lookups met; the next lookup adds to them."""
-        version = await self._library.edges_version()
-        if version != self._hubs[0]:
-            self._hubs = (version, set())
-        return self._hubs[1]
 
 
 def _add_routes(start: EdgeRow, ends: Iterable[EdgeRow], weight: float, routes: MutableMapping[str, Routes]) -> None:

@@ -117,9 +117,18 @@ class _Run:
     """Ids without a record that had a vector when the run began."""
 
     async def run(self) -> ReindexReport:
+        vectors = self.vectors
         with self.location.translate_errors():
-            before = await self.vectors.registry.current()
-        target = await self._begin()
+            before = await vectors.registry.current()
+        async with self.location.write():
+            await vectors.drop_unused()
+            current = await vectors.registry.current()
+            if current is not None and current.space.id != self.space.id:  # completing the current space is no change of plan
+                self.dropped = await vectors.drop_building(keep=self.space.id)
+            own = next((stored for stored in await vectors.registry.all() if stored.space.id == self.space.id), None)
+            # a new space is current at once where there is no other
+            target = own or await vectors.create_space(self.space, "current" if current is None else "building")
+            self.strangers = await vectors.find_strangers(target, self.records)
         try:
             await self._fill(target, await self._find_missing(target))
             if await self._forget_if_empty(target):
@@ -129,7 +138,7 @@ class _Run:
             async with self.location.lock_writes() if target.state == "current" else nullcontext():
                 with self.location.translate_errors(writing=True):
                     await self._check_listed(target)
-                    target = await self.vectors.maintain(target)
+                    target = await vectors.maintain(target)
             await self._catch_up(target)
         except LibraryError:
             await self._check_listed(target)
@@ -149,23 +158,6 @@ class _Run:
             recall=target.recall,
             dropped=self.dropped,
         )
-
-    async def _begin(self) -> StoredSpace:
-        """The space to fill: this model's own, or a new one, which is current at once where there is no other.
-
-        Spaces being built for a third model are dropped only where this run replaces the current one: completing the current space
-        is no change of plan.
-        """
-        vectors = self.vectors
-        async with self.location.write():
-            await vectors.drop_unused()
-            current = await vectors.registry.current()
-            if current is not None and current.space.id != self.space.id:
-                self.dropped = await vectors.drop_building(keep=self.space.id)
-            own = next((stored for stored in await vectors.registry.all() if stored.space.id == self.space.id), None)
-            target = own or await vectors.create_space(self.space, "current" if current is None else "building")
-            self.strangers = await vectors.find_strangers(target, self.records)
-            return target
 
     async def _forget_if_empty(self, target: StoredSpace) -> bool:
         """Whether the run gave no vector at all: then the space replaces no other and is forgotten.

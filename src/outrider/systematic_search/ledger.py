@@ -18,6 +18,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -136,20 +137,15 @@ def read_lines(path: Path) -> Iterator[Line]:
             offset += len(raw)
             after = check_line(raw, chain)
             if after is None:
-                raise Tampered(_describe_broken_line(path, number, raw))
+                problem = "is not the line that was written there" if raw.endswith(b"\n") else "is cut off"
+                hit = ""
+                with suppress(ValueError, KeyError, TypeError, RecursionError):  # it may be too damaged to name its hit
+                    fields = json.loads(raw)
+                    hit = f" (hit {fields['hit']:,}, {fields['doc_id']!r})"
+                raise Tampered(f"{path.name}, line {number:,}: {problem}, or a line before it is missing{hit}")
             chain = after
             fields = json.loads(raw)
             yield Line(number, next(iter(fields)), fields, chain, offset)
-
-
-def _describe_broken_line(path: Path, number: int, raw: bytes) -> str:
-    problem = "is not the line that was written there" if raw.endswith(b"\n") else "is cut off"
-    try:
-        fields = json.loads(raw)
-        hit = f" (hit {fields['hit']:,}, {fields['doc_id']!r})"
-    except (ValueError, KeyError, TypeError, RecursionError):  # too damaged to name its hit
-        hit = ""
-    return f"{path.name}, line {number:,}: {problem}, or a line before it is missing{hit}"
 
 
 def _open_ledger(path: Path) -> BinaryIO:

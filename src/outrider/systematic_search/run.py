@@ -226,19 +226,7 @@ class Run:
 
     def _write_manifest(self, event: str) -> Manifest:
         """Write the manifest of the ledger as it is, whole or not, and log `event`."""
-        summary = manifests.summarize(self.ledger.path)
-        manifest = manifests.make_manifest(summary, file_digest(self.ledger.path), self._compute_times())
-        manifest = self.dependencies.sign(manifest) if self.dependencies.sign else manifest
-        path = self.folder / manifests.NAME
-        part = path.with_suffix(".part")
-        part.write_text(manifest.text(), encoding="utf-8", newline="\n")
-        part.replace(path)
-        counts = {"total": manifest.total, "complete": manifest.complete, "missing": list(manifest.missing)}
-        self._log(event, counts | {"provenance_hash": manifest.provenance_hash, "seal": manifest.seal})
-        return manifest
-
-    def _compute_times(self) -> Times:
-        """From the first session's start until now; seconds of interrupted sessions are added to those of this one."""
+        # from the first session's start until now; seconds of interrupted sessions are added to those of this one
         sessions = [json.loads(line) for line in (self.folder / SESSIONS).read_text(encoding="utf-8").splitlines()]
         seconds: dict[str, float] = {}
         for session in sessions:
@@ -249,7 +237,16 @@ class Run:
             seconds[name] = round(seconds.get(name, 0.0) + duration, 3)
         count = sum(session["event"] in ("begun", "resumed") for session in sessions)
         now = format_time(self.dependencies.clock())
-        return Times(started_at=sessions[0]["at"], finished_at=now, seconds=seconds, sessions=count)
+        times = Times(started_at=sessions[0]["at"], finished_at=now, seconds=seconds, sessions=count)
+        manifest = manifests.make_manifest(manifests.summarize(self.ledger.path), file_digest(self.ledger.path), times)
+        manifest = self.dependencies.sign(manifest) if self.dependencies.sign else manifest
+        path = self.folder / manifests.NAME
+        part = path.with_suffix(".part")
+        part.write_text(manifest.text(), encoding="utf-8", newline="\n")
+        part.replace(path)
+        counts = {"total": manifest.total, "complete": manifest.complete, "missing": list(manifest.missing)}
+        self._log(event, counts | {"provenance_hash": manifest.provenance_hash, "seal": manifest.seal})
+        return manifest
 
     def result_set(self) -> ResultSet:
         """Reference to the hits. Only after the last page, or after `aclose`."""
@@ -338,17 +335,8 @@ def find_duplicates(path: Path, identity_most: int) -> tuple[list[Duplicate], st
 
     Memory: a few KB a hit.
     """
-    total = sum(1 for line in read_lines(path) if line.kind == "hit")
-    return (_compare_keys(path), BY_IDENTITY) if total <= identity_most else (_compare_identifiers(path), BY_IDENTIFIERS)
-
-
-def _read_records(path: Path) -> Iterator[tuple[int, Record]]:
-    for line in read_lines(path):
-        if line.kind == "hit":
-            yield line.fields["hit"], RECORD.validate_python(line.fields["record"])
-
-
-def _compare_keys(path: Path) -> list[Duplicate]:
+    if sum(1 for line in read_lines(path) if line.kind == "hit") > identity_most:
+        return _compare_identifiers(path), BY_IDENTIFIERS
     from outrider.linkage.normalized_record import make_keys
     from outrider.linkage.resolve import resolve_keys
 
@@ -361,29 +349,29 @@ def _compare_keys(path: Path) -> list[Duplicate]:
     for members, reasons in zip(resolution.groups, resolution.reasons, strict=True):
         why = reasons[0] if reasons else ""
         duplicates += [Duplicate(numbers[member], numbers[members[0]], why) for member in members[1:]]
-    return sorted(duplicates, key=lambda duplicate: duplicate.hit)
+    return sorted(duplicates, key=lambda duplicate: duplicate.hit), BY_IDENTITY
+
+
+def _read_records(path: Path) -> Iterator[tuple[int, Record]]:
+    for line in read_lines(path):
+        if line.kind == "hit":
+            yield line.fields["hit"], RECORD.validate_python(line.fields["record"])
 
 
 def _compare_identifiers(path: Path) -> list[Duplicate]:
+    from outrider.linkage.identifiers import normal_doi, normal_pmid
+    from outrider.linkage.names_and_titles import normal_title
+
     first: dict[tuple[str, ...], int] = {}
     duplicates = []
     for number, record in _read_records(path):
-        keys = list(_identifier_keys(record))
+        ids, title = record.identifiers, normal_title(record.title)
+        keys: list[tuple[str, ...]] = [("PMID", pmid)] if ids.pmid and (pmid := normal_pmid(ids.pmid)) else []
+        # a DOI counts together with the title: supplements share the DOI of their issue
+        keys += [("DOI", doi, title)] if title and ids.doi and (doi := normal_doi(ids.doi)) else []
         matches = sorted((first[key], key[0]) for key in keys if key in first)
         if matches:
             duplicates.append(Duplicate(number, matches[0][0], f"same {matches[0][1]}"))
         for key in keys:
             first.setdefault(key, matches[0][0] if matches else number)
     return duplicates
-
-
-def _identifier_keys(record: Record) -> Iterator[tuple[str, ...]]:
-    """A DOI counts together with the title: supplements share the DOI of their issue."""
-    from outrider.linkage.identifiers import normal_doi, normal_pmid
-    from outrider.linkage.names_and_titles import normal_title
-
-    if record.identifiers.pmid and (pmid := normal_pmid(record.identifiers.pmid)):
-        yield "PMID", pmid
-    title = normal_title(record.title)
-    if title and record.identifiers.doi and (doi := normal_doi(record.identifiers.doi)):
-        yield "DOI", doi, title

@@ -65,20 +65,18 @@ class KeyAuthentication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in OPEN:
-            scope.setdefault("state", {})["owner"] = self._authenticate(Headers(scope=scope))
+            headers = Headers(scope=scope)
+            scheme, _, bearer = headers.get("authorization", "").partition(" ")
+            key = (bearer if scheme.lower() == "bearer" else headers.get("x-api-key", "")).strip()
+            owner: str | None = ANYBODY
+            if self.required or (key and self.keys):
+                if not key:
+                    raise Refusal(401, "key-missing", "this server wants a key: send it as Authorization: Bearer KEY", CHALLENGE)
+                owner = find_owner(key, self.keys)
+                if owner is None:
+                    raise Refusal(401, "key-rejected", "this server does not know that key", CHALLENGE)
+            scope.setdefault("state", {})["owner"] = owner
         await self.app(scope, receive, send)
-
-    def _authenticate(self, headers: Headers) -> str:
-        scheme, _, bearer = headers.get("authorization", "").partition(" ")
-        key = (bearer if scheme.lower() == "bearer" else headers.get("x-api-key", "")).strip()
-        if not self.required and (not key or not self.keys):
-            return ANYBODY
-        if not key:
-            raise Refusal(401, "key-missing", "this server wants a key: send it as Authorization: Bearer KEY", CHALLENGE)
-        owner = find_owner(key, self.keys)
-        if owner is None:
-            raise Refusal(401, "key-rejected", "this server does not know that key", CHALLENGE)
-        return owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +97,12 @@ class OriginCheck:
             if name != "localhost" and name not in self.hosts and not is_address(name):
                 raise Refusal(400, "unknown-host", "this server is not known by that name; set serve.allowed_hosts where it should be")
             if scope["method"] not in SAFE_METHODS:
-                self._check_origin(headers, host)
+                origin = headers.get("origin", "").lower()
+                # without either header it is no browser, or a page of this server
+                is_browser = origin or headers.get("sec-fetch-site", "none") in ("cross-site", "same-site")
+                if is_browser and origin not in self.pages and urlsplit(origin).netloc != host.lower():
+                    raise Refusal(403, "cross-site", "pages of other servers may not ask; set serve.cors_origins where one should")
         await self.app(scope, receive, send)
-
-    def _check_origin(self, headers: Headers, host: str) -> None:
-        origin = headers.get("origin", "").lower()
-        if not origin and headers.get("sec-fetch-site", "none") not in ("cross-site", "same-site"):
-            return  # no browser, or a page of this server
-        if origin not in self.pages and urlsplit(origin).netloc != host.lower():
-            raise Refusal(403, "cross-site", "pages of other servers may not ask; set serve.cors_origins where one should")
 
 
 def parse_host(host: str) -> str:

@@ -91,34 +91,31 @@ def describe(app: FastAPI) -> None:
     """Add problems and keys to the description of the application, which is made at first use."""
 
     def describe_routes() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            description = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-            _add_problems_and_keys(description)
-            app.openapi_schema = description
-        return app.openapi_schema
+        if app.openapi_schema is not None:
+            return app.openapi_schema
+        description = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        components = description.setdefault("components", {})
+        schemas = components.setdefault("schemas", {})
+        problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas.update(problem.pop("$defs", {}))
+        schemas["Problem"] = problem
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
+        components["securitySchemes"] = {
+            "bearer": {"type": "http", "scheme": "bearer"},
+            "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+        }
+        content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        for path, item in description["paths"].items():
+            for operation in (item[method] for method in METHODS if method in item):
+                if path not in OPEN:
+                    operation["security"] = [{}, {"bearer": []}, {"header": []}]
+                if path.endswith(("/stream", "/stream_log", "/stream_events")):  # LangServe declares JSON only and sends events
+                    operation["responses"]["200"]["content"] |= EVENTS
+                for status, why in PROBLEMS.items():
+                    headers = {"headers": RETRY} if status == "429" else {}
+                    operation["responses"][status] = {"description": why, "content": content, **headers}
+        app.openapi_schema = description
+        return description
 
     app.openapi = describe_routes  # type: ignore[method-assign]
-
-
-def _add_problems_and_keys(description: dict[str, Any]) -> None:
-    components = description.setdefault("components", {})
-    schemas = components.setdefault("schemas", {})
-    problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-    schemas.update(problem.pop("$defs", {}))
-    schemas["Problem"] = problem
-    for unused in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(unused, None)
-    components["securitySchemes"] = {
-        "bearer": {"type": "http", "scheme": "bearer"},
-        "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
-    }
-    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    for path, item in description["paths"].items():
-        for operation in (item[method] for method in METHODS if method in item):
-            if path not in OPEN:
-                operation["security"] = [{}, {"bearer": []}, {"header": []}]
-            if path.endswith(("/stream", "/stream_log", "/stream_events")):  # LangServe declares JSON only and sends events
-                operation["responses"]["200"]["content"] |= EVENTS
-            for status, why in PROBLEMS.items():
-                headers = {"headers": RETRY} if status == "429" else {}
-                operation["responses"][status] = {"description": why, "content": content, **headers}

@@ -112,7 +112,13 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self._most and not self._close_idle_connection():
+        is_full = len(self.connections) > self._most
+        idle = [other for other in self.connections if isinstance(other, Connection) and other.is_idle()] if is_full else []
+        if idle:  # the one that has waited longest for its next request makes room
+            longest = min(idle, key=lambda other: other.answered_at)
+            self.connections.discard(longest)
+            longest.transport.close()
+        if is_full and not idle:
             self._refuse(FULL)
         else:
             self._head_timer = self.loop.call_later(self._head_s, self._end_slow_head)
@@ -130,16 +136,6 @@ class Connection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(WRONG)
-
-    def _close_idle_connection(self) -> bool:
-        """Close the connection that has waited longest for its next request, if there is one."""
-        idle = [other for other in self.connections if isinstance(other, Connection) and other.is_idle()]
-        if not idle:
-            return False
-        longest = min(idle, key=lambda other: other.answered_at)
-        self.connections.discard(longest)
-        longest.transport.close()
-        return True
 
     def is_idle(self) -> bool:
         """Whether its last answer is sent completely and no further request has begun."""

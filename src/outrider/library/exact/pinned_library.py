@@ -152,26 +152,22 @@ class PinnedVersion:
     ) -> np.ndarray:
         """Addresses (uint64) of all rows that may match, by doc_id; only those behind an id, that fit a filter, and among some rows."""
         with self._location.translate_errors():
-            plan: Plan = NOTHING  # in a library without `OTHER` every row is among `_read_unsure`
-            if OTHER in (await self._table.schema()).names:
+            plan: Plan = NOTHING  # in a library without `OTHER` every row is unsure
+            is_prepared = OTHER in (await self._table.schema()).names
+            if self._always is None:  # rows whose words the index may split otherwise than the evaluator, and those without `OTHER`
+                unsure: Plan = AnyOf((Match(OTHER, (ODD,)), Where(f"{OTHER} IS NULL"))) if is_prepared else Where("true")
+                self._always = await find_rows(self._table, unsure)
+            if is_prepared:
                 if self._languages is None and names_language(tree):
                     rows = await self._table.query().select(["language"]).where("language IS NOT NULL").limit(ALL_ROWS).to_arrow()
                     self._languages = sorted(rows["language"].unique().to_pylist())
                 plan = make_plan(tree, self._languages or ())
-            rows = unite([await find_rows(self._table, await self._patterns.expand(plan)), await self._read_unsure()])
+            rows = unite([await find_rows(self._table, await self._patterns.expand(plan)), self._always])
             if where is not None:
                 rows = intersect(rows, await find_rows(self._table, Where(to_sql(where))))
             if within is not None:
                 rows = intersect(rows, within)
         return await asyncio.to_thread(_sort_addresses, rows, after)
-
-    async def _read_unsure(self) -> pa.Table:
-        """Rows whose words the index may split otherwise than the evaluator, and those that were written without `OTHER`."""
-        if self._always is None:
-            is_prepared = OTHER in (await self._table.schema()).names
-            plan: Plan = AnyOf((Match(OTHER, (ODD,)), Where(f"{OTHER} IS NULL"))) if is_prepared else Where("true")
-            self._always = await find_rows(self._table, plan)
-        return self._always
 
 
 def _sort_addresses(rows: pa.Table, after: str | None) -> np.ndarray:

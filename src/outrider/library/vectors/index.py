@@ -79,13 +79,20 @@ def probe(search: AsyncVectorQuery, nprobes: int) -> AsyncVectorQuery:
 
 async def build(table: AsyncTable) -> IndexReport:
     """A new index in place of an older one; each query reads as many partitions as `TARGETS` require."""
+    import numpy as np
     from lancedb.index import IvfSq
 
     rows = await table.count_rows()
     partitions = max(2, rows // PARTITION)
     config: Any = IvfSq(distance_type="cosine", num_partitions=partitions)  # LanceDB's annotation leaves this kind out
     await table.create_index(VECTOR, config=config, replace=True)
-    queries = await _draw_queries(table, rows)
+    # the queries are stored vectors with noise
+    random = np.random.default_rng(SEED)
+    picked = sorted(random.choice(rows, min(QUERIES, rows), replace=False).tolist())
+    stored = await table.take_offsets(picked).select([VECTOR]).to_arrow()
+    vectors = np.stack(stored[VECTOR].to_numpy()).astype(np.float32)
+    noise = random.standard_normal(vectors.shape, dtype=np.float32)
+    queries = vectors / _norms(vectors) + NOISE * (noise / _norms(noise))
     truth = await _find_nearest(table, queries, nprobes=None)
     nprobes, recall = 1, 0.0
     while nprobes < partitions:
@@ -95,19 +102,6 @@ async def build(table: AsyncTable) -> IndexReport:
         if all(_compute_recall(truth, results, first) >= share for first, share in TARGETS):
             break
     return IndexReport(KIND, rows, nprobes, round(recall, 4))
-
-
-async def _draw_queries(table: AsyncTable, rows: int) -> np.ndarray:
-    """Stored vectors with noise, shape (n, d), float32."""
-    import numpy as np
-
-    random = np.random.default_rng(SEED)
-    picked = sorted(random.choice(rows, min(QUERIES, rows), replace=False).tolist())
-    stored = await table.take_offsets(picked).select([VECTOR]).to_arrow()
-    vectors = np.stack(stored[VECTOR].to_numpy()).astype(np.float32)
-    noise = random.standard_normal(vectors.shape, dtype=np.float32)
-    queries: np.ndarray = vectors / _norms(vectors) + NOISE * (noise / _norms(noise))
-    return queries
 
 
 def _norms(vectors: np.ndarray) -> np.ndarray:

@@ -14,7 +14,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Literal, Protocol
 from urllib.parse import urljoin, urlsplit
 
@@ -117,8 +116,16 @@ class PageFetcher:
             raise SourceTimeout(f"{start_url} did not answer within {max(within_s, 0.0):.3g} s") from error
 
     async def _turn(self, target: Target, until: float) -> None:
-        """Check robots.txt and wait until the host may be requested."""
-        rules = await self._rules(target)
+        """Check robots.txt, which is read at most once a day, and wait until the host may be requested."""
+        origin = f"{target.scheme}://{target.host}:{target.port}"
+        if origin not in self._sites and len(self._sites) >= MOST_SITES:
+            del self._sites[next(iter(self._sites))]
+        site = self._sites.setdefault(origin, _Site())
+        async with site.reading:
+            if site.rules is None or self.clock() >= site.until:
+                site.rules = await self._robots(urljoin(target.url, "/robots.txt"))
+                site.until = self.clock() + (REFUSED_S if site.rules.refusing else ROBOTS_S)
+            rules = site.rules
         if not rules.allow(target.url):
             raise Forbidden(f"robots.txt of {target.host} does not allow {target.url}" + (f": {rules.refusing}" if rules.refusing else ""))
         await self._visits.wait_turn(target.host, max(self.per_s, rules.delay_s), until)
@@ -166,18 +173,6 @@ class PageFetcher:
             return unfetched_targets[0] if unfetched_targets else fetched
         rendered = _known_by_link(url) or await read_page(url, html.encode(errors="replace"), "text/html; charset=utf-8")
         return rendered if len(rendered.page.text) > len(fetched.page.text) else fetched
-
-    async def _rules(self, target: Target) -> RobotsRules:
-        """The rules of its robots.txt, read at most once a day."""
-        origin = f"{target.scheme}://{target.host}:{target.port}"
-        if origin not in self._sites and len(self._sites) >= MOST_SITES:
-            del self._sites[next(iter(self._sites))]
-        site = self._sites.setdefault(origin, _Site())
-        async with site.reading:
-            if site.rules is None or self.clock() >= site.until:
-                site.rules = await self._robots(urljoin(target.url, "/robots.txt"))
-                site.until = self.clock() + (REFUSED_S if site.rules.refusing else ROBOTS_S)
-            return site.rules
 
     async def _robots(self, url: str) -> RobotsRules:
         """Read robots.txt. A missing file allows everything, an unreachable one nothing (RFC 9309 §2.3.1)."""
@@ -250,6 +245,8 @@ Kind = Literal["html", "text", "pdf", "doi"]
 
 NAME = "web"
 AT_ONCE = 2
+PARSE_SLOTS = asyncio.Semaphore(AT_ONCE)
+"""For the process. Released when the thread ends, not when the caller gives up."""
 MOST_CHARS = 1_000_000
 MOST_NODES = 5_000
 """The slowest page that we could construct took 0.9 s on one core; an encyclopaedia page with 2,800 elements takes 0.3 s."""
@@ -278,22 +275,16 @@ class FetchedPage:
 
 async def read_page(url: str, body: bytes, content_type: str) -> FetchedPage:
     """A body and its Content-Type. Runs on the background loop; raises `Malformed`."""
-    slots, loop = _parse_slots(), asyncio.get_running_loop()
-    await slots.acquire()
+    loop = asyncio.get_running_loop()
+    await PARSE_SLOTS.acquire()
 
     def work() -> FetchedPage:
         try:
             return parse_body(url, body, content_type)
         finally:
-            call_on(loop, slots.release)
+            call_on(loop, PARSE_SLOTS.release)
 
     return await run_in_thread(work, "outrider-page")
-
-
-@cache
-def _parse_slots() -> asyncio.Semaphore:
-    """For the process. Released when the thread ends, not when the caller gives up."""
-    return asyncio.Semaphore(AT_ONCE)
 
 
 def parse_body(url: str, body: bytes, content_type: str) -> FetchedPage:
