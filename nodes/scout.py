@@ -138,8 +138,7 @@ async def search_source(source: Source, query: SourceQuery) -> tuple[SourceRepor
         await asyncio.wait({searching}, timeout=query.within_s)
     finally:
         if not searching.done():
-            # mark an error as retrieved, else asyncio warns about it
-            searching.add_done_callback(lambda search: search.cancelled() or search.exception())
+            searching.add_done_callback(_retrieve_error)
             searching.cancel()
     if not searching.done():
         return report("timeout", message=f"{source.name} did not answer within the {query.within_s:.3g} s that it may take"), None
@@ -164,6 +163,12 @@ async def search_source(source: Source, query: SourceQuery) -> tuple[SourceRepor
     status = answer.status or ("ok" if answer.results else "empty")
     more = {"total": answer.total, "message": answer.message, "model": answer.model, "retry_at": format_time(answer.retry_at)}
     return report(status, returned=len(answer.results), **more), answer
+
+
+def _retrieve_error(search: asyncio.Future[SourceAnswer]) -> None:
+    """Prevents asyncio's warning about an error that nobody retrieved."""
+    if not search.cancelled():
+        search.exception()
 
 
 def collect_records(answers: Iterable[tuple[str, Sequence[Scored]]]) -> dict[str, Record]:
