@@ -43,7 +43,18 @@ def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
         yield BadEntry("file", "names neither a title nor authors", empty=True)
     preferred = content.get("preferred-citation")
     if isinstance(preferred, Mapping):
-        yield _make_preferred(preferred)
+        row = {PAPER_FIELDS[key]: value for key in PAPER_FIELDS if (value := preferred.get(key)) is not None}
+        row = {name: value if isinstance(value, list) else _text(value) for name, value in row.items()}
+        conference = preferred.get("conference")
+        if "journal" not in row and isinstance(conference, Mapping):
+            row["journal"] = _text(conference.get("name"))
+        parsed = parse_row(row, {}, "preferred-citation")
+        if isinstance(parsed, Entry):
+            language = _text(next(iter(_list(preferred.get("languages"))), None)) or None
+            changes = {"authors": tuple(_authors(preferred)), "language": language}
+            edges = (Edge(relation="describes", target="id:citation"),)
+            parsed = Entry(parsed.record.model_copy(update={**changes, "edges": edges}), "preferred-citation")
+        yield parsed
 
 
 def _make_record(content: Mapping[Any, Any]) -> Repository | Paper:
@@ -74,21 +85,6 @@ def _make_record(content: Mapping[Any, Any]) -> Repository | Paper:
     if content.get("type") == "dataset":
         return Paper(**values)
     return Repository(**values, licence=", ".join(map(_text, _list(content.get("license")))) or None)
-
-
-def _make_preferred(reference: Mapping[Any, Any]) -> Parsed:
-    row = {PAPER_FIELDS[key]: value for key in PAPER_FIELDS if (value := reference.get(key)) is not None}
-    row = {name: value if isinstance(value, list) else _text(value) for name, value in row.items()}
-    conference = reference.get("conference")
-    if "journal" not in row and isinstance(conference, Mapping):
-        row["journal"] = _text(conference.get("name"))
-    parsed = parse_row(row, {}, "preferred-citation")
-    if not isinstance(parsed, Entry):
-        return parsed
-    authors = tuple(_authors(reference))
-    language = next(iter(_list(reference.get("languages"))), None)
-    record = parsed.record.model_copy(update={"authors": authors, "language": _text(language) or None})
-    return Entry(record.model_copy(update={"edges": (Edge(relation="describes", target="id:citation"),)}), "preferred-citation")
 
 
 def _authors(content: Mapping[Any, Any]) -> Iterator[str]:
