@@ -26,6 +26,70 @@ def test_pages(text: str, first: str, last: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("volume", "pages", "read"),
+    [
+        (None, "22 , 705-726", ("22", "705", "726")), ("22 (3)", "22, 705-726", ("22", "705", "726")),
+        (None, "1, 30-31", ("1", "30", "31")),
+        ("299 - 347", None, ("", "299", "347")), ("12-13", None, ("12", "", "")), ("1990-1995", None, ("1990", "", "")),
+        ("EuroCOLT '93", "205-216", ("", "205", "216")), ("vol. 7, no. 4", "705", ("7", "705", "")), ("B82", None, ("82", "", "")),
+        (None, "12, 15-20", ("", "12", "20")), ("7", "22, 705-726", ("7", "22", "726")), (None, "705-726", ("", "705", "726")),
+    ],
+)  # fmt: skip
+def test_a_volume_before_the_pages(volume: str | None, pages: str, read: tuple[str, str, str]) -> None:
+    key = make_keys(paper("", title="", volume=volume, pages=pages))
+    assert (key.volume, *key.pages[:2]) == read
+
+
+@pytest.mark.parametrize(
+    ("title", "authors", "whole", "family", "year"),
+    [
+        ("Schapire (1996). A new algorithm", ("Freund, Y.", "R. E."), "a new algorithm", "schapire", 1996),
+        ("Bartlett & W.S. Lee (1997), Boosting", ("Schapire, R.", "P."), "boosting", "lee", 1997),
+        ("D. (1992). Unsupervised learning", ("Freund, Y.", "Haussler"), "unsupervised learning", "haussler", 1992),
+        ("van der Berg [2001a] 'Sleep in shift workers", ("Ito, K.", "J."), "sleep in shift workers", "berg", 2001),
+        ("(1989) Cryptographic limitations", ("Valiant, L.",), "cryptographic limitations", "valiant", 1989),
+        ("Fama and French (1993): a replication", ("Smith, J.",), "fama and french 1993 a replication", "smith", 0),
+        ("ESICON (2017) abstracts", ("Anonymous",), "esicon 2017 abstracts", None, 0),
+        ("Schapire (1996). A new algorithm", (), "schapire 1996 a new algorithm", None, 0),
+        ("Sleep (1996)", ("Freund, Y.", "R."), "sleep 1996", "r", 0),
+    ],
+)
+def test_authors_and_year_before_a_title(title: str, authors: tuple[str, ...], whole: str, family: str | None, year: int) -> None:
+    key = make_keys(paper("", title=title, authors=authors, year=None))
+    assert (key.title.whole, key.authors[-1].family if key.authors else None, key.year) == (whole, family, year)
+
+
+@pytest.mark.parametrize(
+    ("title", "whole"),
+    [
+        ("Prediction and conversion. In Proceedings of the First EuroCOLT Workshop", "prediction and conversion"),
+        ('Learning curves," in: Proc. of COLT 94', "learning curves"), ("Learning curves' Proceedings of COLT-94", "learning curves"),
+        ("Asthma in children. Proceedings of the 1998 meeting", "asthma in children proceedings of the 1998 meeting"),
+        ("Errors in proceedings of the royal society", "errors in proceedings of the royal society"),
+    ],
+)  # fmt: skip
+def test_proceedings_behind_a_title(title: str, whole: str) -> None:
+    assert parse_title(title).whole == whole
+
+
+def test_another_year_before_a_title_belongs_to_it() -> None:
+    assert make_keys(paper("", title="(2019) Guidelines on asthma", year=2020)).title.tokens[0] == "2019"
+    assert make_keys(paper("", title="(2019) Guidelines on asthma", year=2019)).title.tokens[0] == "guidelines"
+
+
+@pytest.mark.parametrize(
+    ("venue", "volume", "year", "read"),
+    [
+        ("Proc. 19th ACM Symp. on Theory of Computing (1987)", None, None, 1987), ("Proceedings of X (Oct. 1990)", None, None, 1990),
+        ("SIAM J. Comput.", "22 (1993)", None, 1993), ("SIAM J. Comput.", "22 (1993)", 1994, 1994),
+        ("J Appl Physiol (1985)", "90", None, 0), ("Conference on Sleep (Oslo)", None, None, 0),
+    ],
+)  # fmt: skip
+def test_a_year_behind_a_meeting_or_volume(venue: str, volume: str | None, year: int | None, read: int) -> None:
+    assert make_keys(paper("", venue=venue, volume=volume, year=year)).year == read
+
+
+@pytest.mark.parametrize(
     ("text", "number"),
     [("19", "19"), ("9 (1)", "9"), ("1)", ""), ("Suppl 1", "s1"), ("Supplement 1", "s1"), ("0", ""), (None, ""), ("01-Feb", "")],
 )

@@ -40,6 +40,7 @@ MAX_TITLE_CHARS = 500
 NOTE = re.compile(
     r"""[(\[][^()\[\]]*\b(?:preprint|postprint|manuscript|version|v\d+)\b[^()\[\]]*[)\]]\W*$
       | \bpreprint\W*$
+      | (?:[.,]['’”"]?\s+in:?|['’”"])\s+(?:the\ )?proc(?:\.|eedings)\s+of\s.*$
       | \s[-–—:]\s(?:book\ review|(?:guest\ )?editor(?:'?s'?|ial)(?:\ (?:foreword|introduction|note|preface))?|foreword|preface)\W*$
       | [(\[][^()\[\]]*\b(?:abstract|demo|demonstration|(?:experience|industrial|short)\ paper|keynote|panel|poster|session|talk|tutorial)\b
           [^()\[\]]*[)\]]\W*(?=:|$)
@@ -54,8 +55,8 @@ NOTE = re.compile(
           [^\[\]]*\]\W*$""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Notes that catalogues add to a title."""
-MARKS_OF_NOTES = ("(", "[", " -", " –", " —", " :")
+"""Notes that catalogues add to a title, and a volume of proceedings that a parser of references left behind it."""
+MARKS_OF_NOTES = ("(", "[", " -", " –", " —", " :", " proc", " Proc")
 """Every note has one of them, or is "preprint". The test saves most titles the expression."""
 YEAR_AHEAD = re.compile(r"^\W*(?:1[89]|20)\d\d\b\W+(?=\w)")
 AHEAD = re.compile(r"^\W*(?:panel|tutorial|short report|research article|original article)\s*:\s+", re.IGNORECASE)

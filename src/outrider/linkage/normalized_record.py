@@ -27,7 +27,17 @@ from outrider.linkage.identifiers import (
     normal_repository,
     normal_s2,
 )
-from outrider.linkage.names_and_titles import MAX_TITLE_CHARS, NUMBER, TAG, Name, Title, normal_title, parse_name, parse_notice, parse_title
+from outrider.linkage.names_and_titles import (
+    INITIALS,
+    MAX_TITLE_CHARS,
+    TAG,
+    Name,
+    Title,
+    normal_title,
+    parse_name,
+    parse_notice,
+    parse_title,
+)
 from outrider.state.records import Paper, Record
 from outrider.text.words import PARTED
 
@@ -49,6 +59,25 @@ PREPRINT_DOI = re.compile(
     """,
     re.VERBOSE,
 )
+YEAR_BEFORE_TITLE = re.compile(
+    r"""(?P<names>(?:[^\W\d][\w.'’-]*[\s,]+(?:(?:&|and)\s+)?){0,6}?)
+        [(\[](?P<year>(?:1[5-9]|20)\d\d)[a-z]?[)\]][.,:]?\s+['`"“‘]?(?=\w)""",
+    re.VERBOSE,
+)
+"""A year in brackets before a title, and the end of the list of authors before it."""
+YEARS_REACH = 80
+"""Letters of a title among which such a bracket stands."""
+BETWEEN_NAMES = re.compile(r"\s*(?:&|,?\s\band\b)\s*")
+MEETING = re.compile(r"\b(?:proc|conf|symp|workshop)", re.IGNORECASE)
+YEAR_AT_END = re.compile(r"\((?:[^\W\d]+\.?\s)?((?:1[5-9]|20)\d\d)\)\W*$")
+VOLUME_BEFORE_PAGES = re.compile(r"\W*(?P<volume>\d{1,3})\s*,\s*(?P<pages>(?P<first>\d+)\s*[-–—]\s*\d+)\W*$")
+PAGES_IN_VOLUME = re.compile(r"\W*(\d+)\s*[-–—]\s*(\d+)\W*$")
+MOST_VOLUMES = 4
+"""A longer range in the field of the volume is one of pages, or of years."""
+VOLUME_NUMBER = re.compile(r"(?<!['’`])\b\d+|(?<=[^\W\d_])\d+")
+"""A number that is no year after a meeting, as in "EuroCOLT '93"."""
+PAGES_SKIPPED = 20
+"""Most pages that a list such as "12, 15-20" skips; before a page further on stands a volume: "22, 705-726"."""
 ARXIV_DOI = "10.48550/arxiv."
 LIBRARY = "library"
 MAX_IDENTIFIER_CHARS = 500
@@ -111,15 +140,18 @@ NO_PAGES = Pages("", "", "")
 def make_keys(record: Record) -> Keys:
     identifiers = collect_identifiers(record)
     paper = record if isinstance(record, Paper) else None
-    year = record.year if record.year in YEARS else 0
-    volume = parse_number(paper.volume) if paper else ""
+    title, authors, year = _undo_bad_split(record)
+    volume_text, pages = _split_volume(paper) if paper else (None, None)
+    if paper and not year:
+        year = _find_year(paper)
+    volume = parse_number(volume_text)
     return Keys(
         kind=record.kind,
         identifiers=identifiers,
-        title=parse_title(record.title[: 2 * MAX_TITLE_CHARS]),
-        authors=parse_authors(record.authors),
-        year=year or 0,
-        pages=parse_pages(paper.pages) if paper else NO_PAGES,
+        title=parse_title(title),
+        authors=parse_authors(authors),
+        year=year,
+        pages=parse_pages(pages),
         volume="" if volume == str(year) else volume,
         issue=parse_number(paper.issue) if paper else "",
         venue=normal_title(record.venue[:MAX_TITLE_CHARS]) if record.venue else "",
@@ -128,6 +160,57 @@ def make_keys(record: Record) -> Keys:
         notice=parse_notice(record.title[: 2 * MAX_TITLE_CHARS]),
         links=collect_links(record),
     )
+
+
+# fields that a parser of references cut at the wrong place
+
+
+def _undo_bad_split(record: Record) -> tuple[str, Sequence[str], int]:
+    """Title, authors and year, 0 if unknown, without the end of the list of authors and the year that stand before the title.
+
+    From "Freund, Y., R." and "Schapire (1996). Experiments with a new boosting algorithm" the second author is R. Schapire. Names before
+    a year that do not complete the last author belong to the title: "Fama and French (1993): a replication".
+    """
+    title, authors, year = record.title[: 2 * MAX_TITLE_CHARS], record.authors, record.year if record.year in YEARS else 0
+    bracket = YEAR_BEFORE_TITLE.match(title) if "(" in title[:YEARS_REACH] or "[" in title[:YEARS_REACH] else None
+    if bracket is None:
+        return title, authors, year or 0
+    own_year = int(bracket["year"])
+    rest, *others = BETWEEN_NAMES.split(bracket["names"].strip(" ,&"))
+    if (rest and not (authors and _completes(authors[-1], rest))) or (not rest and year and year != own_year):
+        return title, authors, year or 0
+    if rest:
+        authors = (*authors[:-1], f"{authors[-1]} {rest}", *others)
+    return title[bracket.end() :], authors, year or own_year
+
+
+def _completes(author: str, rest: str) -> bool:
+    """Whether one has only initials, and the other none: "R. E." and "Schapire", "Haussler" and "D."."""
+    initials, others = ([_is_initials(word) for word in text.replace(",", " ").split()] for text in (author, rest))
+    return bool(initials and others) and len({*initials}) == 1 == len({*others}) and initials[0] != others[0]
+
+
+def _is_initials(word: str) -> bool:
+    return INITIALS.fullmatch(word) is not None and (word.isupper() or "." in word or len(word) == 1)
+
+
+def _find_year(paper: Paper) -> int:
+    """The year in brackets behind the volume or the name of a meeting, 0 if there is none; a journal's may be that of its first volume."""
+    venue = paper.venue if paper.venue and MEETING.search(paper.venue) else ""
+    bracket = YEAR_AT_END.search(paper.volume or "") or YEAR_AT_END.search(venue)
+    return int(bracket.group(1)) if bracket else 0
+
+
+def _split_volume(paper: Paper) -> tuple[str | None, str | None]:
+    """Volume and pages, also if both stand in the field of the pages, or the pages in that of the volume."""
+    if paper.volume and not paper.pages and (span := PAGES_IN_VOLUME.match(paper.volume)):
+        first, last = map(int, span.groups())
+        if last - first >= MOST_VOLUMES and last not in YEARS:
+            return None, paper.volume
+    both = VOLUME_BEFORE_PAGES.match(paper.pages) if paper.pages else None
+    if both is None or int(both["first"]) - int(both["volume"]) <= PAGES_SKIPPED:
+        return paper.volume, paper.pages
+    return (both["volume"], both["pages"]) if parse_number(paper.volume) in {"", both["volume"]} else (paper.volume, paper.pages)
 
 
 # identifiers
@@ -204,7 +287,7 @@ def parse_number(text: str | None) -> str:
     """The leading number of a volume or issue, with prefix `s` for a supplement; "" for "1)", a broken "(Suppl. 1)"."""
     if not text or MONTH.search(text) or (")" in text and "(" not in text):
         return ""
-    match = NUMBER.search(text)
+    match = VOLUME_NUMBER.search(text)
     number = match.group().lstrip("0") if match else ""
     return f"s{number}" if match and re.match(r"\W*s(?:\b|up)", text, re.IGNORECASE) else number
 
