@@ -137,7 +137,7 @@ class ChatClient:
 def _make_client(endpoint: Endpoint, timeout_s: float) -> ChatOpenAI:
     from langchain_openai import ChatOpenAI
 
-    from outrider.models.chat.transport import get_http_client
+    from outrider.models.chat.transport import get_http_client, get_unused_client
 
     return ChatOpenAI(
         model=endpoint.model,
@@ -146,6 +146,7 @@ def _make_client(endpoint: Endpoint, timeout_s: float) -> ChatOpenAI:
         api_key=endpoint.key if endpoint.key.get_secret_value() else SecretStr("none"),
         timeout=timeout_s,
         max_retries=0,
+        http_client=get_unused_client(),
         http_async_client=get_http_client(),
         openai_proxy=None,
         use_responses_api=False,

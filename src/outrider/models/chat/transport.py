@@ -48,6 +48,17 @@ def get_http_client() -> httpx2.AsyncClient:
     return client
 
 
+@cache
+def get_unused_client() -> httpx2.Client:
+    """The client for synchronous calls, of which there are none; langchain-openai's own would read the certificates for each server."""
+    return httpx2.Client(transport=_NoSynchronousCalls(), trust_env=False)
+
+
+class _NoSynchronousCalls(httpx2.BaseTransport):
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        raise NotImplementedError
+
+
 class _Client(httpx2.AsyncClient):
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send in a task of its own, which anyio's scope cancels.
