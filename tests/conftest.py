@@ -36,6 +36,7 @@ _profile = "ci" if settings.get_current_profile_name() == "ci" else "dev"
 settings.register_profile("dev", settings.get_profile("default"), deadline=None)
 settings.register_profile("ci", settings.get_profile("ci"), deadline=None)
 settings.load_profile(_profile)
+gc.set_threshold(20_000, 20, 20)  # the default walks all loaded modules so often that it takes a twentieth of the time
 # A shell ignores the signal for its background jobs, and processes that tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -6,6 +6,7 @@ import ast
 import os
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -102,8 +103,10 @@ def _is_adjective(node: Function) -> bool:
     return is_property or (node.returns is not None and "bool" in ast.unparse(node.returns))
 
 
-def _modules() -> Iterator[tuple[Path, ast.Module]]:
+@cache
+def _modules() -> list[tuple[Path, ast.Module]]:
     """Every file of the package, through the links, by its path in the repository."""
-    for folder, _, names in os.walk(PACKAGE, followlinks=True):
-        for file in (Path(folder) / name for name in sorted(names) if name.endswith(".py")):
-            yield file.relative_to(PACKAGE.parents[1]), ast.parse(file.read_text(encoding="utf-8"))
+    files = [
+        Path(folder) / name for folder, _, names in os.walk(PACKAGE, followlinks=True) for name in sorted(names) if name.endswith(".py")
+    ]
+    return [(file.relative_to(PACKAGE.parents[1]), ast.parse(file.read_text(encoding="utf-8"))) for file in files]
