@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import product
 
 from outrider.linkage.judge_pair import Judgement, Weights, judge_keys
 from outrider.linkage.normalized_record import Keys
@@ -20,7 +20,7 @@ from outrider.state.duplicate_decisions import Decisions
 MIN_MEAN_SCORE = 0.0
 """Least mean log-odds of the pairs between two groups that become one."""
 MAX_PAIRS_COMPARED = 64
-"""Between two groups. Of larger groups only the first pairs are compared, in order, so that joining stays cheap."""
+"""Between two groups. Of larger groups so many pairs are compared, spread evenly over both, so that joining stays cheap."""
 Judge = Callable[[Keys, Keys, Weights], Judgement]
 SAME_ID = "the same record"
 
@@ -98,12 +98,15 @@ class Clustering:
 
     def _agree(self, first: int, second: int) -> bool:
         """Whether the mean score is high enough and no pair contradicts."""
-        total, count = 0.0, 0
-        for one, other in islice(product(self.members[first], self.members[second]), MAX_PAIRS_COMPARED):
-            judgement = self.judgement(one, other)
+        members, others = self.members[first], self.members[second]
+        pairs = len(members) * len(others)
+        count, total = min(pairs, MAX_PAIRS_COMPARED), 0.0
+        for step in range(count):
+            at, other_at = divmod(step * pairs // count, len(others))
+            judgement = self.judgement(members[at], others[other_at])
             if judgement.contradicts:
                 return False
-            total, count = total + judgement.score, count + 1
+            total += judgement.score
         return total >= MIN_MEAN_SCORE * count
 
     def _join(self, first: int, second: int) -> None:
