@@ -21,8 +21,8 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 
 from outrider.nodes.run_settings import run_setting
+from outrider.runtime.spans import span
 from outrider.runtime.threads_and_loops import run_in_background
-from outrider.runtime.tracing import span
 from outrider.services import Services
 from outrider.services.make_nodes import (
     make_analysis_cache,

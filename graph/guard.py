@@ -14,8 +14,8 @@ from langgraph.runtime import Runtime, get_runtime
 
 from outrider.models.chat.journal import JOURNAL_KEY, run_with_journal
 from outrider.nodes.run_settings import run_setting, time_left
+from outrider.runtime.spans import run_named, span
 from outrider.runtime.threads_and_loops import run_in_background
-from outrider.runtime.tracing import run_named, span
 from outrider.settings.model import RunSettings
 from outrider.state.errors import KeyRejected, SearchError
 from outrider.state.iteration import MAX_ROUNDS, parse_rounds

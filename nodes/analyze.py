@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue, ValidationError
 
-from outrider.nodes.enrich.identifier_lookup import look_up
+from outrider.nodes.enrich.lookup_by_identifier import look_up
 from outrider.nodes.fine_scorer.dimensions import PARTS, Facts, dimensions
 from outrider.nodes.fine_scorer.judgement import CallResult, Question
 from outrider.nodes.fine_scorer.repositories import RepositoryScorer

@@ -19,8 +19,8 @@ from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import LibraryReader
 from outrider.state.records import LIBRARY, Record
 from outrider.state.response import Facets, Failure, SourceReport, provenance_hash
-from outrider.text.fold import fold_text
 from outrider.text.injection import suspicious
+from outrider.text.strip_markup import fold_text
 from outrider.text.words import STOP_WORDS, words
 
 if TYPE_CHECKING:

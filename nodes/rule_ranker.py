@@ -18,7 +18,7 @@ from outrider.state.hits import Candidate
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
 from outrider.state.records import Record, Repository
-from outrider.text.fold import fold_text
+from outrider.text.strip_markup import fold_text
 from outrider.text.words import content_words, stem, words
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from outrider.linkage.lookup_match import identifiers_contradict, same_work, titles_agree
 from outrider.linkage.merge import fill_missing, strip_page_values
 from outrider.linkage.names_and_titles import normal_title
-from outrider.nodes.enrich.identifier_lookup import Lookup, LookupBatcher, plan_lookups, run_lookups
+from outrider.nodes.enrich.lookup_by_identifier import Lookup, LookupBatcher, plan_lookups, run_lookups
 from outrider.settings.model import EnrichSettings
 from outrider.state.errors import RateLimited, SearchError, SourceError
 from outrider.state.hits import Candidate

@@ -10,7 +10,7 @@ from typing import Annotated, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue
 
-from outrider.nodes.translator.boolean_syntax import conjunction, parses, split_negated
+from outrider.nodes.translator.common_boolean_syntax import conjunction, parses, split_negated
 from outrider.nodes.translator.rule_plan import extract_concepts
 from outrider.prompts import Prompt, fence, load, load_domain, select_section
 from outrider.settings.model import StarsSettings

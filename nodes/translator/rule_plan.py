@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, islice
 
-from outrider.nodes.translator.boolean_syntax import conjunction, split_negated
+from outrider.nodes.translator.common_boolean_syntax import conjunction, split_negated
 from outrider.settings.model import StarsSettings
 from outrider.state.errors import NothingSearchable
 from outrider.state.intent import Constraints, IntentType, NumberRange, ParsedIntent, PlannedQuery, SearchStrategy

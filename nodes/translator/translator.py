@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from outrider.nodes.run_settings import end_rejected_run, run_budget, time_left
-from outrider.nodes.translator.boolean_syntax import conjunction
+from outrider.nodes.translator.common_boolean_syntax import conjunction
 from outrider.nodes.translator.model_plan import (
     MAX_REQUEST_CHARS,
     Draft,

@@ -24,7 +24,7 @@ from outrider.state.filters import Filter
 from outrider.state.hits import Hit
 from outrider.state.records import Record, Repository
 from outrider.state.response import SearchResponse
-from outrider.text.fold import fold_text
+from outrider.text.strip_markup import fold_text
 from outrider.text.words import words
 from support.chat_client import llm_settings
 from support.chat_server import Answer, ChatServer, Reply, Request

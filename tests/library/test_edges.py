@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from outrider.library import edges
-from outrider.library.entities import Entity, make_entity, normal_author, normal_name, parse_entity
+from outrider.library.entity_names import Entity, make_entity, normal_author, normal_name, parse_entity
 from outrider.library.graph_neighbours import LibraryGraph
 from outrider.library.inspection import FIX_EDGES, FIX_STALE_EDGES, FIX_STRANGERS
 from outrider.library.library import Library

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from outrider.ingest.pipeline import ingest
-from outrider.library import location
+from outrider.library import address_and_locks
 from outrider.library.lance_errors import DELAY_S, ShutdownDelay, translate_error
 from outrider.library.library import Library
 from outrider.state.errors import LibraryCorrupt, LibraryError
@@ -23,7 +23,7 @@ from outrider.state.errors import LibraryCorrupt, LibraryError
 def delay(monkeypatch: pytest.MonkeyPatch) -> ShutdownDelay:
     delay = ShutdownDelay()
     monkeypatch.setattr("atexit.register", lambda _: None)
-    monkeypatch.setattr(location, "SHUTDOWN_DELAY", delay)
+    monkeypatch.setattr(address_and_locks, "SHUTDOWN_DELAY", delay)
     return delay
 
 

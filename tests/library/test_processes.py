@@ -14,9 +14,9 @@ import pytest
 from filelock import FileLock
 
 from outrider.library import edges
+from outrider.library.address_and_locks import LOCK, Location
 from outrider.library.inspection import FIX_EDGES
 from outrider.library.library import Library
-from outrider.library.location import LOCK, Location
 from outrider.state.errors import LibraryBusy
 from outrider.state.records import Paper
 from support.word_embedder import WordEmbedder

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from outrider.library import reindex as reindexing
+from outrider.library.address_and_locks import REINDEX_LOCK, Location
 from outrider.library.library import Library
-from outrider.library.location import REINDEX_LOCK, Location
 from outrider.library.reindex import ReindexProgress
 from outrider.library.vectors import index
 from outrider.library.vectors.space_registry import SpaceRegistry, StoredSpace

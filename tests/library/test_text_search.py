@@ -9,7 +9,7 @@ from outrider.library.library import Library
 from outrider.library.text_search import FIRST, MAX_QUERY_TERMS, POOL, cut_query, only_stop_words, related_terms
 from outrider.state.records import Document, Paper
 from outrider.state.request import MAX_QUERY_CHARS
-from outrider.text.fold import fold_text
+from outrider.text.strip_markup import fold_text
 from outrider.text.words import STOP_WORDS, words
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from outrider.nodes.fine_scorer.fine_scorer import ScoringPrompts
-from outrider.nodes.translator.boolean_syntax import parses
+from outrider.nodes.translator.common_boolean_syntax import parses
 from outrider.nodes.translator.model_plan import Draft, QueryPrompt, sanitize_queries
 from outrider.prompts import DOMAINS, MAX_DOMAIN_CHARS, Prompt, load_domain, select_section
 from outrider.settings.model import StarsSettings

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from outrider.library.address_and_locks import LOCK
 from outrider.library.library import Library
-from outrider.library.location import LOCK
 from outrider.library.maintenance import DUE_FRAGMENTS
 from outrider.nodes.enrich.enrich import ORIGIN, update_stored_record
 from outrider.services import save_results

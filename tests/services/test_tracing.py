@@ -14,8 +14,7 @@ from pydantic import SecretStr
 
 from outrider.interfaces.cli import run
 from outrider.interfaces.logs import JsonFormatter
-from outrider.runtime import tracing
-from outrider.runtime.tracing import RUN, run_named, span
+from outrider.runtime.spans import RUN, install, run_named, span
 from outrider.services import Services
 from outrider.services.tracing import OpenTelemetry, make_provider, start_tracing
 from outrider.settings.model import LlmSettings, Settings, TracingSettings
@@ -35,7 +34,7 @@ SECRET = "sk-very-secret"
 @pytest.fixture(autouse=True)
 def untraced() -> Iterator[None]:
     yield
-    tracing.install(None)
+    install(None)
     logging.getLogger("outrider").setLevel(logging.NOTSET)
 
 
@@ -54,7 +53,7 @@ async def test_a_span_for_each_node_and_call_under_one_run_and_without_secrets(t
         base = world_settings(server.base_url, tmp_path, timeout_s=60.0)
         settings = base.model_copy(update={"llm": llm_settings(chat, timeout_s=60.0)})
         assert KEY in Redactor.from_settings(settings).secrets
-        tracing.install(OpenTelemetry(make_provider(exporter, at_once=True), Redactor.from_settings(settings)))
+        install(OpenTelemetry(make_provider(exporter, at_once=True), Redactor.from_settings(settings)))
         answer = await asearch(f"liver injury {KEY}", sources=["openalex", "arxiv"], services=Services(settings, clock=lambda: NOON))
     spans = exporter.get_finished_spans()
     names = [one.name for one in spans]
@@ -72,7 +71,7 @@ def test_an_error_is_reported_by_its_type_only() -> None:
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
     exporter = InMemorySpanExporter()
-    tracing.install(OpenTelemetry(make_provider(exporter, at_once=True), Redactor((SECRET,))))
+    install(OpenTelemetry(make_provider(exporter, at_once=True), Redactor((SECRET,))))
     with pytest.raises(ValueError), span("call", address=f"https://me:pw@host/{SECRET}"):
         raise ValueError(SECRET)
     (recorded,) = exporter.get_finished_spans()

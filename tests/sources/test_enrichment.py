@@ -14,8 +14,8 @@ import pytest
 from filelock import FileLock
 
 from outrider.graph.pipeline import build
+from outrider.library.address_and_locks import LOCK
 from outrider.library.library import Library
-from outrider.library.location import LOCK
 from outrider.nodes.enrich import enrich as enrich_keeping
 from outrider.services import Services, save_results
 from outrider.settings.model import EnrichSettings, LibrarySettings, RunSettings, Settings

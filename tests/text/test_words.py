@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from outrider.text.fold import fold_text
+from outrider.text.strip_markup import fold_text
 from outrider.text.words import CONTINUOUS, UNSEGMENTED, WORD, content_words, stems, tokens, words
 
 

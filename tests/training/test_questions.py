@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.state.errors import BadRequest
-from outrider.text.fold import fold_text
+from outrider.text.strip_markup import fold_text
 from outrider.text.words import STOP_WORDS, words
 from outrider.training.questions import (
     degrade_query,

@@ -10,7 +10,7 @@ from typing import Protocol
 from outrider.boolean.occurrences import Column
 from outrider.state.boolean import Field, RecordPart
 from outrider.state.records import Identifiers
-from outrider.text.fold import fold_text
+from outrider.text.strip_markup import fold_text
 from outrider.text.words import separate_words, tokens
 
 Value = list[str]

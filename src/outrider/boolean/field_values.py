@@ -14,7 +14,7 @@ from outrider.boolean.diagnostics import BooleanSyntaxError
 from outrider.boolean.field_tags import Tag
 from outrider.boolean.occurrences import WILD, Column, Matcher, find_occurrences, make_matchers
 from outrider.state.boolean import Dates, Span, Words
-from outrider.text.fold import fold_text
+from outrider.text.strip_markup import fold_text
 from outrider.text.words import separate_words
 
 DATE = re.compile(r"(\d{4})(?:[/-](\d{1,2})(?:[/-](\d{1,2}))?)?")

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import pairwise
 
 from outrider.state.boolean import Either, Near, Pattern, Words
-from outrider.text.fold import fold_text
+from outrider.text.strip_markup import fold_text
 from outrider.text.words import separate_words, tokens
 
 WILD = re.compile(r"\*|\{\*\d{1,3}\}|\{\?\}|\{#\}")

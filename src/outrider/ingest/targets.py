@@ -19,7 +19,7 @@ from pathlib import Path
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmcid, normal_pmid
 from outrider.linkage.merge import fill_missing
-from outrider.nodes.enrich.identifier_lookup import look_up
+from outrider.nodes.enrich.lookup_by_identifier import look_up
 from outrider.nodes.enrich.missing_abstracts import is_same_work
 from outrider.sources.github.parse import normal_name
 from outrider.sources.web.link_identifiers import find_identifiers

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from outrider.runtime.tracing import RUN
+from outrider.runtime.spans import RUN
 from outrider.text.sanitize import without_control
 
 if TYPE_CHECKING:

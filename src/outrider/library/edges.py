@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from outrider.library import maintenance
-from outrider.library.entities import RECORD, Entity, make_entity, parse_entity
+from outrider.library.entity_names import RECORD, Entity, make_entity, parse_entity
 from outrider.library.filter_sql import in_list
 from outrider.library.record_table import CHUNK, chunk_ids, open_table
 from outrider.library.schema import WITH_EDGES, records_with_edges

@@ -25,7 +25,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from outrider.library.edges import IS, EdgeRow
-from outrider.library.entities import (
+from outrider.library.entity_names import (
     IDENTIFIERS,
     RECORD,
     Entity,

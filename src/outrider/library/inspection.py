@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from outrider.library import maintenance, record_table, schema, versions
+from outrider.library.address_and_locks import Location
 from outrider.library.edges import EdgeTable
-from outrider.library.location import Location
 from outrider.library.metadata_tables import FileTable
 from outrider.library.schema import FULL, full_records
 from outrider.library.text_search import ALL_ROWS

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, TypeVar
 from outrider.library import edges as edge_rows
 from outrider.library import inspection, maintenance, record_table, schema, text_search, versions
 from outrider.library import text_search as term_expansion
+from outrider.library.address_and_locks import LOCK_TIMEOUT_S, Location
 from outrider.library.edges import EdgeRow, EdgeTable
 from outrider.library.exact import word_dictionary
 from outrider.library.exact.pinned_library import PinnedVersion
 from outrider.library.filter_sql import in_list
 from outrider.library.inspection import LibraryInfo
 from outrider.library.lance_errors import retry_conflicts
-from outrider.library.location import LOCK_TIMEOUT_S, Location
 from outrider.library.metadata_tables import (
     CalibrationTable,
     DecisionTable,

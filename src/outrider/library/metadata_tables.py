@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from outrider.library.address_and_locks import Location
 from outrider.library.filter_sql import in_list
 from outrider.library.lance_errors import retry_conflicts
-from outrider.library.location import Location
 from outrider.library.maintenance import KEEP_METADATA
 from outrider.library.record_table import open_table
 from outrider.library.schema import PRIMARY_KEY

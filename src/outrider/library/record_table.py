@@ -12,8 +12,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from outrider.library import maintenance, schema
+from outrider.library.address_and_locks import TABLE, Location
 from outrider.library.filter_sql import in_list, to_sql
-from outrider.library.location import TABLE, Location
 from outrider.library.schema import BRIEF, FULL, brief_records, full_records
 from outrider.library.text_search import ALL_ROWS
 from outrider.state.errors import LibraryCorrupt, LibraryTooNew, LibraryTooOld

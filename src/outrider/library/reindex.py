@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from outrider.library.address_and_locks import Location
 from outrider.library.lance_errors import retry_conflicts
-from outrider.library.location import Location
 from outrider.library.record_table import read_addresses, read_content_hashes
 from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors import write

@@ -4,8 +4,8 @@
 `edges` holds the edges as JSON: a review cites hundreds of works. The other columns are copies for filters and indexes. A missing value
 (None, empty string, empty list) is NULL.
 
-All text indexes hold folded text (`text.fold`), as the evaluator compares it. A body may be long and is mostly stored once: `exact_text`
-holds it folded, and `text` only where the original differs.
+All text indexes hold folded text (`text.strip_markup`), as the evaluator compares it. A body may be long and is mostly stored once:
+`exact_text` holds it folded, and `text` only where the original differs.
 
 The column `exact_other` holds the words that no other exact index holds: names, numbers and kinds. So every word that a query may name
 is indexed. A candidate for a leaf of a query is a row with the leaf's words in the leaf's columns. That loses nothing as long as the index
@@ -28,7 +28,7 @@ from outrider.state.boolean import Field
 from outrider.state.errors import BadRequest
 from outrider.state.filters import INT64
 from outrider.state.records import BaseRecord, Paper, Record
-from outrider.text.fold import fold_text
+from outrider.text.strip_markup import fold_text
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,7 +19,7 @@ from outrider.state.filters import Filter
 from outrider.state.hits import Scored
 from outrider.state.records import Record
 from outrider.state.request import MAX_QUERY_CHARS, MAX_QUERY_TERMS
-from outrider.text.fold import fold_text
+from outrider.text.strip_markup import fold_text
 from outrider.text.words import STOP_WORDS, WORD, stem, words
 
 if TYPE_CHECKING:

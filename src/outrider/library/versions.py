@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING
 
-from outrider.library.location import TABLE, Location
+from outrider.library.address_and_locks import TABLE, Location
 from outrider.state.errors import BadRequest, LibraryError
 from outrider.state.systematic import Snapshot
 
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from lancedb.table import AsyncTable
 
 TOKENIZER = f"outrider words 2, Unicode {unicodedata.unidata_version}"
-"""How the evaluator folds text (`src/outrider/text/fold.py`) and splits it into words (`src/outrider/text/words.py`); its number rises with
-every change of the rules."""
+"""How the evaluator folds text (`src/outrider/text/strip_markup.py`) and splits it into words (`src/outrider/text/words.py`).
+
+Its number rises with every change of the rules.
+"""
 
 
 async def read_tags(table: AsyncTable) -> dict[str, int]:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
-from outrider.text.fold import fold_text
+from outrider.text.strip_markup import fold_text
 from outrider.text.words import FOLDED, STOP_WORDS, words
 
 PARTICLES = frozenset(

@@ -19,7 +19,7 @@ from outrider.distiller.engines.select import EngineName, make_engine, make_llml
 from outrider.distiller.engines.select import find_calibration as find_shipped_calibration
 from outrider.distiller.selection import THRESHOLD, SelectionSettings
 from outrider.distiller.token_counter import estimate_tokens, load_token_counter
-from outrider.library.location import Location
+from outrider.library.address_and_locks import Location
 from outrider.nodes.distiller import Distiller, Frames, distil_readings, make_context
 from outrider.prompts import load
 from outrider.settings.model import DistillerSettings

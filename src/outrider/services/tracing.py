@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from outrider.runtime import tracing
-from outrider.runtime.tracing import Value
+from outrider.runtime import spans
+from outrider.runtime.spans import Value
 from outrider.settings.redact import Redactor
 from outrider.state.errors import MissingExtra, SettingsError
 
@@ -53,7 +53,7 @@ class OpenTelemetry:
 def start_tracing(settings: Settings) -> None:
     """Install the tracer of the settings, if they name a collector. Raises `MissingExtra`, `SettingsError`."""
     if settings.tracing.endpoint:
-        tracing.install(OpenTelemetry(_open_provider(settings.tracing.endpoint), Redactor.from_settings(settings)))
+        spans.install(OpenTelemetry(_open_provider(settings.tracing.endpoint), Redactor.from_settings(settings)))
 
 
 def make_provider(exporter: SpanExporter, *, at_once: bool = False) -> TracerProvider:

@@ -17,7 +17,7 @@ import unicodedata
 from functools import cache, lru_cache
 from typing import Any
 
-from outrider.text.fold import fold_text
+from outrider.text.strip_markup import fold_text
 
 WORD = re.compile(r"[^\W_]+")
 PARTED = bytes(byte if byte > 127 or chr(byte).isalnum() else 32 for byte in range(256))

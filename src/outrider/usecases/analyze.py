@@ -7,8 +7,8 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from outrider.graph.analyze import build_analysis, make_analysis
+from outrider.runtime.spans import run_named
 from outrider.runtime.threads_and_loops import run_in_background
-from outrider.runtime.tracing import run_named
 from outrider.services import Services, open_services
 from outrider.services.make_nodes import parse_analysis_target
 from outrider.state.analysis import Analysis, AnalyzeRequest, check_analysis_request

@@ -16,8 +16,8 @@ from outrider.nodes.organizer import count_facets, select_and_sort, to_hit
 from outrider.nodes.rule_ranker import rank_by_rules
 from outrider.nodes.run_settings import run_budget
 from outrider.nodes.translator.translator import Translation
+from outrider.runtime.spans import run_named
 from outrider.runtime.threads_and_loops import run_in_background
-from outrider.runtime.tracing import run_named
 from outrider.services import Services, open_services
 from outrider.services.make_nodes import make_scorer, make_translator
 from outrider.state.hits import Candidate, Hit

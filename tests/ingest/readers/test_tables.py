@@ -17,7 +17,7 @@ from openpyxl import Workbook
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.export.csv_json import CsvWriter
 from outrider.ingest.readers import tables
-from outrider.ingest.readers.quoted_rows import Lines, iterate_rows
+from outrider.ingest.readers.damaged_quotes import Lines, iterate_rows
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Paper, Repository
 from support.shared_data import DATA

@@ -20,7 +20,7 @@ from outrider.boolean.relax import AllOf, AnyOf
 from outrider.library.exact.plan import Match, Phrase, Plan, Where, Wild, is_findable, make_plan, names_language
 from outrider.library.schema import ODD, OTHER, is_irregular, other_words, to_row
 from outrider.state.records import Paper
-from outrider.text.fold import fold_text
+from outrider.text.strip_markup import fold_text
 from outrider.text.words import separate_words, tokens
 from support.boolean_queries import make_query, make_record, write_query
 

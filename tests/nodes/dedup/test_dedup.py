@@ -23,7 +23,7 @@ def test_one_identifier_and_agreeing_titles_are_one_work() -> None:
     (work,) = deduplicate([one, other])
     assert work.record.doc_id == "b"  # the richer record leads
     assert [(folded.doc_id, folded.why) for folded in work.duplicates] == [
-        ("a", "same doi 10.1000/x; title equal, short (+5.9), doi equal, titles too (+3.0)")
+        ("a", "same doi 10.1000/x; title equal, short (+5.4), doi equal, titles too (+3.0)")
     ]
     assert work.found_by == (make_found_by(1), make_found_by(2, source="shelf"))
     assert work.scores["fused"] == 0.75

@@ -77,7 +77,7 @@ async def test_what_a_model_takes_for_one_is_one_where_evidence_leaves_it_open()
     work = update["candidates"][0]
     assert work.record == FULL
     assert work.members == (FULL, BARE)
-    assert work.duplicates[0].why == "a model proposed it: title equal (+4.7), year equal (+1.3)"
+    assert work.duplicates[0].why == "a model proposed it: title equal (+4.6), year equal (+1.4)"
     assert work.found_by == (make_found_by(1), make_found_by(2))
     assert update["total_candidates"] == 2
     assert update["usage"].by_node["dedup"].calls == len(server.requests) == 1

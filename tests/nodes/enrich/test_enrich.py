@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from outrider.nodes.enrich.enrich import ORIGIN, Enrich
-from outrider.nodes.enrich.identifier_lookup import plan_lookups
+from outrider.nodes.enrich.lookup_by_identifier import plan_lookups
 from outrider.settings.model import CoarseFilterSettings, EnrichSettings, RunSettings
 from outrider.sources.web.link_identifiers import find_identifiers
 from outrider.state.errors import (

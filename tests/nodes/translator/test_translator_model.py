@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.nodes.translator.boolean_syntax import parses
+from outrider.nodes.translator.common_boolean_syntax import parses
 from outrider.nodes.translator.rule_plan import make_boolean_sets, make_word_set
 from outrider.nodes.translator.translator import MODEL, Translation, Translator
 from outrider.settings.model import LlmSettings, RunSettings, StarsSettings

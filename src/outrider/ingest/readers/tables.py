@@ -1,8 +1,8 @@
 """Reader of tables (CSV, TSV, XLSX): a header line of column names, then one record a row.
 
 Of the separators `, ; tab | %` the one that gives most known names in the header is used. RFC 4180 quoting. A row with more cells than
-the header has them in its metadata as `column_<n>`; one with fewer lacks the last columns. XLSX (ECMA-376) is read sheet by
-sheet with openpyxl in read-only mode; formulas give the values that were last saved. `quoted_rows` finds rows that a damaged quote merges.
+the header has them in its metadata as `column_<n>`; one with fewer lacks the last columns. XLSX (ECMA-376) is read sheet by sheet with
+openpyxl in read-only mode; formulas give the values that were last saved. `damaged_quotes` finds rows that a damaged quote merges.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pydantic import JsonValue
 from outrider.ingest.column_mapping import FIELD_OF, NAMES, check_columns, fold_name, parse_row
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.export.csv_json import COLUMNS, InvalidRow, parse_csv_cells, unescape_formula
+from outrider.ingest.readers.damaged_quotes import Lines, iterate_rows
 from outrider.ingest.readers.open_text import read_entries, refuse_large
-from outrider.ingest.readers.quoted_rows import Lines, iterate_rows
 from outrider.state.errors import NothingToRead, UnreadableFile
 
 SEPARATORS = ",;\t|%"

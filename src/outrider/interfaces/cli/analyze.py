@@ -37,7 +37,7 @@ def analyze(
 
     async def run() -> Analysis:
         from outrider.graph.analyze import make_analysis
-        from outrider.runtime.tracing import RUN
+        from outrider.runtime.spans import RUN
         from outrider.usecases.analyze import stream_analysis
 
         RUN.set(uuid.uuid4().hex[:12])  # of this command's only task

@@ -111,7 +111,7 @@ async def _answer(
     fields: Mapping[str, Any], services: Services, context: RunContext, thread: str | None, *, quiet: bool
 ) -> tuple[SearchResponse, list[tuple[str, str]]]:
     """The answer, and (title, reason) of every work that a rule removed."""
-    from outrider.runtime.tracing import RUN
+    from outrider.runtime.spans import RUN
     from outrider.state.request import check_request
     from outrider.state.response import SearchResponse
 

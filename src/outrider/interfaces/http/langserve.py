@@ -22,7 +22,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langserve import add_routes
 from pydantic import BaseModel, Field, ValidationError
 
-from outrider.interfaces.http.health import Metrics
+from outrider.interfaces.http.monitoring import Metrics
 from outrider.interfaces.http.problems import Refusal, refuse_field, refuse_invalid
 from outrider.interfaces.http.request_limits import Admission
 from outrider.interfaces.http.search_runs import Modes, read_thread

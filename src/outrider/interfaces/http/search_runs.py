@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from outrider.graph.analyze import AnalysisGraph
     from outrider.graph.pipeline import SearchGraph
-    from outrider.interfaces.http.health import Metrics
+    from outrider.interfaces.http.monitoring import Metrics
     from outrider.interfaces.http.request_limits import Admission
     from outrider.services import Services
     from outrider.state.analysis import AnalyzeRequest

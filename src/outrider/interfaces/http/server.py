@@ -38,10 +38,10 @@ from starlette.middleware.cors import CORSMiddleware
 
 from outrider.graph.analyze import build_analysis
 from outrider.graph.pipeline import build
-from outrider.interfaces.http import health, problems, rest, systematic
+from outrider.interfaces.http import monitoring, problems, rest, systematic
 from outrider.interfaces.http.access import KeyAuthentication, OriginCheck
-from outrider.interfaces.http.health import Metrics
 from outrider.interfaces.http.langserve import AdmissionMiddleware, add_langserve_routes
+from outrider.interfaces.http.monitoring import Metrics
 from outrider.interfaces.http.openapi import describe
 from outrider.interfaces.http.problems import Refusal, make_response
 from outrider.interfaces.http.request_limits import Admission, Connection, RequestLimits
@@ -170,7 +170,7 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
     metrics.watch(admission)
     runner = GraphRunner(services, build(services), build_analysis(services))
     runs = RunRegistry(runner, admission, metrics, settings.keep_runs, settings.keep_s)
-    monitoring = health.HealthRoutes(services, admission, metrics)
+    health = monitoring.HealthRoutes(services, admission, metrics)
 
     async def warm() -> None:
         await services.warm()
@@ -180,7 +180,7 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
             gc.set_threshold(*GC_THRESHOLD)
             count = min(MAX_PROCESSES, count_cores() - 1) if settings.processes is None else settings.processes
             services.workers.start(count, WORKER_MODULES, busy=lambda: admission.running > 1)
-        monitoring.warm = True
+        health.warm = True
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -208,7 +208,7 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
     app.add_exception_handler(SearchError, problems.handle_search_error)
     app.add_exception_handler(RequestValidationError, problems.handle_invalid_request)
     app.add_exception_handler(HTTPException, problems.handle_http_error)
-    app.include_router(health.make_router(monitoring))
+    app.include_router(monitoring.make_router(health))
     app.include_router(rest.make_router(rest.RestRoutes(services, runs)))
     app.include_router(systematic.make_router(systematic.SystematicRoutes(services, admission)))
     app.include_router(page.make_router(services, runs, admission))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.boolean.document import Readable
 from outrider.boolean.evaluator import Evaluator
-from outrider.library.location import Location
+from outrider.library.address_and_locks import Location
 from outrider.library.schema import BODY, FULL, full_records, join_body
 from outrider.state.boolean import Node
 from outrider.state.records import Identifiers, Record

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lancedb.db import AsyncConnection
     from lancedb.table import AsyncTable
 
-    from outrider.library.location import Location
+    from outrider.library.address_and_locks import Location
 
 CURSOR_FORMAT = "1"
 FEW = 20

@@ -15,9 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from outrider.library import maintenance
+from outrider.library.address_and_locks import Location
 from outrider.library.filter_sql import in_list
 from outrider.library.lance_errors import retry_conflicts
-from outrider.library.location import Location
 from outrider.library.record_table import open_table, read_columns
 from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors import index, write

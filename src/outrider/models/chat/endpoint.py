@@ -47,8 +47,8 @@ from outrider.models.chat.provider import (
     make_schema,
     resolve_endpoint,
 )
+from outrider.runtime.spans import span
 from outrider.runtime.threads_and_loops import in_background
-from outrider.runtime.tracing import span
 from outrider.settings.model import LlmSettings
 from outrider.state.chat import Budget, Call, Chat, ChatRequest, Shape
 from outrider.state.errors import BadAnswer, ChatUnavailable, KeyRejected, MissingExtra

@@ -19,8 +19,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 from urllib.parse import urlencode
 
+from outrider.runtime.spans import span
 from outrider.runtime.threads_and_loops import in_background
-from outrider.runtime.tracing import span
 from outrider.sources.http.cache import AnswerCache, CachedAnswer, NoCache, read_cached, store_later
 from outrider.sources.http.rate_limit import RateLimiter, get_rate_limiter, parse_budget_reset, parse_retry_after
 from outrider.sources.http.service import MOST_READ, Reply, Service

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.enrich.identifier_lookup import OWN_SCHEMES, SOURCE_ORDER, Lookup, LookupBatcher, LookupResult, look_up
+from outrider.nodes.enrich.lookup_by_identifier import OWN_SCHEMES, SOURCE_ORDER, Lookup, LookupBatcher, LookupResult, look_up
 from outrider.state.errors import RateLimited, SourceUnavailable
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Record, Repository

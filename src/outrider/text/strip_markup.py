@@ -1,4 +1,4 @@
-r"""The form of a text that searches compare, without markup and invisible characters.
+r"""Text without markup and invisible characters, the form that searches compare.
 
 Exact evaluator, exact indexes, ranking index and queries fold alike, so `K<sub>Ca</sub>`, `K&lt;sub&gt;Ca&lt;/sub&gt;` and `$K_{Ca}$` are
 one word, `KCa`. The stored record keeps its text. A change of this module changes the words that an index holds: raise

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.translator.boolean_syntax import conjunction, parses, split_negated
+from outrider.nodes.translator.common_boolean_syntax import conjunction, parses, split_negated
 from outrider.state.request import searchable
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.text.fold import IGNORABLE, fold_text
+from outrider.text.strip_markup import IGNORABLE, fold_text
 from outrider.text.words import tokens
 
 
