@@ -66,7 +66,9 @@ async function loadServerInfo() {
 
 addEventListener("hashchange", () => {
   showView();
-  byId("main").focus({ preventScroll: true });
+  // the event comes after the jump: whoever types by then keeps the focus
+  const typing = document.activeElement.closest("#main input, #main textarea, #main select");
+  if (!typing?.offsetParent) byId("main").focus({ preventScroll: true });
 });
 setUpControls();
 showView();
