@@ -69,9 +69,9 @@ def test_words(text: str, words: list[str]) -> None:
     assert tokens(text) == words
 
 
-@given(st.text())
+@given(st.text(st.characters(exclude_characters="<>$&\\{}", exclude_categories=["Cs"])))
 def test_any_text_is_cut_into_words_that_stay_in_order(text: str) -> None:
-    """Each half of a text that is parted at a blank is cut by itself."""
+    """Each half of a text that is parted at a blank is cut by itself; signs of markup, which may span a blank, are left out."""
     assert tokens(f"{text} {text}") == tokens(text) * 2
     assert all(tokens(text))
 
