@@ -3,12 +3,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lancedb.table import AsyncTable
 
 from outrider.boolean.parser import parse
-from outrider.library import schema
+from outrider.library import record_table, schema
 from outrider.library.library import Library, UpsertCounts
 from outrider.library.metadata_tables import IngestedFile
 from outrider.state.errors import BadRequest
@@ -107,6 +109,28 @@ async def test_upsert_counts_by_content(library: Library) -> None:
     assert await library.upsert([paper("d", "x"), paper("d", "y"), paper("a", "ONE"), paper("a", "uno")]) == UpsertCounts(1, 1, 0)
     assert [record.title for record in await library.fetch(["a", "b", "c", "d"])] == ["uno", "two", "", "y"]
     assert await library.count() == 4
+
+
+async def test_a_cancelled_upsert_ends_with_records_and_edges_that_agree(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the middle of a batch writes the rest of it."""
+    entered, go_on = asyncio.Event(), asyncio.Event()
+    merge_rows = record_table.merge_rows
+
+    async def merge_late(table: AsyncTable, rows: pa.Table) -> tuple[int, int]:
+        entered.set()
+        await go_on.wait()
+        return await merge_rows(table, rows)
+
+    monkeypatch.setattr(record_table, "merge_rows", merge_late)
+    task = asyncio.create_task(library.upsert([EVERYTHING]))
+    await entered.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await library.check() == ()
+    assert [one.doc_id for one in await library.fetch(["p1"])] == ["p1"]
 
 
 async def test_search_ranks_and_cuts_the_body(library: Library) -> None:

@@ -41,7 +41,7 @@ from outrider.library.metadata_tables import (
 from outrider.library.reindex import OnReindex, ReindexReport, reindex
 from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors.store import Vectors
-from outrider.runtime.threads_and_loops import load_module
+from outrider.runtime.threads_and_loops import finish, load_module
 from outrider.state.distilling import Calibration
 from outrider.state.duplicate_decisions import Decision
 from outrider.state.embedding import EmbeddingSpace, TokensRead
@@ -241,8 +241,8 @@ class Library:
 
         Of several records with one id the last counts. `BadRequest` for text that is no Unicode text, `LibraryBusy` where another
         process writes for longer than `wait_s`. The records are one commit: outdated vectors are removed before it, new edges are
-        added before it, and former edges are removed after it. What a process leaves that dies in between, `check` reports and
-        `reindex` mends.
+        added before it, and former edges are removed after it. A cancelled call ends after all of that; what a process leaves that dies
+        in between, `check` reports and `reindex` mends.
         """
         latest = {record.doc_id: record for record in records}
         if not latest:
@@ -255,15 +255,20 @@ class Library:
             changed = {doc_id: record for doc_id, record in latest.items() if stored.get(doc_id) != hashes[doc_id]}
             if not changed:
                 return UpsertCounts(unchanged=len(latest))
-            await retry_conflicts(lambda: self._vectors.drop_outdated(list(changed.values()), hashes))
-            edges = await asyncio.to_thread(edge_rows.build_table, list(changed.values()))
-            rows, former = await asyncio.gather(
-                asyncio.to_thread(record_table.build_rows, changed, hashes, await self._table.schema()),
-                retry_conflicts(lambda: self._edges.add(edges, list(changed))),
-            )
-            added, updated = await retry_conflicts(lambda: record_table.merge_rows(self._table, rows))
-            await retry_conflicts(lambda: self._edges.drop(former))
+            added, updated = await finish(self._write_records(changed, hashes))
         return UpsertCounts(added, updated, len(latest) - len(changed))
+
+    async def _write_records(self, changed: Mapping[str, Record], hashes: Mapping[str, str]) -> tuple[int, int]:
+        """How many were added and replaced."""
+        await retry_conflicts(lambda: self._vectors.drop_outdated(list(changed.values()), hashes))
+        edges = await asyncio.to_thread(edge_rows.build_table, list(changed.values()))
+        rows, former = await asyncio.gather(
+            asyncio.to_thread(record_table.build_rows, changed, hashes, await self._table.schema()),
+            retry_conflicts(lambda: self._edges.add(edges, list(changed))),
+        )
+        counts = await retry_conflicts(lambda: record_table.merge_rows(self._table, rows))
+        await retry_conflicts(lambda: self._edges.drop(former))
+        return counts
 
     async def remove(self, doc_ids: Sequence[str]) -> int:
         """The number of records removed. Their files are forgotten too, so that ingesting them again brings the records back."""

@@ -127,6 +127,18 @@ async def in_background(work: Coroutine[Any, Any, Result]) -> Result:
     return call.future.result()
 
 
+async def finish(work: Coroutine[Any, Any, Result]) -> Result:
+    """Await work that must not stop halfway: a cancelled caller waits for its end first, unless it is cancelled again."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()  # mark as retrieved: the caller gets the cancellation
+        raise
+
+
 async def run_isolated(name: str, work: Callable[[], Awaitable[Result]], within_s: float) -> Future[Result]:
     """Run `work` on the loop of this name, in the caller's context, and return the future when it is done.
 
