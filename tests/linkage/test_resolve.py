@@ -257,36 +257,3 @@ def test_notations_of_one_place_are_no_difference(one: dict[str, object], other:
     judgement = judge(by_ann("a", **one), by_ann("b", **other))
     assert judgement.verdict == "same"
     assert not {("venue", "other"), ("pages", "differ")} & {(evidence.field, evidence.what) for evidence in judgement.evidence}
-
-
-@pytest.mark.parametrize(
-    ("change", "verdict"),
-    [
-        ({"title": "Sleep and memory of adult workers in rotating shifts"}, "same"),
-        ({"title": "Sleep and memory of adult workers in rotating shifts", "pages": "101"}, "unsure"),
-        ({"title": "Sleep and memory of adult workers in rotating shifts", "pages": "101-102"}, "unsure"),
-        ({"title": "Sleep and memory of adult workers in rotating shifts", "volume": "8"}, "unsure"),
-        ({"title": "Sleep and memory of adult workers in rotating shifts", "authors": ("Sato, K.", "Horn, B.")}, "unsure"),
-        ({"title": "Sleep and memory of male workers in rotating shifts", "pages": "101-109"}, "same"),
-        ({"title": "Sleep and mood of workers in rotating shifts"}, "unsure"),
-        ({"title": "Sleep and memory of workers in rotating shifts 2"}, "unsure"),
-        ({"title": "Sleep and memory of workers without rotating shifts"}, "unsure"),
-    ],
-)
-def test_the_same_people_fill_a_range_of_pages_with_one_article(change: dict[str, object], verdict: str) -> None:
-    fields: dict[str, object] = {
-        "title": "Sleep and memory of workers in rotating shifts", "authors": ("Ito, K.", "Berg, A."), "year": 2004,
-        "venue": "Journal of Sleep", "volume": "7", "pages": "101-109",
-    }  # fmt: skip
-    change = {"title": fields["title"], **change}
-    if "pages" in change:
-        fields["pages"] = change["pages"]
-    assert judge(paper("a", **fields), paper("b", **{**fields, **change})).verdict == verdict
-
-
-def test_a_range_of_pages_explains_no_word_if_other_fields_differ() -> None:
-    fields: dict[str, object] = {"authors": ("Ito, K.", "Berg, A."), "year": 2004, "venue": "Journal of Sleep", "volume": "7"}
-    fields |= {"pages": "101-109"}
-    one = paper("a", "Sleep and memory of workers in rotating shifts", **fields, identifiers=doi("10.1000/a"))
-    other = paper("b", "Sleep and memory of adult workers in rotating shifts", **fields, identifiers=doi("10.1000/b"))
-    assert judge(one, other).verdict == "unsure"

@@ -13,7 +13,7 @@ from functools import lru_cache
 from rapidfuzz.distance import Indel
 
 from outrider.linkage.names_and_titles import Name, Title
-from outrider.linkage.normalized_record import Keys, Pages, resemblance
+from outrider.linkage.normalized_record import Keys, resemblance
 from outrider.linkage.title_differences import compare_titles, in_two_languages
 from outrider.text.words import STOP_WORDS
 
@@ -31,8 +31,6 @@ MIN_MAIN_TITLE = 12
 """Least letters of a title before a subtitle that another title lacks."""
 ONE_TITLE = frozenset({"equal", "nearly equal", "alike", "similar", "one within the other", "same words"})
 """Levels at which two titles may be one title."""
-MIN_PAGES = 4
-"""Least pages that only one article fills."""
 MIN_ACRONYM = 4
 """Least letters of a venue's acronym: three are too often the initials of other words."""
 JOURNAL = frozenset({"j", "journal"})
@@ -92,10 +90,7 @@ def _compare_fields(one: Keys, other: Keys, *, all_fields: bool) -> Iterator[Fie
     year = _years(one.year, other.year)
     yield "year", f"{year}, printed alike" if printed and year.endswith("apart") else year
     yield "pages", pages
-    volume = _equal(one.volume, other.volume)
-    one_volume = volume == "equal" or (not volume and year == "equal")
-    yield "pages' range", "one article" if one_volume and pages == "equal" and _is_article(one.pages) else ""
-    yield "volume", volume
+    yield "volume", _equal(one.volume, other.volume)
     yield "issue", _equal(one.issue, other.issue)
     venue = _venues(*sorted((one.venue, other.venue)))
     yield "venue", "" if translated and venue == "other" else venue  # a journal's name is translated, too
@@ -192,12 +187,6 @@ def _pages(one: Keys, other: Keys) -> str:
         return "equal" if mine.last == theirs.last and mine.last else "first equal"
     electronic = mine.first.removeprefix("e") == theirs.first.removeprefix("e")
     return "first equal" if electronic or mine.digits == theirs.digits or (mine.last and mine.last == theirs.last) else "differ"
-
-
-def _is_article(pages: Pages) -> bool:
-    """Whether these are several pages, of which an article has all: only single pages hold several abstracts or letters."""
-    first, last = pages.first, pages.last
-    return first.isdecimal() and last.isdecimal() and int(last) - int(first) >= MIN_PAGES - 1
 
 
 @lru_cache(maxsize=65_536)

@@ -25,7 +25,7 @@ from functools import lru_cache, partial
 from math import exp
 from typing import Literal
 
-from outrider.linkage.evidence import SAME_TEAM, FieldLevel, compare_keys
+from outrider.linkage.evidence import FieldLevel, compare_keys
 from outrider.linkage.evidence_weights import WEIGHTS
 from outrider.linkage.normalized_record import Keys, make_keys
 from outrider.linkage.relations import Relation, find_relation
@@ -34,9 +34,9 @@ from outrider.state.records import Record
 Verdict = Literal["same", "different", "unsure"]
 Weights = Mapping[str, Mapping[str, float]]
 
-SAME = 0.6
+SAME = 1.0
 DIFFERENT = -1.0
-"""Log-odds: probabilities of 0.65 and 0.27."""
+"""Log-odds: probabilities of 0.73 and 0.27."""
 MANUAL_WEIGHTS: Weights = {
     "number": {"equal": 5.0, "differ": -5.0},  # PMID, arXiv, ...: a registry gives a work one number, and no supplement shares it
     "own number": {"equal": 12.0, "differ": -4.0},  # the same answer twice; a catalogue seldom lists a work twice
@@ -49,7 +49,6 @@ MANUAL_WEIGHTS: Weights = {
     "doi": {"equal, titles too": 3.0, "equal, titles in two languages": 5.0},
     "isbn": {"equal": 1.0},  # chapters share their book's
     "address": {"equal": 2.5},
-    "pages' range": {"one article": 0.0},  # its pages count; the range explains a differing word
     "venue's kind": {"one a journal": 0.0},  # a short name does not tell the kind: it counts only together with another year
 }
 """Weights set by hand, because the labelled sets do not show them."""
@@ -192,8 +191,6 @@ def _is_doubtful(fields: Mapping[str, str], *, numbered: bool) -> bool:
     one_article = fields.get("pages") == "equal" and fields.get("doi", "").startswith("equal") and fields.get("abstract") == "equal"
     if ("differ" in levels or fields["title"] in OTHER_TITLES) and not one_article:
         return True
-    if _is_one_range(fields):
-        levels.discard(fields.get("title's words"))
     if "alike" in levels and not (in_print and (numbered or fields["pages"] == "equal")):
         return True
     if "one has more" in levels and not ((in_print and numbered) or fields.get("abstract") == "equal"):
@@ -202,14 +199,6 @@ def _is_doubtful(fields: Mapping[str, str], *, numbered: bool) -> bool:
     if fields.get("doi") == "differ" and not (one_place and fields["title"] in FULL_TITLES):
         return True
     return not numbered and (_are_two_in_one_volume(fields) or (not in_print and _may_be_two_years(fields)))
-
-
-def _is_one_range(fields: Mapping[str, str]) -> bool:
-    """Whether the same people fill the same pages of one volume, one title has more words or errors, nothing else differs."""
-    same_team = fields.get("authors") in {*SAME_TEAM, "the only one", "most"}
-    only_words = DIFFERING_TITLE.intersection(fields) <= {"title's words"}
-    no_difference = fields.get("venue") != "other" and fields.get("abstract", "equal") == "equal" and fields.get("doi") != "differ"
-    return "pages' range" in fields and same_team and only_words and no_difference
 
 
 def _are_two_in_one_volume(fields: Mapping[str, str]) -> bool:
