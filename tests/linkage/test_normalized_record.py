@@ -63,7 +63,8 @@ def test_authors_and_year_before_a_title(title: str, authors: tuple[str, ...], w
     ("title", "whole"),
     [
         ("Prediction and conversion. In Proceedings of the First EuroCOLT Workshop", "prediction and conversion"),
-        ('Learning curves," in: Proc. of COLT 94', "learning curves"), ("Learning curves' Proceedings of COLT-94", "learning curves"),
+        ('Learning curves," in: Proc. of COLT 94', "learning curves"),
+        ("The surgeons’ proceedings of 1790", "the surgeons proceedings of 1790"),
         ("Asthma in children. Proceedings of the 1998 meeting", "asthma in children proceedings of the 1998 meeting"),
         ("Errors in proceedings of the royal society", "errors in proceedings of the royal society"),
     ],

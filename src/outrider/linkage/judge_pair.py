@@ -99,7 +99,7 @@ class Judgement:
         fields = {evidence.field: evidence.what for evidence in self.evidence}
         other_venue = fields.get("venue") == "other" or fields.get("venue's kind") == "differ"
         in_print = other_venue and fields.get("pages") == "differ" and "apart" in fields.get("year", "")
-        if self.score <= VETO or self.relation or (in_print and self.verdict != "same" and fields["title"].endswith("short")):
+        if self.score <= VETO or self.relation or (in_print and self.verdict != "same" and fields.get("title", "").endswith("short")):
             return True
         return any(evidence.what == "differ" and evidence.field in NUMBER_FIELDS and evidence.weight <= VETO for evidence in self.evidence)
 
@@ -169,7 +169,7 @@ def _verdict(levels: tuple[FieldLevel, ...], score: float) -> Verdict:
     # two parts of a column have a generic title, or a short title by one author in two years
     years_apart = "apart" in fields.get("year", "")
     one_author = fields.get("authors") == "the only one"
-    may_be_column = fields["title"] == "equal, generic" or (fields["title"].endswith("short") and one_author and years_apart)
+    may_be_column = fields["title"] == "equal, generic" or (fields.get("title", "").endswith("short") and one_author and years_apart)
     same_team = not differing_title and fields.get("authors", "none") != "none"
     confirmed = numbered or in_print or (not may_be_column and (same_issue or same_team))
     other_place = (fields.get("venue") == "other" and not numbered) or (fields.get("abstract", "equal") != "equal" and not titles_equal)

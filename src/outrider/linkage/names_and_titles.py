@@ -40,7 +40,7 @@ MAX_TITLE_CHARS = 500
 NOTE = re.compile(
     r"""[(\[][^()\[\]]*\b(?:preprint|postprint|manuscript|version|v\d+)\b[^()\[\]]*[)\]]\W*$
       | \bpreprint\W*$
-      | (?:[.,]['’”"]?\s+in:?|['’”"])\s+(?:the\ )?proc(?:\.|eedings)\s+of\s.*$
+      | (?:[.,]['’”"]?\s+in:?|[.,]['’”"])\s+(?:the\ )?proc(?:\.|eedings)\s+of\s.*$
       | \s[-–—:]\s(?:book\ review|(?:guest\ )?editor(?:'?s'?|ial)(?:\ (?:foreword|introduction|note|preface))?|foreword|preface)\W*$
       | [(\[][^()\[\]]*\b(?:abstract|demo|demonstration|(?:experience|industrial|short)\ paper|keynote|panel|poster|session|talk|tutorial)\b
           [^()\[\]]*[)\]]\W*(?=:|$)

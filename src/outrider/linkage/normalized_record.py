@@ -70,8 +70,8 @@ YEARS_REACH = 80
 BETWEEN_NAMES = re.compile(r"\s*(?:&|,?\s\band\b)\s*")
 MEETING = re.compile(r"\b(?:proc|conf|symp|workshop)", re.IGNORECASE)
 YEAR_AT_END = re.compile(r"\((?:[^\W\d]+\.?\s)?((?:1[5-9]|20)\d\d)\)\W*$")
-VOLUME_BEFORE_PAGES = re.compile(r"\W*(?P<volume>\d{1,3})\s*,\s*(?P<pages>(?P<first>\d+)\s*[-–—]\s*\d+)\W*$")
-PAGES_IN_VOLUME = re.compile(r"\W*(\d+)\s*[-–—]\s*(\d+)\W*$")
+VOLUME_BEFORE_PAGES = re.compile(r"\W*(?P<volume>\d{1,3})\s*,\s*(?P<pages>(?P<first>\d{1,9})\s*[-–—]\s*\d{1,9})\W*$")
+PAGES_IN_VOLUME = re.compile(r"\W*(\d{1,9})\s*[-–—]\s*(\d{1,9})\W*$")
 MOST_VOLUMES = 4
 """A longer range in the field of the volume is one of pages, or of years."""
 VOLUME_NUMBER = re.compile(r"(?<!['’`])\b\d+|(?<=[^\W\d_])\d+")
@@ -164,6 +164,9 @@ def make_keys(record: Record) -> Keys:
 
 # fields that a parser of references cut at the wrong place
 
+MOST_NAMES, PARTICLE = 3, 3
+"""Words that a parser may have cut off an author's name, and letters of a small one such as "der"."""
+
 
 def _undo_bad_split(record: Record) -> tuple[str, Sequence[str], int]:
     """Title, authors and year, 0 if unknown, without the end of the list of authors and the year that stand before the title.
@@ -177,7 +180,9 @@ def _undo_bad_split(record: Record) -> tuple[str, Sequence[str], int]:
         return title, authors, year or 0
     own_year = int(bracket["year"])
     rest, *others = BETWEEN_NAMES.split(bracket["names"].strip(" ,&"))
-    if (rest and not (authors and _completes(authors[-1], rest))) or (not rest and year and year != own_year):
+    names = (_is_initials(word) or word[:1].isupper() or len(word) <= PARTICLE for word in rest.replace(",", " ").split())
+    completes = bool(authors) and len(rest.split()) <= MOST_NAMES and all(names) and _completes(authors[-1], rest)
+    if (rest and not completes) or (year and year != own_year):
         return title, authors, year or 0
     if rest:
         authors = (*authors[:-1], f"{authors[-1]} {rest}", *others)
@@ -191,7 +196,8 @@ def _completes(author: str, rest: str) -> bool:
 
 
 def _is_initials(word: str) -> bool:
-    return INITIALS.fullmatch(word) is not None and (word.isupper() or "." in word or len(word) == 1)
+    """Dotted, or at most two capitals: "WHO" is an organisation."""
+    return INITIALS.fullmatch(word) is not None and ("." in word or len(word) == 1 or (len(word) == 2 and word.isupper()))
 
 
 def _find_year(paper: Paper) -> int:
