@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from outrider.boolean.detect_syntax import NAMES, detect_syntax
 from outrider.boolean.diagnostics import BooleanSyntaxError
-from outrider.boolean.parser import parse
+from outrider.boolean.parser import SyntaxChoice, parse
 from outrider.boolean.platforms import PLATFORMS
 from outrider.boolean.printer import format_tree
 from outrider.state.boolean import And, Dates, Either, Field, Heading, Near, Node, Not, Or, Text, Words
@@ -371,3 +371,23 @@ def test_a_field_or_sign_of_a_service_that_is_not_read_is_refused(query: str, co
 )
 def test_colons_minus_signs_and_parentheses_of_plain_terms_are_words(query: str) -> None:
     assert parse(query).syntax == "pubmed"
+
+
+@pytest.mark.parametrize(
+    ("syntax", "query"),
+    [
+        ("auto", '"multiple myeloma"[tiab] OR MM patients[tiab]'),
+        ("ovid", "(multiple myeloma or MM cell*).tw."),
+        ("pubmed", "sunitinib OR SU 11248"),
+        ("auto", '"lung cancer"[tiab] AND N2 disease*[tiab]'),
+        ("ovid", "(neck cancer and N0 neck*).tw."),
+        ("pubmed", '"lung cancer" N2 disease'),
+        ("cochrane", "hernia:ti,ab,kw AND mesh:ti,ab,kw"),
+        ("embase", "dog:ti,ab OR cat:ti,ab"),
+        ("auto", "TARGETED NEXT GENERATION SEQUENCING AND CANCER"),
+        ("auto", "albumin:creatinine ratio AND diabetes"),
+    ],
+)
+def test_words_that_look_like_another_platforms_signs_are_words(syntax: SyntaxChoice, query: str) -> None:
+    """Abbreviations, stages of cancer and ratios."""
+    assert parse(query, syntax).tree

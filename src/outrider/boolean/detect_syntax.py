@@ -137,6 +137,7 @@ _OTHERS = {
     "dimensions": "Dimensions",
 }
 """Services whose queries are not read."""
+_ANY_SUFFIX = rf"[^\S\n]?(?:{_SUFFIX}|kw|ky|ti|ab|so|au|pt)\b"
 _OWNED = (
     ("wos", "field",
      rf"{_BEFORE}(?:TS|TI|AB|AU|AK|KP|SO|PY|DO|OG|OO|WC|UT|ALL|(?i:ts|ti|topic|title|abstract)){_GAP}?=(?={_GAP}?[\w(\"“*])"),
@@ -151,11 +152,12 @@ _OWNED = (
      rf"(?<=['’\"”\w*]){_GAP}?/{_GAP}?(?:exp|mj)\b(?![\w-])|(?<=['’]){_GAP}?/{_GAP}?de\b|(?<=\]){_GAP}?/{_GAP}?(?:lim|py|sd)\b"),
     ("embase cochrane", "field", rf"{_BEHIND_TERM}:[^\S\n]?(?:{_EMBASE_ENDS})(?:,[^\S\n]?(?:{_EMBASE_ENDS}))+(?![\w.])"),
     ("embase cochrane", "field", rf"{_BEHIND_TERM}:(?:{_EMBASE_ENDS})(?![\w.:])"),
-    ("ebsco", "field", rf"{_START}(?P<field>(?:TI|AB|TX|SU|MH|MM)(?=[^\S\n]+(?!AND\b|OR\b|NOT\b|[NW]\d)[\w*\"“(]))"),
+    ("ebsco", "field", rf"{_START}(?P<field>T[IX](?=[^\S\n]+(?!AND\b|OR\b|NOT\b|[NW]\d)[\w*])|(?:TI|AB|TX|SU|MH|MM)(?=[^\S\n]+[\"“(]))"),
     ("ebsco", "field", rf"{_START}(?P<field>(?:{'|'.join(sorted({*EBSCOHOST.fields, *EBSCOHOST.refused}))})(?=\s*[\"“]))"),
     ("ebsco", "field", rf"{_START}(?P<field>(?:DE|MJ|MW|XB|KW|AU|PT|SO|JN|LA)(?=[^\S\n]+\(\s*[\"“\w])|(?:PY|DT|YR)(?=[^\S\n]+\d{{4}}))"),
     ("wos", "field", rf"{_START}(?P<field>(?:{'|'.join(code.upper() for code in sorted(_WOS_CODES))})[^\S\n]?=(?=[^\S\n]?[\w(\"“*]))"),
-    ("ebsco", "proximity", r"(?<=[)\"”*?#])\s(?P<operator>[NW]\d{1,2})(?=\s)|\s(?P<operator_>[NW]\d{1,2})(?=[^\S\n]+(?:[(\"“]|\w+[*?#]))"),
+    ("ebsco", "proximity", (r"(?<=[)*?#])\s(?P<operator>[NW]\d{1,2})(?=\s)"  # behind AND, and before a word alone, it is a stage of cancer
+      r"|(?<=[\w)\"”*?#])(?<!(?i:\band))(?<!(?i:\bor))(?<!(?i:\bnot))\s(?P<operator_>[NW]\d{1,2})(?=[^\S\n]+[(\"“])")),
     ("cochrane", "heading", r"(?i:\bMeSH descriptor\b:?)|\[[^\S\n]?(?i:mh)[^\S\n]+(?=[\^\"“\w])"),
     ("cochrane", "lines", r"\{[^\S\n]?(?i:and|or)[^\S\n]+#?\d[^{}\n]*\}"),
     ("ovid", "field", rf"{_BEHIND_TERM}\.(?i:(?:{_OVID_SINGLE})\.(?=[\s)]|$)|(?:{_CODE})(?:,{_GAP}?(?:{_CODE}))+(?:\.(?!\w)|(?=[\s)]|$)))"),
@@ -170,12 +172,12 @@ _OWNED = (
     ("scopus proquest", "proximity", rf"{_BEHIND}PRE/\d{{1,3}}(?=[^\S\n]+[(\w\"“])"),
     ("wos embase proquest cochrane", "proximity", rf"{_BEHIND}(?:NEAR|near)/\d{{1,3}}(?=[^\S\n]+[(\w\"“'])"),
     ("embase cochrane", "proximity", rf"{_BEHIND}(?:NEXT|next)/\d{{1,3}}(?=[^\S\n]+[(\w\"“'])"),
-    ("lucene", "field", rf"{_START}[+-]?(?P<field>(?i:{_LUCENE_FIELDS}):)(?=[\w\[\"“]|\()"),
-    ("lucene", "field", rf"{_START}[+-]?(?P<field>[A-Za-z]+(?:[._][A-Za-z]+)+:)(?=\S)"),
-    ("lucene", "field", rf"(?<=[\"”]):(?![^\S\n]?(?:{_SUFFIX})\b)(?=[\w\"“(])"),
+    ("lucene", "field", rf"{_START}[+-]?(?P<field>(?i:{_LUCENE_FIELDS}):)(?!{_ANY_SUFFIX})(?=[\w\[\"“]|\()"),
+    ("lucene", "field", rf"{_START}[+-]?(?P<field>[A-Za-z]+(?:[._][A-Za-z]+)+:)(?!{_ANY_SUFFIX})(?=\S)"),
+    ("lucene", "field", rf"(?<=[\"”]):(?!{_ANY_SUFFIX}|\d)(?=[\w\"“(])"),
     ("lucene", "field", r"\[[^\S\n]?\[?[^\S\n]?(?:Title|Abstract|All|Keywords?|Author|Publication (?:Date|Title)):\s"),
     ("dimensions", "field", r"\A\s*+(?P<field>search[^\S\n]+\w+\s)(?=[^\n]*\breturn[^\S\n]+\w+)"),
-    ("cochrane", "proximity", rf"{_BEHIND}NEXT(?=[^\S\n]+[(\w\"“'])"),
+    ("cochrane", "proximity", rf"{_BEHIND}NEXT(?=[^\S\n]+(?:[(\"“']|\w*[a-z]))"),
 )  # fmt: skip
 
 
@@ -234,7 +236,7 @@ _UNREAD = (
 """What is syntax on other platforms, but on several, or on none that is read; it might be words."""
 _NUMBERS = re.compile(r"(?:[\s()]|\d{1,3}(?!\w)|\b(?:and|or|not)\b)+", re.IGNORECASE)
 _MINUS = re.compile(r"(?<=[\s)\"”])(?P<sign>-)(?=[^\W\d]{2}|[\"“(])|\s[+|]\s[^\n]{0,400}\s(?P<sign_>-)\s")
-_UNKNOWN_FIELD = re.compile(rf"{_START}(?P<sign>[A-Za-z_]{{2,}}:)(?=[A-Za-z]{{2}})", re.MULTILINE)
+_UNKNOWN_FIELD = re.compile(rf"{_START}(?P<sign>[A-Za-z_]{{2,}}:)(?=[A-Za-z]{{2}})(?![A-Za-z]+\s+ratios?\b)", re.MULTILINE)
 _PROXIMITY_OF_EBSCO = re.compile(r"(?<=\w)\s+(?P<operator>[NW]\d)\s+(?=\w)")
 
 
