@@ -237,7 +237,7 @@ class Ledger:
             if self.path.exists():
                 raise BadRequest(f"{self._folder} holds a run already; resume it, or choose another folder")
             self._open("xb")
-        self._write([{"asked": request}])
+            self._write_in_turn([{"asked": request}])
 
     def resume(self) -> LedgerState:
         """Open the ledger that is there, and cut it back to its last whole page."""
@@ -271,20 +271,23 @@ class Ledger:
 
     def _write(self, lines: Sequence[Mapping[str, Any]]) -> None:
         """Append lines, of which the last one is of a kind in `COMMITS`, and sync them."""
+        with self._turn:
+            self._write_in_turn(lines)
+
+    def _write_in_turn(self, lines: Sequence[Mapping[str, Any]]) -> None:
         chain, size, parts = self.state.chain, self.state.size, []
         for fields in lines:
             raw, chain = chain_line(fields, chain)
             size += len(raw)
             parts.append(raw)
-        with self._turn:
-            if self._stream is None:
-                raise LedgerUnwritable(CLOSED.format(self.path))
-            try:
-                self._stream.writelines(parts)
-                self._stream.flush()
-                os.fsync(self._stream.fileno())
-            except OSError as error:
-                raise LedgerUnwritable(f"{self.path} cannot be written: {error.strerror or error}; fix that and resume the run") from error
+        if self._stream is None:
+            raise LedgerUnwritable(CLOSED.format(self.path))
+        try:
+            self._stream.writelines(parts)
+            self._stream.flush()
+            os.fsync(self._stream.fileno())
+        except OSError as error:
+            raise LedgerUnwritable(f"{self.path} cannot be written: {error.strerror or error}; fix that and resume the run") from error
         last = dict(lines[-1])
         self.state.apply(Line(self.state.lines + len(lines), next(iter(last)), last, chain, size))
 

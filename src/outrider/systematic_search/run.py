@@ -127,7 +127,11 @@ class Run:
             ledger.close()
             raise
         run = cls(folder, request, dependencies, ledger, pinned)
-        await asyncio.to_thread(run._log, "resumed", {"hits": state.hits, "cursor": run.cursor})
+        try:
+            await asyncio.to_thread(run._log, "resumed", {"hits": state.hits, "cursor": run.cursor})
+        except BaseException:
+            run._release()
+            raise
         return run
 
     @property
