@@ -17,8 +17,8 @@ from outrider.nodes.run_settings import run_setting, time_left
 from outrider.runtime.spans import run_named, span
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.settings.model import RunSettings
+from outrider.state.earlier_rounds import MAX_ROUNDS, parse_rounds
 from outrider.state.errors import KeyRejected, SearchError
-from outrider.state.iteration import MAX_ROUNDS, parse_rounds
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
 from outrider.state.request import SearchRequest

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from outrider.state.iteration import EarlierStrategy
+from outrider.state.earlier_rounds import EarlierStrategy
 from outrider.state.model import Model
 from outrider.state.request import RetrieverType, SearchMode
 

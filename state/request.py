@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field, JsonValue, ValidationError, field_validator
 
+from outrider.state.earlier_rounds import MAX_FEEDBACK_CHARS, Rounds
 from outrider.state.errors import BadRequest, did_you_mean
 from outrider.state.filters import parse_filter
-from outrider.state.iteration import MAX_FEEDBACK_CHARS, Rounds
 from outrider.state.model import Model
 
 MAX_QUERY_CHARS = 20_000

@@ -13,9 +13,9 @@ from itertools import combinations, islice
 
 from outrider.nodes.translator.common_boolean_syntax import conjunction, split_negated
 from outrider.settings.model import StarsSettings
+from outrider.state.earlier_rounds import MAX_EARLIER_CHARS, EarlierStrategy
 from outrider.state.errors import NothingSearchable
 from outrider.state.intent import Constraints, IntentType, NumberRange, ParsedIntent, PlannedQuery, SearchStrategy
-from outrider.state.iteration import MAX_EARLIER_CHARS, EarlierStrategy
 from outrider.state.request import RetrieverType, SearchMode, SearchRequest, searchable
 from outrider.text.sanitize import without_control
 from outrider.text.words import STOP_WORDS, stems

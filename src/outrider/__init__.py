@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from outrider.usecases.analyze import aanalyze, analyze
     from outrider.usecases.deduplicate import amerge, asplit, dedup, merge, split
     from outrider.usecases.distill import adistill, distill
-    from outrider.usecases.execute_without_graph import aexecute, execute
     from outrider.usecases.ingest import aadd_to_library, add_to_library, areindex, reindex
     from outrider.usecases.search import asearch, organize, score, search, translate
+    from outrider.usecases.search_library import aexecute, execute
     from outrider.usecases.systematic import asystematic, iter_hits, replay, systematic, verify
 
 _HOMES = {
@@ -37,7 +37,7 @@ _HOMES = {
     "aanalyze": "outrider.usecases.analyze",
     "add_to_library": "outrider.usecases.ingest",
     "adistill": "outrider.usecases.distill",
-    "aexecute": "outrider.usecases.execute_without_graph",
+    "aexecute": "outrider.usecases.search_library",
     "amerge": "outrider.usecases.deduplicate",
     "analyze": "outrider.usecases.analyze",
     "areindex": "outrider.usecases.ingest",
@@ -46,7 +46,7 @@ _HOMES = {
     "asystematic": "outrider.usecases.systematic",
     "dedup": "outrider.usecases.deduplicate",
     "distill": "outrider.usecases.distill",
-    "execute": "outrider.usecases.execute_without_graph",
+    "execute": "outrider.usecases.search_library",
     "iter_hits": "outrider.usecases.systematic",
     "merge": "outrider.usecases.deduplicate",
     "organize": "outrider.usecases.search",

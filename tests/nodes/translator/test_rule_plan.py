@@ -17,8 +17,8 @@ from outrider.nodes.translator.rule_plan import (
     vary_repeated_queries,
 )
 from outrider.settings.model import StarsSettings
+from outrider.state.earlier_rounds import EarlierQuery, EarlierStrategy
 from outrider.state.intent import PlannedQuery
-from outrider.state.iteration import EarlierQuery, EarlierStrategy
 from outrider.state.request import SearchRequest
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import cast
 
 from outrider.ingest.entry import Parsed, Reader, ReadOptions
-from outrider.ingest.row_numbers_as_issues import drop_running_numbers
+from outrider.ingest.row_numbers_in_issue_field import drop_running_numbers
 from outrider.state.errors import UnreadableFile
 
 HEAD_BYTES = 64 * 1024

@@ -278,7 +278,7 @@ async def make_first_stage(services: Services, copy: Library) -> FirstStage:
     from outrider.nodes.rule_ranker import rank_by_rules
     from outrider.state.hits import Scored
     from outrider.state.request import RetrieverType, SearchRequest
-    from outrider.usecases.execute_without_graph import HYBRID, search_strategies
+    from outrider.usecases.search_library import HYBRID, search_strategies
 
     engine = await services.engine(copy)
     has_vectors = await copy.space()

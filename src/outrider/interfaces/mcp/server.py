@@ -44,9 +44,9 @@ from outrider.state.records import LIBRARY
 from outrider.state.request import check_request
 from outrider.state.response import SearchResponse
 from outrider.usecases.analyze import stream_analysis
-from outrider.usecases.execute_without_graph import aexecute, list_remarks
 from outrider.usecases.export import make_record
 from outrider.usecases.ingest import ingest_targets
+from outrider.usecases.search_library import aexecute, list_remarks
 from outrider.usecases.systematic import asystematic
 from outrider.usecases.threads import make_response
 from outrider.version import __version__

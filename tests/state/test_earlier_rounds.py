@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from outrider.state.earlier_rounds import MAX_EARLIER_CHARS, MAX_FEEDBACK_CHARS, MAX_ROUNDS, parse_rounds
 from outrider.state.errors import BadRequest
 from outrider.state.intent import PlannedQuery, SearchStrategy
-from outrider.state.iteration import MAX_EARLIER_CHARS, MAX_FEEDBACK_CHARS, MAX_ROUNDS, parse_rounds
 from outrider.state.request import check_request
 
 

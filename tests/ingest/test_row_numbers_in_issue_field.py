@@ -14,7 +14,7 @@ from outrider.ingest.deduplicate_files import deduplicate_files
 from outrider.ingest.entry import BadEntry, Entry, FileNote, Parsed, ReadOptions
 from outrider.ingest.pipeline import ingest
 from outrider.ingest.readers.select_reader import FileReader, select_reader
-from outrider.ingest.row_numbers_as_issues import ROW_NUMBER, WINDOW, drop_running_numbers
+from outrider.ingest.row_numbers_in_issue_field import ROW_NUMBER, WINDOW, drop_running_numbers
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Document, Paper
 from support.memory_library import MemoryShelves
