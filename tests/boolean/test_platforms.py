@@ -386,8 +386,17 @@ def test_colons_minus_signs_and_parentheses_of_plain_terms_are_words(query: str)
         ("embase", "dog:ti,ab OR cat:ti,ab"),
         ("auto", "TARGETED NEXT GENERATION SEQUENCING AND CANCER"),
         ("auto", "albumin:creatinine ratio AND diabetes"),
+        ("auto", 'asthma AND "2010/01/01":"2020/12/31"[dp]'),
+        ("auto", 'asthma AND "2010":"2020"[dp]'),
+        ("auto", "LA (appendage OR thrombus) AND stroke"),
+        ("auto", "antithrombin OR AT(III)"),
+        ("auto", "search filters AND return to work"),
+        ("auto", "search query"),
+        ("cochrane", "MeSH descriptor: [Language] explode all trees AND autism:ti,ab"),
     ],
 )
 def test_words_that_look_like_another_platforms_signs_are_words(syntax: SyntaxChoice, query: str) -> None:
     """Abbreviations, stages of cancer and ratios."""
-    assert parse(query, syntax).tree
+    parsed = parse(query, syntax)
+    assert parsed.syntax == ("pubmed" if syntax == "auto" else syntax)
+    assert parsed.tree

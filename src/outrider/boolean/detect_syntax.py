@@ -13,6 +13,8 @@ from outrider.boolean.platforms import EBSCOHOST, EMBASE, PLATFORMS, PROQUEST, S
 
 _QUOTED = re.compile(f"[{QUOTES}][^{QUOTES}\n]*[{QUOTES}]")
 _TAG = re.compile(r"\[([^\[\]\n]*)\]")
+_QUOTED_DATE = re.compile(f"[{QUOTES}]\\d{{4}}(?:/\\d{{1,2}}){{0,2}}[{QUOTES}]")
+_DESCRIPTOR = re.compile(r"(\bMeSH descriptor\b:?\s*)\[[^\[\]\n]*\]", re.IGNORECASE)
 _SINGLE_QUOTED = re.compile(r"(?<!\w)'[^'\n]*'(?!\w)")
 _BRACED = re.compile(r"\{(?!\s?(?:and|or)\s+#?\d)[^{}\n]*\}", re.IGNORECASE)
 _SPACED_COMMENT = re.compile(r"(?:(?<=\s)|^)\[(?!\s?mh\s)[^\[\]]*\](?!\s?/)", re.MULTILINE)
@@ -40,7 +42,8 @@ _CLEAR_OVID = re.compile(rf"\.(?:{_CLEAR_CODE})\.|\.(?:{_CODE})(?:,(?:{_CODE}))+
 _SUFFIX = "|".join(sorted(EMBASE.fields))
 _SUFFIXES = rf":\s?(?:{_SUFFIX})(?:\s*,\s*(?:{_SUFFIX}))*(?![\w.])"
 """Fields behind a term, as Embase and the Cochrane Library write them."""
-_EBSCO_FIELDS = "(?:TI|AB|TX|SU|MH|MM|MJ|MW|DE|KW|SO|AU|XB|TP|PT|ZT|LA|ZY)"
+_LANGUAGE = "(?i:english|french|german|spanish|italian|portuguese|chinese|japanese|korean|russian|polish|turkish|dutch|arabic|persian)\\b"
+_EBSCO_FIELDS = "(?:TI|AB|TX|SU|MH|MM|MJ|MW|DE|KW|SO|AU|XB|TP|PT|ZT|ZY)"
 _PROQUEST_FIELDS = "(?:ti|ab|su|if|noft)"
 _SIGNS = {
     "ovid": (
@@ -76,6 +79,7 @@ _SIGNS = {
     "ebsco": (
         rf"(?-i:(?:^|[(\n]|\b(?:AND|OR|NOT)\s)[^\S\n]*{_EBSCO_FIELDS}(?:\s+(?!AND\b|OR\b|NOT\b|[NW]\d)[\w*\"“(]|[(\"“]))",
         r"(?-i:(?:^|[(\n]|\b(?:AND|OR|NOT)\s)[^\S\n]*(?!OR\b)[A-Z]{2}\s+[\"“])",
+        rf"(?-i:(?:^|[(\n]|\b(?:AND|OR|NOT)\s)[^\S\n]*LA[^\S\n]*[(\s][\"“]?{_LANGUAGE})",
         r"(?-i:(?<=[)\"”*?#])\s+[NW]\d{1,2}\s)",
         r"(?-i:\s[NW]\d{1,2}\s+(?:[(\"“]|\w+[*?#]))",
         r"(?-i:(?:^|[\s(])S\d{1,3}\s+(?:AND|OR|NOT)\s)",
@@ -132,6 +136,7 @@ _LUCENE_FIELDS = (
     "title(?:_abs)?|abstract|abs|tiab|tw|mh|mj|db|cat|kw|keywords?|author|au|aut|journal|pub_?year|year(?:_published)?|descriptor|subject|src|"
     "open_access|(?:all)?in(?:title|text|url)|site|acmdl\\w+|contentgrouptitle|full_?text|mesh|ti|ab|all|la|de|yr|pub|doi|submitteddate"
 )
+_DIMENSIONS = "publications|grants|patents|clinical_trials|policy_documents|datasets|reports|researchers|organizations|source_titles"
 _OTHERS = {
     "lucene": "another service (a field before its term, as in Europe PMC, arXiv, BVS, Lucene, ACM or IEEE)",
     "dimensions": "Dimensions",
@@ -154,7 +159,8 @@ _OWNED = (
     ("embase cochrane", "field", rf"{_BEHIND_TERM}:(?:{_EMBASE_ENDS})(?![\w.:])"),
     ("ebsco", "field", rf"{_START}(?P<field>T[IX](?=[^\S\n]+(?!AND\b|OR\b|NOT\b|[NW]\d)[\w*])|(?:TI|AB|TX|SU|MH|MM)(?=[^\S\n]+[\"“(]))"),
     ("ebsco", "field", rf"{_START}(?P<field>(?:{'|'.join(sorted({*EBSCOHOST.fields, *EBSCOHOST.refused}))})(?=\s*[\"“]))"),
-    ("ebsco", "field", rf"{_START}(?P<field>(?:DE|MJ|MW|XB|KW|AU|PT|SO|JN|LA)(?=[^\S\n]+\(\s*[\"“\w])|(?:PY|DT|YR)(?=[^\S\n]+\d{{4}}))"),
+    ("ebsco", "field", rf"{_START}(?P<field>(?:DE|MJ|MW|XB|KW|AU|PT|SO|JN)(?=[^\S\n]+\(\s*[\"“\w])|(?:PY|DT|YR)(?=[^\S\n]+\d{{4}}))"),
+    ("ebsco", "field", rf"{_START}(?P<field>LA(?=[^\S\n]+\(\s*[\"“]?{_LANGUAGE}))"),
     ("wos", "field", rf"{_START}(?P<field>(?:{'|'.join(code.upper() for code in sorted(_WOS_CODES))})[^\S\n]?=(?=[^\S\n]?[\w(\"“*]))"),
     ("ebsco", "proximity", (r"(?<=[)*?#])\s(?P<operator>[NW]\d{1,2})(?=\s)"  # behind AND, and before a word alone, it is a stage of cancer
       r"|(?<=[\w)\"”*?#])(?<!(?i:\band))(?<!(?i:\bor))(?<!(?i:\bnot))\s(?P<operator_>[NW]\d{1,2})(?=[^\S\n]+[(\"“])")),
@@ -174,9 +180,9 @@ _OWNED = (
     ("embase cochrane", "proximity", rf"{_BEHIND}(?:NEXT|next)/\d{{1,3}}(?=[^\S\n]+[(\w\"“'])"),
     ("lucene", "field", rf"{_START}[+-]?(?P<field>(?i:{_LUCENE_FIELDS}):)(?!{_ANY_SUFFIX})(?=[\w\[\"“]|\()"),
     ("lucene", "field", rf"{_START}[+-]?(?P<field>[A-Za-z]+(?:[._][A-Za-z]+)+:)(?!{_ANY_SUFFIX})(?=\S)"),
-    ("lucene", "field", rf"(?<=[\"”]):(?!{_ANY_SUFFIX}|\d)(?=[\w\"“(])"),
+    ("lucene", "field", rf"(?<=[\"”]):(?!{_ANY_SUFFIX}|[\"“]?\d)(?=[\w\"“(])"),
     ("lucene", "field", r"\[[^\S\n]?\[?[^\S\n]?(?:Title|Abstract|All|Keywords?|Author|Publication (?:Date|Title)):\s"),
-    ("dimensions", "field", r"\A\s*+(?P<field>search[^\S\n]+\w+\s)(?=[^\n]*\breturn[^\S\n]+\w+)"),
+    ("dimensions", "field", rf"\A\s*+(?P<field>search[^\S\n]+(?:{_DIMENSIONS})\s)(?=[^\n]*\breturn[^\S\n]+(?:{_DIMENSIONS})\b)"),
     ("cochrane", "proximity", rf"{_BEHIND}NEXT(?=[^\S\n]+(?:[(\"“']|\w*[a-z]))"),
 )  # fmt: skip
 
@@ -189,8 +195,8 @@ def _make_call_signs() -> Iterator[tuple[str, str, str]]:
             having = [one.key for one in (SCOPUS, EBSCOHOST, PROQUEST) if {spelling, spelling.lower()} & {*one.fields, *one.refused}]
             owners.setdefault(" ".join(having), []).append(re.escape(spelling))
     for keys, spellings in owners.items():
-        # one or two characters in parentheses are an index: CO(2), AT(1)
-        yield keys, "field", rf"{_START}(?P<field>(?:{'|'.join(spellings)})(?=\(\s*(?:[\"“]|[^\W\d]{{3}}|\d{{4}})))"
+        # one or two characters in parentheses are an index, and so is a Roman numeral: CO(2), AT(III)
+        yield keys, "field", rf"{_START}(?P<field>(?:{'|'.join(spellings)})(?=\(\s*(?!(?i:[ivx]+)\s*\))(?:[\"“]|[^\W\d]{{3}}|\d{{4}})))"
 
 
 _OWNED_SIGNS = tuple(
@@ -253,7 +259,7 @@ def count_signs(query: str) -> dict[str, int]:
     if label and label.lastindex:
         return {list(_LABELS.values())[label.lastindex - 1]: 1}
     plain = _QUOTED.sub('""', unquote(query))
-    counts = {"pubmed": sum(parse_tag(match.group(1)) is not None for match in _TAG.finditer(plain))}
+    counts = {"pubmed": sum(parse_tag(match.group(1)) is not None for match in _TAG.finditer(_DESCRIPTOR.sub(" ", plain)))}
     unlimited = _LIMIT.sub(" ", plain)
     for key, pattern in _SIGN.items():
         counts[key] = sum(1 for _ in pattern.finditer(_TAG.sub(" ", plain) if key == "ovid" else unlimited))
@@ -333,7 +339,11 @@ def _sign_span(match: re.Match[str]) -> tuple[int, int]:
 
 def _blank_phrases(query: str, syntax: str) -> str:
     """The query with blanks for what stands inside phrases of the platform, and for Ovid's comments and limits."""
-    plain = _QUOTED.sub(lambda quoted: f'"{" " * (len(quoted.group()) - 2)}"', query)
+    plain = _QUOTED.sub(
+        lambda quoted: quoted.group() if _QUOTED_DATE.fullmatch(quoted.group()) else f'"{" " * (len(quoted.group()) - 2)}"', query
+    )
+    if syntax == "cochrane":
+        plain = _DESCRIPTOR.sub(lambda line: line[1] + " " * (len(line.group()) - len(line[1])), plain)
     if syntax == "embase":
         plain = _SINGLE_QUOTED.sub(lambda quoted: f"'{' ' * (len(quoted.group()) - 2)}'", plain)
     if syntax in ("scopus", "proquest"):

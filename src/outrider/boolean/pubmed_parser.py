@@ -67,7 +67,7 @@ def blank_columns(text: str) -> str:
     line = text[first:].partition("\n")[0]
     delimiter = "\t" if "\t" in line else ","
     names = [" ".join(name.strip('" \r\ufeff').lower().split()) for name in line.split(delimiter)]
-    if "query" not in line.lower():
+    if "query" not in line.lower() or not text[first + len(line) :].strip():  # no rows below it: words, such as search query
         return text
     if not (_COLUMNS.issuperset(names) and "query" in names and names[0] in ("search number", "search")):
         is_header = _COLUMN_NAMES.fullmatch(line.strip()) and line.split()[0].lower() == "search"

@@ -110,7 +110,7 @@ class Run:
             await asyncio.to_thread(run.ledger.begin, request.model_dump(mode="json"))
             await asyncio.to_thread(run._log, "begun", {"sources": list(request.names)})
         except BaseException:
-            run._release()
+            await run._release()
             raise
         return run
 
@@ -124,13 +124,13 @@ class Run:
             _require_same_sources(request, dependencies)
             pinned = await _reopen_library(request, dependencies)
         except BaseException:
-            ledger.close()
+            await asyncio.to_thread(ledger.close)  # which may wait for the thread that still reads
             raise
         run = cls(folder, request, dependencies, ledger, pinned)
         try:
             await asyncio.to_thread(run._log, "resumed", {"hits": state.hits, "cursor": run.cursor})
         except BaseException:
-            run._release()
+            await run._release()
             raise
         return run
 
@@ -276,13 +276,15 @@ class Run:
             if self.manifest is None:
                 self.manifest = await asyncio.to_thread(self._write_manifest, "broke off")
         finally:
-            self._release()
+            await self._release()
 
-    def _release(self) -> None:
-        self.ledger.close()
-        if self.pinned is not None:
-            self.pinned.close()
-            self.pinned = None
+    async def _release(self) -> None:
+        try:
+            await asyncio.to_thread(self.ledger.close)  # which may wait for the thread that still writes
+        finally:
+            if self.pinned is not None:
+                self.pinned.close()
+                self.pinned = None
 
 
 def _require_same_sources(request: RunRequest, dependencies: RunDependencies) -> None:

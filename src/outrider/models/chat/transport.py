@@ -56,7 +56,7 @@ def get_unused_client() -> httpx2.Client:
 
 class _NoSynchronousCalls(httpx2.BaseTransport):
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        raise NotImplementedError
+        raise NotImplementedError(f"models are called asynchronously only; this call to {request.url.host} is synchronous")
 
 
 class _Client(httpx2.AsyncClient):

@@ -211,13 +211,23 @@ async def _filter_request(route: Route, proxy: SocksProxy) -> None:
     request = route.request
     host = urlsplit(request.url).hostname or ""
     elsewhere = proxy.hosts is not None and host not in proxy.hosts
-    if elsewhere and request.is_navigation_request():
+    if elsewhere and request.is_navigation_request() and not _is_embedded(request):
         proxy.refused.append(host)  # the proxy may never hear of it
     with suppress(Error):  # the page was closed meanwhile
         if request.resource_type in HEAVY or elsewhere or _opens_a_window(request):
             await route.abort("blockedbyclient")
         else:
             await route.continue_()
+
+
+def _is_embedded(request: Request) -> bool:
+    """Whether the request loads a frame within the page, which is shown without it."""
+    from playwright.async_api import Error
+
+    try:
+        return request.frame.parent_frame is not None
+    except Error:  # the page that it opens does not exist yet
+        return False
 
 
 def _opens_a_window(request: Request) -> bool:
