@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-from xml.etree.ElementTree import Element
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 HIDDEN = "********"
 USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")

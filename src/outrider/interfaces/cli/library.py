@@ -15,7 +15,6 @@ from outrider.interfaces.cli.options import FiltersOption, JsonOption, LibraryOp
 from outrider.interfaces.cli.terminal import BAD_INPUT, Progress, console, count, note, plain, print_json, resumable, show_work, table
 from outrider.state.errors import BadRequest, did_you_mean, shorten
 from outrider.state.filters import parse_filter
-from outrider.text.words import words
 
 if TYPE_CHECKING:
     from outrider.library.library import Library
@@ -66,6 +65,8 @@ def list_records(
     as_json: JsonOption = False,
 ) -> None:
     """List records, ordered by id."""
+    from outrider.text.words import words
+
     where = parse_filter(parse_filters(filters) or {})
     if phrase is not None and not words(phrase):
         raise BadRequest("--phrase has no letter or digit to search for")
