@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 from hypothesis import assume, given, settings
@@ -75,7 +76,8 @@ EMBASE = [
     ("'heart failure'/exp", Heading("heart failure")),
     ("'heart failure'/de", Heading("heart failure", explode=False)),
     ("aspirin/exp/mj", Heading("aspirin", major=True)),
-    ("'asthma'/exp/dm_dt,dm_pc".partition(",")[0], Heading("asthma", "drug therapy")),
+    ("'asthma'/exp/dm_dt", Heading("asthma", "drug therapy")),
+    ("'asthma'/exp/dm_dt,dm_pc", Or((Heading("asthma", "drug therapy"), Heading("asthma", "prevention & control")))),
     ("'heart failure':ti,ab", term("heart failure", TI, AB)),
     ("heart failure:ti", And((term("heart", TI), term("failure", TI)))),
     ("(a OR b):ti", Or((A, B))),
@@ -119,6 +121,7 @@ PROQUEST = [
     ("ti(a) NOT ti(b) OR ti(c)", And((A, Not(Or((B, C)))))),
     ('MAINSUBJECT.EXACT.EXPLODE("Heart failure")', Heading("Heart failure")),
     ('SU.EXACT("Heart failure")', Heading("Heart failure", explode=False)),
+    ('MJMAINSUBJECT.EXACT("Heart failure")', Heading("Heart failure", explode=False)),
     ("ti(a) AND yr(2010-2020) AND la(english)", And((A, Dates("2010", "2020"), term("english", LANGUAGE)))),
 ]
 COCHRANE = [
@@ -364,6 +367,28 @@ def test_a_field_or_sign_of_a_service_that_is_not_read_is_refused(query: str, co
     with pytest.raises(BooleanSyntaxError, match=r"write|writes") as error:
         parse(query)
     assert error.value.column == column
+
+
+@pytest.mark.parametrize(
+    ("query", "sign"),
+    [
+        ("#1 TS=(asthma)\n#2 TS=(child*)\n#3 #1 AND #2\nIndexes=SCI-EXPANDED, SSCI Timespan=2010-2020", "Indexes="),
+        ("TS=(asthma) AND Timespan=2010-2020", "Timespan="),
+        ("TI=pain Refined by: DOCUMENT TYPES: (ARTICLE)", "Refined by:"),
+        ("ti(pain) AND ab(back)\nAdditional limits - Date: From 2010 to 2020", "Additional limits -"),
+        ("TITLE-ABS-KEY(pain) Limited to: 2010-2020", "Limited to:"),
+        ("S1 TI pain\nS2 AB back\nS3 S1 AND S2\nS4 S3 Limiters - English", "Limiters -"),
+        ("pain[tiab] Limits Activated: Humans", "Limits Activated:"),
+        ("('pain' OR 'back')/exp", "/exp"),
+        ("TS=asthma AND Abstracts=(child)", "Abstracts="),
+        ('all: "x ray" AND ti: y', "all:"),
+        ("title: asthma AND abstract: child", "title:"),
+        ("(pain adj5 (back or neck)).ab. /freq=2", "/freq=2"),
+    ],
+)
+def test_what_a_platform_lists_beside_its_queries_is_never_read_as_words(query: str, sign: str) -> None:
+    with pytest.raises(BooleanSyntaxError, match=re.escape(f"“{sign}”")):
+        parse(query)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from outrider.boolean.diagnostics import BooleanSyntaxError
 from outrider.boolean.field_tags import AMBIGUOUS_CODES, CODES, REFUSED_CODES, is_tag_name, parse_tag
 from outrider.boolean.field_values import CURRENT
 from outrider.boolean.occurrences import QUOTES
-from outrider.boolean.platforms import EBSCOHOST, EMBASE, PLATFORMS, PROQUEST, SCOPUS, WEB_OF_SCIENCE
+from outrider.boolean.platforms import EBSCOHOST, EMBASE, PLATFORMS, PROQUEST, SCOPUS, SEARCH_SETTINGS, WEB_OF_SCIENCE
 
 _QUOTED = re.compile(f"[{QUOTES}][^{QUOTES}\n]*[{QUOTES}]")
 _TAG = re.compile(r"\[([^\[\]\n]*)\]")
@@ -52,7 +52,7 @@ _SIGNS = {
         r"\badj\d{0,3}\b",
         r"\b(?:or|and)/\d",
         r"(?<![\w/])exp\s+(?!and\b|or\b|not\b)[^\s/]",
-        r"[\w)]/(?=[\s)]|$)",
+        r"[\w)\"”]/(?=[\s)]|$)",
         rf"(?-i:\b[A-Z][a-z]{{2,}}[\w,-]*)/(?:{'|'.join(CURRENT)})(?:,\s?[a-z]{{2}})*(?=[\s)]|$)",
         r"\blimit\s\d+\sto\b",
     ),
@@ -71,7 +71,7 @@ _SIGNS = {
     ),
     "embase": (
         r"['’\"”]\s*/\s*(?:exp|de|mj|syn|br|it)\b",
-        r"[\w*]/exp\b",
+        r"[\w*)]/exp\b",
         r"\]\s*/\s*(?:lim|py|sd)\b",
         rf"['’]\s?{_SUFFIXES}",
         r"\bNEXT/\d",
@@ -154,7 +154,7 @@ _OWNED = (
     ("proquest", "field", rf"{_BEFORE}(?:ti|ab|tiab|noft|su|if|mainsubject)(?:,[^\S\n]?{_PROQUEST_FIELDS})*[^\S\n]?(?=\()"),
     ("proquest", "heading", rf"{_BEFORE}[A-Za-z]+\.EXACT(?:\.EXPLODE)?[^\S\n]?(?=\()"),
     ("embase", "heading",
-     rf"(?<=['’\"”\w*]){_GAP}?/{_GAP}?(?:exp|mj)\b(?![\w-])|(?<=['’]){_GAP}?/{_GAP}?de\b|(?<=\]){_GAP}?/{_GAP}?(?:lim|py|sd)\b"),
+     rf"(?<=['’\"”\w*)]){_GAP}?/{_GAP}?(?:exp|mj)\b(?![\w-])|(?<=['’]){_GAP}?/{_GAP}?de\b|(?<=\]){_GAP}?/{_GAP}?(?:lim|py|sd)\b"),
     ("embase cochrane", "field", rf"{_BEHIND_TERM}:[^\S\n]?(?:{_EMBASE_ENDS})(?:,[^\S\n]?(?:{_EMBASE_ENDS}))+(?![\w.])"),
     ("embase cochrane", "field", rf"{_BEHIND_TERM}:(?:{_EMBASE_ENDS})(?![\w.:])"),
     ("ebsco", "field", rf"{_START}(?P<field>T[IX](?=[^\S\n]+(?!AND\b|OR\b|NOT\b|[NW]\d)[\w*])|(?:TI|AB|TX|SU|MH|MM)(?=[^\S\n]+[\"“(]))"),
@@ -179,6 +179,7 @@ _OWNED = (
     ("wos embase proquest cochrane", "proximity", rf"{_BEHIND}(?:NEAR|near)/\d{{1,3}}(?=[^\S\n]+[(\w\"“'])"),
     ("embase cochrane", "proximity", rf"{_BEHIND}(?:NEXT|next)/\d{{1,3}}(?=[^\S\n]+[(\w\"“'])"),
     ("lucene", "field", rf"{_START}[+-]?(?P<field>(?i:{_LUCENE_FIELDS}):)(?!{_ANY_SUFFIX})(?=[\w\[\"“]|\()"),
+    ("lucene", "field", rf"{_START}(?P<field>(?:ti|ab|tw|kw|au|all|tiab|[Tt]itle|[Aa]bstract):)(?!{_ANY_SUFFIX})(?={_GAP}[\w\"“])"),
     ("lucene", "field", rf"{_START}[+-]?(?P<field>[A-Za-z]+(?:[._][A-Za-z]+)+:)(?!{_ANY_SUFFIX})(?=\S)"),
     ("lucene", "field", rf"(?<=[\"”]):(?!{_ANY_SUFFIX}|[\"“]?\d)(?=[\w\"“(])"),
     ("lucene", "field", r"\[[^\S\n]?\[?[^\S\n]?(?:Title|Abstract|All|Keywords?|Author|Publication (?:Date|Title)):\s"),
@@ -366,6 +367,9 @@ def refuse_foreign_syntax(query: str, *, is_named: bool) -> None:
     if match := _FILTERS.search(plain):
         problem = "filters that PubMed lists behind a query are not read; write them as conditions, such as AND english[la] AND review[pt]"
         raise BooleanSyntaxError(problem, query, match.end() - len("Filters:"))
+    if match := SEARCH_SETTINGS.search(plain):
+        problem = "limits of the search's page are no terms; leave them out, or write them as conditions, such as AND english[la]"
+        raise BooleanSyntaxError(f"“{match.group()}”: {problem}", query, match.start())
     if is_named:
         return
     if _NUMBERS.fullmatch(query) and _OPERATOR.search(query.upper()):

@@ -63,6 +63,7 @@ _OF_DATABASE_INSIDE = re.compile(
     r"(?:^|(?<=[\s(]))(?:\d+\s+use\s+[a-z]\w{2,7}|use\s+(?:ppez\w?|med\w{0,5}|oemez\w?|em[ec]z\w?|psyh|cctr\w?))(?=[\s),]|$)", re.IGNORECASE
 )
 _KEPT = re.compile(rf"from\s+(?P<line>{LABEL})\s+keep\b.*", re.IGNORECASE | re.DOTALL)
+_FREQUENCY = re.compile(r"(?:^|(?<=[\s).]))/\s?freq(?:uency)?\s?=\s?\d+", re.IGNORECASE)
 _RANGE_IN_WORDS = re.compile(r"\b(?:and|or)\s*/\s*\d+\s+to\s+\d+", re.IGNORECASE)
 _TRUNCATED = re.compile(r"(?<=[\w?#])[$*:](\d{0,2})(?!\w)|(?<=[\w?#])[$](\d{0,2})")
 _LONGEST_UNIT = 3
@@ -132,6 +133,9 @@ class _LineParser:
                 f"“{command}” chooses one of Ovid's databases, which a record does not name; delete it, or write it behind a line's number"
             )
             raise BooleanSyntaxError(problem, self.text, start + match.start(), ["a line such as “5 use ppez”"])
+        if match := _FREQUENCY.search(line):
+            problem = f"“{match.group()}” counts how often a record has the term, which is not read here; leave it out"
+            raise BooleanSyntaxError(problem, self.text, start + match.start())
         if match := _RANGE_IN_WORDS.search(line):
             fix = re.sub(r"\s+to\s+", "-", match.group())
             raise BooleanSyntaxError("a range of lines has a hyphen", self.text, start + match.start(), [fix])

@@ -17,12 +17,17 @@ from outrider.boolean.grammar import Lexeme, parse_tokens
 from outrider.boolean.history import ONLY_REFERENCES, History, HistoryLine, split_lines
 from outrider.boolean.occurrences import QUOTES
 from outrider.boolean.platform_terms import SPECIAL_TERMS, Context, find_cochrane_limit
-from outrider.boolean.platforms import Platform
+from outrider.boolean.platforms import SEARCH_SETTINGS, Platform
 from outrider.boolean.tree_builder import Builder, Tags
 from outrider.state.boolean import MAX_DISTANCE, And, Node, Span
 from outrider.state.errors import did_you_mean
 
 _OPERATOR = re.compile(r"(?P<not>AND\s+NOT|BUT\s+NOT|NOT)(?!\w)|(?P<word>AND|OR)(?!\w)", re.IGNORECASE)
+_SETTINGS = (
+    SEARCH_SETTINGS,
+    "limits of the search's page are no terms; leave them out, or write them with fields, as those of language and years",
+)
+_LOST_SUFFIX = re.compile(r"[/:][a-z]{2,4}(?!\w)", re.IGNORECASE)
 _GLUED = re.compile(r"(?<=[*?$])(?:AND|OR|NOT)$")
 _CLOSING = {"{": "}", "‘": "’'", "'": "'’"}
 _CLOSES_PHRASE = re.compile(r"['’](?:(?!['’\w])|(?=(?:AND|OR|NOT)\b|(?:NEAR|NEXT)/\d))")
@@ -95,7 +100,7 @@ class _Scanner:
         char, end, platform = self._text[at], self.context.end, self.context.platform
         if char in "()":
             return Lexeme("LPAR" if char == "(" else "RPAR", char, at, at + 1)
-        for pattern, problem in platform.wrong:
+        for pattern, problem in (_SETTINGS, *platform.wrong):
             if match := pattern.match(self._text, at, end):
                 raise BooleanSyntaxError(f"“{match.group()}”: {problem}", self._text, at)
         if special := self._scan_special(at):
@@ -190,6 +195,8 @@ class _Scanner:
             if is_suffix and stop > at and self._text[stop] == ":" and self.context.platform.field.match(self._text, stop, end):
                 break
             stop += 1
+        if is_suffix and (suffix := _LOST_SUFFIX.match(self._text, at, stop)):
+            raise BooleanSyntaxError(f"“{suffix.group()}” belongs behind a term; write it there, without a blank", self._text, at)
         if tag := _FOREIGN_TAG.search(self._text, at, stop):
             problem = f"“{tag.group()}” is PubMed's way to name a field; {self._name} has another: use one syntax in a query"
             raise BooleanSyntaxError(problem, self._text, tag.start())

@@ -95,7 +95,7 @@ MAPPED = "the term is searched as an Emtree heading only; Embase also maps it an
 
 def _make_emtree(match: re.Match[str], context: Context, at: Span) -> Node:
     name = match["quoted"] or match["double"] or match["word"]
-    parts = [part.strip().lower() for part in match["parts"].strip("/ ").split("/")]
+    parts = [part.strip().lower() for part in re.split("[/,]", match["parts"].strip("/ "))]
     if parts in (["it"], ["de", "it"]):
         return context.make_limit(name, at)
     if "lnk" in parts:
@@ -209,7 +209,7 @@ SPECIAL_TERMS: dict[str, tuple[Rule, ...]] = {
         (
             re.compile(
                 r"(?:['‘](?P<quoted>[^'‘’\n]+(?:['’]\w[^'‘’\n]*)*)['’]|\"(?P<double>[^\"\n]+)\"|(?P<word>[^\s()'\"‘“”:/\[\]]+))"
-                rf"(?P<parts>(?:\s*/\s*(?:{_EMBASE_PARTS})(?!\w))+)",
+                rf"(?P<parts>(?:\s*/\s*(?:{_EMBASE_PARTS})(?!\w)(?:\s*,\s*(?:{_EMBASE_PARTS})(?!\w))*)+)",
                 re.IGNORECASE,
             ),
             _make_emtree,

@@ -65,6 +65,12 @@ class Platform:
     """Syntax that the platform does not have, and what to write instead."""
 
 
+SEARCH_SETTINGS = re.compile(
+    r"(?:Limiters|Expanders|Search modes?|Additional limits|Narrow(?:ed)? by|Source types?)\s+[-–:]|(?:Indexes|Timespan|Editions?)\s*[=:]"
+    r"|(?:Databases?|Search language)\s*=|(?:Refined by|Limited to|Limits? applied|Limits activated)\s*:",
+    re.IGNORECASE,
+)
+"""What pages of platforms list beside a query, such as `Limiters - English`, `Timespan=2010-2020` or `Refined by: ...`."""
 TOPIC = Tag("text", (Field.TITLE, Field.ABSTRACT, Field.KEYWORDS))
 HEADING, EXPLODED = Tag("heading", explode=False), Tag("heading")
 AND_NOT_OR = (frozenset(("AND", "NOT")), frozenset(("OR",)))
@@ -135,6 +141,7 @@ WEB_OF_SCIENCE = Platform(
     wrong=(
         (re.compile(r"SAME(?!\w)"), "SAME searches one address of Web of Science; records do not hold addresses apart: use AND"),
         (re.compile(r"\w*!"), "“!” is no wildcard of Web of Science: use *, ? or $"),
+        (re.compile(r"[A-Za-z]{6,}=(?=[\w(\"“])"), "is no field of Web of Science; quote it if it is a term"),
     ),
 )
 
@@ -283,7 +290,6 @@ EBSCOHOST = Platform(
     wrong=(
         (re.compile(r"(?:NEAR/?|N/)\d+(?!\w)"), "EBSCOhost writes N3 for three words between"),
         (re.compile(r"(?:WITHIN|W|PRE)/\d+(?!\w)"), "EBSCOhost writes W3 for at most three words between, in this order"),
-        (re.compile(r"(?:Limiters|Expanders)\s+-", re.IGNORECASE), "limiters are no terms; write them with fields, such as LA english"),
     ),
 )
 
@@ -294,8 +300,10 @@ _PROQUEST_FIELDS = {
     **_codes("tiab", Field.TITLE, Field.ABSTRACT),
     **_codes("if|identifier|kw|keyword", Field.KEYWORDS),
     **_codes("su|subject|mainsubject|diskw", Field.KEYWORDS, Field.MESH, note=_PROQUEST_SUBJECT),
-    **_with_tags("su.exact|mainsubject.exact|subject.exact|mesh|mesh.exact|mjmesh|mjmesh.exact|de", HEADING, note=ANOTHER_THESAURUS),
-    **_with_tags("su.exact.explode|mainsubject.exact.explode|subject.exact.explode|mesh.exact.explode|mesh.explode|mjmesh.exact.explode",
+    **_with_tags("su.exact|mainsubject.exact|subject.exact|mesh|mesh.exact|mjmesh|mjmesh.exact|mjmainsubject.exact|mjsub.exact|de",
+              HEADING, note=ANOTHER_THESAURUS),
+    **_with_tags("su.exact.explode|mainsubject.exact.explode|subject.exact.explode|mesh.exact.explode|mesh.explode|mjmesh.exact.explode|"
+              "mjmainsubject.exact.explode|mjsub.exact.explode",
               EXPLODED, note=ANOTHER_THESAURUS),
     **_codes("noft|all", Field.ALL),
     **_codes("ft|fulltext", Field.BODY),
