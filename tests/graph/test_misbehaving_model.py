@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -190,6 +191,9 @@ class Script:
     at: tuple[str, ...] = ()
     reported_usage: list[tuple[int, int] | None] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
+    together: bool = False
+    """Whether it misbehaves only when all of those callers have asked, so that none finds the endpoint closed."""
+    _all_asked: threading.Event = field(default_factory=threading.Event)
 
     def __call__(self, request: Request) -> Reply:
         who, good, bad = asker(request), well(request), self.misbehaviour
@@ -197,6 +201,10 @@ class Script:
             self.reported_usage.append(good.usage)
             return good
         self.done.add(who)
+        if self.together:
+            if self.done == set(self.at):
+                self._all_asked.set()
+            assert self._all_asked.wait(60)
         reply = bad.twist(good)
         refused = 400 <= reply.status < 500
         self.reported_usage.append((0, 0) if refused else None if bad.unread else reply.usage)
@@ -291,7 +299,7 @@ async def test_without_misbehaviour_nothing_fails() -> None:
 @pytest.mark.parametrize("node", NODES)
 @pytest.mark.parametrize("bad", TABLE, ids=lambda one: one.name)
 async def test_a_misbehaving_model_costs_its_own_part_only(node: str, bad: Misbehaviour) -> None:
-    script = Script(bad, NODES[node])
+    script = Script(bad, NODES[node], together=bad.closes)
     ran = await searched(script, timeout_s=LATE_S if bad.name == "late" else 600.0)
     complete(ran)
     assert script.done == set(NODES[node])
