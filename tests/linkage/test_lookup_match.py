@@ -93,6 +93,29 @@ def test_preprint_servers() -> None:
     assert preprint_server(by_ann(identifiers=doi(JOURNAL))) is None
 
 
+@pytest.mark.parametrize(
+    ("venue", "server"),
+    [
+        ("arXiv preprint arXiv:1706.03762", "arxiv"),
+        ("ArXiv", "arxiv"),
+        ("CoRR", "arxiv"),
+        ("arXiv (Cornell University)", "arxiv"),
+        ("medRxiv : the preprint server for health sciences", "10.1101"),
+        ("bioRxiv preprint", "10.1101"),
+        ("SSRN Electronic Journal", "10.2139"),
+        ("Preprints", "10.20944"),
+        ("Research Square", "10.21203"),
+        ("Journal of Preprints", None),
+        ("arXival Studies", None),
+        ("Preprints of the IFAC Congress", None),
+        ("arxiv " + "()" * 200 + "x", None),
+    ],
+)
+def test_a_venue_that_is_a_preprint_server(venue: str, server: str | None) -> None:
+    assert preprint_server(by_ann(venue=venue)) == server
+    assert preprint_server(by_ann(venue=venue, identifiers=doi(JOURNAL))) is None
+
+
 RECORDS: st.SearchStrategy[Record] = st.builds(
     by_ann,
     st.sampled_from("abc"),

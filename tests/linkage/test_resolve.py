@@ -66,6 +66,12 @@ def test_a_title_that_many_works_have_joins_nothing(title: str) -> None:
     assert len(resolve(records).groups) == 4
 
 
+def test_each_issue_may_have_its_editorial_on_the_first_pages() -> None:
+    team = {"authors": ["Smith, John", "Lee, Mary"], "year": 2015, "venue": "Lung", "volume": "12", "pages": "1-2"}
+    records = [paper("a", "Editorial", issue="1", **team), paper("b", "Editorial", issue="2", **team)]
+    assert len(resolve(records).groups) == 2
+
+
 def test_what_is_missing_does_not_agree() -> None:
     assert judge(paper("a"), paper("b")).verdict != "same"
     assert judge(paper("a", identifiers=doi("10.1000/x")), paper("b", identifiers=doi("10.1000/x"))).verdict == "unsure"

@@ -42,6 +42,7 @@ def levels(one: str, other: str) -> dict[str, str]:
         ("Methyl mercury in fish", "Ethyl mercury in fish", "words", "differ"),
         ("Hyponatraemia in adults", "Hypernatraemia in adults", "words", "differ"),
         ("Sulphate in rivers", "Sulfite in rivers", "words", "differ"),
+        ("Intramuscular adrenaline", "Intravascular adrenaline", "words", "differ"),
         ("Cough before surgery", "Cough after surgery", "words", "differ"),
         ("HIV in prisons", "HBV in prisons", "words", "differ"),
         ("Springs in Hubei", "Springs in Hebei", "words", "alike"),

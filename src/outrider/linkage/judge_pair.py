@@ -205,7 +205,9 @@ def _are_two_in_one_volume(fields: Mapping[str, str]) -> bool:
     """Whether the records have other pages in one volume, or one column's title in two issues of it."""
     if fields.get("volume") != "equal" or fields.get("venue", "alike") != "alike":
         return False
-    often = fields["title"].partition(", ")[2] in {"short", "generic"} and fields.get("pages") != "equal"
+    kind = fields["title"].partition(", ")[2]
+    # each issue may have its editorial on the first pages
+    often = kind.startswith("generic") or (kind == "short" and fields.get("pages") != "equal")
     return fields.get("pages") == "differ" or (fields.get("issue") == "differ" and ("pages" not in fields or often))
 
 

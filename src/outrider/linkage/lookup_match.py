@@ -74,7 +74,7 @@ def identifiers_contradict(one: Record, other: Record) -> bool:
 
 def preprint_server(record: Record) -> str | None:
     """The DOI prefix of the record's preprint server, `arxiv` for an arXiv record without a DOI, else None."""
-    return find_server(dict(record.identifiers.pairs())) or None
+    return find_server(dict(record.identifiers.pairs()), record.venue) or None
 
 
 def titles_agree(one: str, other: str) -> bool:

@@ -59,6 +59,21 @@ PREPRINT_DOI = re.compile(
     """,
     re.VERBOSE,
 )
+SERVERS = {
+    "arxiv": "arxiv", "corr": "arxiv", "biorxiv": "10.1101", "medrxiv": "10.1101", "ssrn": "10.2139", "chemrxiv": "10.26434",
+    "research square": "10.21203", "preprints": "10.20944", "preprints.org": "10.20944", "techrxiv": "10.36227", "authorea": "10.22541",
+    "osf preprints": "10.31219", "psyarxiv": "10.31234", "socarxiv": "10.31235", "metaarxiv": "10.31222", "eartharxiv": "10.31223",
+    "engrxiv": "10.31224",
+}  # fmt: skip
+"""Preprint servers as venues, and the prefixes of their DOIs."""
+SERVER = re.compile(
+    rf"\W*(?P<name>{'|'.join(map(re.escape, sorted(SERVERS, key=len, reverse=True)))})\W*"
+    r"(?:e-?prints?\b|preprints?\b|(?:the )?preprint server\b(?: for [a-z ]+)?|electronic journal\b|repository\b"
+    r"|\([^()]*\)|abs/\S+|arxiv:\S+|\W)*+",
+    re.IGNORECASE,
+)
+ARXIV_IN_VENUE = re.compile(r"\b(?:arxiv:|abs/)\s*(\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})", re.IGNORECASE)
+"""As Google Scholar writes it, "arXiv preprint arXiv:1706.03762", and DBLP in the volume of CoRR: "abs/1706.03762"."""
 YEAR_BEFORE_TITLE = re.compile(
     r"""(?P<names>(?:[^\W\d][\w.'’-]*[\s,]+(?:(?:&|and)\s+)?){0,6}?)
         [(\[](?P<year>(?:1[5-9]|20)\d\d)[a-z]?[)\]][.,:]?\s+['`"“‘]?(?=\w)""",
@@ -156,7 +171,7 @@ def make_keys(record: Record) -> Keys:
         issue=parse_number(paper.issue) if paper else "",
         venue=normal_title(record.venue[:MAX_TITLE_CHARS]) if record.venue else "",
         abstract=sketch_abstract(record.abstract),
-        server=find_server(dict(identifiers)),
+        server=find_server(dict(identifiers), record.venue),
         notice=parse_notice(record.title[: 2 * MAX_TITLE_CHARS]),
         links=collect_links(record),
     )
@@ -231,6 +246,12 @@ def collect_identifiers(record: Record) -> tuple[tuple[str, str], ...]:
     doi = identifiers.get("doi", "")
     if doi.startswith(ARXIV_DOI) and "arxiv" not in identifiers and (number := normal_arxiv(doi.removeprefix(ARXIV_DOI))):
         identifiers["arxiv"] = number
+    if (
+        isinstance(record, Paper)
+        and not doi
+        and (place := ARXIV_IN_VENUE.search(f"{(record.venue or '')[:MAX_TITLE_CHARS]} {record.volume or ''}"))
+    ):
+        identifiers.setdefault("arxiv", place.group(1).lower())
     if record.url and (address := canonical_url(record.url[: 4 * MAX_IDENTIFIER_CHARS])):
         identifiers["url"] = address
     if record.source != LIBRARY and record.doc_id:
@@ -238,11 +259,12 @@ def collect_identifiers(record: Record) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(identifiers.items()))
 
 
-def find_server(identifiers: Mapping[str, str]) -> str:
-    """The preprint server of the DOI, `arxiv` for an arXiv record without a DOI, else ""."""
+def find_server(identifiers: Mapping[str, str], venue: str | None = None) -> str:
+    """The preprint server of the DOI; without a DOI that of an arXiv number, or of a venue such as "medRxiv"; else ""."""
     doi = identifiers.get("doi")
     if doi is None:
-        return "arxiv" if "arxiv" in identifiers else ""
+        named = SERVER.fullmatch((venue or "")[:MAX_TITLE_CHARS])
+        return "arxiv" if "arxiv" in identifiers else SERVERS[named["name"].lower()] if named else ""
     if doi.startswith(ARXIV_DOI):
         return "arxiv"
     return doi.partition("/")[0] if PREPRINT_DOI.match(doi) else ""

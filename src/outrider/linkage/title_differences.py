@@ -26,7 +26,7 @@ from outrider.linkage.names_and_titles import (
     Title,
     roman_number,
 )
-from outrider.linkage.spelling import are_near, are_opposed, is_misspelt, is_slip, load_dictionary, one_form
+from outrider.linkage.spelling import are_near, are_opposed, is_known, is_misspelt, is_slip, load_dictionary, one_form
 from outrider.text.words import STOP_WORDS
 
 Words = Sequence[str]
@@ -259,8 +259,8 @@ def _word_level(mine: Collection[str], theirs: Collection[str]) -> str:
 
 
 def _are_alike(one: str, other: str) -> bool:
-    """Whether two words may be one with typing errors, or one is the other cut short: not both are in the dictionary."""
-    if one in load_dictionary() and other in load_dictionary():
+    """Whether two words may be one with typing errors, or one is the other cut short: not both are known."""
+    if is_known(one) and is_known(other):
         return False
     if OSA.distance(one, other, score_cutoff=MAX_ERRORS) > MAX_ERRORS and not one.startswith(other) and not other.startswith(one):
         return False
