@@ -85,6 +85,10 @@ def resolve_keys(
     return _Report(keys, [holders[node] for node in nodes], work).resolution()
 
 
+def _rank(judgement: Judgement) -> tuple[bool, float]:
+    return judgement.verdict == "same", judgement.score
+
+
 class _Report:
     """Translates clusters of distinct keys into places of the input."""
 
@@ -128,7 +132,8 @@ class _Report:
         for pair, groups in self._between(self._work.pairs):
             judgement = self._work.judgement(*pair)
             key = (min(groups), max(groups))
-            if judgement.verdict != "different" and (key not in best or best[key].score < judgement.score):
+            # a match that was prevented before one that only may be one, whatever their scores
+            if judgement.verdict != "different" and (key not in best or _rank(best[key]) < _rank(judgement)):
                 best[key] = judgement
         firsts = ((self._first(one), self._first(other), judgement) for (one, other), judgement in best.items())
         pairs = [Pair(min(one, other), max(one, other), judgement) for one, other, judgement in firsts]

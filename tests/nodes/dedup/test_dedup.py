@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from outrider.linkage.merge import FILLED, richness
@@ -215,6 +216,16 @@ works = st.builds(
 )
 
 
+PREVENTED = [
+    known_as(0, "Statins", False, doi=None, arxiv=None, pmid="1"),
+    known_as(1, "Aspirin and the liver", False, doi=None, arxiv="2001.00001", pmid=None),
+    known_as(2, "Statins", False, doi=None, arxiv="2001.00001", pmid="1"),
+    known_as(3, "Aspirin and the liver", False, doi=None, arxiv=None, pmid="1"),
+]
+"""1 matches 2, which is prevented at first, and only may match 3, with a higher score."""
+
+
+@example(PREVENTED, Random(1))
 @settings(max_examples=60, deadline=None)
 @given(st.lists(works, max_size=12, unique_by=lambda one: one.record.doc_id), st.randoms(use_true_random=False))
 def test_nothing_is_lost_and_order_does_not_change_the_groups(many: list[Candidate], random: object) -> None:
