@@ -75,17 +75,24 @@ def list_models(state: PipelineState) -> dict[str, str]:
     return {**ranked, **({"reranker": state.reranked_by} if state.reranked_by else {})}
 
 
-def select_and_sort(candidates: Iterable[Candidate], threshold: float) -> tuple[Candidate, ...]:
-    """The candidates above the threshold, sorted by the reranker's place, relevance, citations, year, title, id.
+def model_score(candidate: Candidate) -> float:
+    """What the model gave the work, before any reranking."""
+    return candidate.scores.get("model", candidate.score)
 
-    Only a model's score can fail the threshold. A work that a model left unread on purpose is not shown: it would hardly have passed.
+
+def select_and_sort(candidates: Iterable[Candidate], threshold: float) -> tuple[Candidate, ...]:
+    """The candidates above the threshold, sorted by score, the reranker's place, citations or stars, year, title, id.
+
+    Only a model's own score can fail the threshold, whatever a reranker made of it. A work that a model left unread on purpose is not
+    shown: it would hardly have passed.
     """
-    passed = [one for one in candidates if not one.unread and (one.scored_by != "model" or one.score >= threshold)]
+    passed = [one for one in candidates if not one.unread and (one.scored_by != "model" or model_score(one) >= threshold)]
 
     def order(candidate: Candidate) -> tuple[float, float, int, int, str, str]:
         record = candidate.record
         place = math.inf if candidate.reranked is None else candidate.reranked
-        return (place, -candidate.score, -(record.citations or 0), -(record.year or 0), record.title.lower(), record.doc_id)
+        count = max(record.citations or 0, record.stars or 0)
+        return (-candidate.score, place, -count, -(record.year or 0), record.title.lower(), record.doc_id)
 
     return tuple(sorted(passed, key=order))
 
@@ -110,7 +117,7 @@ def count_themes(candidates: Sequence[Candidate], settings: OrganizerSettings) -
     If a model scored, only titles of works over `organizer.theme_threshold` count.
     """
     by_model = any(one.scored_by == "model" for one in candidates)
-    relevant = [one for one in candidates if not by_model or (one.scored_by == "model" and one.score >= settings.theme_threshold)]
+    relevant = [one for one in candidates if not by_model or (one.scored_by == "model" and model_score(one) >= settings.theme_threshold)]
     counts = Counter(
         word
         for candidate in relevant

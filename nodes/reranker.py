@@ -19,7 +19,7 @@ from outrider.state.errors import SearchError
 from outrider.state.hits import Candidate
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock, RerankerProvider
-from outrider.state.reranking import blend_scores, make_reranker_text, order_by_score
+from outrider.state.reranking import blend_scores, make_reranker_text, order_by_score, scale_to_earlier
 from outrider.state.response import Bypass, Failure
 
 if TYPE_CHECKING:
@@ -64,23 +64,27 @@ class Reranker:
 def rerank_candidates(
     candidates: Sequence[Candidate], query: str, reranker: ports.Reranker, depth: int, weight: float
 ) -> tuple[Candidate, ...]:
-    """The first `depth` sorted by the reranker's score, weighted against their own (see `blend_scores`), the rest unchanged. Blocking.
+    """The first `depth` sorted by the reranker's score, weighted against their own (see `blend_scores`), the rest behind them. Blocking.
 
-    Works that a model left unread stay at the end; they are not shown.
+    `score` shows the order: the mixed score on the scale of the earlier ones (see `scale_to_earlier`), and no work of the rest exceeds
+    it. Works that a model left unread stay at the end; they are not shown.
     """
     first = [candidate for candidate in candidates[:depth] if not candidate.unread]
     if len(first) < 2:
         return tuple(candidates)
     raw = reranker.scores(query, [make_reranker_text(candidate.record) for candidate in first])
-    blended = blend_scores([candidate.score for candidate in first], raw, weight)
+    before = [candidate.score for candidate in first]
+    blended = blend_scores(before, raw, weight)
+    ordering = scale_to_earlier(blended, before)
     reordered: list[Candidate] = []
     for place, at in enumerate(order_by_score(blended), start=1):
         candidate = first[at]
         why = f"place {place} by {reranker.name}" + (f", {at + 1} before" if at + 1 != place else "")
         scores = {**candidate.scores, "reranker": raw[at], "reranked": blended[at]}
         reason = "; ".join(part for part in (candidate.reason, why) if part)
-        reordered.append(replace(candidate, scores=scores, reranked=place, reason=reason))
-    return (*reordered, *candidates[len(first) :])
+        reordered.append(replace(candidate, score=ordering[at], scores=scores, reranked=place, reason=reason))
+    lowest = reordered[-1].score
+    return (*reordered, *(replace(one, score=min(one.score, lowest)) for one in candidates[len(first) :]))
 
 
 def _bypass(state: PipelineState, why: str) -> Update:

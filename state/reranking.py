@@ -16,6 +16,9 @@ from outrider.state.records import Record
 READ_CHARS = 4_000
 """Characters of title, abstract and body together: about the 1,000 tokens that small rerankers were trained on."""
 
+LEAST_STEP = 1e-6
+"""Least mean distance of neighbouring scores after reranking."""
+
 Effect = Literal["better", "unclear", "worse"]
 
 
@@ -55,6 +58,19 @@ def make_reranker_text(record: Record, chars: int = READ_CHARS) -> str:
 def blend_scores(before: Sequence[float], after: Sequence[float], weight: float) -> list[float]:
     """`weight * after + (1 - weight) * before`, each scaled to [0, 1] over the list (min-max); all-equal scores count as 0."""
     return [weight * new + (1 - weight) * old for new, old in zip(_scale(after), _scale(before), strict=True)]
+
+
+def scale_to_earlier(mixed: Sequence[float], before: Sequence[float]) -> list[float]:
+    """`mixed`, in [0, 1], on the scale of the earlier scores: 0 becomes the lowest of `before`, 1 the highest. Results are in [0, 1].
+
+    A weight of 0 gives the earlier scores back. If these are (almost) equal, the scale is widened to `LEAST_STEP` a work, so that the
+    results show the order.
+    """
+    low, high = min(before, default=0.0), max(before, default=0.0)
+    if high - low < (least := LEAST_STEP * len(before)):
+        low = max(0.0, high - least)
+        high = low + least
+    return [min(1.0, low + (high - low) * value) for value in mixed]
 
 
 def order_by_score(scores: Sequence[float]) -> list[int]:

@@ -7,7 +7,10 @@ from threading import Event
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from outrider.nodes.organizer import select_and_sort
 from outrider.nodes.reranker import LISTS_APART, SWITCHED_OFF, Reranker, rerank_candidates
 from outrider.settings.model import RerankerSettings, RunSettings
 from outrider.state import ports
@@ -37,6 +40,17 @@ class Longest:
         if self.error:
             raise self.error
         return [float(len(text)) for text in texts]
+
+
+@dataclass
+class Fixed:
+    """These scores, whatever the texts."""
+
+    values: Sequence[float]
+    name: str = "fixed"
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        return list(self.values[: len(texts)])
 
 
 def works(*lengths: int) -> tuple[Candidate, ...]:
@@ -70,7 +84,7 @@ async def test_the_first_are_reordered_and_the_tail_follows_as_it_was() -> None:
     assert ids(candidates) == ["w1", "w2", "w0", "w3", "w4"]
     assert [one.reranked for one in candidates] == [1, 2, 3, None, None]
     assert candidates[0].scores == {"reranker": 3.0, "reranked": 1.0}
-    assert [one.score for one in candidates] == pytest.approx([0.9, 0.8, 1.0, 0.7, 0.6]), "what the rules said stays"
+    assert [one.score for one in candidates] == pytest.approx([1.0, 0.9, 0.8, 0.7, 0.6]), "the scores show the order"
     assert candidates[0].reason == "title has: t; place 1 by longest, 2 before"
     assert longest.texts == ["q"]
     assert "bypassed" not in update
@@ -81,7 +95,46 @@ def test_places_come_from_both_scores_by_weight() -> None:
     reranked = rerank_candidates(works(1, 3, 2), "q", Longest(), 50, 0.5)
     assert ids(reranked) == ["w1", "w0", "w2"]
     assert [one.scores["reranked"] for one in reranked] == pytest.approx([0.75, 0.5, 0.25])
-    assert ids(rerank_candidates(works(1, 3, 2), "q", Longest(), 50, 0.0)) == ["w0", "w1", "w2"]
+    assert [one.score for one in reranked] == pytest.approx([0.95, 0.9, 0.85]), "from 0.8 to 1.0, as before"
+    unweighted = rerank_candidates(works(1, 3, 2), "q", Longest(), 50, 0.0)
+    assert ids(unweighted) == ["w0", "w1", "w2"]
+    assert [one.score for one in unweighted] == pytest.approx([1.0, 0.9, 0.8]), "a weight of 0 changes nothing"
+
+
+logits = st.floats(-20, 20).map(lambda value: round(value, 6))
+scores_before = st.lists(st.floats(0, 1), min_size=2, max_size=12) | st.integers(2, 12).map(lambda count: [1.0] * count)
+
+
+@given(scores_before, st.lists(logits, min_size=12, max_size=12), st.integers(1, 12), st.sampled_from([0.0, 0.3, 0.5, 1.0]))
+def test_sorting_by_the_shown_score_gives_the_order(before: list[float], raw: list[float], depth: int, weight: float) -> None:
+    """For any earlier scores, equal ones included, the score falls from first to last and is in [0, 1]; weight 1 is the plain order."""
+    first = [candidate(paper(f"w{at:02}", "t"), score=score) for at, score in enumerate(sorted(before, reverse=True))]
+    reranked = rerank_candidates(first, "q", Fixed(raw), depth, weight)
+    shown = [one.score for one in reranked]
+    assert shown == sorted(shown, reverse=True)
+    assert all(0 <= score <= 1 for score in shown)
+    assert ids(select_and_sort(reversed(reranked), 0.0)) == ids(reranked), "the organizer keeps it"
+    if weight == 1 and depth > 1:
+        values = [one.scores["reranker"] for one in reranked if one.reranked]
+        assert values == sorted(values, reverse=True)
+
+
+def test_equal_earlier_scores_still_show_the_order() -> None:
+    """A lenient model gives the same score to all; the tail stays behind."""
+    same = [replace(one, score=1.0) for one in works(1, 3, 2, 9)]
+    shown = [one.score for one in rerank_candidates(same, "q", Longest(), 3, 1.0)]
+    assert shown[0] > shown[1] > shown[2] >= shown[3]
+    assert shown[0] == 1.0
+
+
+def test_the_threshold_reads_the_models_score_not_the_mixed_one() -> None:
+    """The cross-encoder puts the model's worst work first and its best one last: both pass or fail by what the model gave."""
+    judged = [replace(one, scored_by="model", scores={"model": one.score}) for one in works(1, 2, 3)]
+    low = replace(judged[2], score=0.1, scores={"model": 0.1})
+    reranked = rerank_candidates([judged[0], judged[1], low], "q", Longest(), 50, 1.0)
+    assert reranked[0].score == 1.0
+    assert reranked[-1].score == pytest.approx(0.1)
+    assert ids(select_and_sort(reranked, 0.3)) == ["w1", "w0"]
 
 
 def test_what_a_model_left_unread_is_not_read_by_another() -> None:

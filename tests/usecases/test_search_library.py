@@ -126,6 +126,7 @@ def test_rerank_reorders_the_first_and_keeps_the_tail(folder: Path) -> None:
     assert ids(again[2:]) == ids(plain[2:])
     lengths = [len(hit.title) + len(hit.original_text) for hit in again[:2]]
     assert lengths == sorted(lengths, reverse=True)
+    assert [hit.score for hit in again] == sorted((hit.score for hit in again), reverse=True)
     assert "longest" in again[0].reason
 
 

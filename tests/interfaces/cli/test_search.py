@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from outrider.interfaces.cli import run
 from outrider.state.response import SearchResponse
 from support.chat_client import KEY
 from support.chat_server import ChatServer, Reply, Request
+from support.rerank_server import Server
 
 pytestmark = pytest.mark.slow
 
@@ -202,3 +204,33 @@ def test_options_of_the_model_are_checked(shelved: Path, capsys: pytest.CaptureF
 def test_steps_skipped_for_one_reason_are_reported_together(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["search", "aspirin", "-l", str(shelved)]) == 0
     assert "translator.model, fine_scorer (no model is configured" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("weight", ["0.5", "1"])
+def test_hits_of_a_process_are_ordered_by_the_shown_score_also_after_a_reranker(shelved: Path, weight: str) -> None:
+    """The rerank server prefers what the rules put last. With a weight of 1 the order is its own."""
+    server = Server()
+    preferred = ("Statins", "x-client", "Aspirin")
+
+    def answer(path: str, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        rank = [next((at for at, start in enumerate(preferred) if text.startswith(start)), 3) for text in body.get("texts", ())]
+        return (200, [{"index": at, "score": -float(place)} for at, place in enumerate(rank)], {}) if path == "/rerank" else (404, {}, {})
+
+    server.answer = answer
+    try:
+        reranker = {"BASE_URL": server.url, "MODEL_NAME": "last-first", "WEIGHT": weight}
+        environment = os.environ | {f"OUTRIDER_RERANKER__{name}": value for name, value in reranker.items()}
+        command = [sys.executable, "-m", "outrider", "search", "aspirin liver cholesterol client", "--json", "-l", str(shelved)]
+        process = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=True)
+    finally:
+        server.close()
+    hits = SearchResponse.model_validate_json(process.stdout).hits
+    shown = [hit.score for hit in hits]
+    assert len(hits) >= 3
+    assert shown == sorted(shown, reverse=True)
+    assert all({"rules", "reranker", "reranked"} <= hit.scores.keys() for hit in hits)
+    if weight == "1":
+        assert hits[0].doc_id == "b", "the rules put aspirin first"
+        assert len(set(shown)) == len(shown)
+        values = [hit.scores["reranker"] for hit in hits]
+        assert values == sorted(values, reverse=True)
