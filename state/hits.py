@@ -105,11 +105,11 @@ class Candidate:
     """The records that it was merged from, unchanged, so that a merge can be undone; empty for a single record."""
     scores: dict[str, float] = field(default_factory=dict)
     score: float = 0.0
-    """In [0, 1]."""
+    """In [0, 1]; what orders the works."""
     scored_by: ScoredBy = "unscored"
     reason: str = ""
     reranked: int | None = None
-    """Place among the works that a reranker reordered, from 1; they come first."""
+    """Place among the works that a reranker reordered, from 1; it breaks ties of the score."""
     unchecked: tuple[str, ...] = ()
     """Rules of the coarse filter that could not be checked, since the record lacks the field."""
     unread: bool = False
@@ -144,10 +144,11 @@ class Hit(Model):
     stars: int | None = None
     language: str | None = None
     tags: tuple[str, ...] = ()
-    score: float = Field(ge=0, le=1)
-    scores: dict[str, float] = Field(default_factory=dict)
+    score: float = Field(ge=0, le=1, description="What orders the hits.")
+    scores: dict[str, float] = Field(default_factory=dict, description="The score of each stage.")
     radar: tuple[dict[str, JsonValue], ...] = Field(
-        (), description="Dimensions of a repository: `dimension`, `score` (0 to 10 or null), and its `reason` or what was `missing`."
+        (),
+        description="Dimensions of a repository: `dimension`, `score` (0 to 10; null: unknown), `reason` or `missing`, `counted`.",
     )
     scored_by: ScoredBy = "unscored"
     reason: str = ""

@@ -1,6 +1,6 @@
 """Scores of a repository on four dimensions, 0 to 10, from metadata alone.
 
-Each part of a dimension is a number in [0, 1], and a dimension is ten times the mean of the parts whose inputs are known:
+each part of a dimension is a number in [0, 1], and a dimension is ten times the mean of the parts whose inputs are known:
 
 ===========  ==========================================================================================================
 maturity     `created_at`: years since, of 5; `stars`: log scale to 10,000; `releases`: log scale to 20
@@ -13,15 +13,18 @@ maintenance  0 if `archived`; else `updated_at`: half-life of 365 days; `last_re
 A count on a *log scale to* N is log(1 + count) / log(1 + N), at most 1; a date with a *half-life of* N days is 0.5 ^ (days since / N).
 `stars`, `forks`, `updated_at` and `archived` are fields of the record. All others are in its `metadata`, if the source provides them:
 dates in ISO 8601, `commits_90d` and `closed_90d` as counts of the last 90 days (issues and pull requests), and `issue_response_days`
-as the median. A dimension without a known input has no score; none is guessed.
+as the median.
+
+What is unknown is shown as unknown, and counts as an estimate (see `estimate_parts`). Leaving it out of the mean would favour sources that
+tell little: a repository of which nothing is known would be rated by the model's words alone, and come before a famous one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from outrider.state.records import Repository
 
@@ -31,9 +34,10 @@ YEAR_S = 365.25 * DAY_S
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """0 to 10; None if every input is missing."""
+    """`score`, 0 to 10, is the mean of the known parts, None if there are none; `counted` is the mean with estimates for the rest."""
 
     score: float | None
+    counted: float
     missing: tuple[str, ...] = ()
 
 
@@ -115,17 +119,67 @@ PARTS: Mapping[str, Mapping[str, Part]] = {
 }
 
 
-def dimensions(record: Repository, now: float) -> dict[str, Dimension]:
+Estimates = Mapping[str, Mapping[str, float]]
+"""What an unknown part counts, by dimension and input."""
+TYPICAL_COUNTS = {
+    "stars": 50,
+    "forks": 5,
+    "contributors": 2,
+    "releases": 3,
+    "commits_90d": 5,
+    "closed_90d": 2,
+    "issue_response_days": 14,
+    "closed_issues": 10,
+    "open_issues": 10,
+}
+TYPICAL_AGE_DAYS = {"created_at": 900, "updated_at": 180, "last_release_at": 365}
+"""A small project that is still alive, with the stars that a request asks for by default (`stars.default_min`)."""
+TYPICAL_WEIGHT = 5
+"""Candidates that weigh as much as the typical project."""
+
+
+def _rate_typical_project() -> Estimates:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    dates = {name: (now - timedelta(days=days)).isoformat() for name, days in TYPICAL_AGE_DAYS.items()}
+    known = {**TYPICAL_COUNTS, **dates}
+    fields = {name: value for name, value in known.items() if name in Repository.model_fields}
+    facts = Facts(Repository.model_validate({"doc_id": "typical", "metadata": known, **fields}), now.timestamp())
+    return {dimension: {name: part.value(facts, name) or 0.0 for name, part in parts.items()} for dimension, parts in PARTS.items()}
+
+
+TYPICAL = _rate_typical_project()
+
+
+def estimate_parts(records: Sequence[Repository], now: float) -> Estimates:
+    """What unknown parts count among these candidates: their mean, shrunk towards the typical project's, and at most that.
+
+    `(sum + TYPICAL_WEIGHT * typical) / (known + TYPICAL_WEIGHT)`. The limit keeps famous candidates from lifting one of which nothing is
+    known, so that no gap is worth more than the fact that a project is small.
+    """
+    facts = [Facts(record, now) for record in records]
+    estimates: dict[str, dict[str, float]] = {}
+    for dimension, parts in PARTS.items():
+        estimates[dimension] = {}
+        for name, part in parts.items():
+            known = [value for one in facts if (value := part.value(one, name)) is not None]
+            typical = TYPICAL[dimension][name]
+            mean = (sum(known) + TYPICAL_WEIGHT * typical) / (len(known) + TYPICAL_WEIGHT)
+            estimates[dimension][name] = min(typical, mean)
+    return estimates
+
+
+def dimensions(record: Repository, now: float, estimates: Estimates = TYPICAL) -> dict[str, Dimension]:
     """The four dimensions of the table above; `now` in seconds since the epoch."""
     facts = Facts(record, now)
     scores: dict[str, Dimension] = {}
     for dimension, parts in PARTS.items():
         values = {name: part.value(facts, name) for name, part in parts.items()}
         known = [value for value in values.values() if value is not None]
+        counted = [estimates[dimension][name] if value is None else value for name, value in values.items()]
         missing = tuple(name for name, value in values.items() if value is None)
-        scores[dimension] = Dimension(10 * sum(known) / len(known) if known else None, missing)
+        scores[dimension] = Dimension(10 * sum(known) / len(known) if known else None, 10 * sum(counted) / len(counted), missing)
     if record.archived:
-        scores["maintenance"] = Dimension(0.0)
+        scores["maintenance"] = Dimension(0.0, 0.0)
     return scores
 
 
@@ -133,13 +187,13 @@ OVERALL_FORMULA = "min(mean, 2 * relevance, 1.0)"
 """The result of `overall`, for the web page."""
 
 
-def overall(relevance: float, scores: Mapping[str, float | None], weights: Mapping[str, float]) -> float:
+def overall(relevance: float, scores: Mapping[str, float], weights: Mapping[str, float]) -> float:
     """A repository's score in [0, 1]: the weighted mean of its relevance (0 to 1) and dimensions (0 to 10), at most twice its relevance.
 
-    A dimension without a score is left out of the mean. The cap keeps a famous, well maintained repository that does not answer the
-    request below the threshold. `weights` are by dimension and include `relevance`, whose weight is above 0.
+    `scores` are what counts of each dimension, with estimates for what is unknown. The cap keeps a famous, well maintained repository that
+    does not answer the request below the threshold. `weights` are by dimension and include `relevance`, whose weight is above 0.
     """
-    known = {"relevance": relevance, **{name: score / 10 for name, score in scores.items() if score is not None}}
-    total = sum(weights[name] for name in known)
-    mean = sum(weights[name] * value for name, value in known.items()) / total
+    parts = {"relevance": relevance, **{name: score / 10 for name, score in scores.items()}}
+    total = sum(weights[name] for name in parts)
+    mean = sum(weights[name] * value for name, value in parts.items()) / total
     return min(mean, 2 * relevance, 1.0)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from outrider.nodes.fine_scorer.dimensions import estimate_parts
 from outrider.nodes.fine_scorer.judgement import Question
 from outrider.nodes.fine_scorer.papers import PaperScorer
 from outrider.nodes.fine_scorer.repositories import RepositoryScorer
@@ -25,6 +26,7 @@ from outrider.state.errors import KeyRejected
 from outrider.state.hits import Candidate
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
+from outrider.state.records import Repository
 from outrider.state.response import Bypass, Failure, Scoring, Usage
 
 if TYPE_CHECKING:
@@ -115,11 +117,13 @@ class FineScorer:
         """The same without LangGraph, for candidates in rule order with their rule scores. Needs a chat."""
         if self.chat is None:
             raise ValueError("scoring needs a chat")
+        works, rules = [candidate.record for candidate in ordered], [candidate.score for candidate in ordered]
+        estimates = estimate_parts([work for work in works if isinstance(work, Repository)], self.clock())
+        prompt, weights = self.prompts.text(self.prompts.repositories), self.weights.model_dump()
         judges = Judges(
             PaperScorer(self.chat, self.prompts.text(self.prompts.papers), NODE),
-            RepositoryScorer(self.chat, self.prompts.text(self.prompts.repositories), NODE, self.weights.model_dump(), self.clock),
+            RepositoryScorer(self.chat, prompt, NODE, weights, self.clock, estimates),
         )
-        works, rules = [candidate.record for candidate in ordered], [candidate.score for candidate in ordered]
         stopping = None if self.llm.score_all else self.stopping
         reading = ReadingState.from_works(works)
         try:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ConfigDict, JsonValue
 
-from outrider.nodes.fine_scorer.dimensions import dimensions, overall
+from outrider.nodes.fine_scorer.dimensions import TYPICAL, Dimension, Estimates, dimensions, overall
 from outrider.nodes.fine_scorer.judgement import CallResult, Judgement, Number, Question, Reason, ask_twice, clamp, to_one_line
 from outrider.prompts import fence
 from outrider.state.chat import Budget, Chat, ChatRequest
@@ -18,6 +18,8 @@ from outrider.state.records import Repository
 
 README_CHARS, DESCRIPTION_CHARS, TREE_CHARS = 500, 300, 400
 MAX_TOPICS = 10
+TYPICAL_BY_MODEL = 5.0
+"""What counts of a dimension that the model left out: the middle anchor of the prompt."""
 MAX_OUTPUT_TOKENS = 350
 """Three numbers and three reasons take about 120."""
 SHOWN_METADATA = ("created_at", "open_issues", "contributors", "releases", "last_release_at", "has_wiki")
@@ -46,6 +48,8 @@ class RepositoryScorer:
     weights: Mapping[str, float]
     """By dimension, including `relevance`."""
     clock: Clock
+    estimates: Estimates = field(default_factory=lambda: TYPICAL)
+    """What unknown facts count."""
 
     async def judge(self, record: Repository, question: Question, budget: Budget) -> CallResult:
         """An answer without relevance counts as none. Raises only `KeyRejected`."""
@@ -54,27 +58,41 @@ class RepositoryScorer:
             user = fence({"request": question.to_json(), "repository": describe_repository(record)})
             request = ChatRequest(self.node, self.system, user, MAX_OUTPUT_TOKENS)
             answer = await self.chat.answer(request, RepositoryScore, budget)
-            return {} if answer.relevance is None else {0: make_judgement(record, answer, answer.relevance, self.weights, self.clock())}
+            if answer.relevance is None:
+                return {}
+            by_metadata = dimensions(record, self.clock(), self.estimates)
+            return {0: make_judgement(by_metadata, answer, answer.relevance, self.weights)}
 
         return await ask_twice(1, ask)
 
 
-def make_judgement(record: Repository, answer: RepositoryScore, relevance: float, weights: Mapping[str, float], now: float) -> Judgement:
-    """The model's scores and those from metadata as one, with a radar of six dimensions (`dimension`, `score`, `reason` or `missing`)."""
+def make_judgement(
+    by_metadata: Mapping[str, Dimension], answer: RepositoryScore, relevance: float, weights: Mapping[str, float]
+) -> Judgement:
+    """The model's scores and those from metadata as one, with a radar of six dimensions.
+
+    Each has `dimension`, `score` (of what is known; None where nothing is), and `reason` or `missing`; `counted` is what enters the
+    overall score where something is unknown.
+    """
     relevance = clamp(relevance, 1.0)
-    by_metadata = dimensions(record, now)
-    by_model = {
-        "documentation": (answer.documentation, answer.documentation_reason),
-        "ease_of_use": (answer.ease_of_use, answer.ease_of_use_reason),
-    }
-    scores: dict[str, float | None] = {name: dimension.score for name, dimension in by_metadata.items()}
-    scores |= {name: None if value is None else clamp(value, 10.0) for name, (value, _) in by_model.items()}
     radar: list[dict[str, JsonValue]] = []
-    for name, score in sorted(scores.items()):
-        entry: dict[str, JsonValue] = {"dimension": name, "score": None if score is None else round(score, 2)}
-        more: dict[str, JsonValue] = {"reason": by_model[name][1]} if name in by_model else {"missing": list(by_metadata[name].missing)}
-        radar.append(entry | more)
-    total = overall(relevance, scores, weights)
+    counted: dict[str, float] = {}
+    for name, dimension in by_metadata.items():
+        counted[name] = dimension.counted
+        radar.append({"dimension": name, "score": dimension.score, "missing": list(dimension.missing)})
+    for name, value, reason in (
+        ("documentation", answer.documentation, answer.documentation_reason),
+        ("ease_of_use", answer.ease_of_use, answer.ease_of_use_reason),
+    ):
+        counted[name] = TYPICAL_BY_MODEL if value is None else clamp(value, 10.0)
+        radar.append({"dimension": name, "score": None if value is None else counted[name], "reason": reason})
+    for entry in radar:
+        score, counts = entry["score"], counted[str(entry["dimension"])]
+        if score != counts:
+            entry["counted"] = round(counts, 2)
+        entry["score"] = round(score, 2) if isinstance(score, float) else None
+    total = overall(relevance, counted, weights)
+    radar.sort(key=lambda entry: str(entry["dimension"]))
     return Judgement(total, answer.relevance_reason, (), {"relevance": relevance, "overall": 10 * total}, tuple(radar))
 
 

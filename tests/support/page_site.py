@@ -73,6 +73,7 @@ def make_records() -> list[Record]:
             updated_at="2026-11-01T00:00:00Z", archived=False, text=f"A README about liver injury by drugs. {README}", url="https://example.org/tool",
             metadata={"created_at": "2020-01-01T00:00:00Z", "contributors": 12},
         ),
+        Repository(doc_id="own:5", title="liver/bare", description="Liver injury by drugs, in software"),
     ]  # fmt: skip
 
 

@@ -45,7 +45,7 @@ async def test_a_radar_has_six_corners_with_figure_and_reason(results_page: Page
     names = [await corner.get_attribute("aria-label") or "" for corner in await corners.all()]
     assert len(names) == 6
     assert any(name.startswith("ease of use: 8.0 of 10. one command") for name in names)
-    assert any(name.startswith("maturity: ") and "not known: releases" in name for name in names)
+    assert any(name.startswith("maturity: ") and "unknown: releases" in name for name in names)
     tip = tool.get_by_role("tooltip")
     assert await tip.count() == 0
     await corners.nth(0).hover()
@@ -59,6 +59,18 @@ async def test_a_radar_has_six_corners_with_figure_and_reason(results_page: Page
            return a.left < b.left - 1 || a.right > b.right + 1 || a.top < b.top - 1 || a.bottom > b.bottom + 1; }).length"""
     )
     assert cut == 0
+
+
+async def test_a_repository_without_facts_shows_them_as_unknown_behind_one_with_stars(results_page: Page) -> None:
+    """The model gives both the same; nothing is known of the second, and its corners say so in sight, not only to a pointer."""
+    titles = await results_page.locator("#hits .hit").evaluate_all("all => all.map(one => one.innerText)")
+    places = [next(at for at, text in enumerate(titles) if name in text) for name in ("liver/tool", "liver/bare")]
+    assert places == sorted(places)
+    bare = results_page.locator(".hit", has_text="liver/bare").first
+    assert await bare.locator(".radar text.unknown").all_text_contents() == ["unknown"] * 4
+    names = [await corner.get_attribute("aria-label") or "" for corner in await bare.locator(".corner").all()]
+    assert any(name.startswith("activity: unknown. unknown: updated at, commits 90d, closed 90d. counts as 3.") for name in names)
+    assert await bare.locator(".dot.none").count() == 4
 
 
 async def test_up_to_four_hits_are_compared_side_by_side(results_page: Page) -> None:

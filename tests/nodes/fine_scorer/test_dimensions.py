@@ -10,12 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.fine_scorer.dimensions import DAY_S, OVERALL_FORMULA, PARTS, YEAR_S, Facts, dimensions, overall
+from outrider.nodes.fine_scorer.dimensions import (
+    DAY_S,
+    OVERALL_FORMULA,
+    PARTS,
+    TYPICAL,
+    TYPICAL_WEIGHT,
+    YEAR_S,
+    Facts,
+    dimensions,
+    estimate_parts,
+    overall,
+)
 from outrider.settings.model import RepositorySettings
 from outrider.state.records import Repository
 
 NOW = 1_790_000_000.0  # 2026-09-21T14:13:20Z
 WEIGHTS = RepositorySettings().model_dump()
+unit = st.floats(0, 1)
+ten = st.floats(0, 10)
 
 
 def repository(metadata: dict[str, Any] | None = None, **fields: Any) -> Repository:
@@ -55,10 +68,75 @@ def test_an_archived_repository_is_not_maintained() -> None:
     assert values["activity"].score is not None
 
 
-def test_of_what_nothing_is_known_there_is_no_score() -> None:
+def test_of_what_nothing_is_known_there_is_no_score_and_it_counts_as_a_typical_project() -> None:
     for name, one in dimensions(repository(), NOW).items():
         assert one.score is None
         assert one.missing == tuple(PARTS[name])
+        assert one.counted == pytest.approx(10 * sum(TYPICAL[name].values()) / len(PARTS[name]))
+        assert 3 < one.counted < 6
+
+
+def test_an_unknown_part_counts_its_estimate() -> None:
+    """Known: 99 stars. The shown score is of what is known; what counts is not."""
+    one = dimensions(repository(stars=99), NOW, {**TYPICAL, "maturity": {"created_at": 0.2, "stars": 0.9, "releases": 0.1}})["maturity"]
+    known = math.log(100) / math.log(10_001)
+    assert one.score == pytest.approx(10 * known)
+    assert one.counted == pytest.approx(10 * (0.2 + known + 0.1) / 3)
+    assert one.missing == ("created_at", "releases")
+
+
+def test_estimates_shrink_the_candidates_mean_towards_a_typical_project_and_never_exceed_it() -> None:
+    typical = TYPICAL["community"]["stars"]
+    assert estimate_parts([], NOW) == TYPICAL
+    assert estimate_parts([repository(stars=50_000)] * 9, NOW)["community"]["stars"] == typical, "fame of others lifts nobody"
+    unknown = [repository()] * 20
+    few, many = (estimate_parts([*unknown, *[repository(stars=0)] * count], NOW)["community"]["stars"] for count in (1, 50))
+    assert few == pytest.approx(TYPICAL_WEIGHT * typical / (TYPICAL_WEIGHT + 1)), "the unknown ones do not count"
+    assert many == pytest.approx(TYPICAL_WEIGHT * typical / (TYPICAL_WEIGHT + 50))
+
+
+dates = st.none() | st.integers(0, 400).map(lambda days: datetime.fromtimestamp(NOW - days * DAY_S, UTC).isoformat())
+facts_of_others = st.fixed_dictionaries(
+    {"created_at": dates, "contributors": st.none() | st.integers(0, 500), "releases": st.none() | st.integers(0, 100)}
+)
+
+
+@given(unit, ten, ten, st.integers(23_000, 300_000), dates, st.none() | st.integers(200, 10**5), facts_of_others, st.integers(0, 12))
+def test_one_without_facts_never_comes_before_one_with_23_000_stars(
+    relevance: float,
+    documentation: float,
+    ease: float,
+    stars: int,
+    pushed: str | None,
+    forks: int | None,
+    facts: dict[str, Any],
+    small: int,
+) -> None:
+    """At equal relevance, documentation and ease of use, however old the famous one's last push and however small the others are."""
+    released = {name: value for name, value in facts.items() if value is not None and (name != "releases" or value > 2)}
+    released = {name: value for name, value in released.items() if name != "contributors" or value > 1}
+    famous = repository(released, stars=stars, updated_at=pushed, forks=forks)
+    others = [repository({"releases": 0}, stars=at) for at in range(small)]
+    estimates = estimate_parts([famous, repository(), *others], NOW)
+    scores = []
+    for one in (famous, repository()):
+        by_metadata = {name: dimension.counted for name, dimension in dimensions(one, NOW, estimates).items()}
+        scores.append(overall(relevance, {**by_metadata, "documentation": documentation, "ease_of_use": ease}, WEIGHTS))
+    assert scores[0] >= scores[1]
+    if relevance > 0.9:
+        assert scores[0] > scores[1], "no cap at twice the relevance"
+
+
+@given(
+    st.sampled_from([(dimension, name) for dimension, parts in PARTS.items() for name in parts if name in ("stars", "forks")]),
+    st.integers(0, 10**6),
+)
+def test_learning_a_fact_moves_a_dimension_as_the_fact_compares_with_the_estimate(place: tuple[str, str], count: int) -> None:
+    dimension, name = place
+    known = PARTS[dimension][name].value(Facts(repository(**{name: count}), NOW), name)
+    before, after = (dimensions(one, NOW)[dimension].counted for one in (repository(), repository(**{name: count})))
+    assert known is not None
+    assert (after > before) == (known > TYPICAL[dimension][name])
 
 
 @pytest.mark.parametrize("value", [True, -1, math.nan, math.inf, "many", None, [3]])
@@ -75,9 +153,9 @@ def test_a_date_to_come_counts_as_today() -> None:
     assert dimensions(repository(updated_at="2030-01-01"), NOW)["activity"].score == pytest.approx(10.0)
 
 
-def test_overall_is_the_weighted_mean_of_what_is_known() -> None:
+def test_overall_is_the_weighted_mean() -> None:
     """(0.4 x 0.8 + 0.1 x 0.5 + 0.1 x 1.0) / 0.6"""
-    assert overall(0.8, {"maturity": 5.0, "activity": None, "documentation": 10.0}, WEIGHTS) == pytest.approx(0.47 / 0.6)
+    assert overall(0.8, {"maturity": 5.0, "documentation": 10.0}, WEIGHTS) == pytest.approx(0.47 / 0.6)
     assert overall(0.8, {}, WEIGHTS) == pytest.approx(0.8)
     assert overall(1.0, {"maturity": 0.0}, {**WEIGHTS, "maturity": 1.0, "relevance": 1.0}) == pytest.approx(0.5)
 
@@ -89,12 +167,8 @@ def test_fame_does_not_lift_what_does_not_answer_the_request() -> None:
     assert overall(0.7, best, WEIGHTS) == pytest.approx(0.88)
 
 
-unit = st.floats(0, 1)
-ten = st.none() | st.floats(0, 10)
-
-
 @given(unit, unit, st.fixed_dictionaries(dict.fromkeys(PARTS, ten)))
-def test_overall_is_in_bounds_and_never_falls_with_relevance(one: float, other: float, scores: dict[str, float | None]) -> None:
+def test_overall_is_in_bounds_and_never_falls_with_relevance(one: float, other: float, scores: dict[str, float]) -> None:
     low, high = (overall(relevance, scores, WEIGHTS) for relevance in sorted((one, other)))
     assert 0 <= low <= high + 1e-12
     assert high <= 1
@@ -133,7 +207,7 @@ def test_a_printed_formula_computes_what_its_function_computes(dimension: str, n
 
 
 @given(unit, st.fixed_dictionaries(dict.fromkeys(PARTS, ten)))
-def test_the_printed_formula_of_the_overall_score_computes_it(relevance: float, scores: dict[str, float | None]) -> None:
-    known = {"relevance": relevance} | {name: score / 10 for name, score in scores.items() if score is not None}
+def test_the_printed_formula_of_the_overall_score_computes_it(relevance: float, scores: dict[str, float]) -> None:
+    known = {"relevance": relevance} | {name: score / 10 for name, score in scores.items()}
     mean = sum(WEIGHTS[name] * value for name, value in known.items()) / sum(WEIGHTS[name] for name in known)
     assert overall(relevance, scores, WEIGHTS) == pytest.approx(eval(OVERALL_FORMULA, {"min": min, "mean": mean, "relevance": relevance}))

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from outrider.nodes.fine_scorer.dimensions import PARTS, dimensions, overall
+from outrider.nodes.fine_scorer.dimensions import PARTS, dimensions, estimate_parts, overall
 from outrider.nodes.fine_scorer.fine_scorer import FineScorer, ScoringPrompts, ScoringResult
 from outrider.nodes.fine_scorer.judgement import Question
+from outrider.nodes.fine_scorer.repositories import TYPICAL_BY_MODEL
 from outrider.nodes.fine_scorer.waves import StopWhenSettled
-from outrider.nodes.organizer import to_hit
+from outrider.nodes.organizer import select_and_sort, to_hit
 from outrider.nodes.rule_ranker import RuleRanker
 from outrider.settings.model import LlmSettings, RankingSettings, RepositorySettings, RunSettings
 from outrider.state.chat import Budget
@@ -63,7 +64,7 @@ async def test_the_model_and_the_metadata_make_one_score_and_a_radar() -> None:
     record = repository("o/zustand", metadata={"created_at": "2019-04-09T00:00:00Z"})
     result, _ = await scored(ANSWER, record)
     one = result.candidates[0]
-    from_metadata = {name: dimension.score for name, dimension in dimensions(record, NOON).items()}
+    from_metadata = {name: dimension.counted for name, dimension in dimensions(record, NOON, estimate_parts([record], NOON)).items()}
     expected = overall(0.9, {**from_metadata, "documentation": 8.0, "ease_of_use": 6.0}, RepositorySettings().model_dump())
     assert (one.score, one.scored_by, one.reason) == (pytest.approx(expected), "model", "a store with hooks")
     assert one.scores == pytest.approx({"model": expected, "relevance": 0.9, "overall": 10 * expected})
@@ -72,6 +73,8 @@ async def test_the_model_and_the_metadata_make_one_score_and_a_radar() -> None:
     assert radar["documentation"] == {"dimension": "documentation", "score": 8.0, "reason": "docs folder"}
     assert radar["ease_of_use"]["reason"] == "one command"
     assert radar["maturity"]["missing"] == ["releases"]
+    assert radar["maturity"]["counted"] == round(from_metadata["maturity"], 2)
+    assert "counted" not in radar["documentation"]
     hit = to_hit(one, 1)
     assert hit.radar == one.radar
 
@@ -135,13 +138,14 @@ async def test_without_relevance_it_is_requested_once_more_then_it_is_unscored(r
     assert [(one.node, one.error) for one in result.failures] == [("fine_scorer.model", "BadAnswer")]
 
 
-async def test_numbers_are_clamped_and_a_missing_dimension_is_left_out() -> None:
+async def test_numbers_are_clamped_and_a_missing_dimension_counts_as_the_middle() -> None:
     odd = {"relevance": 5, "relevance_reason": 7, "documentation": 99, "documentation_reason": "", "ease_of_use": "easy"}
     result, _ = await scored(odd, repository("o/a"))
     one = result.candidates[0]
-    radar = {str(entry["dimension"]): entry["score"] for entry in one.radar}
+    radar = {str(entry["dimension"]): entry for entry in one.radar}
     assert one.scores["relevance"] == 1.0
-    assert (radar["documentation"], radar["ease_of_use"]) == (10.0, None)
+    assert radar["documentation"]["score"] == 10.0
+    assert (radar["ease_of_use"]["score"], radar["ease_of_use"]["counted"]) == (None, TYPICAL_BY_MODEL)
     assert one.reason == "title has: state"
 
 
@@ -174,3 +178,19 @@ async def test_words_in_a_readme_or_a_tree_reach_no_other_repository() -> None:
     assert [one for one in before.candidates if one.record.title == "o/a"] == [one for one in after.candidates if one.record.title == "o/a"]
     hit = to_hit(next(one for one in after.candidates if one.record.title == "o/b"), 1)
     assert hit.flags == ("override", "score")
+
+
+@pytest.mark.parametrize("relevance", [0.2, 0.4, 0.9])
+@pytest.mark.parametrize("pushed", ["2026-09-20T00:00:00Z", "2025-10-01T00:00:00Z", "2021-01-01T00:00:00Z", None])
+async def test_one_without_stars_and_dates_comes_behind_a_famous_one_at_equal_relevance(relevance: float, pushed: str | None) -> None:
+    """Also where the famous one is not pushed any more, and where the cap at twice the relevance makes both scores equal."""
+    unknown = repository("a/unknown", stars=None, forks=None, updated_at=None)
+    famous = repository("z/famous", stars=23_000, forks=1_900, updated_at=pushed, metadata={"created_at": "2016-01-01T00:00:00Z"})
+    result, _ = await scored({**ANSWER, "relevance": relevance}, unknown, famous)
+    first, second = select_and_sort(result.candidates, 0.0)
+    assert (first.record.title, second.record.title) == ("z/famous", "a/unknown")
+    radar = {str(entry["dimension"]): entry for entry in second.radar}
+    for name, parts in PARTS.items():
+        assert radar[name]["score"] is None
+        assert radar[name]["missing"] == list(parts)
+        assert 0 < float(str(radar[name]["counted"])) < 6

@@ -40,6 +40,7 @@ class Example(Model):
 class PartShown(Model):
     name: str = Field(description="The input, a field of the record or of its metadata.")
     formula: str
+    typical: float = Field(description="What the part counts at most where its input is unknown.")
     examples: tuple[Example, ...]
 
 
@@ -115,11 +116,11 @@ def _dimension(name: str, settings: RepositorySettings) -> DimensionShown:
     return DimensionShown(
         **_weight(settings, name).model_dump(),
         by="model" if parts is None else "metadata",
-        parts=tuple(_part(input_name, part) for input_name, part in (parts or {}).items()),
+        parts=tuple(_part(input_name, part, dimensions.TYPICAL[name][input_name]) for input_name, part in (parts or {}).items()),
     )
 
 
-def _part(name: str, part: dimensions.Part) -> PartShown:
+def _part(name: str, part: dimensions.Part, typical: float) -> PartShown:
     """The formula with examples. An input of the wrong type counts as missing, so a date has examples in days, and a count in numbers."""
     inputs: list[tuple[int, str, object]] = [(days, "days", (NOW - timedelta(days=days)).isoformat()) for days in DAYS]
     inputs += [(count, "", count) for count in COUNTS]
@@ -130,4 +131,4 @@ def _part(name: str, part: dimensions.Part) -> PartShown:
         value = part.value(facts, name)
         if value is not None:
             examples.append(Example(given=number, unit=unit, value=round(value, 3)))
-    return PartShown(name=name, formula=part.formula.format(name=name), examples=tuple(examples))
+    return PartShown(name=name, formula=part.formula.format(name=name), typical=round(typical, 3), examples=tuple(examples))

@@ -6,7 +6,7 @@ const WIDTH = 330;
 const HEIGHT = 212;
 const RADIUS = 78;
 
-/** `shapes`: one list of `{dimension, score, reason, missing}` for each work; the first names the corners. */
+/** `shapes`: one list of `{dimension, score, counted, reason, missing}` for each work; the first names the corners. */
 export function radar(shapes, label) {
   const corners = shapes[0].map((one, at) => ({ ...one, angle: (2 * Math.PI * at) / shapes[0].length - Math.PI / 2 }));
   const tooltip = el("p", { class: "radar-said", role: "tooltip", hidden: true });
@@ -15,7 +15,7 @@ export function radar(shapes, label) {
   for (const share of [0.25, 0.5, 0.75, 1]) chart.append(svg("polygon", { class: "ring", points: outline(corners.map(() => 10 * share), corners) }));
   for (const corner of corners) chart.append(svg("line", { class: "spoke", ...from(WIDTH / 2, HEIGHT / 2), ...to(...at(corner, 10)) }));
   shapes.forEach((shape, number) => {
-    chart.append(svg("polygon", { class: `shape shape-${number}`, points: outline(shape.map((one) => one.score ?? 0), corners) }));
+    chart.append(svg("polygon", { class: `shape shape-${number}`, points: outline(shape.map(height), corners) }));
   });
   for (const corner of corners) chart.append(makeCorner(corner, shapes, tooltip));
   return el("figure", { class: "radar-figure", pointerleave: hide, focusout: hide, keydown: (event) => event.key === "Escape" && hide() }, chart, tooltip);
@@ -30,9 +30,9 @@ function makeCorner(corner, shapes, tooltip) {
     tooltip.hidden = false;
   };
   const dots = shapes.map((shape, number) => {
-    const score = shape.find((one) => one.dimension === corner.dimension)?.score;
-    const [dotX, dotY] = at(corner, score ?? 0);
-    return svg("circle", { class: score === null ? "dot none" : `dot shape-${number}`, cx: dotX, cy: dotY, r: 4 });
+    const match = shape.find((one) => one.dimension === corner.dimension);
+    const [dotX, dotY] = at(corner, match ? height(match) : 0);
+    return svg("circle", { class: !match || isUnknown(match) ? "dot none" : `dot shape-${number}`, cx: dotX, cy: dotY, r: 4 });
   });
   return svg(
     "g",
@@ -40,13 +40,20 @@ function makeCorner(corner, shapes, tooltip) {
     svg("circle", { class: "reach", cx: (x + labelX) / 2, cy: (y + labelY) / 2, r: 20 }),
     ...dots,
     svg("text", { x: labelX, y: labelY, "text-anchor": anchor(corner.angle), "dominant-baseline": "middle" }, words(corner.dimension)),
+    isUnknown(corner) ? svg("text", { class: "unknown", x: labelX, y: labelY + 12, "text-anchor": anchor(corner.angle), "dominant-baseline": "middle" }, "unknown") : null,
   );
 }
 
-export function describeDimension({ dimension, score, reason, missing }) {
-  const figure = score === null || score === undefined ? "not known" : `${Number(score).toFixed(1)} of 10`;
-  const lacking = (missing ?? []).length ? `not known: ${missing.map(words).join(", ")}` : "";
-  return [`${words(dimension)}: ${figure}`, reason, lacking].filter(Boolean).join(". ");
+const isUnknown = ({ score }) => score === null || score === undefined;
+/** What the corner shows: the known score, or what an unknown one counts. */
+const height = ({ score, counted }) => score ?? counted ?? 0;
+
+export function describeDimension(one) {
+  const { dimension, score, counted, reason, missing } = one;
+  const figure = isUnknown(one) ? "unknown" : `${Number(score).toFixed(1)} of 10`;
+  const lacking = (missing ?? []).length ? `unknown: ${missing.map(words).join(", ")}` : "";
+  const counts = counted === undefined ? "" : `counts as ${Number(counted).toFixed(1)}`;
+  return [`${words(dimension)}: ${figure}`, reason, lacking, counts].filter(Boolean).join(". ");
 }
 
 const from = (x, y) => ({ x1: x, y1: y });

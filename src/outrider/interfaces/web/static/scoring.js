@@ -22,9 +22,9 @@ function page(explanation) {
     el("h2", {}, "Repositories: relevance and six dimensions"),
     el("p", {}, `Model: ${explanation.model}`),
     wide("Weights", weights([{ ...explanation.relevance, by: "model" }, ...explanation.dimensions])),
-    el("p", {}, "The score is ", formula(explanation.overall[0].text), ", where mean is the weighted mean of the known dimensions, each divided by 10. Unknown dimensions are omitted, never guessed."),
+    el("p", {}, "The score is ", formula(explanation.overall[0].text), ", where mean is the weighted mean of relevance and the dimensions, each divided by 10. What is unknown is shown as unknown. It counts as the mean of the candidates, shrunk towards that of a small living project, and at most as that project's: a gap never lifts a repository above a known one."),
     explanation.dimensions.filter((one) => one.parts.length).map(dimension),
-    el("p", { class: "meta" }, Object.entries(explanation.constants).map(([name, value]) => `${name} = ${count(value)} `), "seconds; age_s is an age in seconds. A dimension is ten times the mean of its parts whose inputs are known."),
+    el("p", { class: "meta" }, Object.entries(explanation.constants).map(([name, value]) => `${name} = ${count(value)} `), "seconds; age_s is an age in seconds. A dimension is ten times the mean of its parts; the radar shows the mean of those whose inputs are known."),
     el("h2", {}, "Papers, pages and documents"),
     el("p", {}, `A model reads them and gives a relevance from 0 to 1; below ${explanation.threshold} a work is dropped. It may call a work ${explanation.tags.join(", ")}.`),
     explanation.prompts.map((one) => el("details", {}, el("summary", {}, `The prompt for the model: ${words(one.name)}`), el("pre", {}, one.text))),
@@ -62,8 +62,8 @@ function dimension(one) {
   );
 }
 
-function examples({ examples: inputs }) {
-  return el("small", {}, inputs.map((one) => `${count(one.given)}${one.unit ? ` ${one.unit}` : ""}: ${one.value.toFixed(2)}`).join(" · "));
+function examples({ examples: inputs, typical }) {
+  return el("small", {}, inputs.map((one) => `${count(one.given)}${one.unit ? ` ${one.unit}` : ""}: ${one.value.toFixed(2)}`).join(" · "), ` · unknown: at most ${typical.toFixed(2)}`);
 }
 
 /** Over the examples, evenly spaced. */
