@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
+import pickle
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -107,6 +109,83 @@ def test_remarks_on_an_exact_query_are_logged(services: Services, caplog: pytest
     assert "hyphen: line 1, column 17: a hyphen is read as a blank" in caplog.text
 
 
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    top_k=st.integers(1, 7), query=st.sampled_from(["aspirin[tiab] OR statins[ti]", "1990:2030[dp]", "zymurgy[ti]", "liver[ti] NOT x[ti]"])
+)
+def test_an_exact_query_that_is_cut_says_so_in_its_value(folder: Path, top_k: int, query: str) -> None:
+    """`total` counts all matches as `systematic` gives them, and `complete` tells whether the list has them."""
+    every = [hit.doc_id for hit in outrider.systematic(query, library=folder)]
+    hits = outrider.execute("SPARSE", query, top_k=top_k, services=make_services(folder))
+    assert hits.total == len(every)
+    assert set(ids(hits)) <= set(every)
+    assert len(hits) == min(top_k, len(every))
+    assert hits.complete is (len(hits) == len(every))
+    cut = [remark for remark in hits.remarks if remark.startswith("cut: ")]
+    assert cut == (
+        []
+        if hits.complete
+        else [f"cut: these are the first {top_k} of {len(every)} matching records; systematic(query) returns all of them"]
+    )
+
+
+def test_more_matches_than_are_counted_leave_the_total_open(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outrider.library.exact.pinned_library.COUNTED", -1)
+    hits = outrider.execute("SPARSE", "1990:2030[dp]", top_k=1, services=services)
+    assert (len(hits), hits.total, hits.complete) == (1, None, False)
+    assert "the first 1 of more than are counted here" in hits.remarks[0]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "top_k", "total", "complete"),
+    [("SPARSE", 10, 3, True), ("SPARSE", 1, 3, False), ("DENSE", 10, 5, True), ("HYBRID", 2, 4, False)],
+)
+def test_a_ranked_list_tells_how_many_works_it_was_cut_from(
+    services: Services, strategy: str, top_k: int, total: int, complete: bool
+) -> None:
+    hits = outrider.execute(strategy, "aspirin harms", top_k=top_k, services=services)
+    assert (len(hits), hits.total, hits.complete) == (min(top_k, total), total, complete)
+    assert hits.took_ms > 0
+
+
+def test_the_result_is_a_list_that_is_copied_with_what_it_tells(services: Services) -> None:
+    hits = outrider.execute("SPARSE", "aspirin", services=services)
+    assert isinstance(hits, list)
+    assert type(hits[:1]) is list
+    for same in (pickle.loads(pickle.dumps(hits)), copy.copy(hits), copy.deepcopy(hits)):
+        assert (same, same.total, same.provenance_hash) == (hits, hits.total, hits.provenance_hash)
+
+
+def test_the_hash_tells_equal_calls_from_others(services: Services) -> None:
+    def digest(strategy: str = "SPARSE", query: Any = "aspirin", **options: Any) -> str:
+        return outrider.execute(strategy, query, services=services, **options).provenance_hash
+
+    others = [digest("DENSE"), digest(query="statins"), digest(top_k=1), digest(filters={"year": 2020}), digest(rerank=True)]
+    exact = [digest(query="aspirin[ti]"), digest(query="aspirin[ti]", filters={"year": 2020}), digest(query={"title": "aspirin"})]
+    others += [digest(distill=True), *exact]
+    assert digest() == digest()
+    assert digest(query="aspirin[ti]") == digest(query="aspirin[ti]")
+    assert len({digest(), *others}) == len(others) + 1
+
+
+@pytest.mark.parametrize("query", ["does aspirin harm the liver", "aspirin[ti] AND harms[tiab]"])
+def test_hits_are_distilled_where_asked_for(tmp_path: Path, query: str) -> None:
+    """An exact query by its words: its tags and operators answer nothing."""
+    filler = " ".join(f"The weather on day {day} was fine and the sea was calm." for day in range(200))
+    record = paper("long", "Aspirin", abstract=f"{filler} Aspirin harms the liver at high doses. {filler}")
+
+    async def fill() -> None:
+        await (await Library.open(tmp_path, create=True)).upsert([record, *RECORDS[2:]])
+
+    asyncio.run(fill())
+    services = make_services(tmp_path)
+    assert outrider.execute("SPARSE", query, services=services)[0].distilled_text == ""
+    hit, *_ = outrider.execute("SPARSE", query, distill=True, services=services)
+    assert "Aspirin harms the liver at high doses." in hit.distilled_text
+    assert len(hit.distilled_text) < len(hit.original_text) / 10
+    assert hit.distilled_text == " ".join(hit.original_text[start:end] for start, end in hit.spans)
+
+
 def test_hybrid_fuses_all_and_gives_one_work_once(services: Services) -> None:
     hits = outrider.execute("hybrid", "aspirin harms the liver", services=services)
     assert ids(hits)[0] == "a"
@@ -169,8 +248,10 @@ def test_without_vectors_dense_is_refused_and_hybrid_continues_with_a_warning(tm
     with pytest.raises(NoVectors, match="reindex"):
         outrider.execute("DENSE", "aspirin", services=make_services(tmp_path))
     with caplog.at_level(logging.WARNING):
-        assert ids(outrider.execute("HYBRID", "aspirin", services=make_services(tmp_path)))[0] == "a"
+        hits = outrider.execute("HYBRID", "aspirin", services=make_services(tmp_path))
+    assert ids(hits)[0] == "a"
     assert "lance_dense" in caplog.text
+    assert (hits.complete, hits.remarks[0].startswith("searched without lance_dense: ")) == (False, True)
 
 
 def test_an_unknown_strategy_names_the_known_ones(services: Services) -> None:

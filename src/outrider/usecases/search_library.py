@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import to_jsonable_python
+
 from outrider.boolean.parser import parse, uses_boolean_syntax
 from outrider.nodes.dedup.cluster import deduplicate
+from outrider.nodes.distiller import add_spans, distil_readings, flag_hits
 from outrider.nodes.organizer import to_hit
 from outrider.nodes.reranker import rerank_candidates
 from outrider.nodes.scout import make_candidates, make_ranked_list
 from outrider.runtime.threads_and_loops import run_in_background, run_in_thread
 from outrider.services import Services, open_services
+from outrider.services.distiller import load_frames, prepare_distillers
+from outrider.state.distilling import Reading
 from outrider.state.duplicate_decisions import Decisions
 from outrider.state.errors import BadRequest, MissingExtra, ModelError, ModelUnavailable, NoVectors
 from outrider.state.filters import parse_filter
@@ -23,6 +29,7 @@ from outrider.state.hits import Candidate, Hit, RankedList, Scored
 from outrider.state.ports import SourceQuery
 from outrider.state.records import LIBRARY, Record
 from outrider.state.request import MAX_TOP_K, SYNONYMS, RetrieverType, SearchRequest, check_request
+from outrider.state.response import provenance_hash
 
 if TYPE_CHECKING:
     from outrider.library.search_engine import Engine
@@ -35,47 +42,109 @@ TOLERATED = (NoVectors, ModelError, MissingExtra)
 log = logging.getLogger(__name__)
 
 
-async def aexecute(
+class HitList(list[Hit]):
+    """The hits of one `execute`, best first, with what a plain list cannot tell. A slice of it is a plain list."""
+
+    def __init__(
+        self,
+        hits: Iterable[Hit],
+        *,
+        total: int | None,
+        complete: bool,
+        took_ms: float,
+        provenance_hash: str,
+        remarks: Sequence[str] = (),
+    ) -> None:
+        super().__init__(hits)
+        self.total = total
+        """Of an exact query all matching records, None where they are too many to count; of a ranked one the works that its strategies
+        returned, at most `run.candidates` (or `top_k`, if that is more) each.
+        """
+        self.complete = complete
+        """False if more records match, or may match, than the list holds."""
+        self.took_ms = took_ms
+        self.provenance_hash = provenance_hash
+        """Sha-256 over request, version of the library, versions of tool and models, and ids and contents of the hits in their order."""
+        self.remarks = tuple(remarks)
+        """Where the query may not mean what it seems to, what could not be searched, and what was left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Works in their order."""
+
+    works: Sequence[Candidate]
+    total: int | None
+    """As in `HitList`."""
+    complete: bool
+    """Whether these are all works that match."""
+    snapshot: str = ""
+    models: Mapping[str, str] | None = None
+    """Models that affected the order, by step."""
+    remarks: tuple[str, ...] = ()
+
+
+async def aexecute(  # noqa: PLR0913 - the options of one call
     strategy: str,
     query: str | Mapping[str, str],
     *,
     filters: Mapping[str, Any] | None = None,
     top_k: int = 10,
     rerank: bool = False,
+    distill: bool = False,
     library: str | PathLike[str] | None = None,
     services: Services | None = None,
-) -> list[Hit]:
+) -> HitList:
     """The library's engine without the graph: the first `top_k` hits of "SPARSE", "DENSE", "GRAPH" or, all fused, "HYBRID".
 
-    Scores are divided by the best. SPARSE ranks by words. A query with AND, OR, NOT or field tags, or a mapping of fields to texts,
-    is run exactly: only matching records, best words first (`systematic` returns all of them); remarks on it are logged as warnings.
-    HYBRID returns each work once; where the library has no vectors or no model can be loaded, it searches without vectors and logs a
-    warning. With `rerank`, the reranker of the settings reorders the first works; the rest keeps its order. Of a very long query, the
-    first `MAX_QUERY_TERMS` different words are searched.
+    The result is a list with `total`, `complete`, `took_ms`, `provenance_hash` and `remarks`. Scores are divided by the best. SPARSE
+    ranks by words. A query with AND, OR, NOT or field tags, or a mapping of fields to texts, is run exactly: only matching records, best
+    words first. If more than `top_k` match, `complete` is False, `total` is their number, and a remark says so (`systematic` returns all
+    of them). HYBRID returns each work once; where the library has no vectors or no model can be loaded, it searches without vectors, and
+    a remark, which is also logged as a warning, says so. With `rerank`, the reranker of the settings reorders the first works; the rest
+    keeps its order. With `distill`, each hit has the sentences that answer in `distilled_text`, as far as `distiller.max_context_tokens`
+    goes. Of a very long query, the first `MAX_QUERY_TERMS` different words are searched.
 
     Raises `BadRequest` for a request that cannot be understood, `LibraryError` where there is no library, and `NoVectors`,
     `EmbeddingSpaceMismatch` or `ModelError` where required vectors or a required reranker are not available.
     """
+    started = time.perf_counter()
     name = str(strategy).lower()
     if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
         raise BadRequest(f"top_k takes a whole number from 1 to {MAX_TOP_K:,}, not {top_k!r}")
     if name not in KNOWN_STRATEGIES:
         raise BadRequest(f"strategy takes SPARSE, DENSE, GRAPH or HYBRID, not {strategy!r}")
-    if _runs_exactly(name, query):
-        check_request({"query": query, "mode": "systematic"})
-        with open_services(services, library) as opened:
-            return await _execute_boolean(opened, query, filters, top_k, rerank=rerank)
-    strategies = [kind.value for kind in HYBRID] if name == "hybrid" else [strategy]
-    request = check_request({"query": dict(query) if isinstance(query, Mapping) else query, "strategies": strategies, "filters": filters})
+    fields = {"query": dict(query) if isinstance(query, Mapping) else query}
+    if is_exact := _runs_exactly(name, query):
+        parse_filter(filters or {})
+        request = check_request({**fields, "mode": "systematic"})
+        request = request.model_copy(update={"filters": to_jsonable_python(filters)})  # which only a systematic run refuses
+    else:
+        strategies = [kind.value for kind in HYBRID] if name == "hybrid" else [strategy]
+        request = check_request({**fields, "strategies": strategies, "filters": filters})
+    request = request.model_copy(update={"top_k": top_k, "rerank_enabled": rerank, "distill_enabled": distill})
     with open_services(services, library) as opened:
-        return await _execute_ranked(opened, request, top_k, rerank=rerank)
+        ranking = await (_rank_exactly if is_exact else _rank_by_strategies)(opened, request)
+        remarks = list(ranking.remarks)
+        for remark in remarks:
+            log.warning("%s", remark)
+        first = ranking.works[:top_k]
+        hits = [to_hit(work, rank) for rank, work in enumerate(first, start=1)]
+        if distill and hits:
+            hits = await _distill(opened, request, hits, remarks)
+        contents = [(work.record.doc_id, work.record.content_hash()) for work in first]
+        proof = provenance_hash(request, None, ranking.snapshot, {**opened.versions, **(ranking.models or {})}, contents)
+    complete = ranking.complete and len(hits) == len(ranking.works)
+    if is_exact and not complete:
+        number = "more than are counted here" if ranking.total is None else f"{ranking.total:,}"
+        remarks.append(f"cut: these are the first {top_k:,} of {number} matching records; systematic(query) returns all of them")
+    took_ms = round((time.perf_counter() - started) * 1000, 3)
+    return HitList(hits, total=ranking.total, complete=complete, took_ms=took_ms, provenance_hash=proof, remarks=remarks)
 
 
-def list_remarks(strategy: str, query: str | Mapping[str, str]) -> tuple[str, ...]:
-    """Remarks on how `execute` reads a query that it runs exactly. They need no library: `systematic` counts what records lack."""
-    if not _runs_exactly(strategy.lower(), query):
-        return ()
-    return tuple(f"{remark.code}: {remark}" for remark in parse(query).warnings)
+def execute(strategy: str, query: str | Mapping[str, str], **options: Any) -> HitList:
+    """`aexecute` for callers without an event loop."""
+    return run_in_background(aexecute(strategy, query, **options))
 
 
 def _runs_exactly(strategy: str, query: str | Mapping[str, str]) -> bool:
@@ -84,68 +153,75 @@ def _runs_exactly(strategy: str, query: str | Mapping[str, str]) -> bool:
     return by_words and (isinstance(query, Mapping) or (isinstance(query, str) and uses_boolean_syntax(query)))
 
 
-def execute(strategy: str, query: str | Mapping[str, str], **options: Any) -> list[Hit]:
-    """`aexecute` for callers without an event loop."""
-    return run_in_background(aexecute(strategy, query, **options))
-
-
-async def _execute_ranked(services: Services, request: SearchRequest, top_k: int, *, rerank: bool) -> list[Hit]:
-    depth = max(top_k, services.settings.reranker.depth if rerank else 0)
-    limit = max(depth, services.settings.run.candidates) if len(request.strategies or ()) > 1 else depth
+async def _rank_by_strategies(services: Services, request: SearchRequest) -> Ranking:
+    """The works of the request's strategies; the first `top_k` with their whole records."""
+    depth = max(request.top_k, services.settings.reranker.depth if request.rerank_enabled else 0)
     engine = await services.engine()
-    works: Sequence[Candidate] = (await search_strategies(services, engine, request, limit))[:depth]
-    works = [replace(work, reason=_format_reason(work)) for work in works]
-    if rerank:
-        works = await _rerank(services, str(request.query), works)
-    first = works[:top_k]
+    ranking = await search_strategies(services, engine, request, max(depth, services.settings.run.candidates))
+    works: Sequence[Candidate] = [replace(work, reason=_format_reason(work)) for work in ranking.works]
+    models = {**(ranking.models or {})}
+    if request.rerank_enabled:
+        works = await _rerank(services, str(request.query), works, models)
+    first = works[: request.top_k]
     records = await engine.whole([work.record for work in first])  # what the index returned may be cut
-    return [to_hit(replace(work, record=record), rank) for rank, (work, record) in enumerate(zip(first, records, strict=True), start=1)]
+    first = [replace(work, record=record) for work, record in zip(first, records, strict=True)]
+    return replace(ranking, works=[*first, *works[request.top_k :]], models=models)
 
 
-async def _execute_boolean(
-    services: Services, query: str | Mapping[str, str], filters: Mapping[str, Any] | None, top_k: int, *, rerank: bool
-) -> list[Hit]:
-    """The first `top_k` of all records that a Boolean query matches exactly: by BM25 of its words, the rest by id."""
-    tree = parse(query).tree
-    for remark in list_remarks(RetrieverType.LANCE_FTS, query):  # no response carries them
-        log.warning("%s", remark)
-    depth = max(top_k, services.settings.reranker.depth if rerank else 0)
+async def _rank_exactly(services: Services, request: SearchRequest) -> Ranking:
+    """All records that a Boolean query matches exactly, as far as asked for: by BM25 of its words, the rest by id."""
+    parsed = parse(request.query)
+    depth = max(request.top_k, services.settings.reranker.depth if request.rerank_enabled else 0)
     pinned = await (await services.library()).pinned()
     try:
-        results = await pinned.best(tree, parse_filter(filters or {}), depth)
+        results, total = await pinned.best(parsed.tree, parse_filter(request.filters or {}), depth)
+        snapshot = f"{pinned.snapshot.library}@{pinned.snapshot.version}"
     finally:
         pinned.close()
-    text = query if isinstance(query, str) else " ".join(query.values())
-    works: Sequence[Candidate] = _make_candidates(SourceQuery(text, RetrieverType.LANCE_FTS, None, top_k), results)
+    text = request.query if isinstance(request.query, str) else " ".join(request.query.values())
+    works: Sequence[Candidate] = _make_candidates(SourceQuery(text, RetrieverType.LANCE_FTS, None, depth), results)
     works = [replace(work, reason=f"matches exactly, {_format_reason(work)}") for work in works]
-    if rerank:
-        works = await _rerank(services, text, works)
-    return [to_hit(work, rank) for rank, work in enumerate(works[:top_k], start=1)]
+    models: dict[str, str] = {}
+    if request.rerank_enabled:
+        works = await _rerank(services, text, works, models)
+    remarks = tuple(f"{remark.code}: {remark}" for remark in parsed.warnings)
+    return Ranking(works, total, total == len(works), snapshot, models, remarks)
 
 
-async def search_strategies(services: Services, engine: Engine, request: SearchRequest, limit: int) -> Sequence[Candidate]:
+async def search_strategies(services: Services, engine: Engine, request: SearchRequest, limit: int) -> Ranking:
     """Results of the strategies, at most `limit` each, fused where they are several; scores are divided by the best."""
     where = parse_filter(request.filters or {})
     queries = [SourceQuery(str(request.query), strategy, where, limit) for strategy in request.strategies or HYBRID]
     tolerated = TOLERATED if len(queries) > 1 else ()
+    remarks: list[str] = []
+    models: dict[str, str] = {}
+    lost: list[str] = []
 
     async def search(query: SourceQuery) -> tuple[Scored, ...]:
         try:
             answer = await engine.search(query)
         except tolerated as error:
-            log.warning("searched without %s: %s", query.strategy, error)
+            remarks.append(f"searched without {query.strategy}: {error}")
+            lost.append(query.strategy)
             return ()
-        if answer.message:  # no response carries it
-            log.warning("%s: %s", query.strategy, answer.message)
+        if answer.message:
+            remarks.append(f"{query.strategy}: {answer.message}")
+        if answer.model:
+            models[query.strategy] = answer.model
         return answer.results
 
-    if len(queries) == 1:
-        return _make_candidates(queries[0], await search(queries[0]))
+    snapshot = await engine.snapshot()
     answers = await asyncio.gather(*map(search, queries))
-    lists = [_make_list(query, results) for query, results in zip(queries, answers, strict=True)]
-    works = make_candidates(services.fuse(lists), lists, _collect_records(answers))
-    decisions = Decisions.from_log(await engine.library.decisions())
-    return await asyncio.to_thread(deduplicate, works, decisions, fold_versions=services.settings.identity.fold_versions)
+    works: Sequence[Candidate]
+    if len(queries) == 1:
+        works = _make_candidates(queries[0], answers[0])
+    else:
+        lists = [_make_list(query, results) for query, results in zip(queries, answers, strict=True)]
+        works = make_candidates(services.fuse(lists), lists, _collect_records(answers))
+        decisions = Decisions.from_log(await engine.library.decisions())
+        works = await asyncio.to_thread(deduplicate, works, decisions, fold_versions=services.settings.identity.fold_versions)
+    complete = not lost and all(len(results) < limit for results in answers)
+    return Ranking(works, len(works), complete, snapshot, models, tuple(sorted(remarks)))
 
 
 def _make_candidates(query: SourceQuery, results: Sequence[Scored]) -> list[Candidate]:
@@ -169,10 +245,25 @@ def _format_reason(work: Candidate) -> str:
     return ", ".join(f"rank {by.rank} by {by.strategy}" + (f" ({by.why})" if by.why else "") for by in work.found_by)
 
 
-async def _rerank(services: Services, query: str, works: Sequence[Candidate]) -> Sequence[Candidate]:
-    """Reorder the first works. Raises `ModelUnavailable` where there is no reranker."""
+async def _rerank(services: Services, query: str, works: Sequence[Candidate], models: dict[str, str]) -> Sequence[Candidate]:
+    """Reorder the first works, and add the reranker to the models. Raises `ModelUnavailable` where there is none."""
     reranker, why = await services.reranker(asked=True)
     if reranker is None:
         raise ModelUnavailable(f"rerank was requested, but there is no reranker: {why}")
+    models["reranker"] = reranker.name
     settings = services.settings.reranker
     return await run_in_thread(lambda: rerank_candidates(works, query, reranker, settings.depth, settings.weight))
+
+
+async def _distill(services: Services, request: SearchRequest, hits: Sequence[Hit], remarks: list[str]) -> list[Hit]:
+    """The hits with their sentences that answer; whatever limits that is added to the remarks."""
+    query = request.query
+    if request.mode == "systematic":  # without operators and field tags, which are no words of an answer
+        from outrider.library.exact.pinned_library import list_words
+
+        query = " ".join(dict.fromkeys(list_words(parse(query).tree)))
+    readings = [Reading(hit.doc_id, hit.original_text, hit.title, f"[{hit.rank}]") for hit in hits]
+    budget = services.settings.distiller.max_context_tokens
+    result, failures = await distil_readings(await prepare_distillers(services), str(query), readings, load_frames(), budget)
+    remarks += [f"distiller: {text}" for text in (*(failure.message for failure in failures), result.bypassed, *result.notes) if text]
+    return list(flag_hits(add_spans(hits, result.units)))

@@ -191,6 +191,8 @@ async def test_the_best_come_first_and_the_rest_by_id(library: Library) -> None:
     )
     pinned = await library.pinned()
     tree = parse("(aspirin[tiab] OR 2020[dp]) NOT ibuprofen[ti]").tree
-    assert [one.record.doc_id for one in await pinned.best(tree, None, 9)] == ["b", "c", "a"]
-    assert [one.score for one in await pinned.best(tree, None, 9)][2:] == [0.0]
-    assert [one.record.doc_id for one in await pinned.best(tree, None, 1)] == ["b"]
+    hits, total = await pinned.best(tree, None, 9)
+    assert ([one.record.doc_id for one in hits], total) == (["b", "c", "a"], 3)
+    assert [one.score for one in hits][2:] == [0.0]
+    first, total = await pinned.best(tree, None, 1)
+    assert ([one.record.doc_id for one in first], total) == (["b"], 3)

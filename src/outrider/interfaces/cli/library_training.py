@@ -287,7 +287,7 @@ async def make_first_stage(services: Services, copy: Library) -> FirstStage:
 
     async def search(text: str, limit: int) -> list[Scored]:
         request = SearchRequest(query=text, strategies=strategies)
-        works = await search_strategies(services, engine, request, max(limit, services.settings.run.candidates))
+        works = (await search_strategies(services, engine, request, max(limit, services.settings.run.candidates))).works
         best = await asyncio.to_thread(rank_by_rules, works, text, services.settings.ranking, this_year)
         return [Scored(candidate.record, candidate.score) for candidate in best[:limit]]
 

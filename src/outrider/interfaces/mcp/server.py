@@ -46,7 +46,7 @@ from outrider.state.response import SearchResponse
 from outrider.usecases.analyze import stream_analysis
 from outrider.usecases.export import make_record
 from outrider.usecases.ingest import ingest_targets
-from outrider.usecases.search_library import aexecute, list_remarks
+from outrider.usecases.search_library import aexecute
 from outrider.usecases.systematic import asystematic
 from outrider.usecases.threads import make_response
 from outrider.version import __version__
@@ -197,8 +197,8 @@ class Tools:
     ) -> Annotated[CallToolResult, SearchResult]:
         """Search the user's own library alone, without any model or service."""
         hits = await aexecute(strategy, query, filters=filters, top_k=top_k, services=self._services)
-        notes = shorten_notes(list_remarks(strategy, query))
-        result = SearchResult(hits=[shorten_hit(hit) for hit in hits], total=len(hits), notes=notes)
+        total = len(hits) if hits.total is None else hits.total
+        result = SearchResult(hits=[shorten_hit(hit) for hit in hits], total=total, notes=shorten_notes(hits.remarks))
         links = [ResourceLink(name=hit.doc_id, uri=_make_uri("record", hit.doc_id), title=cut(hit.title, 80)) for hit in hits]
         return _make_result(result, list(links))
 

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 CURSOR_FORMAT = "1"
 FEW = 20
 """Candidates that are read first to see whether there is a hit: nearly always there is one among them."""
+COUNTED = 10_000
+"""Candidates behind the first hits that are read only to count the hits among them."""
 
 
 class PinnedVersion:
@@ -118,26 +120,33 @@ class PinnedVersion:
                 return True
         return False
 
-    async def best(self, tree: Node, where: Filter | None, limit: int) -> list[Scored]:
-        """The first hits by BM25 of the tree's words, ties and hits without a score by `doc_id`; the others are not read."""
+    async def best(self, tree: Node, where: Filter | None, limit: int) -> tuple[list[Scored], int | None]:
+        """The first hits by BM25 of the tree's words, ties and hits without a score by `doc_id`; and the number of all hits, or None if
+        more than `COUNTED` candidates would have to be read for it.
+        """
         import numpy as np
 
         addresses = await self.candidates(tree, where=where)
         with self._location.translate_errors():
             by_address: dict[int, float] = {}  # BM25 of the rows with any word of the tree, hits or not
-            if not only_stop_words(text := cut_query(" ".join(dict.fromkeys(_list_words(tree))))):
+            if not only_stop_words(text := cut_query(" ".join(dict.fromkeys(list_words(tree))))):
                 ranked = self._table.query().nearest_to_text(match_query(text, RANKED)).select(["_score"])
                 rows = await ranked.with_row_id().limit(ALL_ROWS).to_arrow()
                 by_address = dict(zip(rows["_rowid"].to_pylist(), rows["_score"].to_pylist(), strict=True))
         scores = np.array([by_address.get(address, 0.0) for address in addresses.tolist()])
         order = np.argsort(-scores, kind="stable")
         hits: list[Scored] = []
-        async with aclosing(CandidateMatcher(self._location, self._table, tree, addresses[order]).read()) as blocks:
+        rest = ordered = addresses[order]
+        async with aclosing(CandidateMatcher(self._location, self._table, tree, ordered).read()) as blocks:
             async for records, places in blocks:
                 hits += [Scored(record, float(scores[order[place]])) for record, place in zip(records, places, strict=True)]
                 if len(hits) >= limit:
+                    rest = ordered[places[-1] + 1 :]
                     break
-        return hits[:limit]
+            else:
+                rest = ordered[:0]
+        total = None if len(rest) > COUNTED else len(hits) + await CandidateMatcher(self._location, self._table, tree, rest).count()
+        return hits[:limit], total
 
     async def content_hashes(self, doc_ids: Sequence[str]) -> dict[str, str]:
         """Of the records of these ids that this version holds; computed, as an earlier Outrider may have written another."""
@@ -205,7 +214,7 @@ def _digest(scope: str, doc_id: str) -> str:
     return hashlib.sha256(f"{scope}\n{doc_id}".encode()).hexdigest()[:16]
 
 
-def _list_words(node: Node) -> Iterator[str]:
+def list_words(node: Node) -> Iterator[str]:
     """Without those behind a NOT, and without parts of words."""
     match node:
         case Not():
@@ -215,7 +224,7 @@ def _list_words(node: Node) -> Iterator[str]:
         case Heading(name):
             yield from (word for word in name.split() if not WILD.search(word))
     for child in children(node):
-        yield from _list_words(child)
+        yield from list_words(child)
 
 
 def _list_pattern_words(pattern: Pattern) -> Iterator[str]:
