@@ -46,6 +46,7 @@ import difflib
 import errno
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class SearchError(Exception):
@@ -78,7 +79,7 @@ class MissingExtra(SearchError):
     exit_code = 2
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs packages that are not installed; install them with: pip install 'outrider[{extra}]'")
+        super().__init__(f"{feature} needs packages that are not installed; install them with: {install_hint(extra)}")
 
 
 class NothingSearchable(SearchError):
@@ -195,6 +196,26 @@ class NoVectors(LibraryError):
 
 class EmbeddingSpaceMismatch(LibraryError):
     pass
+
+
+def install_hint(extra: str) -> str:
+    """The command that installs the packages of an extra, for where this Outrider runs: a clone, or an installation by pip."""
+    import json  # here, since `from outrider import search` reads this module
+    import shlex
+    from contextlib import suppress
+    from importlib import metadata
+
+    parent = Path(__file__).resolve().parents[1]  # of the folder `state`: the root of a clone, or the installed package
+    if (parent / "pyproject.toml").is_file():
+        return f"pip install -e {shlex.quote(f'{parent}[{extra}]')} (outside this clone: pip install 'outrider[{extra}]')"
+    source = None
+    with suppress(metadata.PackageNotFoundError):
+        source = metadata.distribution("outrider").read_text("direct_url.json")  # PEP 610: pip was given a folder, an archive or git
+    if source is None:
+        return f"pip install 'outrider[{extra}]'"
+    direct = json.loads(source)
+    vcs = direct.get("vcs_info", {}).get("vcs")
+    return f"pip install 'outrider[{extra}] @ {f'{vcs}+' if vcs else ''}{direct['url']}'"
 
 
 MAX_SHOWN_CHARS = 60

@@ -69,7 +69,7 @@ def read_library_id(location: Location, columns: pa.Schema) -> str:
     if int(metadata[schema.FORMAT_KEY]) > schema.FORMAT:
         raise LibraryTooNew(
             f"the library at {location.address} has format {metadata[schema.FORMAT_KEY]}, this Outrider reads up to {schema.FORMAT}; "
-            "update Outrider (pip install -U outrider) or name another library"
+            "update Outrider (pip install -U outrider; in a clone: git pull && make install) or name another library"
         )
     return metadata[schema.ID_KEY]
 

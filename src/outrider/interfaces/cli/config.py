@@ -12,6 +12,7 @@ import typer
 
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
 from outrider.interfaces.cli.terminal import console, errors, plain, print_json, table
+from outrider.state.errors import install_hint
 from outrider.version import __version__
 
 config_app = typer.Typer(help="Show and check the settings.", no_args_is_help=True)
@@ -78,7 +79,7 @@ def doctor(library: LibraryOption = None, as_json: JsonOption = False) -> None:
         if all(importlib.util.find_spec(module) for module in modules):
             rows.append({"what": name, "status": "ok", "says": f"{purpose} ({', '.join(map(_find_version, modules))})"})
         else:
-            install = "pip install 'langgraph-cli[inmem]'" if name == "studio" else f"pip install 'outrider[{name}]'"
+            install = "pip install 'langgraph-cli[inmem]'" if name == "studio" else install_hint(name)
             rows.append({"what": name, "status": "missing", "says": f"would add {purpose}; install with: {install}"})
     if as_json:
         print_json({"checks": rows})
