@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -215,6 +216,58 @@ def test_import_of_outrider_loads_neither_models_nor_import_machinery() -> None:
     script = f"import sys; sys.path[:0] = {[*sys.path]!r}; {script}"
     done = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, [], "")
+
+
+def test_importing_search_loads_less_than_pydantic(tmp_path: Path) -> None:
+    """A script's first line costs next to nothing: what a search needs is loaded by its first call."""
+    heavy = ("pydantic", "asyncio", "importlib.metadata", "langgraph", "lark", *HEAVY)
+    script = f"import sys; from outrider import asearch, search; print(*(name for name in {heavy!r} if name in sys.modules))"
+    script = f"import sys; sys.path[:0] = {[*sys.path]!r}; {script}"
+    done = subprocess.run([sys.executable, "-S", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, [], "")
+
+
+def test_dir_lists_the_public_names_before_they_are_loaded() -> None:
+    script = "import sys, outrider; print(*dir(outrider)); print(*outrider.__all__, '__version__'); print('pydantic' in sys.modules)"
+    script = f"import sys; sys.path[:0] = {[*sys.path]!r}; {script}"
+    done = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, text=True, check=False)
+    listed, public, loaded = done.stdout.splitlines()
+    assert (sorted(public.split()), loaded) == (listed.split(), "False"), done.stderr
+
+
+HINT = "from outrider.state.errors import MissingExtra; print(MissingExtra('a server', 'serve'))"
+
+
+def test_a_missing_extra_names_the_command_for_this_clone() -> None:
+    done = subprocess.run([sys.executable, "-c", HINT], capture_output=True, text=True, check=False)
+    command = done.stdout.partition("install them with: ")[2].partition(" (")[0]
+    assert command == f"pip install -e {shlex.quote(f'{ROOT}[serve]')}", done.stderr
+    assert "(outside this clone: pip install 'outrider[serve]')" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "requirement"),
+    [
+        (None, "outrider[serve]"),
+        ({"url": "file:///home/me/outrider", "dir_info": {}}, "outrider[serve] @ file:///home/me/outrider"),
+        (
+            {"url": "https://example.org/outrider.git", "vcs_info": {"vcs": "git", "commit_id": "0" * 40}},
+            "outrider[serve] @ git+https://example.org/outrider.git",
+        ),
+    ],
+)
+def test_a_missing_extra_names_the_command_for_an_installation(
+    wheel: Path, tmp_path: Path, source: dict[str, Any] | None, requirement: str
+) -> None:
+    """Unpacked as pip would: from an index, from a folder, from a repository."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    if source is not None:
+        (next(tmp_path.glob("*.dist-info")) / "direct_url.json").write_text(json.dumps(source), encoding="utf-8")
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", HINT], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+    assert done.stdout.rstrip().endswith(f"install them with: pip install '{requirement}'"), done.stderr
+    assert Requirement(requirement).extras == {"serve"}
 
 
 def test_every_module_has_a_docstring() -> None:

@@ -13,26 +13,47 @@ from outrider.moved import MovedModules
 from outrider.version import __version__ as __version__
 
 __all__ = [
-    "Embedder", "Hit", "SearchRequest", "SearchResponse", "aadd_to_library", "aanalyze", "add_to_library", "adistill", "aexecute", "amerge",
-    "analyze", "areindex", "asearch", "asplit", "asystematic", "dedup", "distill", "execute", "iter_hits", "merge", "organize", "reindex",
-    "replay", "score", "search", "split", "systematic", "translate", "verify",
+    "BadRequest", "Candidate", "Embedder", "Facets", "Hit", "HitList", "LibraryMissing", "Record", "RunContext", "ScoringResult",
+    "SearchError", "SearchRequest", "SearchResponse", "Services", "Translation", "aadd_to_library", "aanalyze", "add_to_library",
+    "adistill", "aexecute", "amerge", "analyze", "areindex", "asearch", "asplit", "asystematic", "dedup", "distill", "execute",
+    "iter_hits", "merge", "organize", "reindex", "replay", "score", "search", "split", "systematic", "translate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     from outrider.models.embed.embedder import Embedder
-    from outrider.state.hits import Hit
+    from outrider.nodes.fine_scorer.fine_scorer import ScoringResult
+    from outrider.nodes.translator.translator import Translation
+    from outrider.services import Services
+    from outrider.state.errors import BadRequest, LibraryMissing, SearchError
+    from outrider.state.hits import Candidate, Hit
+    from outrider.state.pipeline import RunContext
+    from outrider.state.records import Record
     from outrider.state.request import SearchRequest
-    from outrider.state.response import SearchResponse
+    from outrider.state.response import Facets, SearchResponse
     from outrider.usecases.analyze import aanalyze, analyze
     from outrider.usecases.deduplicate import amerge, asplit, dedup, merge, split
     from outrider.usecases.distill import adistill, distill
     from outrider.usecases.ingest import aadd_to_library, add_to_library, areindex, reindex
     from outrider.usecases.search import asearch, organize, score, search, translate
-    from outrider.usecases.search_library import aexecute, execute
+    from outrider.usecases.search_library import HitList, aexecute, execute
     from outrider.usecases.systematic import asystematic, iter_hits, replay, systematic, verify
 
 _HOMES = {
+    "BadRequest": "outrider.state.errors",
+    "Candidate": "outrider.state.hits",
     "Embedder": "outrider.models.embed.embedder",
+    "Facets": "outrider.state.response",
+    "Hit": "outrider.state.hits",
+    "HitList": "outrider.usecases.search_library",
+    "LibraryMissing": "outrider.state.errors",
+    "Record": "outrider.state.records",
+    "RunContext": "outrider.state.pipeline",
+    "ScoringResult": "outrider.nodes.fine_scorer.fine_scorer",
+    "SearchError": "outrider.state.errors",
+    "SearchRequest": "outrider.state.request",
+    "SearchResponse": "outrider.state.response",
+    "Services": "outrider.services",
+    "Translation": "outrider.nodes.translator.translator",
     "aadd_to_library": "outrider.usecases.ingest",
     "aanalyze": "outrider.usecases.analyze",
     "add_to_library": "outrider.usecases.ingest",
@@ -58,9 +79,6 @@ _HOMES = {
     "systematic": "outrider.usecases.systematic",
     "translate": "outrider.usecases.search",
     "verify": "outrider.usecases.systematic",
-    "Hit": "outrider.state.hits",
-    "SearchRequest": "outrider.state.request",
-    "SearchResponse": "outrider.state.response",
 }
 
 sys.meta_path.append(MovedModules())
@@ -73,3 +91,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, so that `dir` and completion show them before they are loaded."""
+    return sorted([*__all__, "__version__"])

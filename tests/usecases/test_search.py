@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
+from langchain_core.tools import StructuredTool
 
 import outrider
 from outrider.services import Services
@@ -59,6 +60,49 @@ def test_a_missing_library_is_reported_in_the_answer(tmp_path: Path) -> None:
     assert [failure.node for failure in answer.failures] == ["scout"]
     assert "outrider ingest" in answer.failures[0].message
     assert answer.sources[0].status == "off"
+
+
+@pytest.mark.parametrize("options", [{"sources": ["library"]}, {"offline": True}, {"sources": ["library"], "mode": "systematic"}])
+def test_a_missing_library_is_raised_where_it_alone_is_asked_for(tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(LibraryMissing, match="outrider ingest"):
+        outrider.search("aspirin", library=str(tmp_path / "none"), **options)
+
+
+def test_a_missing_library_is_raised_on_a_thread_as_well(tmp_path: Path) -> None:
+    with pytest.raises(LibraryMissing):
+        outrider.search("aspirin", library=str(tmp_path / "none"), sources=["library"], thread="first")
+
+
+def test_a_library_without_matches_is_not_missing(shelved: Path) -> None:
+    answer = outrider.search("zymurgy", library=str(shelved), sources=["library"], offline=True)
+    assert (answer.hits, answer.failures) == ((), ())
+    assert "empty" in {row.status for row in answer.sources}
+
+
+def test_offline_searches_the_library_alone(shelved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings allow the network here; a source that is named beside the library is off, and says so."""
+    monkeypatch.setenv("OUTRIDER_SOURCES__OFFLINE", "false")
+    answer = outrider.search("aspirin", library=str(shelved), offline=True)
+    assert {row.source for row in answer.sources if row.status != "off"} == {"library"}
+    assert answer.hits[0].doc_id == "a"
+
+
+def test_offline_does_not_change_services_of_the_caller(shelved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_SOURCES__OFFLINE", "false")
+    services = Services.for_library(shelved)
+    with pytest.raises(BadRequest, match=r"sources\.offline"):
+        outrider.search("aspirin", services=services, offline=True)
+    services.close()
+
+
+@pytest.mark.parametrize("function", [outrider.search, outrider.asearch, outrider.translate, outrider.score, outrider.organize])
+def test_annotations_are_resolved_as_a_framework_does(function: Any) -> None:
+    """The module imports their types only then."""
+    assert "return" in get_type_hints(function)
+
+
+def test_search_becomes_a_tool_of_langchain() -> None:
+    assert "query" in StructuredTool.from_function(outrider.search).args
 
 
 def test_execute_is_the_engine_without_the_graph(shelved: Path) -> None:

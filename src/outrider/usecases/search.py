@@ -1,62 +1,77 @@
-"""`outrider.search` by the whole graph; `translate`, `score` and `organize` as single steps."""
+"""`outrider.search` by the whole graph; `translate`, `score` and `organize` as single steps.
+
+`from outrider import search` imports this module, so it imports nothing heavy: the first call does, in a thread.
+"""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from os import PathLike
 from typing import Any
 
-from outrider.graph.pipeline import build
-from outrider.nodes.fine_scorer.fine_scorer import NODE, ScoringResult
-from outrider.nodes.fine_scorer.judgement import Question
-from outrider.nodes.organizer import count_facets, select_and_sort, to_hit
-from outrider.nodes.rule_ranker import rank_by_rules
-from outrider.nodes.run_settings import run_budget
-from outrider.nodes.translator.translator import Translation
-from outrider.runtime.spans import run_named
-from outrider.runtime.threads_and_loops import run_in_background
-from outrider.services import Services, open_services
-from outrider.services.make_nodes import make_scorer, make_translator
-from outrider.state.hits import Candidate, Hit
-from outrider.state.pipeline import RunContext
-from outrider.state.records import Record
-from outrider.state.request import check_request
-from outrider.state.response import Bypass, Facets, SearchResponse, Usage
-from outrider.usecases.threads import collect_response, open_threads
+import outrider  # whose names are loaded at first use, also where a framework resolves the annotations of a function
 
 
 async def asearch(
     query: str | dict[str, str],
     *,
     library: str | PathLike[str] | None = None,
-    services: Services | None = None,
-    context: RunContext | None = None,
+    offline: bool = False,
+    services: outrider.Services | None = None,
+    context: outrider.RunContext | None = None,
     thread: str | None = None,
     **request: Any,
-) -> SearchResponse:
+) -> outrider.SearchResponse:
     """Answer a request, whose other fields (`top_k`, `filters`, ...) are those of `SearchRequest`.
 
-    On a `thread`, each step is saved (`threads.uri`): the next search of that name continues from it, and a killed search can be resumed
-    (`outrider threads resume`).
+    `offline` searches the library alone, as the setting `sources.offline` does. On a `thread`, each step is saved (`threads.uri`): the
+    next search of that name continues from it, and a killed search can be resumed (`outrider threads resume`).
 
-    Raises `BadRequest` for a request that cannot be understood. A run that could search nothing returns an answer without hits and the
+    Raises `BadRequest` for a request that cannot be understood, and `LibraryMissing` where the call asks for the library alone
+    (`sources=["library"]` or `offline`) and there is none. Another run that could search nothing returns an answer without hits and the
     reason in `failures`.
     """
+    from outrider.runtime.threads_and_loops import load_module
+    from outrider.state.errors import BadRequest
+    from outrider.state.request import check_request
+
     search_request = check_request({"query": query, **request})
-    with open_services(services, library) as opened, run_named():
+    await load_module("outrider.graph.pipeline")
+    from outrider.graph.pipeline import build
+    from outrider.runtime.spans import run_named
+    from outrider.services import open_services
+    from outrider.state.pipeline import RunContext
+    from outrider.state.records import LIBRARY
+    from outrider.state.response import SearchResponse
+
+    if offline and services is not None and not services.settings.sources.offline:
+        raise BadRequest('these services may use the network; make them with Services.from_file({"sources.offline": True})')
+    with open_services(services, library, {"sources.offline": True} if offline else None) as opened, run_named():
         await opened.warm()
         if thread is not None:
+            from outrider.usecases.threads import collect_response, open_threads
+
             async with open_threads(opened) as threads:
-                return await collect_response(threads.search(thread, search_request, context))
-        state = await build(opened).ainvoke(search_request, context=context or RunContext())
-    return SearchResponse.model_validate(state)
+                answer = await collect_response(threads.search(thread, search_request, context))
+        else:
+            state = await build(opened).ainvoke(search_request, context=context or RunContext())
+            answer = SearchResponse.model_validate(state)
+        if (offline or search_request.sources == (LIBRARY,)) and _found_nothing_to_search(answer):
+            await opened.library()  # raises `LibraryMissing`
+    return answer
 
 
-def search(query: str | dict[str, str], **options: Any) -> SearchResponse:
+def _found_nothing_to_search(answer: outrider.SearchResponse) -> bool:
+    from outrider.state.errors import LibraryMissing, NothingSearchable
+
+    return any(failure.error in (NothingSearchable.__name__, LibraryMissing.__name__) for failure in answer.failures)
+
+
+def search(query: str | dict[str, str], **options: Any) -> outrider.SearchResponse:
     """`asearch` for callers without an event loop, or inside one that they do not want to wait on."""
+    from outrider.runtime.threads_and_loops import run_in_background
+
     return run_in_background(asearch(query, **options))
 
 
@@ -64,32 +79,59 @@ def search(query: str | dict[str, str], **options: Any) -> SearchResponse:
 class Organized:
     """The first hits in order, and counts of all works that passed the threshold."""
 
-    hits: tuple[Hit, ...]
-    facets: Facets
+    hits: tuple[outrider.Hit, ...]
+    facets: outrider.Facets
     total_found: int
 
 
-async def translate(query: str, *, services: Services | None = None, **request: Any) -> Translation:
+async def translate(query: str, *, services: outrider.Services | None = None, **request: Any) -> outrider.Translation:
     """What a request means and the searches to run for it, without running them: `.intent`, `.strategy`, `.failures`, `.bypassed`,
     `.usage`.
 
     By the model where one is configured, else by rules. `request` are fields of `SearchRequest`, such as `search_mode`,
     `previous_strategies`, `user_feedback`. Raises `BadRequest`, `NothingSearchable`, `KeyRejected`.
     """
+    from outrider.runtime.threads_and_loops import load_module
+    from outrider.state.request import check_request
+
     search_request = check_request({"query": query, **request})
+    await load_module("outrider.services.make_nodes")
+    from outrider.nodes.run_settings import run_budget
+    from outrider.services import open_services
+    from outrider.services.make_nodes import make_translator
+    from outrider.state.response import Usage
+
     with open_services(services) as opened:
         await opened.warm(searches=False)
         settings = opened.settings
         return await make_translator(opened).translate(search_request, run_budget(None, settings.llm, Usage()), settings.run.run_timeout_s)
 
 
-async def score(query: str, records: Sequence[Record], *, top_k: int = 10, services: Services | None = None) -> ScoringResult:
+async def score(
+    query: str, records: Sequence[outrider.Record], *, top_k: int = 10, services: outrider.Services | None = None
+) -> outrider.ScoringResult:
     """Records by how well they answer, best first: `.candidates`, each with `score` and `scored_by`, `.scoring`, `.failures`, `.usage`.
 
     A configured model reads them until the first `top_k` are settled (`llm.max_risk`). Without one, rules score them, and `.bypassed`
     gives the reason. Raises `BadRequest`, `KeyRejected`.
     """
+    import asyncio
+    from datetime import UTC, datetime
+
+    from outrider.runtime.threads_and_loops import load_module
+    from outrider.state.request import check_request
+
     search_request = check_request({"query": query, "top_k": top_k})
+    await load_module("outrider.services.make_nodes")
+    from outrider.nodes.fine_scorer.fine_scorer import NODE, ScoringResult
+    from outrider.nodes.fine_scorer.judgement import Question
+    from outrider.nodes.rule_ranker import rank_by_rules
+    from outrider.nodes.run_settings import run_budget
+    from outrider.services import open_services
+    from outrider.services.make_nodes import make_scorer
+    from outrider.state.hits import Candidate
+    from outrider.state.response import Bypass, Usage
+
     text = str(search_request.query)
     with open_services(services) as opened:
         await opened.warm(searches=False)
@@ -107,9 +149,15 @@ async def score(query: str, records: Sequence[Record], *, top_k: int = 10, servi
 
 
 async def organize(
-    candidates: Iterable[Candidate], *, top_k: int = 10, threshold: float | None = None, services: Services | None = None
+    candidates: Iterable[outrider.Candidate], *, top_k: int = 10, threshold: float | None = None, services: outrider.Services | None = None
 ) -> Organized:
     """Scored works as hits: threshold (by default that of the settings), one total order, facets. `.hits`, `.facets`, `.total_found`."""
+    from outrider.runtime.threads_and_loops import load_module
+
+    await load_module("outrider.services")
+    from outrider.nodes.organizer import count_facets, select_and_sort, to_hit
+    from outrider.services import open_services
+
     with open_services(services) as opened:
         settings = opened.settings.organizer
         works = select_and_sort(candidates, settings.relevance_threshold if threshold is None else threshold)
