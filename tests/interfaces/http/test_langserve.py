@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from langserve import RemoteRunnable
 
 from outrider.state.response import SearchResponse
+from support.fakes import paper
 from support.http_app import BASE, open_client, services
 
 
@@ -97,6 +99,41 @@ def test_a_thread_continues_its_searches(address: str, data_folder: Path) -> Non
     assert len(SearchResponse.model_validate(by_rest.json()).strategy.earlier) == 2  # type: ignore[union-attr]
     assert odd.status_code == 422
     assert (data_folder / "threads.sqlite").exists()
+
+
+LONG = " ".join(f"Aspirin harms the liver in study {number}." for number in range(400))
+
+
+@pytest.mark.filterwarnings("ignore:astream_log is deprecated")
+@pytest.mark.parametrize("top_k", [1, 2, 7])
+async def test_a_stream_has_each_hit_once_however_many_works_there_are(top_k: int) -> None:
+    works = [paper(f"p{number}", f"Aspirin and the liver, part {number}", abstract=f"Part {number}. {LONG}") for number in range(30)]
+    body = {"input": {"query": "aspirin liver", "top_k": top_k}}
+    sizes: dict[str, int] = {}
+    async with open_client(services(*works)) as client:
+        response = (await client.post("/search/invoke", json=body)).json()["output"]
+        for route in ("stream", "stream_events", "stream_log"):
+            text = (await client.post(f"/search/{route}", json=body)).text
+            sizes[route] = len(text.encode())
+            marks = [f"Part {number}. " for number in range(30)]
+            repeats = [mark for mark in marks if text.count(mark) > json.dumps(response).count(mark)]
+            assert not repeats if route != "stream_log" else len(repeats) <= top_k  # a log has its last chunk and its final output
+    whole = len(json.dumps(response, ensure_ascii=False).encode())
+    assert sizes["stream"] < whole + 20_000
+    assert sizes["stream_events"] < whole + 120_000  # LangChain repeats the small fields of the state for each node
+    assert sizes["stream_log"] < 2 * whole + 60_000
+
+
+async def test_the_chunks_of_a_stream_make_up_the_response() -> None:
+    body = {"input": {"query": "aspirin liver"}}
+    async with open_client(services()) as client:
+        response = (await client.post("/search/invoke", json=body)).json()["output"]
+        text = (await client.post("/search/stream", json=body)).text
+    chunks = [json.loads(line.removeprefix("data: ")) for line in text.splitlines() if line.startswith('data: {"') and "run_id" not in line]
+    merged = {name: value for chunk in chunks for update in chunk.values() for name, value in update.items()}
+    assert merged["hits"] == response["hits"]
+    assert merged["context"] == response["context"]
+    assert set(response) - set(merged) <= {"query", "mode"}
 
 
 async def test_without_a_thread_nothing_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

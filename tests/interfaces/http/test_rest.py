@@ -11,7 +11,7 @@ from outrider.interfaces.http.access import hash_key
 from outrider.interfaces.http.openapi import SEARCH_ANSWER, SEARCH_EXAMPLES
 from outrider.interfaces.http.rest import SearchBody
 from outrider.state.response import SearchResponse
-from support.fakes import Shelf
+from support.fakes import Shelf, paper
 from support.http_app import ASPIRIN, STATINS, BlockingLibrary, open_client, services, until
 
 LATER = {"Prefer": "respond-async"}
@@ -100,6 +100,20 @@ async def test_events_report_nodes_counts_and_first_hits_and_end_with_the_answer
     assert names.index("hits") < names.index("response")
     assert next(data for _, name, data in events if name == "sources")["sources"][0]["status"] == "ok"
     assert SearchResponse.model_validate(events[-1][2]).hits[0].doc_id == "a"
+
+
+async def test_events_describe_each_work_once_and_no_more_works_than_requested() -> None:
+    works = [paper(f"p{number}", f"Aspirin and the liver, part {number}", abstract="Aspirin. " * 500) for number in range(40)]
+    async with open_client(services(*works)) as client:
+        place = (await client.post("/api/search", json={"query": "aspirin liver", "top_k": 3}, headers=LATER)).headers["location"]
+        text = (await client.get(f"{place}/events")).text
+    events = parse_events(text)
+    lists = [data["hits"] for _, name, data in events if name == "hits"]
+    full = [hit["doc_id"] for hits in lists for hit in hits if "title" in hit]
+    assert len(lists) > 3
+    assert all(len(hits) == 3 and set(hits[0]) >= {"doc_id", "rank", "score", "scored_by", "reason"} for hits in lists)
+    assert len(full) == len(set(full)) == len({hit["doc_id"] for hits in lists for hit in hits})
+    assert len(text) < len(json.dumps(events[-1][2])) + 10_000
 
 
 async def test_the_first_hits_are_reported_before_the_search_ends() -> None:

@@ -29,9 +29,10 @@ from outrider.interfaces.http.search_runs import Modes, read_thread
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services.make_nodes import parse_analysis_target
 from outrider.services.systematic import refuse_unreadable
-from outrider.state.analysis import Analysis, AnalyzeRequest, check_analysis_request
+from outrider.state.analysis import Analysis, AnalysisState, AnalyzeRequest, check_analysis_request
 from outrider.state.errors import SearchError
 from outrider.state.model import Model
+from outrider.state.pipeline import PipelineState
 from outrider.state.request import SearchRequest, check_request
 from outrider.state.response import SearchResponse
 
@@ -44,6 +45,11 @@ if TYPE_CHECKING:
 PATHS = ("/search", "/analyze")
 RUNNING = tuple(f"{path}/{name}" for path in PATHS for name in ("invoke", "batch", "stream", "stream_log", "stream_events"))
 BATCH_CONCURRENCY = 4
+INTERNAL_FIELDS = frozenset({"lists", "candidates", "rejected", "record"})
+"""Fields of the states that no response has, with the works of every source."""
+WORK_FIELDS = frozenset({"hits", "context"})
+LAST_NODES = frozenset({"distiller", "evidence"})
+"""The nodes whose hits and sentences are those of the response."""
 Stream = Callable[[Any, RunnableConfig | None, Modes], AsyncIterator["Part"]]
 
 
@@ -57,9 +63,19 @@ class Invocation(BaseModel):
 class AdmittedGraph(Runnable[Any, Any]):
     """A graph with admission and metrics. LangServe's logs, events and batches call `ainvoke` and `astream`."""
 
-    def __init__(self, name: str, stream: Stream, answers: type[Model], admission: Admission, metrics: Metrics) -> None:
+    def __init__(  # one argument a part
+        self, name: str, stream: Stream, requests: type[Model], answers: type[Model], admission: Admission, metrics: Metrics
+    ) -> None:
         self.name = name
-        self._stream, self._answers, self._admission, self._metrics = stream, answers, admission, metrics
+        self._stream, self._requests, self._answers, self._admission, self._metrics = stream, requests, answers, admission, metrics
+
+    @property
+    def InputType(self) -> Any:  # noqa: N802 - LangChain's name; `with_types` would wrap this class and bypass its `astream_log`
+        return self._requests
+
+    @property
+    def OutputType(self) -> Any:  # noqa: N802 - as above
+        return self._answers
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
         return run_in_background(self.ainvoke(input, config, **kwargs))
@@ -85,7 +101,22 @@ class AdmittedGraph(Runnable[Any, Any]):
                 if kind == "updates":
                     for update in part.values():
                         state.update(update or {})
-                    yield part
+                    yield {node: without_works(update or {}, keep=node in LAST_NODES) for node, update in part.items()}
+
+    async def astream_events(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Any]:  # type: ignore[override]  # noqa: A002
+        """LangChain's events. Only the last one, with the output of the whole graph, has works."""
+        async for event in super().astream_events(input, config, **kwargs):
+            is_result = event["event"] == "on_chain_end" and not event["parent_ids"]
+            data = {name: without_works(value, keep=is_result and name == "output") for name, value in event["data"].items()}
+            yield {**event, "data": data}
+
+    async def astream_log(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Any]:  # type: ignore[override]  # noqa: A002
+        """LangChain's patches of a log. Only `/final_output` has works."""
+        async for patch in super().astream_log(input, config, **kwargs):
+            patch.ops = [
+                {**op, "value": without_works(op["value"], keep=op["path"] == "/final_output")} if "value" in op else op for op in patch.ops
+            ]
+            yield patch
 
     @asynccontextmanager
     async def _admit(self) -> AsyncIterator[dict[str, Any]]:
@@ -105,6 +136,16 @@ class AdmittedGraph(Runnable[Any, Any]):
             raise
         finally:
             self._metrics.count_search("langserve", outcome, time.perf_counter() - began, state)
+
+
+def without_works(value: Any, *, keep: bool = False) -> Any:
+    """A value of a stream without the works that every node repeats: a stream of two hits had 4.7 MB. `keep` keeps those of the answer."""
+    is_state = isinstance(value, PipelineState | AnalysisState)
+    fields = {name: getattr(value, name) for name in type(value).model_fields} if is_state else value
+    if isinstance(fields, dict):
+        left_out = INTERNAL_FIELDS if keep else INTERNAL_FIELDS | WORK_FIELDS
+        return {name: without_works(inner, keep=keep) for name, inner in fields.items() if name not in left_out}
+    return [without_works(inner, keep=keep) for inner in fields] if isinstance(fields, list | tuple) else fields
 
 
 def add_langserve_routes(app: FastAPI, runner: GraphRunner, admission: Admission, metrics: Metrics, max_batch: int) -> None:
@@ -144,12 +185,11 @@ def add_langserve_routes(app: FastAPI, runner: GraphRunner, admission: Admission
         ("/analyze", analyze, AnalyzeRequest, Analysis, check_target),
     )
     for path, stream, input_type, output_type, check in graphs:
-        graph = AdmittedGraph(path.strip("/"), stream, output_type, admission, metrics)
-        typed = graph.with_types(input_type=input_type, output_type=output_type)
+        graph = AdmittedGraph(path.strip("/"), stream, input_type, output_type, admission, metrics)
         invoke = _make_invoke(graph, check)  # matches before LangServe's route, which stays in the description
         app.add_api_route(f"{path}/invoke", invoke, methods=["POST"], include_in_schema=False)
         add_routes(
-            app, typed, path=path, config_keys=("configurable", "max_concurrency"), per_req_config_modifier=modify_config,
+            app, graph, path=path, config_keys=("configurable", "max_concurrency"), per_req_config_modifier=modify_config,
             disabled_endpoints=["config_hashes"], dependencies=[Depends(_check_playground_file)],
         )  # fmt: skip
 

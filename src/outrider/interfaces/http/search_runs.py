@@ -8,7 +8,8 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html.
     queued     {position}                        it waits for a free slot
     started    {node}
     finished   {node, took_ms, candidates?, hits?, failures?}
-    hits       {node, total, hits[]}             the first works in the order of this node, without their texts
+    hits       {node, total, hits[]}             the first works in the order of this node, without their texts; a work that an earlier
+                                                 event described has only doc_id, rank, score, scored_by, reason
     sources    {sources[]}                       the report of each source
     failures   {failures[]}
     usage      {calls, input_tokens, ...}        calls and tokens of models so far
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from outrider.state.request import SearchRequest
 
 PARTIAL_HITS = 20
-"""Maximum works of one partial list."""
+"""Maximum works of one partial list; a request for fewer hits gets fewer."""
 LAST = frozenset({"response", "problem", "cancelled"})
 StreamPart = tuple[str, Any]
 """A part of LangGraph's stream: its mode, and the part."""
@@ -91,35 +92,49 @@ class PartialHit(Model):
 
 
 SHARED_FIELDS = ("doc_id", "kind", "title", "url", "authors", "year", "venue", "stars", "language")
+CHANGING_FIELDS = {"doc_id", "rank", "score", "scored_by", "reason"}
 
 
 def make_event(name: str, data: Mapping[str, Any]) -> Event:
     return Event(name, json.dumps(data, ensure_ascii=False, separators=(",", ":")))
 
 
-def make_events(stream_part: StreamPart) -> Iterator[Event]:
-    """The events of one part of `graph.astream(stream_mode=["custom", "updates", ...])`."""
-    mode, part = stream_part
-    if mode == "custom" and part.get("event") in ("started", "finished"):
-        yield make_event(part["event"], {name: value for name, value in part.items() if name != "event"})
-    elif mode == "updates":
-        for node, update in part.items():
-            yield from _make_update_events(node, update or {})
+@dataclass(slots=True)
+class EventWriter:
+    """The events of one search. Each work is described once, so that a stream grows with its works and not with its nodes."""
 
+    most: int = PARTIAL_HITS
+    """Works of one list."""
+    _described: set[str] = field(default_factory=set)
 
-def _make_update_events(node: str, update: Mapping[str, Any]) -> Iterator[Event]:
-    is_first = "started_at" in update  # the first node resets all fields
-    if rows := [row for row in update.get("sources") or () if not isinstance(row, str)]:
-        yield make_event("sources", {"sources": [row.model_dump(mode="json") for row in rows]})
-    if update.get("failures"):
-        yield make_event("failures", {"failures": [failure.model_dump(mode="json") for failure in update["failures"]]})
-    if "usage" in update and not is_first:
-        yield make_event("usage", update["usage"].model_dump(mode="json"))
-    works = update.get("hits") or update.get("candidates")
-    if works is not None and not is_first:
-        first = [make_partial_hit(work, rank).model_dump(mode="json") for rank, work in enumerate(works[:PARTIAL_HITS], start=1)]
-        total = update.get("total_found", len(works)) if update.get("hits") else len(works)
-        yield make_event("hits", {"node": node, "total": total, "hits": first})
+    def make_events(self, stream_part: StreamPart) -> Iterator[Event]:
+        """The events of one part of `graph.astream(stream_mode=["custom", "updates", ...])`."""
+        mode, part = stream_part
+        if mode == "custom" and part.get("event") in ("started", "finished"):
+            yield make_event(part["event"], {name: value for name, value in part.items() if name != "event"})
+        elif mode == "updates":
+            for node, update in part.items():
+                yield from self._make_update_events(node, update or {})
+
+    def _make_update_events(self, node: str, update: Mapping[str, Any]) -> Iterator[Event]:
+        is_first = "started_at" in update  # the first node resets all fields
+        if rows := [row for row in update.get("sources") or () if not isinstance(row, str)]:
+            yield make_event("sources", {"sources": [row.model_dump(mode="json") for row in rows]})
+        if update.get("failures"):
+            yield make_event("failures", {"failures": [failure.model_dump(mode="json") for failure in update["failures"]]})
+        if "usage" in update and not is_first:
+            yield make_event("usage", update["usage"].model_dump(mode="json"))
+        works = update.get("hits") or update.get("candidates")
+        if works is not None and not is_first:
+            first = [self._describe(work, rank) for rank, work in enumerate(works[: self.most], start=1)]
+            total = update.get("total_found", len(works)) if update.get("hits") else len(works)
+            yield make_event("hits", {"node": node, "total": total, "hits": first})
+
+    def _describe(self, work: Candidate | Hit, rank: int) -> dict[str, Any]:
+        partial_hit = make_partial_hit(work, rank)
+        is_known = partial_hit.doc_id in self._described
+        self._described.add(partial_hit.doc_id)
+        return partial_hit.model_dump(mode="json", include=CHANGING_FIELDS if is_known else None)
 
 
 def make_partial_hit(work: Candidate | Hit, rank: int) -> PartialHit:
@@ -145,8 +160,8 @@ class Run:
 
     run_id: str
     owner: str
-    keeps_events: bool
-    """Whether all events are kept, for followers."""
+    writer: EventWriter | None = None
+    """Of all events, for followers; without one only the last event is kept."""
     status: Status = "waiting"
     events: list[Event] = field(default_factory=list)
     answer: str = ""
@@ -158,7 +173,7 @@ class Run:
     task: asyncio.Task[None] | None = None
 
     def record(self, event: Event) -> None:
-        if self.keeps_events or event.name in LAST:
+        if self.writer or event.name in LAST:
             self.events.append(event)
             changed, self._changed = self._changed, asyncio.Event()
             changed.set()
@@ -202,12 +217,13 @@ class RunRegistry:
         """Begin a search, or raise `Refusal` if the queue is full. One that `is_kept` can be looked up by its number."""
         run_id = uuid4()
         parts = self.runner.search(request, context, thread, {"run_id": run_id})
-        return self._start(Run(str(run_id), owner, keeps_events=is_kept), parts, SearchResponse, is_kept=is_kept)
+        run = Run(str(run_id), owner, EventWriter(min(PARTIAL_HITS, request.top_k)) if is_kept else None)
+        return self._start(run, parts, SearchResponse, is_kept=is_kept)
 
     def analyze(self, request: AnalyzeRequest, context: RunContext, owner: str) -> Run:
         """Begin an analysis."""
         run_id = uuid4()
-        return self._start(Run(str(run_id), owner, keeps_events=False), self.runner.analyze(request, context, {"run_id": run_id}), Analysis)
+        return self._start(Run(str(run_id), owner), self.runner.analyze(request, context, {"run_id": run_id}), Analysis)
 
     def _start(self, run: Run, parts: AsyncIterator[Part], answers: type[SearchResponse | Analysis], *, is_kept: bool = False) -> Run:
         place = ExitStack()
@@ -249,8 +265,8 @@ class RunRegistry:
                 async for kind, part in parts:
                     if kind == "values":
                         state.update(part)
-                    elif run.keeps_events:
-                        for event in make_events((kind, part)):
+                    elif run.writer:
+                        for event in run.writer.make_events((kind, part)):
                             run.record(event)
             outcome = "failed" if any(failure.node in ("translator", "scout") for failure in state.get("failures", ())) else "done"
             answer = answers.model_validate({name: value for name, value in state.items() if name in answers.model_fields})

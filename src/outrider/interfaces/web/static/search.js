@@ -56,7 +56,7 @@ function showFilters(form) {
 
 async function run(asked) {
   stop();
-  const mine = (now = { controller: new AbortController(), strip: new Strip(about.steps), asked, answer: null, address: "", began: performance.now() });
+  const mine = (now = { controller: new AbortController(), strip: new Strip(about.steps), asked, answer: null, address: "", described: new Map(), began: performance.now() });
   showStart(asked);
   try {
     const accepted = await json("api/search", { method: "POST", body: asked, headers: { Prefer: "respond-async" } });
@@ -95,7 +95,7 @@ function handleEvent(mine, { name, data }) {
     queued: () => status(`Waiting for a free slot; ${count(data.position)} searches before this one.`),
     started: () => strip.markStarted(data),
     finished: () => strip.markFinished(data),
-    hits: () => showPartialHits(data),
+    hits: () => showPartialHits(mine, data),
     sources: () => strip.sources(data.sources),
     failures: () => strip.failures(data.failures),
     usage: () => strip.usage(data),
@@ -106,9 +106,11 @@ function handleEvent(mine, { name, data }) {
   of[name]?.();
 }
 
-/** The first works after a step. Their order is not final. */
-function showPartialHits({ node, total, hits }) {
-  if (!hits.length) return;
+/** The first works after a step. Their order is not final. A work is described once; later lists have its place and score. */
+function showPartialHits(mine, { node, total, hits: partial }) {
+  if (!partial.length) return;
+  const hits = partial.map((hit) => ({ ...mine.described.get(hit.doc_id), ...hit }));
+  for (const hit of hits) mine.described.set(hit.doc_id, hit);
   status(`${plural(total, "work")} after ${words(node)}; the first of them, in a provisional order:`);
   fill(byId("hits"), hits.slice(0, now.asked.top_k).map((hit) => card(hit)));
 }
