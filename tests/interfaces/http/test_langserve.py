@@ -40,14 +40,16 @@ def test_schemas_and_playground(address: str, page: str) -> None:
     assert httpx.get(f"{address}/search/{page}", timeout=60).status_code == 200
 
 
-def test_only_the_playgrounds_own_files_are_served(address: str) -> None:
-    page = httpx.get(f"{address}/search/playground/", timeout=60).text
-    script = page.split('src="/search/playground/')[1].split('"')[0]
-    statuses = {
-        path: httpx.get(f"{address}/search/playground/{path}", timeout=60).status_code
-        for path in (script, "assets", "%2e%2e/%2e%2e/server.py")
-    }
-    assert statuses == {script: 200, "assets": 404, "%2e%2e/%2e%2e/server.py": 404}
+def test_the_playground_is_one_page_of_ours_without_inline_scripts(address: str) -> None:
+    page = httpx.get(f"{address}/search/playground/", timeout=60)
+    below = [
+        httpx.get(f"{address}/search/playground/{path}", timeout=60).status_code for path in ("assets", "index.html", "%2e%2e/server.py")
+    ]
+    bare = httpx.get(f"{address}/analyze/playground", timeout=60)
+    assert "<script>" not in page.text
+    assert "unsafe" not in page.headers["content-security-policy"]
+    assert below == [404] * 3
+    assert (bare.status_code, bare.headers["location"]) == (307, f"{address}/analyze/playground/")
 
 
 @pytest.mark.parametrize(

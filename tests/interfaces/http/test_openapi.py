@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from outrider.interfaces.http.server import build_application
-from support.http_app import ASPIRIN, running, services
+from support.http_app import ASPIRIN, open_client, running, services
 
 schemathesis: Any = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
 EXAMPLES = 3
@@ -32,6 +32,15 @@ def test_streams_declare_events() -> None:
     paths = build_application(services()).app.openapi()["paths"]
     for path in ("/search/stream", "/search/stream_log", "/search/stream_events", "/analyze/stream"):
         assert "text/event-stream" in paths[path]["post"]["responses"]["200"]["content"]
+
+
+async def test_the_examples_of_langserve_run_as_they_stand() -> None:
+    async with open_client(services(ASPIRIN)) as client:
+        paths = (await client.get("/openapi.json")).json()["paths"]
+        for route in ("invoke", "batch", "stream"):
+            for graph in ("search", "analyze"):
+                body = paths[f"/{graph}/{route}"]["post"]["requestBody"]["content"]["application/json"]["example"]
+                assert (await client.post(f"/{graph}/{route}", json=body)).status_code == 200
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from outrider.services import Services
 
-PACKAGES = ("fastapi", "langserve", "prometheus_client", "sse_starlette", "uvicorn")
+PACKAGES = ("fastapi", "fastapi_offline", "langserve", "prometheus_client", "sse_starlette", "uvicorn")
 
 
 def build_app(services: Services, *, host: str = "127.0.0.1", needs_key: bool = False) -> FastAPI:

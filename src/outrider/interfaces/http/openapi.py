@@ -59,6 +59,10 @@ ANALYZE_EXAMPLES: dict[str, Any] = {
     "repository": {"summary": "A repository", "value": {"target": "encode/httpx", "question": "an HTTP client with HTTP/2"}},
     "paper": {"summary": "A paper", "value": {"target": "10.1000/x", "run": {"max_calls": 0}}},
 }
+LANGSERVE_INPUTS: dict[str, Any] = {
+    "search": {"query": "liver injury by aspirin", "top_k": 2},
+    "analyze": {"target": "encode/httpx", "question": "an HTTP client with HTTP/2"},
+}
 EVENTS_EXAMPLE = """id: 1
 event: started
 data: {"node":"translator"}
@@ -110,6 +114,11 @@ def describe(app: FastAPI) -> None:
             for operation in (item[method] for method in METHODS if method in item):
                 if path not in OPEN:
                     operation["security"] = [{}, {"bearer": []}, {"header": []}]
+                graph, _, route = path.strip("/").partition("/")
+                if graph in LANGSERVE_INPUTS and "requestBody" in operation:  # else Swagger UI fills in every field
+                    example: dict[str, Any] = {"input": LANGSERVE_INPUTS[graph]}
+                    example = {"inputs": list(example.values())} if route == "batch" else example
+                    operation["requestBody"]["content"]["application/json"]["example"] = example
                 if path.endswith(("/stream", "/stream_log", "/stream_events")):  # LangServe declares JSON only and sends events
                     operation["responses"]["200"]["content"] |= EVENTS
                 for status, why in PROBLEMS.items():

@@ -8,7 +8,7 @@ From the outside in::
     KeyAuthentication
     RequestLimits        the body, complete and in time; work stops when the client disconnects
     AdmissionMiddleware  LangServe's requests count for the queue
-    routes               the page, /search and /analyze (LangServe), /api (REST), /healthz, /readyz, /health, /metrics
+    routes               the pages, /search and /analyze (LangServe), /api (REST), /healthz, /readyz, /health, /metrics
 """
 
 from __future__ import annotations
@@ -61,11 +61,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NOTHING_RUNS = "default-src 'none'; frame-ancestors 'none'"
-PLAYGROUND = (
-    "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; "
-    "connect-src 'self'; frame-ancestors 'none'"
-)
-"""LangServe's page sets its address in an inline script."""
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -110,7 +105,7 @@ class ResponseMiddleware:
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-Id"] = request_id
                 for name, value in HEADERS.items():
-                    headers.setdefault(name, PLAYGROUND if value == NOTHING_RUNS and "/playground" in scope["path"] else value)
+                    headers.setdefault(name, value)
             omits_body = is_head and message["type"] == "http.response.body"
             await send({"type": "http.response.body"} if omits_body else message)
             if omits_body and message.get("more_body"):

@@ -26,7 +26,7 @@ from outrider.interfaces.http.problems import Refusal
 from outrider.interfaces.http.rest import RunId, read_owner
 from outrider.interfaces.http.systematic import Text
 from outrider.interfaces.web.explain_scoring import Explanation, explain_scoring
-from outrider.interfaces.web.static_files import HEADERS, File, read_files
+from outrider.interfaces.web.static_files import File, read_files
 from outrider.services.systematic import RUN_NAME, Syntax, find_remote_sources, find_run_folder
 from outrider.state.errors import BadRequest
 from outrider.state.model import Model
@@ -224,7 +224,7 @@ def make_router(services: Services, runs: RunRegistry, admission: Admission) -> 
 async def _serve_file(file: File, request: Request) -> Response:
     """Cached by a browser and revalidated, so that a new version is seen at once."""
     tag = f'"{hashlib.sha256(file.body).hexdigest()[:16]}"'
-    headers = {**HEADERS, "ETag": tag}
+    headers = {**file.headers, "ETag": tag}
     if request.headers.get("if-none-match") == tag:
         return Response(None, 304, headers)
     return Response(file.body, 200, headers, file.media_type)

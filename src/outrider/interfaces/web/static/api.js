@@ -2,7 +2,7 @@
 
 import { byId } from "./dom.js";
 
-const KEY_STORAGE = "outrider.key";
+export const KEY_STORAGE = "outrider.key";
 const FINAL_EVENTS = new Set(["response", "problem", "cancelled"]);
 const MAX_TRIES = 5;
 
@@ -109,11 +109,13 @@ export async function* events(address, signal) {
   throw new Problem(0, { detail: "The connection to the search was lost and could not be restored." });
 }
 
-async function* parseEvents(response) {
+/** The server-sent events of a response; lines may end with CR LF. */
+export async function* parseEvents(response) {
   let event = {};
-  for await (const line of lines(response)) {
+  for await (const whole of lines(response)) {
+    const line = whole.endsWith("\r") ? whole.slice(0, -1) : whole;
     if (line === "") {
-      if (event.name) yield { ...event, data: JSON.parse(event.data) };
+      if (event.name) yield { ...event, data: event.data ? JSON.parse(event.data) : null };
       event = {};
     } else if (line.startsWith("id: ")) event.id = Number(line.slice(4));
     else if (line.startsWith("event: ")) event.name = line.slice(7);
