@@ -13,13 +13,15 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 
+from outrider.graph.guard import TracedGraph
+from outrider.graph.parent import is_node_input, read_fields
 from outrider.nodes.run_settings import run_setting
 from outrider.runtime.spans import span
 from outrider.runtime.threads_and_loops import run_in_background
@@ -32,6 +34,7 @@ from outrider.services.make_nodes import (
     make_surroundings,
     parse_analysis_target,
 )
+from outrider.services.safe_types import register_state_types
 from outrider.state.analysis import Analysis, AnalysisState, AnalysisUpdate, AnalyzeRequest, check_analysis_request
 from outrider.state.chat import Budget
 from outrider.state.errors import SearchError
@@ -40,6 +43,8 @@ from outrider.state.ports import Clock
 from outrider.state.response import Failure, Usage
 
 log = logging.getLogger(__name__)
+
+register_state_types()
 
 AnalysisGraph = CompiledStateGraph[AnalysisState, RunContext, Any, Any]
 Node = Callable[[AnalysisState, Runtime[RunContext], float], Awaitable[AnalysisUpdate]]
@@ -99,8 +104,10 @@ class Route(Runnable[AnalysisState, str]):
         return self.invoke(input)
 
 
-def build_analysis(services: Services) -> AnalysisGraph:
-    """The compiled graph over these services; loads no model and opens no file."""
+def build_analysis(services: Services, checkpointer: Literal[False] | None = None) -> AnalysisGraph:
+    """The compiled graph over these services; loads no model and opens no file. As a node it saves its steps with the parent's
+    checkpointer, unless `checkpointer` is False.
+    """
     settings = services.settings.analyze
     subject, surroundings = make_subject(services), make_surroundings(services)
     ratings, evidence = make_ratings(services), make_evidence(services)
@@ -130,10 +137,13 @@ def build_analysis(services: Services) -> AnalysisGraph:
     graph.add_edge("surroundings", "ratings")
     graph.add_edge("ratings", "evidence")
     graph.add_edge("evidence", END)
-    compiled = graph.compile(name="analyze")
+    compiled = TracedGraph.wrap(graph.compile(checkpointer, name="analyze"))
 
-    def check_input(request: Mapping[str, Any] | AnalyzeRequest) -> dict[str, Any]:
-        checked = check_analysis_request(request)
+    def check_input(value: Any) -> dict[str, Any]:
+        fields = read_fields(value)
+        if is_node_input(value):  # the other keys are the parent's own
+            fields = {name: value for name, value in fields.items() if name in AnalyzeRequest.model_fields and value is not None}
+        checked = check_analysis_request(fields)
         parse_analysis_target(checked.target)
         return dict(AnalysisState(target=checked.target, question=checked.question, asked=checked.question, fresh=checked.fresh))
 

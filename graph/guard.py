@@ -1,20 +1,23 @@
-"""Wrapper of every node: name, time limit, failures, timings; and the conditional edges."""
+"""Wrapper of every node: name, time limit, failures, timings; edges; one id and span a run."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import aclosing, closing, nullcontext
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 
 from outrider.models.chat.journal import JOURNAL_KEY, run_with_journal
 from outrider.nodes.run_settings import run_setting, time_left
-from outrider.runtime.spans import run_named, span
+from outrider.runtime.spans import RUN, OpenSpan, begin_span, run_named, span
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.settings.model import RunSettings
 from outrider.state.earlier_rounds import MAX_ROUNDS, parse_rounds
@@ -28,9 +31,81 @@ log = logging.getLogger(__name__)
 
 Node = Callable[[PipelineState, Runtime[RunContext]], Awaitable[Update]]
 Fallback = Callable[[PipelineState], Update]
+Finish = Callable[[Any, Update], dict[str, Any]]
 GRACE_S = 1.0
 """What a node may take beyond the run's limit. The scout keeps the limit itself; its results are still ranked and returned."""
 RUN_FIELDS = tuple(name for name in PipelineState.model_fields if name not in SearchRequest.model_fields)
+RUN_KEY = "__outrider_run"
+"""Of the run in a node's configuration. LangGraph saves no key that begins with two underscores."""
+Graph = TypeVar("Graph", bound=CompiledStateGraph[Any, Any, Any, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The id that a run's logs and spans share, and the span above those of its nodes."""
+
+    name: str
+    span: OpenSpan | None
+
+    @classmethod
+    def begin(cls, graph: str, config: RunnableConfig | None) -> Run:
+        """A run without an id of its own has that of its caller or its thread."""
+        metadata = (config or {}).get("metadata") or {}
+        thread = ((config or {}).get("configurable") or {}).get("thread_id")
+        name = RUN.get() or str(metadata.get("run") or metadata.get("run_id") or thread or uuid.uuid4().hex[:12])
+        return cls(name, begin_span(graph, name))
+
+    def add_to(self, config: RunnableConfig | None) -> RunnableConfig:
+        configured: RunnableConfig = {**(config or {})}
+        configured["configurable"] = {**(configured.get("configurable") or {}), RUN_KEY: self}
+        return configured
+
+    def end(self, error: BaseException | None = None) -> None:
+        if self.span is not None:
+            self.span.end(error)
+
+
+class TracedGraph(CompiledStateGraph[Any, RunContext, Any, Any]):
+    """A compiled graph whose nodes log and trace under one run, whoever runs it.
+
+    All ways to run a graph lead through its two streams. Their parts run in the contexts of whoever reads them, so the run's span is passed
+    on in the configuration instead of being made the current one.
+    """
+
+    @classmethod
+    def wrap(cls, compiled: Graph) -> Graph:
+        """The same graph as an instance of this class: `StateGraph.compile` takes no class."""
+        compiled.__class__ = cls  # type: ignore[assignment]
+        return compiled
+
+    def _add(self, run: Run, config: RunnableConfig | None) -> RunnableConfig | None:
+        """An empty configuration stays empty where a thread is missing: LangGraph then explains what a checkpointer needs."""
+        return config if self.checkpointer and not (config or {}).get("configurable") else run.add_to(config)
+
+    def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:  # noqa: A002
+        run, error = Run.begin(self.get_name(), config), None
+        try:
+            parts: Any = super().stream(input, self._add(run, config), **options)
+            with closing(parts):
+                yield from parts
+        except Exception as raised:
+            error = raised
+            raise
+        finally:
+            run.end(error)
+
+    async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002
+        run, error = Run.begin(self.get_name(), config), None
+        try:
+            parts: Any = super().astream(input, self._add(run, config), **options)
+            async with aclosing(parts):
+                async for part in parts:
+                    yield part
+        except Exception as raised:
+            error = raised
+            raise
+        finally:
+            run.end(error)
 
 
 class Guarded(Runnable[PipelineState, Update]):
@@ -54,11 +129,10 @@ class Guarded(Runnable[PipelineState, Update]):
 
 
 async def _trace(name: str, config: RunnableConfig | None, work: Coroutine[Any, Any, Update]) -> Update:
-    """Run a node in a span and log it; a run without a name of its own has that of its thread."""
+    """Run a node in a span of the run's and log it."""
     started = time.perf_counter()
-    metadata = (config or {}).get("metadata", {})
-    run = str(metadata.get("run") or metadata.get("run_id") or metadata.get("thread_id") or "")
-    with run_named(run), span(f"node {name}", node=name):
+    run = (config or {}).get("configurable", {}).get(RUN_KEY)
+    with run_named(run.name if run else ""), run.span.within() if run and run.span else nullcontext(), span(f"node {name}", node=name):
         update = await work
         took_ms = round((time.perf_counter() - started) * 1000, 3)
         log.info("node finished", extra={"log_fields": {"node": name, "took_ms": took_ms, **_counts(dict(update))}})
@@ -72,11 +146,20 @@ class Guard:
     clock: Clock
     run: RunSettings
 
-    def __call__(self, name: str, node: Node, *, fallback: Fallback | None = None, first: bool = False, timed: bool = True) -> Guarded:
+    def __call__(
+        self,
+        name: str,
+        node: Node,
+        *,
+        fallback: Fallback | None = None,
+        first: bool = False,
+        timed: bool = True,
+        finish: Finish | None = None,
+    ) -> Guarded:
         """The node as LangGraph runs it; `first` resets the run's fields, `timed` applies the run's time limit.
 
         A node fails by raising an expected error, or by writing a failure of its own beside its update; `fallback` adds what is then
-        missing.
+        missing. `finish` returns what the run's last node writes besides.
         """
 
         async def run_guarded(state: PipelineState, runtime: Runtime[RunContext]) -> Update:
@@ -99,7 +182,7 @@ class Guard:
             # LangGraph drops unknown keys silently; here they are a bug.
             if unknown := sorted(update.keys() - Update.__annotations__.keys()):
                 raise KeyError(f"node {name!r} wrote unknown keys: {', '.join(unknown)}")
-            return cast("Update", update)
+            return cast("Update", {**update, **(finish(state, cast("Update", update)) if finish else {})})
 
         return Guarded(name, run_guarded)
 

@@ -9,17 +9,30 @@
                 END         END      END                                 END     +-> rule_ranker   without a model's scores
 
 To END with `failures`: if nothing can be searched, or if the provider rejects the model's key.
+As a node of another graph it reads the parent's state: `graph.parent`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from outrider.graph.guard import Guard, after_dedup, after_fine_scorer, after_translator, route_on_failure
+from outrider.graph.guard import (
+    Finish,
+    Guard,
+    Guarded,
+    Node,
+    Route,
+    TracedGraph,
+    after_dedup,
+    after_fine_scorer,
+    after_translator,
+    route_on_failure,
+)
+from outrider.graph.parent import SearchInput, SearchOutput, SearchState, add_output, read_input
 from outrider.nodes.coarse_filter import CoarseFilter
 from outrider.nodes.organizer import Organizer
 from outrider.nodes.reranker import Reranker
@@ -28,15 +41,17 @@ from outrider.nodes.scout import Scout
 from outrider.services import Services
 from outrider.services.distiller import make_distiller
 from outrider.services.make_nodes import make_dedup, make_enrich, make_scorer, make_translator
+from outrider.services.safe_types import register_state_types
 from outrider.services.systematic import make_systematic_node, refuse_unreadable
 from outrider.state.pipeline import PipelineState, RunContext, Update
-from outrider.state.request import SearchRequest, check_request
-from outrider.state.response import SearchResponse, provenance_hash
+from outrider.state.response import provenance_hash
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-SearchGraph = CompiledStateGraph[PipelineState, RunContext, Any, Any]
+register_state_types()
+
+SearchGraph = CompiledStateGraph[SearchState, RunContext, Any, Any]
 
 DESCRIPTIONS = {
     "translator": "Request -> intent and search strategy, by a model or by rules.",
@@ -51,12 +66,40 @@ DESCRIPTIONS = {
     "organizer": "Threshold, total order, facets, top_k.",
     "distiller": "Only the sentences that answer, verbatim, with offsets.",
 }
+EDGES: Mapping[str, str | tuple[Route, dict[Hashable, str]]] = {
+    "translator": (after_translator, {"ok": "scout", "systematic": "systematic", "failed": END}),
+    "systematic": END,
+    "scout": (route_on_failure("scout"), {"ok": "dedup", "failed": END}),
+    "dedup": (after_dedup, {"ok": "enrich", "rejected": END}),
+    "enrich": "coarse_filter",
+    "coarse_filter": "fine_scorer",
+    "fine_scorer": (after_fine_scorer, {"ok": "reranker", "failed": "rule_ranker", "rejected": END}),
+    "rule_ranker": "reranker",
+    "reranker": "organizer",
+    "organizer": "distiller",
+    "distiller": END,
+}
 
 
-def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | None = None) -> SearchGraph:
+def make_finish(name: str) -> Finish | None:
+    """What a node writes besides its update where the run ends with it; None for a node that never is the last one."""
+    edge = EDGES[name]
+    if isinstance(edge, str):
+        return add_output if edge == END else None
+    route, targets = edge
+
+    def finish(state: SearchState, update: Update) -> dict[str, Any]:
+        is_last = targets[route.invoke(state.model_copy(update=dict(update)))] == END
+        return add_output(state, update) if is_last else {}
+
+    return finish
+
+
+def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | None = None) -> SearchGraph:
     """The compiled graph over these services; loads no model and opens no file.
 
     With a checkpointer it needs a `thread_id`, and cached plans are not used: a resumed run would find its own plan and report that.
+    As a node it saves its steps with the parent's checkpointer, unless `checkpointer` is False.
     """
     settings = services.settings
 
@@ -66,12 +109,14 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | None = No
     def end_without_results(state: PipelineState) -> Update:
         return {"sources": (), **end_unfinished(state)}
 
-    guard = Guard(services.clock, settings.run)
+    guarded = Guard(services.clock, settings.run)
+
+    def guard(name: str, node: Node, **options: Any) -> Guarded:
+        return guarded(name, node, finish=make_finish(name), **options)
+
     scout = Scout(services.sources, services.fuse, services.interleave, settings.run, services.clock)
     nodes = {
-        "translator": guard(
-            "translator", make_translator(services, plans_kept=checkpointer is None), fallback=end_without_results, first=True
-        ),
+        "translator": guard("translator", make_translator(services, plans_kept=not checkpointer), fallback=end_without_results, first=True),
         "systematic": guard("systematic", make_systematic_node(services), fallback=end_without_results, timed=False),
         "scout": guard("scout", scout, fallback=end_without_results),
         "dedup": guard("dedup", make_dedup(services), fallback=end_unfinished),
@@ -84,28 +129,22 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | None = No
         "distiller": guard("distiller", make_distiller(services)),
     }
 
-    graph = StateGraph(PipelineState, context_schema=RunContext, input_schema=SearchRequest, output_schema=SearchResponse)
+    graph = StateGraph(SearchState, context_schema=RunContext, input_schema=SearchInput, output_schema=SearchOutput)
     for name, node in nodes.items():
-        graph.add_node(name, node, input_schema=PipelineState, metadata={"description": DESCRIPTIONS[name]})
+        graph.add_node(name, node, input_schema=SearchState, metadata={"description": DESCRIPTIONS[name]})
     graph.add_edge(START, "translator")
-    graph.add_conditional_edges("translator", after_translator, {"ok": "scout", "systematic": "systematic", "failed": END})
-    graph.add_edge("systematic", END)
-    graph.add_conditional_edges("scout", route_on_failure("scout"), {"ok": "dedup", "failed": END})
-    graph.add_conditional_edges("dedup", after_dedup, {"ok": "enrich", "rejected": END})
-    graph.add_edge("enrich", "coarse_filter")
-    graph.add_edge("coarse_filter", "fine_scorer")
-    graph.add_conditional_edges("fine_scorer", after_fine_scorer, {"ok": "reranker", "failed": "rule_ranker", "rejected": END})
-    graph.add_edge("rule_ranker", "reranker")
-    graph.add_edge("reranker", "organizer")
-    graph.add_edge("organizer", "distiller")
-    graph.add_edge("distiller", END)
-    compiled = graph.compile(checkpointer, name="search")
+    for name, edge in EDGES.items():
+        if isinstance(edge, str):
+            graph.add_edge(name, edge)
+        else:
+            graph.add_conditional_edges(name, *edge)
+    compiled = TracedGraph.wrap(graph.compile(checkpointer, name="search"))
 
-    def check_input(request: Mapping[str, Any] | SearchRequest) -> dict[str, Any]:
-        checked = check_request(request)
-        if checked.mode == "systematic":
-            refuse_unreadable(services, checked)
-        return dict(checked)
+    def check_input(value: Any) -> dict[str, Any]:
+        request, others = read_input(value)
+        if request.mode == "systematic":
+            refuse_unreadable(services, request)
+        return {**dict(request), **others}
 
     # Before the first node, since LangGraph itself drops unknown fields silently.
     compiled.nodes[START].mapper = check_input

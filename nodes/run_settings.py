@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from outrider.state.chat import Budget
 from outrider.state.intent import SearchStrategy
@@ -35,9 +35,10 @@ Name = Literal["run_timeout_s", "relevance_threshold", "max_context_tokens", "ma
 
 
 def run_setting(runtime: Runtime[RunContext] | None, name: Name, default: Number) -> Number:
-    """The value in the run's context, else the setting."""
-    value: Number | None = getattr(runtime.context, name, None) if runtime is not None else None
-    return default if value is None else value
+    """The value in the run's context, else the setting. A parent graph passes its own context, which is no `RunContext`."""
+    context: Any = runtime.context if runtime is not None else None
+    value = context.get(name) if isinstance(context, Mapping) else getattr(context, name, None)
+    return cast("Number", value) if isinstance(value, int | float) and not isinstance(value, bool) else default
 
 
 def time_left(runtime: Runtime[RunContext] | None, settings: RunSettings, clock: Clock, state: PipelineState) -> float:

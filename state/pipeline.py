@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from outrider.state.hits import Candidate, Hit, RankedList, Rejected
 from outrider.state.intent import ParsedIntent, SearchStrategy
-from outrider.state.model import Model
+from outrider.state.model import Model, restore_tuples
 from outrider.state.request import SearchRequest
 from outrider.state.response import Bypass, DistilledContext, Facets, Failure, ResultSet, Scoring, SourceReport, Usage
 
@@ -24,6 +24,12 @@ class PipelineState(SearchRequest):
     @classmethod
     def check_sources(cls, sources: tuple[SourceReport | str, ...] | None) -> tuple[SourceReport | str, ...] | None:  # type: ignore[override]
         return sources  # the names were checked when the request came in
+
+    @field_validator("candidates")
+    @classmethod
+    def restore_candidates(cls, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+        """A parent graph's checkpointer gives lists back in place of tuples, in all works or in none."""
+        return tuple(map(restore_tuples, candidates)) if candidates and isinstance(candidates[0].found_by, list) else candidates
 
     started_at: float = Field(0.0, description="Seconds since the epoch.")
     intent: ParsedIntent | None = None
@@ -46,6 +52,15 @@ class PipelineState(SearchRequest):
     snapshot: str | None = None
     provenance_hash: str = ""
     result_set: ResultSet | None = None
+
+
+class ParentState(Model):
+    """What a run remembers of the parent's state, to write its output in the parent's terms."""
+
+    sources: tuple[str, ...] | None = None
+    """Names that the parent keeps in `sources`. They stay: reports in their place would widen the next run of a loop to all sources."""
+    has_messages: bool = False
+    """Whether the query came from messages, which get a reply. The messages themselves stay with the parent."""
 
 
 class Update(TypedDict, total=False):

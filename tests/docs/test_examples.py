@@ -135,7 +135,7 @@ def test_reranker_in_a_script(library: Path, capsys: pytest.CaptureFixture[str])
 
 def test_graph_inside_another_graph(library: Path) -> None:
     """In processes of their own: the graph reads the settings when it is imported."""
-    for title in ("research_assistant.py", "progress.py"):
+    for title in ("research_assistant.py", "progress.py", "as_a_node.py"):
         script, printed = example("subgraph.md", title)
         (library / title).write_text(script, encoding="utf-8")
         ended = subprocess.run([sys.executable, title], capture_output=True, text=True, check=False)

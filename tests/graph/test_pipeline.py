@@ -8,6 +8,7 @@ import pytest
 from outrider.graph.pipeline import DESCRIPTIONS, build
 from outrider.state.errors import BadRequest, LibraryCorrupt
 from outrider.state.records import Repository
+from outrider.state.request import SearchRequest
 from outrider.state.response import SearchResponse
 from support.fakes import doi, paper, services
 
@@ -119,5 +120,6 @@ def test_every_node_is_drawn_with_its_description() -> None:
 def test_schemas_show_every_field_of_request_and_response() -> None:
     graph = build(services())
     assert "filters" in graph.get_input_jsonschema()["properties"]
-    assert set(graph.get_output_jsonschema()["properties"]) == set(SearchResponse.model_fields)
+    assert set(graph.get_output_jsonschema()["properties"]) == {*SearchResponse.model_fields, "messages"}
+    assert set(graph.get_input_jsonschema()["properties"]) == {*SearchRequest.model_fields, "messages"}
     assert "run_timeout_s" in graph.get_context_jsonschema()["properties"]

@@ -21,12 +21,13 @@ import pytest
 
 from outrider.graph.pipeline import build
 from outrider.services import Services
-from outrider.services.checkpoints import serializer, state_types
+from outrider.services.checkpoints import serializer
+from outrider.services.safe_types import state_types
 from outrider.settings.model import Settings, ThreadSettings
 from outrider.state.errors import BadRequest, ThreadError
 from outrider.state.hits import Candidate, FoundBy
 from outrider.state.hits import Path as Path_
-from outrider.state.pipeline import PipelineState, RunContext
+from outrider.state.pipeline import ParentState, PipelineState, RunContext
 from outrider.state.response import SearchResponse
 from outrider.usecases.threads import Threads, collect_response, open_threads
 from support.chat_client import KEY, chat_over
@@ -316,7 +317,7 @@ async def test_no_secret_is_stored(tmp_path: Path) -> None:
 def test_the_serializer_knows_exactly_the_types_of_the_state() -> None:
     from langgraph._internal._serde import collect_allowlist_from_schemas
 
-    state_kinds = {one for one in collect_allowlist_from_schemas(schemas=[PipelineState]) if one[0].startswith("outrider.")}
+    state_kinds = {one for one in collect_allowlist_from_schemas(schemas=[PipelineState, ParentState]) if one[0].startswith("outrider.")}
     allowed_kinds = {(kind.__module__, kind.__name__) for kind in state_types()}
     assert allowed_kinds - state_kinds == {("outrider.state.request", "SearchRequest")}
     assert not state_kinds - allowed_kinds

@@ -18,8 +18,20 @@ Value = str | int | float | bool
 _installed: list[Tracer] = []
 
 
+class OpenSpan(Protocol):
+    """A span that work in other contexts belongs to: a run is a stream, whose parts run in the contexts of its readers."""
+
+    def within(self) -> AbstractContextManager[None]:
+        """Spans inside belong to this one."""
+        ...
+
+    def end(self, error: BaseException | None = None) -> None: ...
+
+
 class Tracer(Protocol):
     def span(self, name: str, attributes: Mapping[str, Value]) -> AbstractContextManager[None]: ...
+
+    def begin(self, name: str, attributes: Mapping[str, Value]) -> OpenSpan: ...
 
 
 def install(tracer: Tracer | None) -> None:
@@ -45,3 +57,8 @@ def span(name: str, **attributes: Value) -> Iterator[None]:
         return
     with _installed[0].span(name, {"outrider.run": RUN.get(), **attributes}):
         yield
+
+
+def begin_span(name: str, run: str) -> OpenSpan | None:
+    """A span of a whole run, which the caller ends; None without a tracer."""
+    return _installed[0].begin(name, {"outrider.run": run}) if _installed else None

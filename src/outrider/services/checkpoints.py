@@ -13,17 +13,15 @@ import sqlite3
 import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cache
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal
 
 import platformdirs
-from pydantic import BaseModel, TypeAdapter
 
+from outrider.services.safe_types import state_types
 from outrider.state.errors import MissingExtra, ThreadError
-from outrider.state.pipeline import PipelineState
-from outrider.state.request import SearchRequest
+from outrider.state.model import restore_tuples
 from outrider.text.sanitize import without_password
 
 if TYPE_CHECKING:
@@ -46,7 +44,6 @@ TABLES = (
     run TEXT NOT NULL, key TEXT NOT NULL, number INTEGER NOT NULL, answer TEXT NOT NULL, PRIMARY KEY (run, key, number))""",
 )
 COLUMNS = "run, thread, query, asked, context, status, holder, began, touched"
-STATE_PACKAGE = "outrider.state."
 BUSY_S = 30.0
 """Limit on the wait for another process that writes."""
 POSTGRES = ("postgres://", "postgresql://")
@@ -161,49 +158,15 @@ class CheckpointStore:
             raise ThreadError(f"the thread's checkpoints cannot be read or written: {' '.join(str(error).split())[:200]}") from error
 
 
-@cache
-def state_types() -> tuple[type, ...]:
-    """All types of `outrider.state` that a state can hold, by name."""
-    types: set[type] = set()
-    for state in (PipelineState, SearchRequest):
-        _collect_types(state, types)
-    return tuple(sorted(types, key=lambda kind: (kind.__module__, kind.__name__)))
-
-
-def _collect_types(kind: Any, types: set[type]) -> None:
-    for part in get_args(kind):
-        _collect_types(part, types)
-    if kind in types or not (isinstance(kind, type) and kind.__module__.startswith(STATE_PACKAGE)):
-        return
-    types.add(kind)
-    if issubclass(kind, BaseModel) or is_dataclass(kind):
-        for part in get_type_hints(kind).values():
-            _collect_types(part, types)
-
-
 def serializer() -> JsonPlusSerializer:
     """Reads back the state's own types and no others, without a warning, and each as it was written."""
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
     class Serializer(JsonPlusSerializer):
         def loads_typed(self, data: tuple[str, bytes]) -> Any:
-            return _restore_tuples(super().loads_typed(data))
+            return restore_tuples(super().loads_typed(data))
 
     return Serializer(allowed_msgpack_modules=[(kind.__module__, kind.__name__) for kind in state_types()])
-
-
-_make_adapter = cache(TypeAdapter)
-
-
-def _restore_tuples(value: Any) -> Any:
-    """MessagePack has no tuples, and a dataclass is not validated when it is made: its lists become the types of its fields."""
-    if isinstance(value, list):
-        return [_restore_tuples(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _restore_tuples(item) for name, item in value.items()}
-    if is_dataclass(value) and not isinstance(value, type) and type(value).__module__.startswith(STATE_PACKAGE):
-        return _make_adapter(type(value)).validate_python({one.name: _restore_tuples(getattr(value, one.name)) for one in fields(value)})
-    return value
 
 
 @asynccontextmanager

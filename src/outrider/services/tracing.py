@@ -20,6 +20,7 @@ from outrider.state.errors import MissingExtra, SettingsError
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import Span
 
     from outrider.settings.model import Settings
 
@@ -35,19 +36,42 @@ class OpenTelemetry:
     @contextmanager
     def span(self, name: str, attributes: Mapping[str, Value]) -> Iterator[None]:
         """Records the kind of an error only: its message may contain the query."""
-        from opentelemetry.trace import StatusCode
+        open_span = self.begin(name, attributes)
+        try:
+            with open_span.within():
+                yield
+        except BaseException as error:
+            open_span.end(error)
+            raise
+        open_span.end()
 
-        tracer = self.provider.get_tracer("outrider")
+    def begin(self, name: str, attributes: Mapping[str, Value]) -> TracedSpan:
         redacted: dict[str, Any] = {
             key: self.redactor.redact(value) if isinstance(value, str) else value for key, value in attributes.items()
         }
-        with tracer.start_as_current_span(name, attributes=redacted, record_exception=False, set_status_on_exception=False) as current:
-            try:
-                yield
-            except BaseException as error:
-                current.set_attribute("error.type", type(error).__name__)
-                current.set_status(StatusCode.ERROR)
-                raise
+        return TracedSpan(self.provider.get_tracer("outrider").start_span(name, attributes=redacted))
+
+
+@dataclass(frozen=True, slots=True)
+class TracedSpan:
+    """A span of OpenTelemetry, below the span that was current when it began."""
+
+    span: Span
+
+    @contextmanager
+    def within(self) -> Iterator[None]:
+        from opentelemetry.trace import use_span
+
+        with use_span(self.span, record_exception=False, set_status_on_exception=False):
+            yield
+
+    def end(self, error: BaseException | None = None) -> None:
+        from opentelemetry.trace import StatusCode
+
+        if error is not None:
+            self.span.set_attribute("error.type", type(error).__name__)
+            self.span.set_status(StatusCode.ERROR)
+        self.span.end()
 
 
 def start_tracing(settings: Settings) -> None:

@@ -52,7 +52,9 @@ async def stream_analysis(
     analyze_request = check_analysis_request(request)
     parse_analysis_target(analyze_request.target)
     await services.warm(searches=False)
-    stream: Any = build_analysis(services).astream(analyze_request, context=context or RunContext(), stream_mode=["custom", "values"])
+    stream: Any = build_analysis(services, checkpointer=False).astream(
+        analyze_request, context=context or RunContext(), stream_mode=["custom", "values"]
+    )
     async with aclosing(stream) as parts:
         async for kind, part in parts:
             yield kind, part

@@ -55,7 +55,7 @@ async def asearch(
             async with open_threads(opened) as threads:
                 answer = await collect_response(threads.search(thread, search_request, context))
         else:
-            state = await build(opened).ainvoke(search_request, context=context or RunContext())
+            state = await build(opened, checkpointer=False).ainvoke(search_request, context=context or RunContext())
             answer = SearchResponse.model_validate(state)
         if (offline or search_request.sources == (LIBRARY,)) and _found_nothing_to_search(answer):
             await opened.library()  # raises `LibraryMissing`
