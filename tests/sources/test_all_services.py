@@ -14,6 +14,7 @@ from outrider.services import Services
 from outrider.settings.model import LibrarySettings, RunSettings, Settings
 from outrider.sources.http import client
 from outrider.state.response import SearchResponse
+from support import fake_services
 from support.fake_services import SERVICES, make_handler, settings
 from support.http_server import FAULTS, Answer, Request, refusal, serving
 
@@ -49,6 +50,69 @@ async def test_every_service_is_queried_and_every_work_is_returned(tmp_path: Pat
     sources = {place.source for hit in answer.hits for place in hit.found_by}
     assert sources == set(SERVICES)
     assert answer.failures == ()
+
+
+class LoopLag:
+    """The longest time in which the running loop did nothing else, in seconds."""
+
+    def __init__(self) -> None:
+        self.worst_s = 0.0
+
+    async def __aenter__(self) -> LoopLag:
+        self._ticking = asyncio.create_task(self._tick())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._ticking.cancel()
+
+    async def _tick(self) -> None:
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(0.005)
+            self.worst_s = max(self.worst_s, time.perf_counter() - began - 0.005)
+
+
+async def test_answers_of_60_000_works_are_read_as_far_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every service answers at once with megabytes; reading all of them held the loop for seconds."""
+    monkeypatch.setattr(fake_services, "EACH", range(1, 60_001))
+    answers: dict[str, Answer] = {}
+    handler = make_handler()
+
+    def remembered(request: Request) -> Answer:  # made once: the server shares the interpreter with the search
+        key = f"{request.path} {request.query.get('engine')} {request.query.get('sort')}"
+        if key not in answers:
+            answers[key] = handler(request)
+        return answers[key]
+
+    async with serving(remembered) as server:
+        await run_search(make_settings(server.base_url, tmp_path / "first"), distill_enabled=False)
+        async with LoopLag() as lag:
+            answer = await run_search(make_settings(server.base_url, tmp_path / "second"), distill_enabled=False)
+    rows = {row.source: row for row in answer.sources if row.source != "library"}
+    asked = {**dict.fromkeys(SERVICES, 100), "serpapi_scholar": 20, "serpapi_google": 10}  # two equal pages of SerpApi are one
+    assert {name: row.returned for name, row in rows.items()} == asked
+    assert lag.worst_s < 2.0  # 0.1 s alone, 4 s when all was read
+
+
+HEAVY = {
+    "markup": "<b " * 30_000,
+    "one word": "a" * 90_000,
+    "different words": " ".join(f"w{number}" for number in range(12_000)),
+}
+"""Texts that are slow to read, in a hundred works: about 20 s of computing each."""
+
+
+@pytest.mark.parametrize("text", HEAVY)
+async def test_the_time_limit_holds_whatever_a_source_sends(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fake_services, "EACH", range(1, 101))
+    monkeypatch.setattr(fake_services, "_title", lambda name, number: f"{name} {number} {HEAVY[text]}")
+    async with serving(make_handler()) as server:
+        own = make_settings(server.base_url, tmp_path).model_copy(update={"run": RunSettings(run_timeout_s=4)})
+        began = time.monotonic()
+        answer = await run_search(own, sources=["semantic_scholar", "github", "crossref"])
+        took_s = time.monotonic() - began
+    assert took_s < 4 * 1.1 + 2.0  # for a busy machine; 20 s and more without bounds
+    assert all(row.status in {"ok", "timeout"} for row in answer.sources)
 
 
 async def test_the_caller_selects_the_sources(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from outrider.sources import json_fields
 from outrider.sources.json_fields import first, items, link, mapping, number, plain, text, title, whole, year
+from support.patience import BUSY_S
 
 
 @pytest.mark.parametrize(
@@ -78,3 +80,12 @@ def test_a_web_address_is_unchanged(address: str) -> None:
 )
 def test_an_invalid_web_address_is_dropped(address: str) -> None:
     assert link(address) is None
+
+
+@pytest.mark.parametrize("read", [text, plain, title])
+@pytest.mark.parametrize("sign", ["<b ", "&amp;", "\x01", "<!--", "liver "])
+def test_a_text_of_any_length_is_read_in_bounded_time(read: Callable[[str], str], sign: str) -> None:
+    """Twenty million characters, as many as a response may hold."""
+    began = time.perf_counter()
+    assert len(read(sign * (20_000_000 // len(sign)))) <= 250_000
+    assert time.perf_counter() - began < 0.5 + BUSY_S

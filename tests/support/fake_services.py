@@ -85,7 +85,7 @@ def _semantic_scholar(request: Request) -> Answer:
 
 def _arxiv(request: Request) -> Answer:
     entries = "".join(
-        f"<entry><id>http://arxiv.org/abs/2101.0000{number}v1</id><title>{_title('arxiv', number)}</title><summary>Livers.</summary>"
+        f"<entry><id>http://arxiv.org/abs/2101.{number:05d}v1</id><title>{_title('arxiv', number)}</title><summary>Livers.</summary>"
         f"<published>2021-01-02T03:04:05Z</published><author><name>A. Frost</name></author></entry>"
         for number in EACH
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
@@ -73,6 +73,13 @@ def stop_if_abandoned() -> None:
     gone = _caller_gone.get()
     if gone is not None and gone.is_set():
         raise Abandoned
+
+
+def unless_abandoned(items: Iterable[Result]) -> Iterator[Result]:
+    """The items; `stop_if_abandoned` before each."""
+    for item in items:
+        stop_if_abandoned()
+        yield item
 
 
 def complete(future: Future[Result], work: Callable[[], Result]) -> None:

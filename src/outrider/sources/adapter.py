@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from outrider.runtime.threads_and_loops import unless_abandoned
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply, Service
 from outrider.state.errors import Malformed, SourceError, SourceOff
@@ -132,7 +133,7 @@ def build_works_answer(
     """
     missing = f"{len(failed)} of {len(replies) + len(failed)} pages could not be loaded: {failed[0]}" if failed else ""
     retry_at = next((error.retry_at for error in failed if error.retry_at is not None), None)
-    papers = [(works_format.parse_paper(work), works_format.parse_score(work)) for work in works[:limit]]
+    papers = [(works_format.parse_paper(work), works_format.parse_score(work)) for work in unless_abandoned(works[:limit])]
     titled = [(paper, score) for paper, score in papers if paper is not None and paper.title]
     if not missing and total is not None and len(works) != (expected := min(total, limit)):
         mismatch = f"{works_format.name} reports {total:,} works and returned {len(works):,}"

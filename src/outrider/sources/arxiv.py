@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple, Self
 from xml.etree.ElementTree import Element, ParseError  # the types only; defusedxml parses
@@ -19,6 +20,7 @@ from xml.etree.ElementTree import Element, ParseError  # the types only; defused
 from pydantic import JsonValue
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi
+from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.sources import json_fields as fields
 from outrider.sources.adapter import ServiceSource, build_answer, drop_stop_words, score_results, usable_seconds
 from outrider.sources.http.service import Reply, Service
@@ -88,7 +90,8 @@ class Arxiv(ServiceSource):
             "max_results": min(query.limit, MOST),
         }
         reply = await self._fetch(params, query.within_s)
-        return build_search_answer(parse_page(reply), reply, min(query.limit, MOST))
+        most = min(query.limit, MOST)
+        return build_search_answer(await run_in_thread(lambda: parse_page(reply, most)), reply, most)
 
     async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
         arxiv = normal_arxiv(value) if scheme == "arxiv" else None
@@ -96,7 +99,7 @@ class Arxiv(ServiceSource):
             return None
         reply = await self._fetch({"id_list": SUBJECT_CLASS.sub("", arxiv), "max_results": 1}, within_s)
         try:
-            page = parse_page(reply)
+            page = await run_in_thread(lambda: parse_page(reply, 1))
         except InvalidId:
             return None
         return next((paper for paper in page.papers if paper), None)
@@ -139,9 +142,9 @@ def format_date_range(years: NumberRange) -> str | None:
     return f"submittedDate:[{low}01010000 TO {high}12312359]" if low <= high else None
 
 
-def parse_page(reply: Reply) -> Page:
-    """Raises `Malformed` for anything but an Atom feed, and for one that reports an error."""
-    feed = group_children(parse_feed(reply))
+def parse_page(reply: Reply, most: int = MOST) -> Page:
+    """The first `most` papers. Raises `Malformed` for anything but an Atom feed, and for one that reports an error."""
+    feed = group_children(parse_feed(reply, most))
     entries = list(map(group_children, feed["entry"]))
     for entry in entries:
         name = read_text(entry, "id")
@@ -155,13 +158,20 @@ def parse_page(reply: Reply) -> Page:
     return Page(list(map(parse_paper, entries)), total)
 
 
-def parse_feed(reply: Reply) -> Element:
-    """Raises `Malformed` for anything but an Atom feed."""
+def parse_feed(reply: Reply, most: int) -> Element:
+    """The feed up to its entry number `most`; the rest is not read. Raises `Malformed` for anything but an Atom feed."""
     from defusedxml.common import DefusedXmlException
-    from defusedxml.ElementTree import fromstring
+    from defusedxml.ElementTree import iterparse
 
+    feed: Element | None = None
+    entries = 0
     try:
-        feed: Element = fromstring(reply.body)
+        for event, element in iterparse(BytesIO(reply.body), events=("start", "end")):
+            feed = element if feed is None else feed
+            entries += event == "end" and element.tag.rpartition("}")[2] == "entry"
+            if entries == most:
+                break
+        assert feed is not None  # noqa: S101 - a body without an element raises `ParseError`
     except (ParseError, DefusedXmlException, LookupError, ValueError) as error:  # the last two for an unknown encoding
         raise Malformed(f"{reply.url} did not answer with an Atom feed: {redact(error, '')}") from error
     if feed.tag.rpartition("}")[2] != "feed":

@@ -22,7 +22,7 @@ from outrider.linkage.identifiers import normal_doi, normal_isbn
 from outrider.settings.sections import CrossrefSettings
 from outrider.sources.adapter import ServiceSource, WorkFormat, build_works_answer, deadline_after, read_works, usable_seconds, year_filters
 from outrider.sources.http.client import Caller
-from outrider.sources.http.service import MOVED, Service
+from outrider.sources.http.service import MOVED, Service, parse_in_thread
 from outrider.sources.json_fields import code, first, items, link, mapping, number, plain, text, title, whole
 from outrider.state.errors import Malformed
 from outrider.state.intent import Constraints
@@ -67,8 +67,8 @@ class Crossref(ServiceSource):
             return SourceAnswer(())
         params = search_params(words, query.constraints, limit)
         reply = await self.caller.get(self.service, "/works", params, within_s=usable_seconds(query.within_s))
-        works, total = read_works(reply.json(), WORKS, self.service)
-        return build_works_answer(works, WORKS, total, limit, [reply])
+        works, total = read_works(await reply.decode(limit), WORKS, self.service)
+        return await parse_in_thread([reply], lambda: build_works_answer(works, WORKS, total, limit, [reply]))
 
     async def get(self, scheme: str, value: str, within_s: float) -> Paper | None:
         """A DOI that is an alias is followed to the DOI of the work."""

@@ -13,6 +13,10 @@ from typing import Any
 
 UNSTORABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 """Controls, and halves of surrogate pairs, which JSON can hold and UTF-8 cannot."""
+MOST_CHARS = 250_000
+"""Of one text: longer than any abstract. The rest is left out: a pattern holds the interpreter for a second a million characters."""
+MOST_TITLE_CHARS = 5_000
+"""Titles are compared with each other, at a cost that grows with the square of their length."""
 LINK = re.compile(r"https?://[^\s<>\"\\]+", re.IGNORECASE)
 
 MARKUP = re.compile(r"[<&]|\]\]>")
@@ -55,6 +59,7 @@ def text(value: Any) -> str:
     """On one line; empty for anything but a text."""
     if not isinstance(value, str):
         return ""
+    value = value[:MOST_CHARS]
     return " ".join((value if value.isprintable() else UNSTORABLE.sub(" ", value)).split())  # printable text can be stored
 
 
@@ -99,6 +104,7 @@ def plain(markup: Any) -> str:
     """Text without its HTML, JATS or MathML: one paragraph a line. Text without markup stays as it is."""
     if not isinstance(markup, str):
         return ""
+    markup = markup[:MOST_CHARS]
     bare = _strip_markup(markup) if MARKUP.search(markup) else markup
     return "\n".join(filter(None, map(text, bare.split("\n"))))
 
@@ -112,8 +118,8 @@ def _strip_markup(markup: str) -> str:
 
 
 def title(markup: Any) -> str:
-    """The result of `plain` on one line."""
-    return text(plain(markup))
+    """The result of `plain` on one line, at most `MOST_TITLE_CHARS`."""
+    return text(plain(markup))[:MOST_TITLE_CHARS]
 
 
 def _replace_tag(tag: re.Match[str]) -> str:

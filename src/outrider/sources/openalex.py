@@ -32,7 +32,7 @@ from outrider.sources.adapter import (
     year_filters,
 )
 from outrider.sources.http.client import Caller
-from outrider.sources.http.service import MOVED, Reply, Service, is_complete
+from outrider.sources.http.service import MOVED, Reply, Service, is_complete, parse_in_thread
 from outrider.sources.json_fields import code, items, link, mapping, number, plain, text, title, whole, year
 from outrider.state.errors import Malformed, SourceError
 from outrider.state.intent import Constraints
@@ -100,7 +100,8 @@ class Openalex(ServiceSource):
         more = range(2, count + 1) if len(first.works) >= params["per_page"] else ()
         rest = await asyncio.gather(*(self._try_page(params, number, until) for number in more))
         notes = [] if len(words) <= MOST_WORDS else [f"searched for the first {MOST_WORDS} of {len(words)} words, because each must occur"]
-        return build_search_answer([first, *rest], limit, notes)
+        replies = [page.reply for page in (first, *rest) if isinstance(page, WorksPage)]
+        return await parse_in_thread(replies, lambda: build_search_answer([first, *rest], limit, notes))
 
     async def get(self, scheme: str, value: str, within_s: float) -> Paper | None:
         """The record; its identifier differs from the requested one if the service merged two works."""
@@ -142,8 +143,8 @@ class Openalex(ServiceSource):
 
     async def _fetch_page(self, params: Mapping[str, str | int], number: int, until: float) -> WorksPage:
         reply = await self.caller.get(self.service, "/works", {**params, "page": number}, within_s=until - time.monotonic())
-        works, total = read_works(reply.json(), WORKS, self.service)
-        return WorksPage(works, total, reply)
+        works, total = read_works(await reply.decode(PER_PAGE), WORKS, self.service)
+        return WorksPage(works[: PER_PAGE + 1], total, reply)
 
     async def _try_page(self, params: Mapping[str, str | int], number: int, until: float) -> WorksPage | SourceError:
         try:

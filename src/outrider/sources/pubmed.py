@@ -13,7 +13,6 @@ PubMed's words. A retracted article has `metadata["retracted"]`.
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from xml.etree.ElementTree import Element, ParseError  # the types only; defused
 from pydantic import JsonValue
 
 from outrider.linkage.identifiers import normal_doi, normal_isbn, normal_pmcid, normal_pmid
+from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.settings.sections import PubmedSettings
 from outrider.sources.adapter import ServiceSource, build_answer, content_words, deadline_after, query_terms, score_results
 from outrider.sources.http.client import Caller
@@ -139,11 +139,15 @@ class Pubmed(ServiceSource):
 
     async def _search_pmids(self, params: Mapping[str, str | int], until: float) -> PmidList:
         payload = {"db": "pubmed", "retmode": "json", "sort": "relevance", "tool": "outrider", **params}
-        return parse_search(await self._request("esearch", payload, until))
+        reply, most = await self._request("esearch", payload, until), int(params["retmax"])
+        await reply.decode(most)
+        return parse_search(reply, most)
 
     async def _fetch_articles(self, ids: Iterable[str], until: float) -> FetchedArticles:
-        payload = {"db": "pubmed", "retmode": "xml", "tool": "outrider", "id": ",".join(ids)}
-        return await asyncio.to_thread(parse_articles, await self._request("efetch", payload, until))  # megabytes of XML
+        named = list(ids)
+        payload = {"db": "pubmed", "retmode": "xml", "tool": "outrider", "id": ",".join(named)}
+        reply = await self._request("efetch", payload, until)
+        return await run_in_thread(lambda: parse_articles(reply, len(named)))  # megabytes of XML
 
     async def _request(self, tool: str, params: Mapping[str, str | int], until: float) -> Reply:
         """Accepts status 400, the answer to an unknown key and to the number of no article."""
@@ -175,8 +179,11 @@ def date_params(years: NumberRange) -> dict[str, str | int]:
     return {"datetype": "pdat", "mindate": f"{low:04d}", "maxdate": f"{high:04d}"}
 
 
-def parse_search(reply: Reply) -> PmidList:
-    """`{"esearchresult": {"count": "2", "idlist": ["1", "2"], "errorlist": ..., "warninglist": ...}}`, or an `ERROR` in its place."""
+def parse_search(reply: Reply, most: int | None = None) -> PmidList:
+    """The first `most` PMIDs, or all.
+
+    From `{"esearchresult": {"count": "2", "idlist": ["1", "2"], "errorlist": ..., "warninglist": ...}}`, or an `ERROR` in its place.
+    """
     payload = mapping(reply.json())
     result = mapping(payload.get("esearchresult"))
     if problem := text(payload.get("error")):
@@ -185,7 +192,7 @@ def parse_search(reply: Reply) -> PmidList:
         raise SourceUnavailable(f"{NAME} could not search: {redact(result['ERROR'], '')}")
     if not isinstance(result.get("idlist"), list):
         raise Malformed(f"{NAME} answered without a list of PMIDs")
-    ids = dict.fromkeys(pmid for one in clean_texts(result["idlist"]) if (pmid := normal_pmid(one)))
+    ids = dict.fromkeys(pmid for one in clean_texts(result["idlist"][:most]) if (pmid := normal_pmid(one)))
     count = next(iter(clean_texts(result.get("count"))), "")
     return PmidList(tuple(ids), int(count) if COUNT.fullmatch(count) else None, format_warnings(result), reply)
 
@@ -215,11 +222,11 @@ def clean_texts(value: Any) -> list[str]:
     return [one for one in cleaned if one]
 
 
-def parse_articles(reply: Reply) -> FetchedArticles:
-    """The articles of a `PubmedArticleSet`, up to a truncation; none for an `eFetchResult` without such a PMID."""
+def parse_articles(reply: Reply, most: int | None = None) -> FetchedArticles:
+    """The first `most` articles of a `PubmedArticleSet`, or all, up to a truncation; none for an `eFetchResult` without such a PMID."""
     if reply.body.startswith(b"{") and (problem := text(mapping(reply.json()).get("error"))):
         raise classify_refusal(problem)
-    root, articles, complete = read_article_elements(reply.body)
+    root, articles, complete = read_article_elements(reply.body, most)
     if root is not None and root.tag == "eFetchResult":
         payload = element_text(root)
         if not complete or "ID list is empty" not in payload:
@@ -234,8 +241,8 @@ def parse_articles(reply: Reply) -> FetchedArticles:
     )
 
 
-def read_article_elements(body: bytes) -> tuple[Element | None, list[Element], bool]:
-    """The root, the elements of whole articles, and whether all could be read."""
+def read_article_elements(body: bytes, most: int | None = None) -> tuple[Element | None, list[Element], bool]:
+    """The root, the elements of the first `most` whole articles, and whether these could be read."""
     from defusedxml.ElementTree import iterparse
 
     root: Element | None = None
@@ -245,6 +252,8 @@ def read_article_elements(body: bytes) -> tuple[Element | None, list[Element], b
             root = element if root is None else root
             if event == "end" and element.tag in ARTICLES:
                 articles.append(element)
+                if len(articles) == most:
+                    break
     except (ParseError, LookupError, ValueError):  # cut short, an unknown encoding, or declared entities
         return root, articles, False
     return root, articles, True

@@ -19,9 +19,10 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmcid, normal_pmid
+from outrider.runtime.threads_and_loops import unless_abandoned
 from outrider.sources import json_fields as fields
 from outrider.sources.adapter import ServiceSource, build_answer, content_words, deadline_after, query_terms, score_results
-from outrider.sources.http.service import Reply, Service
+from outrider.sources.http.service import Reply, Service, parse_in_thread
 from outrider.state.errors import Forbidden, Malformed, SourceError, SourceTimeout, Unauthorized
 from outrider.state.intent import NumberRange
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
@@ -107,7 +108,7 @@ class SemanticScholar(ServiceSource):
                 reply = await self.caller.post(self.service, f"{PAPERS}/batch", {"ids": part}, params, within_s=_left_s(until))
             except Forbidden as error:
                 raise self._explain_refusal(error) from error
-            payload = reply.json()
+            payload = await reply.decode(BATCH)
             if not isinstance(payload, list) or len(payload) != len(part):
                 raise Malformed(f"{reply.url} did not answer with one paper for each of {len(part)} ids")
             known |= zip(part, map(parse_paper, payload), strict=True)
@@ -128,7 +129,7 @@ class SemanticScholar(ServiceSource):
         """
         params = {"query": expression, "fields": FIELDS, "sort": "paperId:asc", **year_range(years or NumberRange())}
         reply = await self._get(f"{PAPERS}/search/bulk", {**params, "token": token} if token else params, within_s)
-        return parse_page(reply.json())
+        return await _read_page(reply)
 
     async def _links(self, kind: str, within: str, paper: str | None, limit: int, within_s: float) -> SourceAnswer:
         if paper is None:
@@ -145,7 +146,7 @@ class SemanticScholar(ServiceSource):
             window = {"offset": offset, "limit": min(listed.page, listed.limit - offset)}
             try:
                 reply = await self._get(listed.path, {**listed.params, **window}, _left_s(until), listed.accept)
-                page = parse_page(reply.json(), listed.within) if reply.status == 200 else PapersPage((), 0, 0, None, "")
+                page = await _read_page(reply, listed.within, window["limit"]) if reply.status == 200 else NO_PAPERS
             except SourceError as error:
                 if not results.papers:
                     raise
@@ -221,6 +222,14 @@ class PapersPage:
     """Of the next page in a bulk search."""
 
 
+NO_PAPERS = PapersPage((), 0, 0, None, "")
+
+
+async def _read_page(reply: Reply, within: str = "", most: int | None = None) -> PapersPage:
+    payload = await reply.decode(most)
+    return await parse_in_thread([reply], lambda: parse_page(payload, within, most))
+
+
 def _left_s(until: float) -> float:
     left_s = until - time.monotonic()
     if left_s <= 0:
@@ -250,17 +259,18 @@ def paper_id(scheme: str, value: str) -> str | None:
     return f"{prefix}{plain.removeprefix('PMC')}" if plain else None
 
 
-def parse_page(answer: Any, within: str = "") -> PapersPage:
+def parse_page(answer: Any, within: str = "", most: int | None = None) -> PapersPage:
     """`{"total", "offset", "next" or "token", "data": [...]}`; each paper may be nested under a key such as `citedPaper`.
 
-    `data` is absent if `total` is 0, and null if a publisher withholds a list.
+    `data` is absent if `total` is 0, and null if a publisher withholds a list. Papers after the first `most` were not requested.
     """
     listed = fields.mapping(answer).get("data")
     if listed is None and fields.mapping(answer).keys() & {"data", "total", "offset"}:
         listed = []
     if not isinstance(listed, list):
         raise Malformed(f"{NAME} did not answer with a list of papers: {redact(answer, '')}")
-    papers = [parse_paper(fields.mapping(one).get(within) if within else one) for one in listed]
+    listed = listed[:most]
+    papers = [parse_paper(fields.mapping(one).get(within) if within else one) for one in unless_abandoned(listed)]
     total, following = fields.whole(answer.get("total")), fields.whole(answer.get("next"))
     return PapersPage(tuple(paper for paper in papers if paper), len(listed), total, following, fields.text(answer.get("token")))
 

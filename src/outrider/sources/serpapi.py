@@ -17,10 +17,11 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import JsonValue
 
+from outrider.runtime.threads_and_loops import unless_abandoned
 from outrider.settings.sections import SerpapiSettings
 from outrider.sources.adapter import ServiceSource, build_answer, deadline_after, score_results
 from outrider.sources.http.client import Caller
-from outrider.sources.http.service import Reply, Service
+from outrider.sources.http.service import Reply, Service, parse_in_thread
 from outrider.sources.json_fields import items, link, mapping, text, whole
 from outrider.sources.web.link_identifiers import find_identifiers
 from outrider.state.errors import Malformed, RateLimited, SettingsError, SourceError, SourceUnavailable, Unauthorized
@@ -59,17 +60,18 @@ class _Engine(ServiceSource):
             return SourceAnswer(())
         until = deadline_after(query.within_s)
         starts = range(0, min(query.limit, page * MOST_PAGES), page)
-        outcomes = await asyncio.gather(*(self._try_page({**params, "q": words, "start": start}, parse, until) for start in starts))
+        outcomes = await asyncio.gather(*(self._try_page({**params, "q": words, "start": start}, parse, page, until) for start in starts))
         failed = [outcome for outcome in outcomes if isinstance(outcome, SourceError)]
         pages = [outcome for outcome in outcomes if not isinstance(outcome, SourceError)]
         if not pages:
             raise failed[0]
         return build_search_answer(pages, failed, query.limit)
 
-    async def _try_page(self, params: Mapping[str, str | int], parse: ToRecord, until: float) -> ResultsPage | SourceError:
+    async def _try_page(self, params: Mapping[str, str | int], parse: ToRecord, page: int, until: float) -> ResultsPage | SourceError:
         try:
             reply = await self.caller.get(self.service, "/search.json", params, within_s=until - time.monotonic())
-            return parse_page(reply, parse)
+            await reply.decode(page)
+            return await parse_in_thread([reply], lambda: parse_page(reply, parse, page))
         except SourceError as error:
             return error
 
@@ -117,14 +119,17 @@ def build_service(settings: SerpapiSettings, name: str) -> Service:
 def is_cacheable(reply: Reply) -> bool:
     """False for a failure with status 200."""
     try:
-        parse_page(reply, parse_paper)
+        parse_page(reply, parse_paper, most=1)
     except SourceError:
         return False
     return True
 
 
-def parse_page(reply: Reply, parse: ToRecord) -> ResultsPage:
-    """`{"search_metadata": {"status"}, "search_information": {"total_results"}, "organic_results": [...], "error"}`."""
+def parse_page(reply: Reply, parse: ToRecord, most: int | None = None) -> ResultsPage:
+    """The first `most` results, or all.
+
+    From `{"search_metadata": {"status"}, "search_information": {"total_results"}, "organic_results": [...], "error"}`.
+    """
     payload = mapping(reply.json())
     results, problem = payload.get("organic_results"), text(payload.get("error"))
     if problem and not items(results) and NOTHING not in problem:
@@ -134,8 +139,9 @@ def parse_page(reply: Reply, parse: ToRecord) -> ResultsPage:
         raise SourceUnavailable(f"serpapi did not search: its status is {state}")
     if not isinstance(results, list) and not (problem or "search_information" in payload):
         raise Malformed(f"serpapi answered without results: {redact(text(reply.body[:100].decode(errors='replace')), '')}")
-    records = tuple(record for one in items(results) if (record := parse(mapping(one))))
-    return ResultsPage(records, len(items(results)), whole(mapping(payload.get("search_information")).get("total_results")), reply)
+    first = items(results)[:most]
+    records = tuple(record for one in unless_abandoned(first) if (record := parse(mapping(one))))
+    return ResultsPage(records, len(first), whole(mapping(payload.get("search_information")).get("total_results")), reply)
 
 
 def classify_refusal(problem: str) -> SourceError:

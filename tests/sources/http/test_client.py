@@ -23,6 +23,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outrider.sources.http import service as service_module
 from outrider.sources.http import transport as clients
 from outrider.sources.http.cache import DiskCache, flush_cache
 from outrider.sources.http.client import LONGEST_PAUSE_S, Caller
@@ -449,6 +450,58 @@ async def test_no_bomb_is_unpacked(body: bytes, packing: str, message: str) -> N
             assert tracemalloc.get_traced_memory()[1] < 8 * MEBIBYTE
         finally:
             tracemalloc.stop()
+
+
+async def test_a_bomb_is_unpacked_to_the_limit_of_a_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted at the library that unpacks: not twice the limit, whatever the body becomes."""
+    unpacked: list[int] = []
+
+    class Counted:
+        def __init__(self, *how: Any) -> None:
+            self.own = decompressobj(*how)
+
+        def decompress(self, *args: Any) -> bytes:
+            came: bytes = self.own.decompress(*args)
+            unpacked.append(len(came))
+            return came
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.own, name)
+
+    decompressobj = zlib.decompressobj
+    async with serving(lambda _: as_bytes(packed_bomb(1), "application/json", headers={"Content-Encoding": "gzip"})) as server:
+        monkeypatch.setattr(zlib, "decompressobj", Counted)
+        endpoint = service(server)
+        with pytest.raises(Malformed, match=r"more than 20,971,520 bytes"):
+            await CALLER.get(endpoint, "/", within_s=30)
+    assert endpoint.most_bytes < sum(unpacked) < 2 * endpoint.most_bytes
+
+
+@settings(deadline=None, max_examples=60)
+@given(count=st.integers(0, 400), most=st.integers(0, 450), width=st.integers(0, 40), nested=st.booleans(), before=st.booleans())
+def test_a_long_answer_is_decoded_as_far_as_asked(count: int, most: int, width: int, nested: bool, before: bool) -> None:
+    """At least the requested items, each as it was sent; never a part of one. The total before them stays."""
+    items = [{"id": number, "title": "é" * width, "more": [number, {"x": None}]} for number in range(count)]
+    payload = {"total": count, "message": {"items": items}} if nested else {"total": count, "items": items}
+    payload = payload if before else dict(reversed(payload.items()))
+    reply = Reply("http://x/", 200, {}, json.dumps(payload, ensure_ascii=False).encode())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(service_module, "QUICK_BYTES", 100)
+        patch.setattr(service_module, "WHOLE_BYTES", 300)
+        decoded = asyncio.run(reply.decode(most))
+    listed = decoded["message"]["items"] if nested else decoded["items"]
+    assert listed == items[: len(listed)]
+    assert len(listed) >= min(most, count)
+    assert decoded.get("total", count) == count
+    assert reply.json() is decoded
+
+
+@pytest.mark.parametrize("body", [b'{"items": [1, 2}' + b" " * 400, b"<html>" * 100, b"[" * 2_000, b'{"a": 1} x' + b" " * 400])
+async def test_a_long_answer_that_is_no_json_is_malformed(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_module, "QUICK_BYTES", 100)
+    monkeypatch.setattr(service_module, "WHOLE_BYTES", 300)
+    with pytest.raises(Malformed, match="something else than JSON"):
+        await Reply("http://x/", 200, {}, body).decode(10)
 
 
 async def test_a_truncated_compressed_answer_is_retried() -> None:

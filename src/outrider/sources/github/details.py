@@ -20,7 +20,7 @@ from typing import Literal
 
 from outrider.runtime.threads_and_loops import in_background
 from outrider.sources.adapter import format_age
-from outrider.sources.github.parse import normal_name, parse_budget
+from outrider.sources.github.parse import MOST_NAMES, normal_name, parse_budget
 from outrider.sources.github.repository import (
     GONE,
     ITSELF,
@@ -221,7 +221,7 @@ class DetailFetcher:
         return reply
 
     async def _get(self, case: RepositoryProgress, part: DetailRequest, tries: int) -> Reply:
-        return await self.repositories.caller.get(
+        reply = await self.repositories.caller.get(
             replace(self.repositories.service, tries=tries),
             case.path + part.path,
             {**part.params, "since": self.since} if part.recent else part.params,
@@ -229,6 +229,9 @@ class DetailFetcher:
             headers=part.headers,
             accept=OK | NOTHING | GONE | MOVED,
         )
+        if reply.headers.get("content-type", "").startswith("application/json"):
+            await reply.decode(MOST_NAMES)
+        return reply
 
     def report(self, records: Sequence[Repository], cases: Sequence[RepositoryProgress | None]) -> Detailed:
         """`cases` match `records`; None for a record that is not from GitHub."""

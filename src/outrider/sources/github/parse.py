@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from outrider.runtime.threads_and_loops import unless_abandoned
 from outrider.sources.http.service import Reply, is_complete
 from outrider.sources.json_fields import UNSTORABLE, items, link, mapping, text, whole
 from outrider.state.errors import Malformed
@@ -58,15 +59,14 @@ def normal_name(name: str) -> str | None:
     return name.strip().lower() if FULL_NAME.fullmatch(name.strip()) else None
 
 
-def parse_search_page(reply: Reply) -> SearchPage:
-    """Raises `Malformed` for a response that is not a search result."""
+def parse_search_page(reply: Reply, most: int | None = None) -> SearchPage:
+    """The first `most` repositories, or all. Raises `Malformed` for a response that is not a search result."""
     payload = mapping(reply.json())
     if not isinstance(payload.get("items"), list):
         raise Malformed(f"{reply.url} answered without a list of items")
-    records = tuple(record for item in payload["items"] if (record := parse_repository(item)))
-    return SearchPage(
-        records, whole(payload.get("total_count")), len(payload["items"]) - len(records), payload.get("incomplete_results") is True
-    )
+    first = payload["items"][:most]
+    records = tuple(record for item in unless_abandoned(first) if (record := parse_repository(item)))
+    return SearchPage(records, whole(payload.get("total_count")), len(first) - len(records), payload.get("incomplete_results") is True)
 
 
 def is_cacheable(reply: Reply) -> bool:

@@ -23,7 +23,7 @@ from outrider.sources.github.details import fetch_details
 from outrider.sources.github.parse import NAME, SearchPage, find_refusal, is_cacheable, normal_name, parse_search_page
 from outrider.sources.github.repository import JSON, GithubRepositories
 from outrider.sources.http.client import Caller, Params
-from outrider.sources.http.service import MEBIBYTE, Reply, Service
+from outrider.sources.http.service import MEBIBYTE, Reply, Service, parse_in_thread
 from outrider.state.errors import SourceError, SourceTimeout, SourceUnavailable
 from outrider.state.ports import EXPANDED, Capabilities, Detailed, SourceAnswer, SourceQuery
 from outrider.state.records import Repository
@@ -183,11 +183,15 @@ class Github:
         return build_search_answer(second, f"no results for {terms!r}, so searched for {plain!r}")
 
     async def _run_query(self, terms: str, query: SourceQuery, until: float, service: Service | None = None) -> QueryOutcome:
-        params: Params = {"q": terms, "per_page": min(query.limit, self.capabilities.most), **SORTED[query.strategy]}
+        most = min(query.limit, self.capabilities.most)
+        params: Params = {"q": terms, "per_page": most, **SORTED[query.strategy]}
         within_s, accept = until - time.monotonic(), frozenset({200, REFUSED})
         path = "/search/repositories"
         reply = await self.caller.get(service or self.service, path, params, within_s=within_s, headers=JSON, accept=accept)
-        return QueryOutcome(reply, None if reply.status == REFUSED else parse_search_page(reply))
+        if reply.status == REFUSED:
+            return QueryOutcome(reply, None)
+        await reply.decode(most)
+        return QueryOutcome(reply, await parse_in_thread([reply], lambda: parse_search_page(reply, most)))
 
     async def get(self, scheme: str, value: str, within_s: float) -> Repository | None:
         if scheme != "github" or normal_name(value) is None:

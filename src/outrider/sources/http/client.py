@@ -23,7 +23,7 @@ from outrider.runtime.spans import span
 from outrider.runtime.threads_and_loops import in_background
 from outrider.sources.http.cache import AnswerCache, CachedAnswer, NoCache, read_cached, store_later
 from outrider.sources.http.rate_limit import RateLimiter, get_rate_limiter, parse_budget_reset, parse_retry_after
-from outrider.sources.http.service import MOST_READ, Reply, Service
+from outrider.sources.http.service import MOST_READ, Reply, Service, may_cache
 from outrider.sources.http.transport import Request, Response, Unreachable, build_url, send
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable, Unauthorized
 
@@ -119,7 +119,7 @@ class Caller:
                 raise failure.error from None
             return _reply_from_cache(request, cached, failure.error)
         reply = Reply(request.display_url, response.status, response.headers, response.body)
-        if reply.status == 200 and request.service.keeps(reply) and not request.service.contains_key(reply.body):
+        if await may_cache(reply, request.service):
             headers = {name: reply.headers[name] for name in CACHED_HEADERS if name in reply.headers}
             store_later(self.answers, request.key, reply.body, headers)
         return reply

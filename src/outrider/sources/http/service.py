@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote, quote_plus
 
+from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.state.errors import Malformed, SourceError
 from outrider.text.sanitize import HIDDEN, redact
 
 if TYPE_CHECKING:
     from outrider.settings.sections import ServiceSettings
+
+Parsed = TypeVar("Parsed")
 
 MEBIBYTE = 2**20
 MOVED = frozenset({301, 302, 307, 308})
@@ -23,6 +26,12 @@ SHORTEST_KEY = 16
 """Characters: shorter values, such as a version that is a date, may occur in any response."""
 MOST_READ = 65_536
 """Characters of a service's message that are searched for secrets before it is shown."""
+QUICK_BYTES = MEBIBYTE // 4
+"""A body up to this size is decoded in about 3 ms; a larger one is decoded in a thread, so that the event loop stays free."""
+WHOLE_BYTES = MEBIBYTE
+"""A larger body is decoded from its beginning, as far as the requested items go."""
+CACHED_BYTES = 8 * MEBIBYTE
+"""Of JSON: more than any page that is requested. A larger body is not checked, and so not cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +50,71 @@ class Reply:
     """Older than requested, because the service is unavailable."""
     why: SourceError | None = None
     """Why the service is unavailable, if it is stale."""
+    _decoded: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def json(self) -> Any:
-        """Raises `Malformed` for anything but JSON."""
-        try:
-            return json.loads(self.body)
-        except (ValueError, RecursionError) as error:
-            start = self.body[:40].decode(errors="replace")
-            raise Malformed(f"{self.url} answered with something else than JSON, which begins {start!r}") from error
+        """Decoded once, so callers must not change it. Raises `Malformed` for anything but JSON."""
+        if not self._decoded:
+            try:
+                self._decoded.append(json.loads(self.body))
+            except (ValueError, RecursionError) as error:
+                raise self._not_json() from error
+        return self._decoded[0]
+
+    async def decode(self, most: int | None = None) -> Any:
+        """The result of `json`, of a long body in a thread, and only as far as the first `most` items of its list.
+
+        `json` then returns the same: `most` items or more, unless there are fewer.
+        """
+        if not self._decoded and len(self.body) > QUICK_BYTES:
+            is_whole = most is None or len(self.body) <= WHOLE_BYTES
+            await run_in_thread(self.json if is_whole else lambda: self._decode_start(most or 0))
+        return self.json()
+
+    def _decode_start(self, most: int) -> None:
+        """Decode longer and longer beginnings, because `json.loads` would hold the interpreter for the whole body."""
+        from pydantic_core import from_json
+
+        size = WHOLE_BYTES
+        while size < len(self.body):
+            try:
+                start = from_json(self.body[:size], allow_partial=True)
+            except ValueError as error:
+                raise self._not_json() from error
+            listed = _last_list(start)
+            if listed is not None and len(listed) > most:
+                listed.pop()  # it may be cut
+                self._decoded.append(start)
+                return
+            size *= 2
+        self.json()
+
+    def _not_json(self) -> Malformed:
+        start = self.body[:40].decode(errors="replace")
+        return Malformed(f"{self.url} answered with something else than JSON, which begins {start!r}")
+
+
+def _last_list(value: Any) -> list[Any] | None:
+    """The list at the end of a decoded beginning, which may be nested in objects."""
+    while isinstance(value, dict) and value:
+        value = next(reversed(value.values()))
+    return value if isinstance(value, list) else None
+
+
+async def parse_in_thread(replies: Sequence[Reply], parse: Callable[[], Parsed]) -> Parsed:
+    """The result of `parse`, which reads the replies: in a thread if they are long, so that the event loop stays free."""
+    return parse() if sum(len(reply.body) for reply in replies) <= QUICK_BYTES else await run_in_thread(parse)
+
+
+async def may_cache(reply: Reply, service: Service) -> bool:
+    """Whether the service's own check accepts it, and it holds no key. A check of a long body runs in a thread."""
+    if reply.status != 200 or (len(reply.body) > CACHED_BYTES and "json" in reply.headers.get("content-type", "").lower()):
+        return False
+
+    def check() -> bool:
+        return service.keeps(reply) and not service.contains_key(reply.body)
+
+    return await parse_in_thread([reply], check)
 
 
 def is_complete(reply: Reply) -> bool:

@@ -140,6 +140,7 @@ class _Reader:
         reply = await self.client.get("/search/repositories", params, JSON, ACCEPTED)
         if reply.status == REFUSED:
             raise SourceUnavailable(f"{NAME} did not accept {reply.url}: {find_refusal(reply)}")
+        await reply.decode()
         page = parse_search_page(reply)
         remarks = ["GitHub ran out of time before it had searched everything"] if page.incomplete else []
         remarks += [f"{page.nameless} repositories without a name"] if page.nameless else []

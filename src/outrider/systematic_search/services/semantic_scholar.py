@@ -108,6 +108,6 @@ class _Reader(Unsliced):
             if not self.client.service.headers:
                 raise
             raise Unauthorized(f"{error}; check the key of {NAME}, or remove it to search without one") from error
-        page = parse_page(reply.json())
+        page = parse_page(await reply.decode())
         remarks = (f"{page.entries - len(page.papers)} papers without an id",) if len(page.papers) < page.entries else ()
         return ServicePage(page.papers, page.total, page.token if page.entries else "", remarks)

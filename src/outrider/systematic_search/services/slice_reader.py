@@ -265,7 +265,7 @@ class CursorReader(Unsliced):
         self.name = self.answers.name
 
     async def read(self, part: Part, place: str, *, anyway: bool) -> ServicePage:
-        answer = (await self.client.get("/works", {**self.params, "cursor": place or START})).json()
+        answer = await (await self.client.get("/works", {**self.params, "cursor": place or START})).decode()
         works, total = read_works(answer, self.answers, self.client.service)
         papers = [paper for work in works if (paper := self.answers.parse_paper(work)) is not None]
         remarks = (f"{len(works) - len(papers)} works without {self.required}",) if len(papers) < len(works) else ()
