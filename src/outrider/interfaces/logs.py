@@ -1,4 +1,4 @@
-"""Logs for `--verbose`: lines of JSON on standard error, with run and without secrets."""
+"""Logs as lines of JSON on standard error, with run and without secrets: for `--verbose` and the server."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from outrider.settings.redact import Redactor
 
 PACKAGE = "outrider"
+ACCESS = "outrider.access"
+"""Logger of the server's requests."""
 FIELDS_ATTRIBUTE = "log_fields"
 """Attribute of a log record with its fields."""
 
@@ -50,9 +52,16 @@ class JsonFormatter(logging.Formatter):
         return value if redacted == text and (value is None or isinstance(value, bool | int | float)) else redacted
 
 
-def log_to_stderr(redactor: Redactor) -> None:
+def log_server(redactor: Redactor) -> None:
+    """Log a server's requests and warnings; with `--verbose` also each step."""
+    if not any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers):
+        log_to_stderr(redactor, logging.WARNING)
+    logging.getLogger(ACCESS).setLevel(logging.INFO)
+
+
+def log_to_stderr(redactor: Redactor, level: int = logging.INFO) -> None:
     """Log what Outrider does to standard error from now on, and other libraries' warnings."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter(redactor))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    logging.getLogger(PACKAGE).setLevel(logging.INFO)
+    logging.getLogger(PACKAGE).setLevel(level)

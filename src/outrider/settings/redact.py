@@ -10,7 +10,7 @@ from pydantic import BaseModel, SecretStr
 
 from outrider.settings.model import Settings
 from outrider.settings.sections import is_secret
-from outrider.text.sanitize import HIDDEN, without_password
+from outrider.text.sanitize import HIDDEN, without_keys, without_password
 
 SHORTEST = 6
 """Characters of the shortest secret that is replaced in texts: a shorter one would hide ordinary words."""
@@ -38,7 +38,7 @@ def _redact(value: Any, *, free: bool = False) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Redactor:
-    """Removes the secrets of the settings, longest first, and passwords in addresses from texts."""
+    """Removes the secrets of the settings, longest first, and passwords and keys in addresses from texts."""
 
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
@@ -50,7 +50,7 @@ class Redactor:
     def redact(self, text: str) -> str:
         for secret in self.secrets:
             text = text.replace(secret, HIDDEN)
-        return without_password(text)
+        return without_keys(without_password(text))
 
 
 def _secrets(value: Any, *, secret: bool = False) -> Iterator[str]:

@@ -66,7 +66,9 @@ class ServeSettings(Section):
     body_bytes: int = Field(MEBIBYTE, ge=1_024, le=1_024 * MEBIBYTE, description="Maximum size of a request's body, in bytes.")
     body_s: float = Field(10.0, gt=0, le=3_600, description="Time limit in seconds for a request's head to arrive, and then for its body.")
     connections: int = Field(512, ge=1, le=100_000, description="Maximum number of open connections.")
-    keep_runs: int = Field(100, ge=0, le=100_000, description="Finished asynchronous searches whose responses are kept.")
+    keep_runs: int = Field(
+        100, ge=0, le=100_000, description="Finished searches whose responses are kept for their export; 64 MB of them at most."
+    )
     keep_s: float = Field(3_600.0, ge=0, le=604_800, description="Seconds for which such a response is kept.")
     shutdown_s: float = Field(30.0, ge=0, le=3_600, description="Seconds that running searches may still take when the server stops.")
 

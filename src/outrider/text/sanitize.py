@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import unquote_plus, urlsplit
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 HIDDEN = "********"
+URL_PARAMETER = re.compile(r"[?&;]([^=?&;#\s\"'<>]{1,200})=([^&;#\s\"'<>]+)")
+SECRET_NAME = re.compile(r"key(?!word)|token|secret|passw|pwd|auth(?!ors?(?:\b|_))|credential|signature|\bsig\b|session", re.IGNORECASE)
+SERVER_KEY = re.compile(r"outrider_[A-Za-z0-9_-]{20,}")
 USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
 MAX_MESSAGE_CHARS = 200
 """Maximum characters of a server's message that are shown."""
@@ -21,6 +24,16 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060
 def without_password(address: str) -> str:
     """`s3://user:secret@host/x` without the part before the @."""
     return USER_INFO.sub(f"{HIDDEN}@", address)
+
+
+def without_keys(text: str) -> str:
+    """The text with `********` for values of URL parameters whose names denote a secret, and for keys of `outrider serve`."""
+    return SERVER_KEY.sub(HIDDEN, URL_PARAMETER.sub(_hide_secret_value, text))
+
+
+def _hide_secret_value(parameter: re.Match[str]) -> str:
+    is_secret = SECRET_NAME.search(unquote_plus(parameter[1]))
+    return f"{parameter[0][0]}{parameter[1]}={HIDDEN}" if is_secret else parameter[0]
 
 
 def origin(address: str) -> tuple[str, str, int | None]:

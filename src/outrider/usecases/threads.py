@@ -80,9 +80,9 @@ class Threads:
         return tuple(old)
 
     async def search(
-        self, thread: str, request: Mapping[str, Any] | SearchRequest, context: RunContext | None = None
+        self, thread: str, request: Mapping[str, Any] | SearchRequest, context: RunContext | None = None, run_id: str = ""
     ) -> AsyncGenerator[Part]:
-        """Run the next search of a thread, which is created where it is missing."""
+        """Run the next search of a thread, which is created where it is missing. `run_id` is new, or empty for one of ours."""
         search_request = check_request(request)
         context = context or RunContext()
         if not (0 < len(thread) <= MAX_NAME_CHARS and thread.isprintable() and thread == thread.strip()):
@@ -90,7 +90,7 @@ class Threads:
         self._refuse_busy(thread, await self.store.ledger.runs(thread))
         now = time.time()
         texts = search_request.model_dump_json(exclude_defaults=True), context.model_dump_json(exclude_none=True)
-        run = ThreadRun(uuid.uuid4().hex, thread, str(search_request.query), *texts, "begun", self.holder, now, now)
+        run = ThreadRun(run_id or uuid.uuid4().hex, thread, str(search_request.query), *texts, "begun", self.holder, now, now)
         await self.store.ledger.begin(run)
         async with aclosing(self._run(build(self.services, self.store.saver), run, search_request)) as parts:
             async for part in parts:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import multiprocessing
+import os
 import signal
 import socket
 import subprocess
@@ -58,6 +59,61 @@ def test_ctrl_c_ends_the_server_with_130_and_nothing_on_standard_output(shelved:
     out, err = process.communicate(timeout=300)
     assert (process.returncode, out) == (130, "")
     assert "Traceback" not in err
+
+
+KEYS_IN_URLS = ("api_key", "key", "access_token", "X-Amz-Signature", "api%5Fkey", "client_secret", "Authorization")
+"""Names of parameters whose values no log may show; the second half was not used while this was built."""
+
+
+def test_every_line_of_the_log_is_json_and_the_lines_of_a_request_have_one_number(shelved: Path, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*OUTRIDER, "--verbose", "serve", "--port", "0", "--offline", "-l", str(shelved)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        env={**os.environ, "OUTRIDER_THREADS__URI": str(tmp_path / "threads.sqlite")},
+    )  # fmt: skip
+    assert process.stderr is not None
+    base_url = "http://" + process.stderr.readline().partition("http://")[2].split()[0]
+    with httpx.Client(base_url=base_url, timeout=120) as client:
+        _until_ready(client)
+        headers = {"X-Thread-Id": "logged"}
+        answers = [
+            client.post("/api/search", json={"query": "aspirin"}),
+            client.post("/api/search", json={"query": "aspirin liver"}, headers=headers),
+            client.post("/api/search", json={"query": "aspirin"}, headers={"Prefer": "respond-async, wait=60"}),
+            client.post("/search/invoke", json={"input": {"query": "aspirin"}}),
+            client.post("/search/stream", json={"input": {"query": "aspirin"}}),
+            client.post("/search/batch", json={"inputs": [{"query": "aspirin"}, {"query": "statins"}]}),
+        ]
+        search_id = answers[0].headers["x-search-id"]
+        exported = client.get(f"/api/search/{search_id}/export", params={"format": "ris"})
+        for number, name in enumerate(KEYS_IN_URLS):
+            client.get(f"/healthz?author=Doe&{name}=hush-{number}&keyword=liver")
+        client.get("/nothing/outrider_0123456789abcdefghijklmnop")
+    process.terminate()
+    lines = [json.loads(line) for line in process.communicate(timeout=300)[1].splitlines()]
+    assert process.returncode == 128 + signal.SIGTERM
+    assert exported.status_code == 200
+    access = {line["request"]: line for line in lines if "request" in line}
+    for answer in answers:
+        request_id = answer.headers["x-request-id"]
+        nodes = [line["node"] for line in lines if line["run"] == request_id and "node" in line]
+        assert access[request_id]["run"] == request_id
+        assert set(nodes) >= {"translator", "scout", "distiller"}, answer.request.url
+        if "batch" not in str(answer.request.url):
+            assert access[request_id]["search"] == request_id
+    assert access[exported.headers["x-request-id"]]["search"] == search_id
+    assert all(line["run"] for line in lines if "node" in line)
+    text = json.dumps(lines)
+    assert "startup complete" in text
+    assert "hush" not in text
+    assert "0123456789abcdef" not in text
+    assert text.count("author=Doe") == text.count("keyword=liver") > 0
+
+
+def _until_ready(client: httpx.Client) -> None:
+    until = time.monotonic() + 300
+    while client.get("/readyz").status_code != 200 and time.monotonic() < until:
+        time.sleep(0.05)
 
 
 def test_a_key_is_made_once_and_its_lines_are_settings(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ def serve(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8_000,
     library: LibraryOption = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Search only your library.")] = False,
 ) -> None:
     """Serve searches over HTTP: LangServe at /search, REST at /api, metrics at /metrics, its description at /openapi.json.
 
@@ -50,7 +51,7 @@ def serve(
     if context.invoked_subcommand is None:
         from outrider.interfaces.http import run_server
 
-        run_server(open_services(library), host, port)
+        run_server(open_services(library, offline=offline), host, port)
 
 
 @serve_app.command()

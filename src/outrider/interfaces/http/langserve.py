@@ -13,7 +13,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from fastapi import FastAPI, Request, Response
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -23,7 +22,7 @@ from pydantic import BaseModel, Field, ValidationError
 from outrider.interfaces.http.monitoring import Metrics
 from outrider.interfaces.http.problems import Refusal, refuse_field, refuse_invalid
 from outrider.interfaces.http.request_limits import Admission
-from outrider.interfaces.http.search_runs import Modes, read_thread
+from outrider.interfaces.http.search_runs import Modes, find_run_id, read_thread
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services.make_nodes import parse_analysis_target
 from outrider.services.systematic import refuse_unreadable
@@ -162,7 +161,10 @@ def add_langserve_routes(app: FastAPI, runner: GraphRunner, admission: Admission
             if isinstance(one, dict):
                 check(one)
         thread = read_thread(request, _find_thread_id(body.get("config")))
-        own = {"configurable": {**config.get("configurable", {}), "thread_id": thread}} if thread else {}
+        own: dict[str, Any] = {"configurable": {**config.get("configurable", {}), "thread_id": thread}} if thread else {}
+        if "inputs" not in body:
+            own["run_id"] = find_run_id()
+            request.state.search_id = str(own["run_id"])
         return {**config, **own, "max_concurrency": BATCH_CONCURRENCY}
 
     def check_searchable(fields: dict[str, Any]) -> SearchRequest:
@@ -198,7 +200,8 @@ def _make_invoke(graph: AdmittedGraph, check: Callable[[dict[str, Any]], Model])
             invocation = Invocation.model_validate(json.loads(await request.body() or b"null"))
         except ValidationError as error:
             raise refuse_invalid(error.errors()) from None
-        thread, run_id = read_thread(request, _find_thread_id(invocation.config)), uuid4()
+        thread, run_id = read_thread(request, _find_thread_id(invocation.config)), find_run_id()
+        request.state.search_id = str(run_id)
         config: RunnableConfig = {"run_id": run_id, **({"configurable": {"thread_id": thread}} if thread else {})}
         output = graph.answer(await graph.ainvoke(check(invocation.input), config)).model_dump_json()
         metadata = json.dumps({"callback_events": [], "metadata": {"run_id": str(run_id), "feedback_tokens": []}})

@@ -33,7 +33,7 @@ KEEP_ALIVE_S = 15.0
 """A comment is sent after this time without an event, so that no proxy drops the connection."""
 MAX_WAIT_S = 3_600
 WAIT = re.compile(r"wait=(\d{1,6})\Z")
-RunId = Annotated[str, Path(description="The number of a search, as its `Location` gives it.", max_length=64)]
+RunId = Annotated[str, Path(description="The number of a search, from its `X-Search-Id` or `Location`.", max_length=64)]
 
 
 class SearchBody(SearchRequest):
@@ -80,7 +80,8 @@ class RestRoutes:
         check_lowered(body.run, self.services.settings)
         preferences = _parse_preferences(prefer)
         is_async = "respond-async" in preferences
-        run = self.runs.search(plain, body.run, read_owner(request), thread=read_thread(request), is_kept=is_async)
+        run = self.runs.search(plain, body.run, read_owner(request), thread=read_thread(request), has_events=is_async)
+        request.state.search_id = run.run_id
         if not is_async:
             return await _wait_for_answer(run)
         if preferences.get("wait"):
@@ -95,7 +96,9 @@ class RestRoutes:
         plain = AnalyzeRequest.model_construct(**{name: getattr(body, name) for name in AnalyzeRequest.model_fields})
         parse_analysis_target(plain.target)
         check_lowered(body.run, self.services.settings)
-        return await _wait_for_answer(self.runs.analyze(plain, body.run, read_owner(request)))
+        run = self.runs.analyze(plain, body.run, read_owner(request))
+        request.state.search_id = run.run_id
+        return await _wait_for_answer(run)
 
     async def state(self, request: Request, run_id: RunId) -> Response:
         """State of a search, and its answer once it is done."""
@@ -132,7 +135,12 @@ class RestRoutes:
 Responses = dict[int | str, dict[str, Any]]
 SEARCH = "/api/search/{run_id}"
 SEARCH_RESPONSES: Responses = {
-    200: {"model": SearchResponse, "content": {"application/json": {"example": SEARCH_ANSWER}}, "description": "The answer."},
+    200: {
+        "model": SearchResponse,
+        "content": {"application/json": {"example": SEARCH_ANSWER}},
+        "description": "The answer.",
+        "headers": {"X-Search-Id": {"description": "The number of the search, for its export.", "schema": {"type": "string"}}},
+    },
     202: {"model": SearchState, "description": "It runs; `Location` is its address."},
 }
 EVENT_RESPONSES: Responses = {
@@ -202,9 +210,9 @@ async def _wait_for_answer(run: Run) -> Response:
 
 
 def make_answer(run: Run) -> Response:
-    """The response of an ended search."""
+    """The response of an ended search, with its number for the export and the log."""
     if run.answer:
-        return Response(run.answer, 200, media_type="application/json")
+        return Response(run.answer, 200, {"X-Search-Id": run.run_id}, "application/json")
     refusal = run.refusal or Refusal(503, "stopped", "the search was stopped before it was done")
     return make_response(refusal, run.run_id)
 

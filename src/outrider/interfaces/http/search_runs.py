@@ -26,14 +26,15 @@ import logging
 import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, ExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from pydantic import Field
 
 from outrider.interfaces.http.problems import Refusal, make_problem, refuse_field, translate_error
+from outrider.runtime.spans import RUN
 from outrider.state.analysis import Analysis
 from outrider.state.errors import SearchError
 from outrider.state.hits import Candidate, Hit, ScoredBy
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
 
 PARTIAL_HITS = 20
 """Maximum works of one partial list; a request for fewer hits gets fewer."""
+MAX_KEPT_CHARS = 64 * 2**20
+"""Of all answers together that are kept; the newest is kept whatever its size."""
 LAST = frozenset({"response", "problem", "cancelled"})
 StreamPart = tuple[str, Any]
 """A part of LangGraph's stream: its mode, and the part."""
@@ -213,16 +216,16 @@ class RunRegistry:
     clock: Callable[[], float] = time.monotonic
     _runs: dict[str, Run] = field(default_factory=dict)
 
-    def search(self, request: SearchRequest, context: RunContext, owner: str, *, thread: str = "", is_kept: bool = False) -> Run:
-        """Begin a search, or raise `Refusal` if the queue is full. One that `is_kept` can be looked up by its number."""
-        run_id = uuid4()
+    def search(self, request: SearchRequest, context: RunContext, owner: str, *, thread: str = "", has_events: bool = False) -> Run:
+        """Begin a search, or raise `Refusal` if the queue is full. It can be looked up by its number; with `has_events` also followed."""
+        run_id = find_run_id()
         parts = self.runner.search(request, context, thread, {"run_id": run_id})
-        run = Run(str(run_id), owner, EventWriter(min(PARTIAL_HITS, request.top_k)) if is_kept else None)
-        return self._start(run, parts, SearchResponse, is_kept=is_kept)
+        run = Run(str(run_id), owner, EventWriter(min(PARTIAL_HITS, request.top_k)) if has_events else None)
+        return self._start(run, parts, SearchResponse, is_kept=True)
 
     def analyze(self, request: AnalyzeRequest, context: RunContext, owner: str) -> Run:
         """Begin an analysis."""
-        run_id = uuid4()
+        run_id = find_run_id()
         return self._start(Run(str(run_id), owner), self.runner.analyze(request, context, {"run_id": run_id}), Analysis)
 
     def _start(self, run: Run, parts: AsyncIterator[Part], answers: type[SearchResponse | Analysis], *, is_kept: bool = False) -> Run:
@@ -301,12 +304,20 @@ class RunRegistry:
 
     def _forget(self) -> None:
         """Delete answers that are too old, and the oldest if there are too many."""
-        ended = sorted((run.ended_at, run.run_id) for run in self._runs.values() if run.ended_at is not None)
-        now, surplus = self.clock(), max(0, len(ended) - self.keep)
+        ended = sorted(((run.ended_at, run.run_id) for run in self._runs.values() if run.ended_at is not None), reverse=True)
+        now, chars = self.clock(), 0
         for position, (ended_at, run_id) in enumerate(ended):
-            if position < surplus or now - ended_at > self.keep_s:
-                with suppress(KeyError):
-                    del self._runs[run_id]
+            chars += len(self._runs[run_id].answer)
+            if position >= self.keep or now - ended_at > self.keep_s or (position and chars > MAX_KEPT_CHARS):
+                del self._runs[run_id]
+
+
+def find_run_id() -> UUID:
+    """The number of the request, for the search that it starts: all lines of the log have one number. A new one outside of a request."""
+    try:
+        return UUID(RUN.get())
+    except ValueError:
+        return uuid4()
 
 
 def read_thread(request: Request, thread_id: object = None) -> str:
@@ -348,7 +359,7 @@ class GraphRunner:
             async with self._lock:
                 if self._threads is None:
                     self._threads = await self._stack.enter_async_context(open_threads(self.services))
-            async for part in self._threads.search(thread, request, context):
+            async for part in self._threads.search(thread, request, context, str((config or {}).get("run_id") or "")):
                 yield part
             return
         stream: AsyncIterator[Any] = self.graph.astream(request, config, context=context, stream_mode=modes)

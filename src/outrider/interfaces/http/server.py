@@ -2,7 +2,7 @@
 
 From the outside in::
 
-    ResponseMiddleware   request number, security headers, answers for errors
+    ResponseMiddleware   request number, security headers, answers for errors, a line of the log
     CORSMiddleware       only if the settings name other pages
     OriginCheck          the Host header, and the origin of requests
     KeyAuthentication
@@ -19,13 +19,16 @@ import gc
 import ipaddress
 import logging
 import re
+import signal
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import closing, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import uvicorn
@@ -46,9 +49,12 @@ from outrider.interfaces.http.openapi import describe
 from outrider.interfaces.http.problems import Refusal, make_response
 from outrider.interfaces.http.request_limits import Admission, Connection, RequestLimits
 from outrider.interfaces.http.search_runs import GraphRunner, RunRegistry
+from outrider.interfaces.logs import ACCESS, log_server
 from outrider.interfaces.web import routes as page
 from outrider.nodes.dedup.cluster import WORKER_MODULES
+from outrider.runtime.spans import run_named
 from outrider.runtime.workers import count_cores
+from outrider.settings.redact import Redactor
 from outrider.state.errors import BadRequest, SearchError
 from outrider.version import __version__
 
@@ -59,6 +65,7 @@ if TYPE_CHECKING:
     from outrider.settings.sections import ServeSettings
 
 log = logging.getLogger(__name__)
+access_log = logging.getLogger(ACCESS)
 
 NOTHING_RUNS = "default-src 'none'; frame-ancestors 'none'"
 HEADERS = {
@@ -88,15 +95,16 @@ class ResponseMiddleware:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000})
         else:
-            await self._respond(scope, receive, send)
+            request_id = str(uuid4())
+            with run_named(request_id):  # of all lines that work for this request logs, and of a search that it starts
+                await self._respond(scope, receive, send, request_id)
 
-    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _respond(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         is_head = scope["method"] == "HEAD"
         if is_head:
             scope = {**scope, "method": "GET"}  # the same answer, without the body
-        request_id = str(uuid4())
         scope.setdefault("state", {})["request_id"] = request_id
-        status, is_complete = 0, False
+        status, is_complete, began = 0, False, time.perf_counter()
 
         async def send_message(message: Message) -> None:
             nonlocal status, is_complete
@@ -124,7 +132,27 @@ class ResponseMiddleware:
             if not status:
                 await make_response(refusal, request_id)(scope, receive, send_message)
         finally:
-            self.metrics.count_request({**scope, "method": "HEAD"} if is_head else scope, status)
+            answered = {**scope, "method": "HEAD"} if is_head else scope
+            self.metrics.count_request(answered, status)
+            _log_access(answered, status, time.perf_counter() - began)
+
+
+def _log_access(scope: Scope, status: int, took_s: float) -> None:
+    """A line with the numbers of request and search; the formatter adds that of the run, and hides keys in the address."""
+    state, query = scope["state"], scope["query_string"].decode("latin-1")
+    search_id = state.get("search_id") or scope.get("path_params", {}).get("run_id", "")
+    address = quote(scope["path"]) + (f"?{query}" if query else "")
+    fields = {
+        "request": state["request_id"],
+        **({"search": search_id} if search_id else {}),
+        "method": scope["method"],
+        "path": address,
+        "status": status,
+        "took_ms": round(took_s * 1_000, 3),
+        **({"client": scope["client"][0]} if scope.get("client") else {}),
+        **({"owner": state["owner"]} if state.get("owner") else {}),
+    }
+    access_log.info("%s %s %s", scope["method"], address, status or "cut", extra={"log_fields": fields})
 
 
 def _log_error(error: Exception, request_id: str) -> Refusal:
@@ -218,7 +246,7 @@ def _make_middleware(settings: ServeSettings, admission: Admission, metrics: Met
         allow_origins=list(settings.origins),
         allow_methods=["GET", "POST", "DELETE"],
         allow_headers=["Authorization", "X-API-Key", "Content-Type", "Prefer", "Last-Event-ID", "X-Thread-Id"],
-        expose_headers=["Location", "Retry-After", "X-Request-Id"],
+        expose_headers=["Location", "Retry-After", "X-Request-Id", "X-Search-Id"],
     )
     return [
         Middleware(ResponseMiddleware, metrics=metrics),
@@ -270,7 +298,14 @@ def serve(services: Services, host: str, port: int) -> None:
     with closing(open_socket(host, port)) as bound, redirect_stdout(sys.stderr):  # standard output is for results
         server = make_server(services, host, needs_key=needs_key, alone=True)  # uvicorn binds the streams of its logs here
         keys = f"keys of {', '.join(sorted(settings.api_keys))}" if needs_key else "no key is required"
-        sys.stderr.write(f"Outrider answers at {format_address(host, bound)} - {keys} - Ctrl-C stops it\n")
+        greeting = f"Outrider answers at {format_address(host, bound)} - {keys} - Ctrl-C stops it"
+        log_server(Redactor.from_settings(services.settings))
+        if sys.stderr.isatty():
+            sys.stderr.write(f"{greeting}\n")
+        else:  # a program reads the log: every line is JSON
+            access_log.info("%s", greeting)
+        # uvicorn raises the signal again when it has shut down: by default that kills the process before it has closed its semaphores
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         server.run(sockets=[bound])
 
 
@@ -280,6 +315,8 @@ def make_server(services: Services, host: str, *, needs_key: bool, log_level: st
     protocol: Any = partial(Connection, most=settings.connections, head_s=settings.body_s)
     config = uvicorn.Config(
         application.app,
+        log_config=None,  # its lines go to the handlers of this process, and ours name the request
+        access_log=False,
         log_level=log_level,
         http=protocol,
         ws="none",

@@ -87,6 +87,7 @@ class SystematicRoutes:
             await resources.enter_async_context(self.admission.slot())
             pages = await resources.enter_async_context(aclosing(hits.pages()))
             first = await anext(pages, None)  # raises errors of the query before the answer begins
+            request.state.search_id = hits.folder.name if hits.folder else ""
             return Lines(_stream_lines(hits, first, pages), resources.pop_all())
 
 
