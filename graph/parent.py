@@ -161,12 +161,17 @@ def add_output(state: SearchState, update: Update) -> dict[str, Any]:
 def format_answer(
     answer: PipelineState | SearchResponse, max_tokens: int = MAX_REPLY_TOKENS, count_tokens: CountTokens = estimate_tokens
 ) -> str:
-    """The answer for a model or a person, of at most `max_tokens`: the sentences that answer, the works they are from, failures."""
+    """The answer for a model or a person, of at most `max_tokens`: the sentences that answer, the works, failures.
+
+    Where no sentence answers, the works have the beginnings of their texts.
+    """
     lines: list[str] = []
     if answer.context.units:
         lines += [*answer.context.text.splitlines(), ""]
     if answer.hits:
-        lines += ["Works:", *map(format_hit, answer.hits)]
+        beginnings = ["" if lines else shorten(hit.content, MAX_NOTE_CHARS) for hit in answer.hits]  # where no sentence answers
+        works = (f"{format_hit(hit)} {text}".rstrip() for hit, text in zip(answer.hits, beginnings, strict=True))
+        lines += ["Works:", *works]
     elif answer.result_set:
         state = "complete" if answer.result_set.complete else "incomplete: " + "; ".join(answer.result_set.missing)
         lines.append(f"{answer.result_set.total:,} records match exactly ({state}). Ledger: {answer.result_set.path}")

@@ -143,6 +143,11 @@ def test_graph_inside_another_graph(library: Path) -> None:
         assert printed
 
 
+def test_documents_of_the_retriever(library: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(library, "langchain.md", "documents.py")
+    assert capsys.readouterr().out == example("langchain.md", "documents.py")[1] != ""
+
+
 def test_graph_over_another_library(library: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(library, "subgraph.md", "two_libraries.py")
     assert capsys.readouterr().out == example("subgraph.md", "two_libraries.py")[1] != ""
@@ -150,7 +155,12 @@ def test_graph_over_another_library(library: Path, capsys: pytest.CaptureFixture
 
 def test_every_example_with_a_title_is_run() -> None:
     """A new complete example needs a test; the package of `acme_papers.py` is tested with the plugins."""
-    titled = {block.title for page in ("extend.md", "subgraph.md") for block in blocks(page) if block.language == "python" and block.title}
+    titled = {
+        block.title
+        for page in ("extend.md", "langchain.md", "subgraph.md")
+        for block in blocks(page)
+        if block.language == "python" and block.title
+    }
     tests = Path(__file__).read_text(encoding="utf-8")
     assert {title for title in titled - {"acme_papers.py"} if f'"{title}"' not in tests} == set()
     assert "acme_papers.py" in titled
