@@ -8,9 +8,10 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
-from outrider.models.weights import EMBEDDING_SETTINGS, FEATURE, SettingNames, Weights, explain_own_code, shorten_error
+from outrider.models.weights import EMBEDDING_SETTINGS, FEATURE, TOKENIZER_FILES, SettingNames, Weights, explain_own_code, shorten_error
 from outrider.state.errors import MissingExtra, ModelUnavailable
 
 LOAD_ERRORS = (OSError, ValueError, RuntimeError, MemoryError, KeyError, TypeError, AttributeError, ImportError, pickle.UnpicklingError)
@@ -49,11 +50,37 @@ def catch_load_errors(weights: Weights, names: SettingNames = EMBEDDING_SETTINGS
                 why = f"{weights.name} does not fit into memory; set {names.model} to a smaller model or {names.device} to cpu"
             elif "trust_remote_code" in str(error):
                 why = explain_own_code(weights.name, names)
+            elif _lacks_sentencepiece(weights):
+                why = (
+                    f"{weights.name} cannot be loaded: its tokenizer is a SentencePiece file, which needs two packages: "
+                    "pip install sentencepiece protobuf"
+                )
             elif not (weights.folder / "config.json").is_file() and not (weights.folder / "modules.json").is_file():
                 why = f"{weights.name} cannot be loaded: {weights.folder} is not a model's folder, it has no config.json"
             else:
                 why = f"{weights.name} cannot be loaded, its files may be corrupt or of another kind of model: {shorten_error(error)}"
             raise ModelUnavailable(why) from error
+
+
+def check_tokenizer(tokenizer: Any, weights: Weights, names: SettingNames = EMBEDDING_SETTINGS) -> None:
+    """Raise `ModelUnavailable` if the folder holds no file of the tokenizer's vocabulary.
+
+    transformers then makes a tokenizer of nothing but special tokens, without a warning, and all texts look alike to the model. A
+    tokenizer of bytes or characters (ByT5, CANINE) has no such file and needs none.
+    """
+    files = sorted(set(getattr(tokenizer, "vocab_files_names", {}).values()))
+    if files and not any(path.is_file() for name in (*files, *TOKENIZER_FILES) for path in weights.folder.rglob(name)):
+        raise ModelUnavailable(
+            f"{weights.name} has no tokenizer: {weights.folder} holds none of {', '.join(files)}; save it there as well "
+            f"(tokenizer.save_pretrained), or set {names.model} to another model"
+        )
+
+
+def _lacks_sentencepiece(weights: Weights) -> bool:
+    """Whether the tokenizer is a SentencePiece file alone, as of many DeBERTa-v3 models, and its packages are not installed."""
+    if any(weights.folder.rglob("tokenizer.json")) or not any(weights.folder.rglob("*.model")):
+        return False
+    return find_spec("sentencepiece") is None or find_spec("google.protobuf") is None
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from outrider.distiller.engines.classifier import OVERLAP_UNITS, Classifier, PairEncoder, relevance_logits
-from outrider.distiller.engines.ensemble import logit
+from outrider.distiller.engines.ensemble import MAX_LOGIT, logit
 from outrider.distiller.units import SegmentedText, segment_text
+from outrider.models import loading
 from outrider.state.distilling import Reading
 from outrider.state.errors import ModelUnavailable
 from support.distiller_fakes import ODD
@@ -112,3 +118,98 @@ def test_it_is_named_after_its_folder_and_known_by_its_weights(classifier) -> No
     engine = Classifier(classifier(name="mine"), "cpu")
     assert engine.name == "classifier mine"
     assert engine.revision.startswith("sha256:")
+
+
+@pytest.mark.parametrize("version", ["v2", "v3"])
+def test_deberta_with_a_token_head_scores_a_unit_by_the_mean_of_its_tokens(deberta: Any, version: str) -> None:
+    """The architecture of DeBERTa itself, relative positions and all, against its own tokens of the pair."""
+    import torch
+    from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+    folder = deberta("token", version)
+    scores = Classifier(folder, "cpu").scores("stroke", [_segment("Aspirin lowers risk. Mice sleep.")])[0]
+    model, tokenizer = AutoModelForTokenClassification.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    pair = tokenizer("stroke", "Aspirin lowers risk. Mice sleep.", return_tensors="pt")
+    assert type(model).__name__ == "DebertaV2ForTokenClassification"
+    assert tokenizer.convert_ids_to_tokens(pair["input_ids"][0])[3:7] == ["\u2581aspirin", "\u2581lowers", "\u2581risk", "."]
+    with torch.inference_mode():
+        logits = model(**pair).logits[0]
+    odds = logits[:, 1] - logits[:, 0]
+    assert [logit(one) for one in scores] == pytest.approx([float(odds[3:7].mean()), float(odds[7:10].mean())], abs=1e-4)
+    assert abs(scores[0] - scores[1]) > 0.01
+
+
+@pytest.mark.parametrize("labels", [("LABEL_0",), ("IRRELEVANT", "RELEVANT"), ("contradiction", "entailment", "neutral")])
+@pytest.mark.parametrize("version", ["v2", "v3"])
+def test_deberta_with_a_sequence_head_reads_the_query_with_each_unit(deberta: Any, version: str, labels: tuple[str, ...]) -> None:
+    """A cross-encoder of one label, a classifier of two, and natural language inference of three."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    folder = deberta("sequence", version, labels)
+    units = ("Aspirin lowers risk.", "Mice sleep.")
+    scores = Classifier(folder, "cpu").scores("stroke", [_segment(" ".join(units))])[0]
+    model, tokenizer = AutoModelForSequenceClassification.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    expected = []
+    for unit in units:
+        with torch.inference_mode():
+            logits = model(**tokenizer("stroke", unit, return_tensors="pt")).logits[0]
+        odds = {1: lambda z: z[0], 2: lambda z: z[1] - z[0], 3: lambda z: torch.logsumexp(z[:2], 0) - z[2]}[len(labels)]
+        expected.append(max(-MAX_LOGIT, min(MAX_LOGIT, float(odds(logits)))))
+    assert [logit(one) for one in scores] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["token", "sequence"])
+def test_deberta_scores_long_and_odd_texts(deberta: Any, kind: str) -> None:
+    engine = Classifier(deberta(kind, "v3"), "cpu")
+    for text in (LONG, *ODD):
+        cut = _segment(text)
+        (scores,) = engine.scores("stroke in adults", [cut])
+        assert len(scores) == len(cut.units)
+        assert all(0 <= score <= 1 for score in scores)
+
+
+@pytest.mark.parametrize("kind", ["token", "sequence"])
+@pytest.mark.parametrize("base", ["bert", "deberta"])
+def test_a_folder_without_a_tokenizer_is_refused(classifier: Any, deberta: Any, base: str, kind: str) -> None:
+    """transformers makes one of special tokens alone, to which all texts look alike."""
+    folder = classifier(kind) if base == "bert" else deberta(kind, "v3")
+    _remove_tokenizer(folder)
+    with pytest.raises(ModelUnavailable, match=r"has no tokenizer: .* holds none of .*tokenizer\.json.*distiller\.model_name"):
+        Classifier(folder, "cpu").scores("stroke", [_segment("Mice sleep.")])
+
+
+def _remove_tokenizer(folder: str) -> None:
+    for path in (*Path(folder).glob("token*"), *Path(folder).glob("vocab*")):
+        path.unlink()
+
+
+def test_the_command_reports_a_folder_without_a_tokenizer(deberta: Any, tmp_path: Path) -> None:
+    """As a process: one line on standard error, exit code 2 or 3, no traceback and no context."""
+    folder = deberta("token", "v3")
+    (tmp_path / "a.txt").write_text(LONG)
+    command = [sys.executable, "-m", "outrider", "distill", "stroke", str(tmp_path / "a.txt"), "--engine", "classifier"]
+    environment = os.environ | {"OUTRIDER_LIBRARY": str(tmp_path / "library"), "OUTRIDER_EMBEDDING__MODEL_NAME": "none"}
+
+    def distill(name: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command, "--model", name, "--no-bypass"], capture_output=True, text=True, env=environment, timeout=120, check=False
+        )
+
+    good = distill(folder)
+    assert good.returncode == 0, good.stderr
+    _remove_tokenizer(folder)
+    bad = distill(folder)
+    assert (bad.returncode, bad.stdout) == (3, "")
+    assert "has no tokenizer" in bad.stderr
+    assert "Traceback" not in bad.stderr
+
+
+def test_a_sentencepiece_tokenizer_without_its_packages_says_what_to_install(deberta: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many DeBERTa-v3 folders hold spm.model alone; the reader's own message names a line that cannot be parsed."""
+    folder = deberta("token", "v3")
+    _remove_tokenizer(folder)
+    (Path(folder) / "spm.model").write_bytes(b"\x0a\x0e\x0a\x05<unk>\x15\x00\x00\x00\x00\x18\x02")
+    monkeypatch.setattr(loading, "find_spec", lambda name: None)
+    with pytest.raises(ModelUnavailable, match="pip install sentencepiece protobuf"):
+        Classifier(folder, "cpu").scores("stroke", [_segment("Mice sleep.")])

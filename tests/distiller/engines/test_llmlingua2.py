@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,3 +80,11 @@ def test_a_model_that_is_not_llmlingua_is_refused(classifier: Any) -> None:
         LLMLingua2(classifier("sequence"), "cpu").compress(TEXT)
     with pytest.raises(ModelUnavailable, match="no LLMLingua-2 model"):
         LLMLingua2(classifier(name="one label"), "cpu").compress(TEXT)
+
+
+def test_a_folder_without_a_tokenizer_is_refused(classifier: Any) -> None:
+    folder = Path(classifier(labels=("drop", "keep"), positions=512))
+    for path in (*folder.glob("token*"), *folder.glob("vocab*")):
+        path.unlink()
+    with pytest.raises(ModelUnavailable, match=r"has no tokenizer: .* vocab\.txt.*distiller\.llmlingua_model"):
+        LLMLingua2(str(folder), "cpu").compress(TEXT)

@@ -43,6 +43,12 @@ def test_shapes_and_lengths(tiny: MakeModel) -> None:
     np.testing.assert_allclose(many[0], one[0], atol=1e-5)
 
 
+def test_encode_is_embed_under_the_name_of_sentence_transformers(tiny: MakeModel) -> None:
+    model = Embedder(str(tiny()))
+    np.testing.assert_array_equal(model.encode("a b"), model.embed("a b"))
+    np.testing.assert_array_equal(model.encode(["a b", "c"], role="query"), model.embed(["a b", "c"], role="query"))
+
+
 def test_without_normalisation_vectors_keep_their_length(tiny: MakeModel) -> None:
     folder = str(tiny())
     raw, scaled = Embedder(folder, normalize_embeddings=False), Embedder(folder)

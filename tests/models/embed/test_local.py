@@ -236,6 +236,14 @@ def a_pickle(folder: Path) -> None:
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps({"x": print}, protocol=2))
 
 
+def test_a_folder_without_a_tokenizer_is_refused(tiny: MakeModel) -> None:
+    folder = tiny()
+    for path in (*folder.rglob("token*"), *folder.rglob("vocab*")):
+        path.unlink()
+    with pytest.raises(ModelUnavailable, match=r"has no tokenizer|cannot be loaded"):
+        of(folder).embed("a")
+
+
 @pytest.mark.parametrize("spoil", [cut_short, no_weights, rubbish, no_config, broken_config, other_width, a_weight_less, a_pickle])
 def test_files_that_are_no_whole_model_are_reported_in_one_line(tiny: MakeModel, spoil: Callable[[Path], None]) -> None:
     folder = tiny()

@@ -183,6 +183,14 @@ def test_a_damaged_file_is_one_line(tmp_path: Path, spoiled: str) -> None:
     assert "\n" not in str(raised.value)
 
 
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+    folder = bert(tmp_path / "tiny")
+    for path in (*folder.glob("token*"), *folder.glob("vocab*")):
+        path.unlink()
+    with pytest.raises(ModelUnavailable, match=r"has no tokenizer|cannot be loaded"):
+        load_cross_encoder(str(folder), "cpu", downloads=False)
+
+
 def test_a_model_that_is_not_there_is_named_with_what_to_do(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable, match="no such folder"):
         load_cross_encoder(str(tmp_path / "nowhere"), "cpu", downloads=True)

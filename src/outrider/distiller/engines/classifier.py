@@ -19,7 +19,7 @@ from typing import Any
 from outrider.distiller.engines.ensemble import Scores, probability
 from outrider.distiller.units import SegmentedText
 from outrider.models.embed.token_batches import SIMILAR_LENGTH, BatchTooLarge, run_by_length
-from outrider.models.loading import catch_load_errors, choose_device, empty_cache, is_out_of_memory
+from outrider.models.loading import catch_load_errors, check_tokenizer, choose_device, empty_cache, is_out_of_memory
 from outrider.models.weights import SettingNames, Weights, find_weights, refuse_own_code
 from outrider.runtime.threads_and_loops import stop_if_abandoned
 from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
@@ -257,6 +257,7 @@ def load_classifier(name: str, device: str, *, downloads: bool) -> _Loaded:
             positions -= (config.pad_token_id or 0) + 1  # its positions start after that of the padding token
         limits = [int(limit) for limit in (tokenizer.model_max_length, positions) if 0 < limit < 10**7]
         form = PairEncoder(tokenizer, min([*limits, MAX_TOKENS]))
+    check_tokenizer(tokenizer, weights, CLASSIFIER_SETTINGS)
     if missing:
         raise ModelUnavailable(f"{name} is no classifier: its files lack the weight {missing[0]}")
     return _Loaded(model, form, reads_tokens, weights)

@@ -24,7 +24,7 @@ from typing import Any
 from outrider.distiller.engines.ensemble import Scores
 from outrider.distiller.selection import numbers_and_negations
 from outrider.distiller.units import SegmentedText
-from outrider.models.loading import catch_load_errors, choose_device
+from outrider.models.loading import catch_load_errors, check_tokenizer, choose_device
 from outrider.models.weights import SettingNames, Weights, find_weights, refuse_own_code
 from outrider.runtime.threads_and_loops import stop_if_abandoned
 from outrider.state.errors import BadRequest, MissingExtra, ModelUnavailable
@@ -148,6 +148,7 @@ def _load_compressor(weights: Weights, device: str) -> Any:
             )
         kind = KINDS[config.model_type]
         compressor = _make_compressor(weights, on, kind)
+    check_tokenizer(compressor.tokenizer, weights, LLMLINGUA_SETTINGS)
     if missing_weights:
         raise ModelUnavailable(f"{weights.name} is no LLMLingua-2 model: its files lack the weight {missing_weights[0]}")
     if getattr(compressor.model.config, "num_labels", 0) != 2:

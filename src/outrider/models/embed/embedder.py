@@ -120,6 +120,10 @@ class Embedder:
             vectors.append(answer.vector)
         return np.stack(vectors) if vectors else np.zeros((0, self.space.dimension), np.float32)
 
+    def encode(self, sentences: str | Sequence[str], role: TextRole = "document") -> np.ndarray:
+        """The same as `embed`, under the name that sentence-transformers uses; a single text is n = 1 here, too."""
+        return self.embed(sentences, role)
+
     def embed_each(self, texts: Sequence[str], role: TextRole = "document", progress: OnCount | None = None) -> list[EmbeddedText]:
         """Embed each text on its own: one that cannot be embedded gets its problem instead of a vector."""
         import numpy as np

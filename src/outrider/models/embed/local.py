@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.models.embed.presets import Preset, find_preset
 from outrider.models.embed.token_batches import SIMILAR_LENGTH, BatchTooLarge, ModelTokenizer, TokenizedText, run_by_length
-from outrider.models.loading import catch_load_errors, empty_cache, is_out_of_memory
+from outrider.models.loading import catch_load_errors, check_tokenizer, empty_cache, is_out_of_memory
 from outrider.models.weights import FEATURE, Weights, refuse_own_code
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole, TokensRead
 from outrider.state.errors import MissingExtra, ModelUnavailable
@@ -199,6 +199,7 @@ def _load_transformer(weights: Weights, device: str, preset: Preset | None) -> A
         raise ModelUnavailable(f"{weights.name} cannot be used: its files lack weights, {missing[0]} for one; fetch it again")
     if getattr(model[0], "tokenizer", None) is None or not hasattr(model[0], "auto_model"):
         raise ModelUnavailable(f"{weights.name} cannot be used: it is no transformer that reads text")
+    check_tokenizer(model[0].tokenizer, weights)
     if preset and preset.bidirectional:
         import transformers
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from outrider.models.loading import catch_load_errors, choose_device, empty_cache, is_out_of_memory
+from outrider.models.loading import catch_load_errors, check_tokenizer, choose_device, empty_cache, is_out_of_memory
 from outrider.models.weights import SettingNames, Weights, find_weights, refuse_own_code
 from outrider.runtime.threads_and_loops import stop_if_abandoned
 from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
@@ -124,6 +124,7 @@ def load_cross_encoder(name: str, device: str, *, downloads: bool) -> Any:
                 max_length=preset.max_length if preset else None,
                 processor_kwargs={"chat_template": preset.chat_template} if preset and preset.chat_template else None,
             )
+        check_tokenizer(model.tokenizer, weights, RERANKER_SETTINGS)
     except ModelUnavailable as error:
         raise ModelUnavailable(f"{error} (requested as a reranker)") from error
     if missing:  # a bi-encoder is given a random head with no more than a warning
