@@ -116,11 +116,12 @@ def _sets() -> tuple[list[tuple[Cell, ...]], list[str]]:
                 continue
             rows.append(row(name, source, rule, len(groups), counted(source, groups), took[rule]))
         if name in examples_by_set:
-            rows.append(row(name, source, "cross-validated", None, cross_validated(name, source, examples_by_set), None))
-            seeds = SEEDS if name == "cora" else ()  # a few large works decide its figure
-            rows += (
-                row(name, source, f"other folds {seed}", None, cross_validated(name, source, examples_by_set, seed), None) for seed in seeds
-            )
+            seeds = (None, *SEEDS) if name == "cora" else (None,)  # a few large works decide its figure
+            divisions = [cross_validated(name, source, examples_by_set, seed) for seed in seeds]
+            labels = ["cross-validated", *(f"other folds {seed}" for seed in seeds[1:])]
+            if len(divisions) > 1:
+                divisions, labels = [*divisions, sum(divisions, Counts())], [*labels, "all divisions together"]
+            rows += (row(name, source, label, None, counts, None) for label, counts in zip(labels, divisions, strict=True))
             rows.append(row(name, source, "other sets only", None, left_out(name, source, examples_by_set), None))
         if name == "asysd" and "bib-dedupe" in took:
             times = took["bib-dedupe"] / took["Outrider"]
