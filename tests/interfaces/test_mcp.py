@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import re
+import shutil
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +23,20 @@ pytest.importorskip("mcp")
 
 import httpx2
 import uvicorn
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+import outrider
 from outrider.interfaces.http.access import hash_key
-from outrider.interfaces.mcp import make_server, run_http
+from outrider.interfaces.mcp import make_server, run_http, tool_calls
 from outrider.interfaces.mcp.http import build_application
+from outrider.library.library import Library
 from outrider.services import Services
 from outrider.settings.sections import ServeSettings
 from outrider.state.errors import BadRequest
+from support.chat_server import ChatServer, Reply
+from support.fakes import paper
 
 TOOLS = {"search", "systematic", "analyze", "library_ingest", "library_search", "export"}
 MOST_CHARS = 8_000
@@ -67,7 +76,7 @@ async def test_each_tool_has_schemas_and_answers_briefly_with_links_to_the_rest(
         assert not result.is_error
         assert result.structured_content["hits"][0]["sentences"][0].startswith("Aspirin harms the liver at high doses.")
         assert len(read_text(result)) < MOST_CHARS
-        assert [message for *_, message in steps][:2] == ["translator", "scout"]
+        assert [message for *_, message in steps][:3] == ["warming up", "translator", "scout"]
         assert [done for done, *_ in steps] == sorted({done for done, *_ in steps})
         whole = await client.read_resource(read_links(result)[0])
         assert json.loads(whole.contents[0].text)["provenance_hash"]
@@ -88,7 +97,11 @@ async def test_an_exact_run_is_reported_briefly(services: Services, tmp_path: Pa
     async with Client(make_server(services)) as client:
         result = await client.call_tool("systematic", {"query": "aspirin[tiab] OR statins[tiab]"})
     assert not result.is_error, read_text(result)
-    assert (result.structured_content["total"], result.structured_content["complete"]) == (2, True)
+    page = result.structured_content
+    assert (page["total"], page["unique"], page["counts"], page["complete"], page["cursor"]) == (2, 2, {"library": 2}, True, "")
+    assert [hit["doc_id"] for hit in page["hits"]] == ["a", "b"]
+    assert page["first"] == page["hits"]
+    assert read_text(result).count("Aspirin and the liver") == 1
     assert os.path.isdir(result.structured_content["folder"])  # noqa: ASYNC240, PTH112
     assert result.structured_content["remarks"] == []
 
@@ -114,6 +127,11 @@ async def test_the_remarks_of_an_exact_run_reach_the_model(services: Services) -
         ("library_ingest", {"targets": ["file:///etc/passwd"]}, ""),
         ("library_search", {"query": "x", "strategy": "GUESS"}, "strategy"),
         ("export", {"answer": "none"}, "search again"),
+        ("systematic", {"query": "aspirin[tiabs]"}, "did you mean 'tiab'"),
+        ("systematic", {"query": "aspirin", "cursor": "7"}, "call without one"),
+        ("systematic", {"query": "aspirin", "cursor": "../../etc.7"}, "call without one"),
+        ("systematic", {"query": "aspirin", "cursor": "20260101-000000-00.7"}, "no systematic run"),
+        ("systematic", {"query": "aspirin", "sources": ["pubmde"]}, "pubmde"),
     ],
 )
 async def test_errors_that_a_model_can_correct_are_reported_to_it(
@@ -126,6 +144,253 @@ async def test_errors_that_a_model_can_correct_are_reported_to_it(
     assert "Traceback" not in read_text(result)
 
 
+async def read_pages(client: Client, query: str, size: int, **options: Any) -> list[dict[str, Any]]:
+    """All pages, by cursor."""
+    pages: list[dict[str, Any]] = []
+    cursor = ""
+    while not pages or cursor:
+        result = await client.call_tool("systematic", {"query": query, "page_size": size, "cursor": cursor, **options})
+        assert not result.is_error, read_text(result)
+        pages.append(result.structured_content)
+        cursor = pages[-1]["cursor"]
+        assert len(pages) < 40
+    return pages
+
+
+def made_services(folder: Path, count: int, page: int) -> Services:
+    """A library with so many numbered records; a run writes `page` of them at a time."""
+
+    async def fill() -> None:
+        library = await Library.open(folder / "library", create=True)
+        await library.upsert([paper(f"n{at:03}", f"Aspirin trial {at}", year=2000 + at) for at in range(count)])
+        library.close()
+
+    asyncio.run(fill())
+    return Services.from_file({"library.uri": str(folder / "library"), "systematic.page": page, "sources.offline": True})
+
+
+@pytest.mark.parametrize(
+    ("count", "page", "size", "limit"), [(23, 100, 5, 100), (23, 4, 7, 100), (23, 4, 7, 9), (12, 4, 4, 4), (1, 1, 1, 1)]
+)
+def test_pages_hold_every_hit_once_in_the_order_of_the_run(tmp_path: Path, count: int, page: int, size: int, limit: int) -> None:
+    """Also where the run stops at its limit, and the cursor of its last hit resumes it."""
+    services = made_services(tmp_path, count, page)
+
+    async def read() -> list[dict[str, Any]]:
+        async with Client(make_server(services)) as client:
+            return await read_pages(client, "aspirin[ti]", size, limit=limit)
+
+    pages = asyncio.run(read())
+    assert [hit["doc_id"] for each in pages for hit in each["hits"]] == [f"n{at:03}" for at in range(count)]
+    assert [hit["rank"] for each in pages for hit in each["hits"]] == [*range(1, count + 1)]
+    assert all(len(each["hits"]) <= size for each in pages)
+    assert (pages[-1]["complete"], pages[-1]["total"], pages[-1]["missing"]) == (True, count, [])
+    assert len({each["folder"] for each in pages}) == 1
+    assert outrider.verify(pages[0]["folder"]).sound
+    services.close()
+
+
+async def test_a_run_that_stops_at_its_limit_says_so(tmp_path: Path) -> None:
+    services = await asyncio.to_thread(made_services, tmp_path, 9, 4)
+    async with Client(make_server(services)) as client:
+        result = await client.call_tool("systematic", {"query": "aspirin[ti]", "limit": 3})
+        page = result.structured_content
+        assert (page["total"], page["complete"], len(page["hits"])) == (4, False, 4)
+        assert page["cursor"].endswith(".4")
+        assert page["missing"]
+        other = await client.call_tool("systematic", {"query": "aspirin", "cursor": page["cursor"]})
+        assert "belongs to the query 'aspirin[ti]'" in read_text(other)
+        elsewhere = await client.call_tool("systematic", {"query": "aspirin[ti]", "cursor": page["cursor"], "sources": ["pubmed"]})
+        assert "belongs to a run of library" in read_text(elsewhere)
+        behind = await client.call_tool("systematic", {"query": "aspirin[ti]", "cursor": page["cursor"].removesuffix("4") + "40"})
+        assert "has 9 hits so far" in read_text(behind)  # the cursor resumed the run first
+    services.close()
+
+
+async def test_a_run_links_to_its_ledger_and_exports(services: Services, tmp_path: Path) -> None:
+    async with Client(make_server(services)) as client:
+        result = await client.call_tool("systematic", {"query": "aspirin[tiab] OR statins[tiab]"})
+        folder = Path(result.structured_content["folder"])
+        texts = {one.rpartition("/")[2]: (await client.read_resource(one)).contents[0].text for one in read_links(result)}
+        sizes = {one.name: one.size for one in result.content if one.type == "resource_link"}
+    assert set(texts) == {"ledger", "manifest", "ris", "bibtex", "csv", "jsonl"}
+    assert texts["ledger"] == (folder / "ledger.jsonl").read_text(encoding="utf-8")
+    assert sizes["ledger"] == len(texts["ledger"].encode())
+    assert json.loads(texts["manifest"])["total"] == 2
+    assert texts["ris"].count("TY  - ") == texts["bibtex"].count("@") == len(texts["jsonl"].splitlines()) == 2
+    (tmp_path / "hits.ris").write_text(texts["ris"], encoding="utf-8", newline="\n")
+    assert outrider.verify(folder, tmp_path / "hits.ris").sound
+
+
+IDS = ["doi:10.1000/x", "github:a/b", "x:y", "a#b?c=d&e", "../../etc/passwd", "50% of ü/ß", "/abs", "{doc_id}", "a+b c", "%2F"]
+
+
+async def test_any_record_of_the_library_is_read_by_its_link(tmp_path: Path) -> None:
+    library = await Library.open(tmp_path / "library", create=True)
+    await library.upsert([paper(doc_id, f"Aspirin {at}") for at, doc_id in enumerate(IDS)])
+    library.close()
+    services = Services.from_file({"library.uri": str(tmp_path / "library"), "sources.offline": True})
+    async with Client(make_server(services)) as client:
+        links = read_links(await client.call_tool("library_search", {"query": "aspirin", "strategy": "SPARSE", "top_k": 20}))
+        read = [json.loads((await client.read_resource(one)).contents[0].text)["doc_id"] for one in links]
+        assert sorted(read) == sorted(IDS)
+        listed = {one.name: str(one.uri) for one in (await client.list_resources()).resources}
+        assert set(listed) == {*IDS, "library"}
+        assert set(links) == {*listed.values()} - {"outrider://library"}
+        about = json.loads((await client.read_resource("outrider://library")).contents[0].text)
+        assert (about["records"], about["by_kind"]) == (len(IDS), {"paper": len(IDS)})
+    services.close()
+
+
+async def test_without_a_library_no_record_is_listed(tmp_path: Path) -> None:
+    services = Services.from_file({"library.uri": str(tmp_path / "none"), "sources.offline": True})
+    async with Client(make_server(services)) as client:
+        assert [one.name for one in (await client.list_resources()).resources] == ["library"]
+        with pytest.raises(MCPError, match="outrider ingest"):
+            await client.read_resource("outrider://library")
+        nothing = await client.call_tool("search", {"query": "aspirin"})
+        assert nothing.is_error
+        assert "outrider ingest" in read_text(nothing)
+        assert (await client.call_tool("systematic", {"query": "aspirin[ti]"})).is_error
+
+
+@pytest.fixture
+def damaged(shelved: Path, tmp_path: Path) -> Path:
+    folder = Path(shutil.copytree(shelved, tmp_path / "damaged"))
+    for path in folder.rglob("*.manifest"):
+        path.write_bytes(b"?")
+    return folder
+
+
+async def test_a_damaged_library_is_an_error_of_the_list(damaged: Path) -> None:
+    services = Services.from_file({"library.uri": str(damaged), "sources.offline": True})
+    async with Client(make_server(services)) as client:
+        with pytest.raises(MCPError, match="library at"):
+            await client.list_resources()
+    services.close()
+
+
+async def test_prompts_name_the_tools_of_the_server(services: Services) -> None:
+    async with Client(make_server(services)) as client:
+        prompts = {one.name: one for one in (await client.list_prompts()).prompts}
+        assert set(prompts) == {"answer_question", "choose_software", "systematic_review"}
+        for name, prompt in prompts.items():
+            assert prompt.description
+            assert all(argument.description for argument in prompt.arguments)
+            values = {argument.name: f"the {argument.name}" for argument in prompt.arguments if argument.required}
+            (message,) = (await client.get_prompt(name, values)).messages
+            assert all(value in message.content.text for value in values.values())
+            assert "{{" not in message.content.text
+            assert set(re.findall(r"`(search|analyze|systematic)`", message.content.text)) <= TOOLS
+            with pytest.raises(MCPError, match=next(iter(values))):
+                await client.get_prompt(name, {})
+        with pytest.raises(MCPError, match="did you mean 'answer_question'"):
+            await client.get_prompt("answer_questions", {"question": "x"})
+
+
+@pytest.mark.parametrize("waits", ["before the first node", "in a node"])
+async def test_a_client_hears_of_a_slow_call_again_and_again(services: Services, monkeypatch: pytest.MonkeyPatch, waits: str) -> None:
+    """Each notification has a higher number than the one before, as the protocol demands."""
+    monkeypatch.setattr(tool_calls, "HEARTBEAT_S", 0.02)
+    warm, rank = services.warm, services.reranker
+
+    async def slow_warm(*, searches: bool = True) -> None:
+        await asyncio.sleep(0.5 if waits.startswith("before") else 0)
+        await warm(searches=searches)
+
+    async def slow_reranker(*, asked: bool = False) -> Any:
+        await asyncio.sleep(0.5 if waits.startswith("in") else 0)
+        return await rank(asked=asked)
+
+    monkeypatch.setattr(services, "warm", slow_warm)
+    monkeypatch.setattr(services, "reranker", slow_reranker)
+    steps: list[tuple[float, float | None, str | None]] = []
+
+    async def progress(done: float, of: float | None, message: str | None) -> None:
+        steps.append((done, of, message))
+
+    async with Client(make_server(services)) as client:
+        await client.call_tool("search", {"query": "aspirin statins client"}, progress_callback=progress)
+        count = len(steps)
+        await asyncio.sleep(0.1)
+        assert len(steps) == count, "a call that has ended is silent"
+    numbers = [done for done, *_ in steps]
+    assert numbers == sorted(set(numbers))
+    assert all(of is not None and done < of for done, of, _ in steps)
+    name = "warming up" if waits.startswith("before") else "reranker"
+    assert sum((message or "").startswith(f"{name} (") for *_, message in steps) > 5
+
+
+async def test_models_load_before_the_first_call(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = asyncio.Event()
+
+    async def warm(*, searches: bool = True) -> None:
+        begun.set()
+
+    monkeypatch.setattr(services, "warm", warm)
+    async with Client(make_server(services)):
+        await asyncio.wait_for(begun.wait(), 5)
+
+
+async def test_a_call_that_is_cancelled_leaves_the_models_loading(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = asyncio.Event()
+
+    async def warm(*, searches: bool = True) -> None:
+        await asyncio.sleep(0.3)
+        done.set()
+
+    monkeypatch.setattr(services, "warm", warm)
+    async with Client(make_server(services)) as client:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(client.call_tool("search", {"query": "aspirin liver"}), 0.1)
+        await asyncio.wait_for(done.wait(), 5)
+
+
+async def test_a_slow_model_over_standard_input_and_output(shelved: Path, tmp_path: Path) -> None:
+    """A client outside is told each five seconds: most give up after ten to sixty."""
+    with ChatServer(lambda _: Reply("late", delay_s=7)) as server:
+        own = {"OUTRIDER_LLM__BASE_URL": server.base_url, "OUTRIDER_LLM__API_KEY": "k", "OUTRIDER_LLM__MODEL": "m"}
+        command = StdioServerParameters(command=sys.executable, args=["-m", "outrider", "mcp"], env={**environ(shelved, tmp_path), **own})
+        heard: list[float] = []
+        messages: list[str | None] = []
+
+        async def progress(done: float, of: float | None, message: str | None) -> None:
+            heard.append(time.monotonic())
+            messages.append(message)
+
+        async with Client(stdio_client(command)) as client:
+            await client.list_tools()
+            heard.append(time.monotonic())
+            result = await client.call_tool("search", {"query": "aspirin liver"}, progress_callback=progress)
+            heard.append(time.monotonic())
+    assert result.structured_content["hits"]
+    assert sum((message or "").startswith("translator (") for message in messages) >= 1
+    assert max(after - before for before, after in pairwise(heard)) < tool_calls.HEARTBEAT_S + 1.5
+
+
+@pytest.mark.skipif(
+    shutil.which("mcp-inspector") is None, reason="mcp-inspector is not on PATH: npm install -g @modelcontextprotocol/inspector"
+)
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["tools/list"], "library_search"),
+        (["resources/list"], "outrider://record/a"),
+        (["resources/templates/list"], "outrider://run/{run}/ledger"),
+        (["resources/read", "--uri", "outrider://record/pypi%3Ax"], "An HTTP client for Rust"),
+        (["prompts/list"], "systematic_review"),
+        (["prompts/get", "--prompt-name", "answer_question", "--prompt-args", "question=does it harm"], "does it harm"),
+        (["tools/call", "--tool-name", "search", "--tool-arg", "query=aspirin liver"], "Aspirin harms the liver at high doses."),
+        (["tools/call", "--tool-name", "systematic", "--tool-arg", "query=aspirin[tiab]"], "outrider://run/"),
+    ],
+)
+def test_the_inspector_of_the_protocol_reads_everything(shelved: Path, tmp_path: Path, arguments: list[str], expected: str) -> None:
+    command = ["mcp-inspector", "--cli", sys.executable, "-m", "outrider", "mcp", "--library", str(shelved), "--method", *arguments]
+    done = subprocess.run(command, env=environ(shelved, tmp_path), capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    assert expected in done.stdout
+
+
 async def test_an_offline_analysis_reports_the_reason(services: Services) -> None:
     async with Client(make_server(services)) as client:
         result = await client.call_tool("analyze", {"target": "a/b"})
@@ -133,10 +398,14 @@ async def test_an_offline_analysis_reports_the_reason(services: Services) -> Non
     assert "sources.offline" in read_text(result)
 
 
-@pytest.mark.parametrize("uri", ["outrider://result/none", "outrider://record/none", "outrider://record/..%2F..%2Fetc"])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "outrider://result/none", "outrider://record/none", "outrider://record/..%2F..%2Fetc", "outrider://run/none/ledger",
+        "outrider://run/..%2F..%2Fetc/manifest", "outrider://run/none/export/pdf",
+    ],
+)  # fmt: skip
 async def test_a_missing_resource_is_an_error(services: Services, uri: str) -> None:
-    from mcp import MCPError
-
     async with Client(make_server(services)) as client:
         with pytest.raises(MCPError):
             await client.read_resource(uri)

@@ -74,6 +74,17 @@ def read_pages(path: Path, after: str = "", end: int | None = None) -> Iterator[
         raise BadRequest(f"no page of this run ends at the cursor {after[:80]!r}; start without a cursor")
 
 
+def read_hits(path: Path, after: int, most: int, end: int | None = None) -> tuple[RunHit, ...]:
+    """At most `most` hits behind number `after`, in the first `end` bytes."""
+    hits: list[RunHit] = []
+    for line in read_lines(path):
+        if len(hits) >= most or (end is not None and line.end > end):
+            break
+        if line.kind == "hit" and line.fields["hit"] > after:
+            hits.append(make_run_hit(line))
+    return tuple(hits)
+
+
 def make_run_hit(line: Line) -> RunHit:
     """The hit of a `hit` line; raises pydantic's `ValidationError` for a record that does not validate."""
     fields = line.fields

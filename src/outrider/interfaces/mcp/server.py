@@ -1,20 +1,23 @@
-"""MCP server: its tools and resources. Imported only when the server starts."""
+"""MCP server: its tools, resources and prompts. Imported only when the server starts."""
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import json
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
-from functools import wraps
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from io import StringIO
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
+from mcp import MCPError
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
-from mcp_types import CallToolResult, ContentBlock, ResourceLink, TextContent, ToolAnnotations
-from pydantic import BaseModel, Field
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+from mcp.server.mcpserver.resources import ResourceSecurity
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, ContentBlock, Resource, ToolAnnotations
+from pydantic import Field
 
 from outrider.graph.analyze import make_analysis
 from outrider.graph.pipeline import build
@@ -26,47 +29,46 @@ from outrider.interfaces.mcp.short_answers import (
     IngestResult,
     SearchResult,
     ShortAnalysis,
-    ShortHit,
-    SystematicResult,
     cut,
-    format_result,
     shorten_analysis,
     shorten_answer,
     shorten_hit,
     shorten_notes,
     shorten_report,
 )
+from outrider.interfaces.mcp.systematic import SystematicTool
+from outrider.interfaces.mcp.tool_calls import (
+    make_link,
+    make_result,
+    make_uri,
+    raise_resource_errors,
+    raise_tool_errors,
+    report_progress,
+)
+from outrider.prompts import load
 from outrider.services import Services
-from outrider.state.errors import BadRequest, SearchError
+from outrider.state.errors import BadRequest, LibraryMissing, NothingSearchable, SearchError, did_you_mean
 from outrider.state.filters import parse_filter
 from outrider.state.pipeline import RunContext
-from outrider.state.records import LIBRARY
 from outrider.state.request import check_request
 from outrider.state.response import SearchResponse
 from outrider.usecases.analyze import stream_analysis
 from outrider.usecases.export import make_record
 from outrider.usecases.ingest import ingest_targets
 from outrider.usecases.search_library import aexecute
-from outrider.usecases.systematic import asystematic
 from outrider.usecases.threads import make_response
 from outrider.version import __version__
-
-if TYPE_CHECKING:
-    from mcp.server.mcpserver import MCPServer
-
-    from outrider.services import Services
-
 
 INSTRUCTIONS = f"""Searches papers, code and the user's own library, and gives the sentences that answer.
 {DATA} Tools answer briefly; the resource that they link to holds everything."""
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=True)
 WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
 MAX_HITS = 20
-SYSTEMATIC_HITS = 10
-MAX_REMARKS = 30
 MAX_RESULTS = 100
-STEPS = 10
-"""Nodes of a search, for the client's progress bar."""
+MAX_LISTED = 100
+"""Records that a client can choose from a list; the others are read by their ids."""
+STEPS, ANALYSIS_STEPS = 11, 5
+"""Warming up, and the nodes of a search or of an analysis, for the client's progress bar."""
 
 Query = Annotated[str, Field(description="Words or a question.", min_length=1, max_length=20_000)]
 Filters = Annotated[dict[str, Any] | None, Field(description='For example {"year": {"$gte": 2020}, "language": "Rust"}.')]
@@ -74,22 +76,86 @@ Few = Annotated[int, Field(description="How many hits.", ge=1, le=MAX_HITS)]
 Format = Literal["bibtex", "ris", "csl", "csv", "json", "jsonl", "markdown"]
 
 
+class OutriderServer(MCPServer[None]):
+    """The SDK's server, whose list of resources has the first records of the library, too."""
+
+    def __init__(self, tools: Tools, **options: Any) -> None:
+        super().__init__("outrider", **options)
+        self._tools = tools
+
+    async def list_resources(self) -> list[Resource]:
+        try:
+            return [*await super().list_resources(), *await self._tools.list_records()]
+        except SearchError as error:
+            raise MCPError(INTERNAL_ERROR, str(error)) from error
+
+    async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None, context: Any = None) -> Any:
+        """Checked first: the SDK answers a wrong name or a missing argument as if it were a bug of ours."""
+        prompts = {prompt.name: prompt for prompt in await self.list_prompts()}
+        if name not in prompts:
+            known = ", ".join(prompts)
+            raise MCPError(INVALID_PARAMS, f"there is no prompt {name!r}{did_you_mean(name, prompts)}; there are: {known}")
+        wanted = [argument.name for argument in prompts[name].arguments or () if argument.required]
+        if missing := [argument for argument in wanted if argument not in (arguments or {})]:
+            raise MCPError(INVALID_PARAMS, f"the prompt {name!r} needs the argument {', '.join(missing)}")
+        return await super().get_prompt(name, arguments, context)
+
+
 def build_server(services: Services) -> MCPServer:
-    """One server over these services."""
-    server = MCPServer("outrider", title="Outrider", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
-    tools = Tools(services)
+    """One server over these services, which it loads as soon as it starts."""
+    tools, runs = Tools(services), SystematicTool(services)
+
+    @asynccontextmanager
+    async def lifespan(_: MCPServer[None]) -> AsyncIterator[None]:
+        async with tools.warming():
+            yield
+
+    about: dict[str, Any] = {"title": "Outrider", "instructions": INSTRUCTIONS, "version": __version__}
+    server = OutriderServer(tools, **about, log_level="WARNING", lifespan=lifespan)
     for name, tool, hints in (
         ("search", tools.search, READS),
-        ("systematic", tools.systematic, WRITES),
+        ("systematic", runs.systematic, WRITES),
         ("analyze", tools.analyze, READS),
         ("library_ingest", tools.library_ingest, WRITES),
         ("library_search", tools.library_search, READS),
         ("export", tools.export, READS),
     ):
-        server.add_tool(_raise_tool_errors(tool), name=name, description=tool.__doc__, annotations=hints)
-    server.resource("outrider://result/{name}", title="A whole result", mime_type="text/plain")(tools.result)
-    server.resource("outrider://record/{doc_id}", title="A record of the library", mime_type="application/json")(tools.record)
+        server.add_tool(raise_tool_errors(tool), name=name, description=tool.__doc__, annotations=hints)
+    for address, title, kind, resource in (
+        ("result/{name}", "A whole result", "text/plain", tools.result),
+        ("library", "The library", "application/json", tools.library),
+        ("record/{doc_id}", "A record of the library", "application/json", tools.record),
+        ("run/{run}/ledger", "Ledger of a systematic run", "application/x-ndjson", runs.ledger),
+        ("run/{run}/manifest", "Manifest of a systematic run", "application/json", runs.manifest),
+        ("run/{run}/export/{format}", "Export of a systematic run", "text/plain", runs.run_export),
+    ):
+        security = ResourceSecurity(exempt_params={"doc_id"})  # an id, never a path
+        server.resource(f"outrider://{address}", title=title, mime_type=kind, security=security)(raise_resource_errors(resource))
+    for prompt, title in (
+        (answer_question, "Answer with evidence"),
+        (choose_software, "Choose software"),
+        (systematic_review, "Systematic review"),
+    ):
+        server.prompt(title=title)(prompt)
     return server
+
+
+def answer_question(question: Annotated[str, Field(description="The question.")]) -> str:
+    """Answer a question from literature and library, with evidence for each sentence."""
+    return load("mcp_answer_question", frozenset({"question"})).fill(question=question)
+
+
+def choose_software(need: Annotated[str, Field(description="What the software must do, and any conditions.")]) -> str:
+    """Find, analyze and compare repositories for a need."""
+    return load("mcp_choose_software", frozenset({"need"})).fill(need=need)
+
+
+def systematic_review(
+    question: Annotated[str, Field(description="The question of the review, with population, intervention and outcome.")],
+    sources: Annotated[str, Field(description="Sources, separated by commas, such as library, pubmed.")] = "library",
+) -> str:
+    """Build a Boolean query, run it to the last hit, and report it for PRISMA."""
+    return load("mcp_systematic_review", frozenset({"question", "sources"})).fill(question=question, sources=sources)
 
 
 class Tools:
@@ -98,6 +164,22 @@ class Tools:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._results: OrderedDict[str, str] = OrderedDict()
+        self._warming: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def warming(self) -> AsyncIterator[None]:
+        """Load models and start the browser while the client still asks for the list of tools."""
+        self._warming = asyncio.create_task(self._services.warm())
+        try:
+            yield
+        finally:
+            self._warming.cancel()
+            await asyncio.wait({self._warming})
+
+    async def _warm(self, *, searches: bool = True) -> None:
+        if self._warming is not None:
+            await asyncio.wait({self._warming})
+        await self._services.warm(searches=searches)  # raises what the first attempt met
 
     async def search(  # noqa: PLR0913, PLR0917 - the fields of its form
         self,
@@ -117,47 +199,14 @@ class Tools:
         if after is not None:
             fields["previous_strategies"] = [self._load_answer(after).strategy]
         request = check_request({**fields, "user_feedback": feedback})
-        await self._services.warm()
-        state: Any = {}
-        stream: Any = build(self._services).astream(request, context=RunContext(), stream_mode=["custom", "values"])
-        async with aclosing(stream) as parts:
-            async for kind, part in _report_progress(parts, context, STEPS):
-                state = part if kind == "values" else state
-        answer = make_response(state)
+        async with report_progress(context, "warming up", STEPS) as progress:
+            await self._warm()
+            stream: Any = build(self._services).astream(request, context=RunContext(), stream_mode=["custom", "values"])
+            async with aclosing(stream) as parts:
+                answer = make_response(await progress.follow(parts))
         name = self._store(answer.model_dump_json())
-        return _make_result(shorten_answer(answer, name), [_link(name, "The whole answer")])
-
-    async def systematic(
-        self,
-        context: Context,
-        query: Annotated[
-            str,
-            Field(
-                description="A Boolean query in the syntax of PubMed, Ovid, or another platform such as Web of Science or Embase.",
-                min_length=1,
-                max_length=20_000,
-            ),
-        ],
-        sources: Annotated[list[str] | None, Field(description="Sources to read; the library by default.")] = None,
-        limit: Annotated[int, Field(description="Stop the run after so many hits; it can be resumed.", ge=1, le=1_000_000)] = 10_000,
-    ) -> Annotated[CallToolResult, SystematicResult]:
-        """Run an exact Boolean protocol: every record that matches, unranked, with a ledger and a manifest that can be verified."""
-        first: list[ShortHit] = []
-        total, complete = 0, True
-        hits = asystematic(query, sources=tuple(sources or (LIBRARY,)), services=self._services)
-        async with aclosing(hits):
-            async for hit in hits:
-                total += 1
-                if total <= SYSTEMATIC_HITS:
-                    first.append(shorten_hit(hit))
-                if total % 1_000 == 0:
-                    await context.report_progress(total, None, f"{total:,} hits")
-                if total >= limit:
-                    complete = False
-                    break
-        remarks = shorten_notes(hits.remarks, MAX_REMARKS)
-        result = SystematicResult(total=total, first=first, folder=str(hits.folder or ""), complete=complete, remarks=remarks)
-        return _make_result(result, [])
+        failed = any(failure.error == NothingSearchable.__name__ for failure in answer.failures)
+        return make_result(shorten_answer(answer, name), [make_link("The whole answer", "result", name)], failed=failed)
 
     async def analyze(
         self,
@@ -166,13 +215,14 @@ class Tools:
         question: Annotated[str, Field(description="The question that it is judged against.", max_length=1_000)] = "",
     ) -> Annotated[CallToolResult, ShortAnalysis]:
         """Analyze one repository or paper in depth: facts, six dimensions, retraction, alternatives, the sentences that answer."""
-        state: Any = {}
-        async with aclosing(stream_analysis(self._services, {"target": target, "question": question})) as parts:
-            async for kind, part in _report_progress(parts, context, 4):
-                state = part if kind == "values" else state
-        analysis = make_analysis(state)
+        async with (
+            report_progress(context, "warming up", ANALYSIS_STEPS) as progress,
+            aclosing(stream_analysis(self._services, {"target": target, "question": question})) as parts,
+        ):
+            analysis = make_analysis(await progress.follow(parts))
         name = self._store(analysis.model_dump_json())
-        return _make_result(shorten_analysis(analysis), [_link(name, "The whole analysis")], failed=analysis.kind is None)
+        links: list[ContentBlock] = [make_link("The whole analysis", "result", name)]
+        return make_result(shorten_analysis(analysis), links, failed=analysis.kind is None)
 
     async def library_ingest(
         self,
@@ -184,8 +234,9 @@ class Tools:
         """Add works to the user's library by identifier or link. Files are added by the user: `outrider ingest`."""
         if paths := [one for one in targets if split_targets([one])[0]]:
             raise BadRequest(f"{paths[0]!r} is no identifier and no link; files are added with: outrider ingest")
-        await context.report_progress(0, len(targets), "asking")
-        return _make_result(shorten_report(await ingest_targets(self._services, targets)), [])
+        async with report_progress(context, f"looking up {len(targets)} targets"):
+            report = await ingest_targets(self._services, targets)
+        return make_result(shorten_report(report), [])
 
     async def library_search(
         self,
@@ -196,11 +247,12 @@ class Tools:
         strategy: Annotated[Literal["HYBRID", "SPARSE", "DENSE", "GRAPH"], Field(description="Search strategy.")] = "HYBRID",
     ) -> Annotated[CallToolResult, SearchResult]:
         """Search the user's own library alone, without any model or service."""
-        hits = await aexecute(strategy, query, filters=filters, top_k=top_k, services=self._services)
+        async with report_progress(context, "searching"):
+            await self._warm(searches=False)
+            hits = await aexecute(strategy, query, filters=filters, top_k=top_k, services=self._services)
         total = len(hits) if hits.total is None else hits.total
         result = SearchResult(hits=[shorten_hit(hit) for hit in hits], total=total, notes=shorten_notes(hits.remarks))
-        links = [ResourceLink(name=hit.doc_id, uri=_make_uri("record", hit.doc_id), title=cut(hit.title, 80)) for hit in hits]
-        return _make_result(result, list(links))
+        return make_result(result, [make_link(cut(hit.title, 80), "record", hit.doc_id) for hit in hits])
 
     async def export(
         self,
@@ -214,26 +266,42 @@ class Tools:
             raise BadRequest("filters narrows the library; an answer is exported as it is")
         stream = StringIO()
         writing, count = make_writer(format, stream), 0
-        writing.begin()
-        if answer is not None:
-            for hit in self._load_answer(answer).hits:
-                writing.record(make_record(hit))
-                count += 1
-        else:
-            async for record in (await self._services.library()).scan(parse_filter(filters or {})):
-                writing.record(record)
-                count += 1
-        writing.end()
+        async with report_progress(context, "writing"):
+            writing.begin()
+            if answer is not None:
+                for hit in self._load_answer(answer).hits:
+                    writing.record(make_record(hit))
+                    count += 1
+            else:
+                async for record in (await self._services.library()).scan(parse_filter(filters or {})):
+                    writing.record(record)
+                    count += 1
+            writing.end()
         name = self._store(stream.getvalue())
-        return _make_result(
-            ExportResult(records=count, format=format, resource=_make_uri("result", name)), [_link(name, f"{format} of {count}")]
-        )
+        link = make_link(f"{format} of {count}", "result", name)
+        return make_result(ExportResult(records=count, format=format, resource=link.uri), [link])
 
     async def result(self, name: str) -> str:
         """A whole answer, analysis or export that a tool linked to."""
         if name not in self._results:
             raise ResourceNotFoundError("there is no such result any more; ask the tool again")
         return self._results[name]
+
+    async def library(self) -> str:
+        """Counts of the library: records by kind, vectors, files, edges."""
+        return json.dumps(dataclasses.asdict(await (await self._services.library()).info()), ensure_ascii=False)
+
+    async def list_records(self) -> list[Resource]:
+        """The first records by id, for a client's list; none without a library."""
+        try:
+            records = await (await self._services.library()).page(limit=MAX_LISTED)
+        except LibraryMissing:
+            return []
+        kind = "application/json"
+        return [
+            Resource(name=one.doc_id, title=cut(one.title or one.doc_id, 80), uri=make_uri("record", one.doc_id), mime_type=kind)
+            for one in records
+        ]
 
     async def record(self, doc_id: str) -> str:
         """A record of the library, whole."""
@@ -254,39 +322,3 @@ class Tools:
         while len(self._results) > MAX_RESULTS:
             self._results.popitem(last=False)
         return name
-
-
-def _raise_tool_errors(tool: Callable[..., Awaitable[CallToolResult]]) -> Callable[..., Awaitable[CallToolResult]]:
-    """The tool with expected errors as `ToolError`, which the model sees; the SDK logs bugs."""
-
-    @wraps(tool)
-    async def call(*args: Any, **kwargs: Any) -> CallToolResult:
-        try:
-            return await tool(*args, **kwargs)
-        except SearchError as error:
-            raise ToolError(str(error)) from error
-
-    return call
-
-
-async def _report_progress(parts: AsyncIterator[tuple[str, Any]], context: Context, total: int) -> AsyncIterator[tuple[str, Any]]:
-    """The parts; each finished node is reported to the client."""
-    done = 0
-    async for kind, part in parts:
-        if kind == "custom" and part.get("event") == "finished":
-            done += 1
-            await context.report_progress(done, max(total, done), part["node"])
-        yield kind, part
-
-
-def _make_result(result: BaseModel, links: list[ContentBlock], *, failed: bool = False) -> CallToolResult:
-    text = TextContent(text=format_result(result))
-    return CallToolResult(content=[text, *links], structured_content=result.model_dump(mode="json"), is_error=failed)
-
-
-def _make_uri(kind: str, name: str) -> str:
-    return f"outrider://{kind}/{name}"
-
-
-def _link(name: str, title: str) -> ResourceLink:
-    return ResourceLink(name=name, title=title, uri=_make_uri("result", name))

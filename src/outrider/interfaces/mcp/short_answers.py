@@ -42,12 +42,17 @@ class SearchResult(BaseModel):
 
 
 class SystematicResult(BaseModel):
-    """Result of a systematic run."""
+    """A page of a systematic run, and what the whole run has."""
 
-    total: int
-    first: list[ShortHit]
+    total: int = Field(description="Hits of the run so far.")
+    unique: int = Field(0, description="Different works among them.")
+    counts: dict[str, int] = Field(default_factory=dict, description="Hits by source.")
+    complete: bool = Field(description="Whether every source was read to its last hit.")
+    missing: list[str] = Field(default_factory=list, description="Why it is incomplete.")
+    hits: list[ShortHit] = Field(default_factory=list, description="Hits of this page, in the run's order.")
+    cursor: str = Field("", description="For the next page; it also resumes an incomplete run. Empty behind the last hit.")
+    first: list[ShortHit] = Field(description="Deprecated: the first ten hits, on the first page; read hits.")
     folder: str = Field(description="Folder of ledger and manifest.")
-    complete: bool
     remarks: list[str] = Field(
         default_factory=list,
         description="For the user: where the query may not mean what it seems to, and values that records lack.",
@@ -121,7 +126,7 @@ def shorten_notes(notes: Sequence[str], most: int = MAX_NOTES) -> list[str]:
 def format_result(result: BaseModel) -> str:
     """Lines for a model that does not read structured content."""
     lines = [DATA]
-    for name, value in result.model_dump(exclude_defaults=True).items():
+    for name, value in result.model_dump(exclude_defaults=True, exclude={"first"}).items():
         if isinstance(value, list):
             lines += [f"{name}:", *(f"- {_format_value(one)}" for one in value)]
         else:
