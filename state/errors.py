@@ -218,6 +218,22 @@ def install_hint(extra: str) -> str:
     return f"pip install 'outrider[{extra}] @ {f'{vcs}+' if vcs else ''}{direct['url']}'"
 
 
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DISK_FULL_WORDS = re.compile(r"no space left|disk (?:is )?full|quota exceeded", re.IGNORECASE)
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether an error, or one that it was raised from, says that no more can be written: the disk, the quota or a limit is used up."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        if getattr(cause, "errno", None) in DISK_FULL or (isinstance(cause, Exception) and _DISK_FULL_WORDS.search(str(cause))):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
 MAX_SHOWN_CHARS = 60
 CUTOFF = 0.6
 """Share of letters in common from which two names are alike (difflib's own default)."""

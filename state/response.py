@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field
 
 from outrider.state.distilling import UnitKind, Why
+from outrider.state.errors import KeyRejected
 from outrider.state.hits import Hit
 from outrider.state.intent import ParsedIntent, SearchStrategy
 from outrider.state.model import Model
@@ -49,6 +50,16 @@ class Failure(Model):
     node: str
     error: str = Field(description="The kind of error, a name of `state.errors` or `TimeoutError`.")
     message: str
+
+
+FINAL_NODES = ("translator", "scout", "systematic")
+"""A run whose node of these failed has no answer."""
+
+
+def find_fatal(failures: Sequence[Failure]) -> Failure | None:
+    """The failure that ended a run without an answer: the model's key was rejected, or nothing could be searched."""
+    rejected = [failure for failure in failures if failure.error == KeyRejected.__name__]
+    return next(iter(rejected or [failure for failure in failures if failure.node in FINAL_NODES]), None)
 
 
 class SourceReport(Model):

@@ -1,4 +1,4 @@
-"""Logs as lines of JSON on standard error, with run and without secrets: for `--verbose` and the server."""
+"""Logs for `--verbose` and for the server: lines of JSON on standard error, without secrets."""
 
 from __future__ import annotations
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -26,6 +27,7 @@ IGNORED = frozenset({LOCK, REINDEX_LOCK, ".DS_Store", "Thumbs.db", "desktop.ini"
 OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
 """Schemes that LanceDB reads; only s3 was tried."""
 
+PROBE_BYTES = 4_096
 LOCK_TIMEOUT_S = 600.0
 LOCK_POLL_S = 0.02
 
@@ -98,6 +100,21 @@ class Location:
         """Of all files, old versions included; None for an object store."""
         return None if self.path is None else await asyncio.to_thread(_sum_sizes, self.path)
 
+    async def list_files(self) -> frozenset[tuple[str, int, int]] | None:
+        """Name, size in bytes and time of change in nanoseconds of each file; None for an object store. Locks are left out."""
+        return None if self.path is None else await asyncio.to_thread(_list_files, self.path)
+
+    async def require_writable(self) -> None:
+        """Write a file without a name. Raises `LibraryReadOnly`, and `LibraryError` without space; an object store is not tried."""
+        if self.path is None:
+            return
+        try:
+            await asyncio.to_thread(_write_nameless_file, self.path)
+        except OSError as error:
+            if remedy := explain_limit(error):
+                raise LibraryError(f"the library at {self.address} cannot be written: {remedy}") from error
+            raise read_only_error(self.address) from error
+
     def lock_writes(self, wait_s: float = LOCK_TIMEOUT_S) -> AbstractAsyncContextManager[None]:
         """One writer at a time among the processes of this machine; object stores rely on LanceDB's commit protocol alone.
 
@@ -166,6 +183,24 @@ class Location:
         async with self.lock_writes(wait_s):
             with self.translate_errors(writing=True):
                 yield
+
+
+def _list_files(path: Path) -> frozenset[tuple[str, int, int]]:
+    files = set()
+    for file in path.rglob("*"):
+        if file.name not in IGNORED:
+            with suppress(FileNotFoundError):  # cleaned up by another process meanwhile
+                status = file.stat()
+                files.add((str(file), status.st_size, status.st_mtime_ns))
+    return frozenset(files)
+
+
+def _write_nameless_file(folder: Path) -> None:
+    """Space is reserved when the file is closed, on some file systems, so the bytes are sent to the disk."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(bytes(PROBE_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _sum_sizes(path: Path) -> int:

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from outrider.state.errors import LibraryCorrupt, LibraryError, LibraryReadOnly, explain_limit
+from outrider.state.errors import LibraryCorrupt, LibraryError, LibraryMissing, LibraryReadOnly, explain_limit
 
 T = TypeVar("T")
 
@@ -25,6 +25,8 @@ READ_ONLY = re.compile(r"permission denied|read-only file system|access ?denied|
 CONFLICT = re.compile(r"commit conflict|concurrent|incompatible transaction|retryable", re.IGNORECASE)
 OWN_MISTAKE = re.compile(r"no field named|error parsing|error resolving|invalid user input|error during planning", re.IGNORECASE)
 """LanceDB blames the query: a bug of ours, which must crash."""
+GONE = re.compile(r"not found: \S*\brecords\.lance/_versions\b|table 'records' was not found", re.IGNORECASE)
+"""The whole table is missing: nothing of it is damaged."""
 PANIC = "RustPanic"
 """Class that LanceDB raises where damaged bytes make it read out of bounds; it cannot be imported from anywhere."""
 SOURCE_LINE = re.compile(r",? \S+/\S+\.rs:\d+:\d+\S*$")
@@ -54,6 +56,11 @@ def translate_error(error: Exception, address: str, *, is_local: bool, writing: 
         return LibraryError(f"the library at {address} could not be {'written' if writing else 'read'}: {remedy} ({state}; {reason})")
     if CONFLICT.search(message):
         return LibraryError(f"the library at {address} is being written by other processes; try again ({reason})")
+    if is_local and GONE.search(message):
+        return LibraryMissing(
+            f"the library at {address} is missing: its folder was deleted, moved or unmounted since it was opened; "
+            "restore it there, or ingest the files again"
+        )
     if not is_local:
         return LibraryError(f"the library at {address} could not be reached or read; check the address and the credentials ({reason})")
     return LibraryCorrupt(

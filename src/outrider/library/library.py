@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -45,7 +46,7 @@ from outrider.runtime.threads_and_loops import finish, load_module
 from outrider.state.distilling import Calibration
 from outrider.state.duplicate_decisions import Decision
 from outrider.state.embedding import EmbeddingSpace, TokensRead
-from outrider.state.errors import LibraryError
+from outrider.state.errors import LibraryCorrupt, LibraryError
 from outrider.state.filters import Filter
 from outrider.state.hits import Scored
 from outrider.state.ports import OnCount, TextEmbedder
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+PROBED = 20
+"""Whole records that a probe reads."""
 MOVED_AT_ONCE = 4_000
 """Records of one commit that gives them another origin; other processes may write between two."""
 
@@ -85,6 +88,7 @@ class Library:
         self._connection = connection
         self._table = table
         self._vectors = Vectors(location, connection)
+        self._probed: frozenset[tuple[str, int, int]] | None = None
         self._edges = EdgeTable(connection)
         self._files = FileTable(location, connection)
         self._renamed = RenamedFileTable(location, connection)
@@ -168,15 +172,26 @@ class Library:
 
     async def edges(self, where: str, limit: int = ALL_ROWS) -> list[EdgeRow]:
         """Edges that fit a condition of SQL over `edges.COLUMNS`; `LibraryError` where an Outrider without a graph wrote the records."""
-        with self._location.translate_errors():
-            table = await self._open_edges()
-            return [] if table is None else await edge_rows.read_edges(table, where, limit)
+        async with self._tell_missing():
+            with self._location.translate_errors():
+                table = await self._open_edges()
+                return [] if table is None else await edge_rows.read_edges(table, where, limit)
 
     async def edges_version(self) -> int:
         """Rises with every change to the edges."""
-        with self._location.translate_errors():
-            table = await self._open_edges()
-            return 0 if table is None else int(await table.version())
+        async with self._tell_missing():
+            with self._location.translate_errors():
+                table = await self._open_edges()
+                return 0 if table is None else int(await table.version())
+
+    @asynccontextmanager
+    async def _tell_missing(self) -> AsyncIterator[None]:
+        """Around reads of another table: if the records are missing, too, nothing is damaged."""
+        try:
+            yield
+        except LibraryCorrupt:
+            await self.count()  # raises `LibraryMissing`
+            raise
 
     async def _open_edges(self) -> AsyncTable | None:
         """None where there are no records."""
@@ -467,6 +482,34 @@ class Library:
                 return await inspection.find_problems(await self._open_version(), self._edges, self._vectors)
         except LibraryError as error:
             return (str(error),)
+
+    async def probe(self, *, writes: bool = False) -> None:
+        """Raise `LibraryError` for a library that is gone, damaged, or with `writes` not writable.
+
+        A local library whose files did not change since the last probe is not read again.
+        """
+        files = await self._location.list_files()
+        if files is None:
+            await self.read_some()
+        elif not files:
+            raise self._location.missing_error()
+        elif files != self._probed:
+            fresh = await Library.open(self.uri)  # what this handle holds in memory says nothing about the files
+            try:
+                await fresh.read_some()
+            finally:
+                fresh.close()
+            self._probed = files
+        if writes:
+            await self._location.require_writable()
+
+    async def read_some(self) -> None:
+        """Read the ids of all records, some whole records and the ranking index. Raises `LibraryError`."""
+        with self._location.translate_errors():
+            table = await self._open_version()
+            await record_table.sample_records(table, PROBED, seed=0)
+            if reason := await maintenance.read_index_error(table, schema.RANKED):
+                raise LibraryCorrupt(f"an index of the library at {self._location.address} is damaged ({reason}); {inspection.FIX_INDEX}")
 
     async def due(self) -> bool:
         """Whether `optimize` would find something to do in the records: a few ms."""

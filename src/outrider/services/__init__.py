@@ -148,6 +148,21 @@ class Services:
                 opened.close()
         return self._library
 
+    async def require_ready(self) -> None:
+        """Raise `LibraryError` if the library of the settings is gone, damaged, or cannot be written where results are saved.
+
+        A library that does not exist yet is no error while other sources can be searched: the first results create it.
+        """
+        if self.shelf is not self._own_library or not self.settings.sources.library.enabled:
+            return
+        was_open = self._library is not None
+        saves = self.keeper is not None and not self.settings.sources.offline
+        try:
+            await (await self.library()).probe(writes=saves)
+        except LibraryMissing:
+            if was_open or self.source_names == (self._own_library.name,):
+                raise
+
     async def engine(self, over: Library | None = None) -> Engine:
         """The search engine over the library of the settings (made once) or another, with its embedding model and citation graph."""
         if over is None and self._engine is not None:

@@ -194,11 +194,11 @@ async def test_figures_tell_nodes_sources_errors_and_requests_by_our_own_words_o
         await client.get("/evil-path-of-somebody")
         figures = (await client.get("/metrics")).text
     assert 'outrider_searches_total{door="rest",outcome="failed"} 1.0' in figures
-    assert 'outrider_searches_total{door="langserve",outcome="done"} 1.0' in figures
+    assert 'outrider_searches_total{door="langserve",outcome="failed"} 1.0' in figures
     assert 'outrider_source_errors_total{source="library",status="unavailable"} 2.0' in figures
     assert 'outrider_node_errors_total{error="NothingSearchable",node="scout"} 2.0' in figures
     assert 'outrider_node_seconds_count{node="translator"} 2.0' in figures
-    assert 'outrider_http_requests_total{method="POST",route="/api/search",status="200"} 1.0' in figures
+    assert 'outrider_http_requests_total{method="POST",route="/api/search",status="503"} 1.0' in figures
     assert "evil" not in figures
     for name in ("cache_hits", "model_cost_usd", "model_tokens", "searches_running", "requests_waiting"):
         assert f"outrider_{name}" in figures

@@ -36,8 +36,6 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 INTERRUPTION_REPORTED = -INTERRUPTED
 """Returned by a command that has reported its interruption itself. The exit code is `INTERRUPTED`."""
-FINAL_NODES = ("translator", "scout", "systematic")
-"""A search without one of these nodes has no answer."""
 MAX_LISTS = 3
 """Lists shown for a hit. `--json` has all."""
 LIST_NAMES = {"lance_fts": "words", "lance_dense": "meaning", "graph_neighbor": "related works"}
@@ -224,11 +222,13 @@ def show_work(title: str, ids: Iterable[str], reasons: list[str] | tuple[str, ..
 
 def exit_code(answer: SearchResponse) -> int:
     """0 if something was searched, 3 if nothing could be, 4 if the model's key was rejected, which ends a run."""
-    if any(failure.error == KeyRejected.__name__ for failure in answer.failures):
+    from outrider.state.response import find_fatal
+
+    fatal = find_fatal(answer.failures)
+    if fatal is not None and fatal.error == KeyRejected.__name__:
         return KeyRejected.exit_code
-    if answer.result_set is not None and not answer.result_set.complete:
-        return NothingSearchable.exit_code
-    return NothingSearchable.exit_code if any(failure.node in FINAL_NODES for failure in answer.failures) else 0
+    is_cut = answer.result_set is not None and not answer.result_set.complete
+    return NothingSearchable.exit_code if fatal is not None or is_cut else 0
 
 
 def show_answer(answer: SearchResponse, *, rejected: Iterable[tuple[str, str]] = ()) -> None:

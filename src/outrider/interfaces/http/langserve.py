@@ -20,7 +20,7 @@ from langserve import add_routes
 from pydantic import BaseModel, Field, ValidationError
 
 from outrider.interfaces.http.monitoring import Metrics
-from outrider.interfaces.http.problems import Refusal, refuse_field, refuse_invalid
+from outrider.interfaces.http.problems import Refusal, refuse_field, refuse_invalid, refuse_unsearched
 from outrider.interfaces.http.request_limits import Admission
 from outrider.interfaces.http.search_runs import Modes, find_run_id, read_thread
 from outrider.runtime.threads_and_loops import run_in_background
@@ -82,6 +82,8 @@ class AdmittedGraph(Runnable[Any, Any]):
             async for kind, part in self._stream(input, config, ["values"]):
                 if kind == "values":
                     state.update(part)
+            if refusal := refuse_unsearched(state):
+                raise refusal
         return {name: value for name, value in state.items() if name in self._answers.model_fields}
 
     def answer(self, fields: dict[str, Any]) -> Model:
@@ -125,8 +127,8 @@ class AdmittedGraph(Runnable[Any, Any]):
                 began = time.perf_counter()
                 yield state
             outcome = "done"
-        except (SearchError, Refusal):
-            outcome = "refused"
+        except (SearchError, Refusal) as refusal:
+            outcome = "failed" if getattr(refusal, "failures", ()) else "refused"
             raise
         except (asyncio.CancelledError, GeneratorExit):
             outcome = "cancelled"

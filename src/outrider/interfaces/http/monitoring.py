@@ -6,6 +6,7 @@ so that no request can create new series.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from outrider.interfaces.http.problems import Refusal
+from outrider.state.errors import SearchError
 from outrider.usecases.health import health as engine_health
 from outrider.version import __version__
 
@@ -31,6 +33,8 @@ MEDIA_TYPE = CONTENT_TYPE_LATEST
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 120.0)
 ANSWERS = frozenset({"ok", "partial", "empty", "cached", "stale", "off"})
 """Statuses of a source that are no errors."""
+READY_S = 10.0
+"""Limit on the look at the library for `/readyz`."""
 FROM_CACHE = frozenset({"cached", "stale"})
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -115,10 +119,16 @@ class HealthRoutes:
         return {"status": "ok"}
 
     async def ready(self) -> dict[str, str]:
-        """Searches are accepted: models are loaded, and the server is not about to stop."""
+        """Searches are accepted: models are loaded, the library can be read, and written where results are saved; no stop is under way."""
         if self.admission.stopping or not self.warm:
             why = "this server is about to stop" if self.admission.stopping else "this server is still loading what searches need"
             raise Refusal(503, "not-ready", why, {"Retry-After": "1"})
+        try:
+            async with asyncio.timeout(READY_S):
+                await self.services.require_ready()
+        except (SearchError, TimeoutError) as error:
+            why = str(error) or f"the library did not answer within {READY_S:g} s"
+            raise Refusal(503, "not-ready", why, {"Retry-After": "5"}) from error
         return {"status": "ready"}
 
     async def engine(self) -> dict[str, Any]:

@@ -83,8 +83,9 @@ PROBLEMS = {
     "422": "The request cannot be understood; `errors` names the fields.",
     "429": "Too many requests at a time; `Retry-After` says when to try again.",
     "500": "An error of the server.",
-    "503": "The server cannot do this now.",
+    "503": "The server cannot do this now, or a search had nothing to search: `sources` has the reasons.",
     "504": "The request took too long.",
+    "507": "The server's disk is full.",
 }
 EVENTS: dict[str, Any] = {"text/event-stream": {}}
 METHODS = ("get", "post", "put", "patch", "delete")

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 from starlette.responses import Response
 
-from outrider.state.errors import BadRequest, LibraryBusy, LibraryMissing, SearchError
+from outrider.state import errors as error_kinds
+from outrider.state.errors import BadRequest, LibraryBusy, LibraryMissing, SearchError, is_disk_full
 from outrider.state.model import Model
+from outrider.state.response import Failure, SourceReport, find_fatal
 from outrider.systematic_search.ledger import LedgerUnwritable, NoSuchRun, RunBusy, Tampered
 from outrider.text.sanitize import without_control
 
@@ -45,6 +47,8 @@ class Problem(Model):
     detail: str = ""
     instance: str = Field("", description="This occurrence, `urn:uuid:...`; the server's log names it, too.")
     errors: tuple[WrongField, ...] = Field((), description="The invalid fields of a request that cannot be understood.")
+    failures: tuple[Failure, ...] = Field((), description="What failed in a search that searched nothing.")
+    sources: tuple[SourceReport, ...] = Field((), description="Each source of such a search, with its status.")
 
 
 RUN_ERRORS: Mapping[type[SearchError], str] = {
@@ -64,6 +68,8 @@ class Refusal(Exception):
     ) -> None:
         super().__init__(detail)
         self.status, self.kind, self.detail, self.headers, self.errors = status, kind, detail, headers, errors
+        self.failures: tuple[Failure, ...] = ()
+        self.sources: tuple[SourceReport, ...] = ()
 
 
 def refuse_field(field: str, message: str) -> Refusal:
@@ -71,8 +77,30 @@ def refuse_field(field: str, message: str) -> Refusal:
     return Refusal(422, "bad-request", f"{field}: {message}" if field else message, errors=(WrongField(field=field, message=message),))
 
 
+def refuse_full_disk() -> Refusal:
+    return Refusal(507, "disk-full", "this server cannot write: its disk is full or its quota used up; ask again when there is space")
+
+
+def refuse_unsearched(state: Mapping[str, Any]) -> Refusal | None:
+    """The refusal of a search that had nothing to search, from the fields that its nodes wrote; None for a search with an answer."""
+    failures: tuple[Failure, ...] = state.get("failures", ())
+    fatal = find_fatal(failures)
+    if fatal is None:
+        return None
+    kind: Any = getattr(error_kinds, fatal.error, SearchError)
+    if is_disk_full(OSError(fatal.message)):
+        return refuse_full_disk()
+    status = 422 if isinstance(kind, type) and issubclass(kind, BadRequest) else 503
+    refusal = Refusal(status, _to_kebab_case(fatal.error), fatal.message)
+    refusal.failures = failures
+    refusal.sources = tuple(row for row in state.get("sources") or () if isinstance(row, SourceReport))
+    return refusal
+
+
 def translate_error(error: SearchError) -> Refusal:
     """The refusal for an expected error of the engine."""
+    if is_disk_full(error):
+        return refuse_full_disk()
     if message := next((message for kind, message in RUN_ERRORS.items() if isinstance(error, kind)), ""):
         return Refusal(404 if isinstance(error, NoSuchRun) else 503, _to_kebab_case(type(error).__name__), message)
     if isinstance(error, BadRequest):
@@ -123,6 +151,8 @@ def make_problem(refusal: Refusal, occurrence: str) -> Problem:
         detail=_sanitize(refusal.detail),
         instance=f"urn:uuid:{occurrence}" if occurrence else "",
         errors=refusal.errors,
+        failures=refusal.failures,
+        sources=refusal.sources,
     )
 
 

@@ -33,10 +33,10 @@ from uuid import UUID, uuid4
 
 from pydantic import Field
 
-from outrider.interfaces.http.problems import Refusal, make_problem, refuse_field, translate_error
+from outrider.interfaces.http.problems import Refusal, make_problem, refuse_field, refuse_full_disk, refuse_unsearched, translate_error
 from outrider.runtime.spans import RUN
 from outrider.state.analysis import Analysis
-from outrider.state.errors import SearchError
+from outrider.state.errors import SearchError, is_disk_full
 from outrider.state.hits import Candidate, Hit, ScoredBy
 from outrider.state.model import Model
 from outrider.state.pipeline import RunContext
@@ -271,9 +271,10 @@ class RunRegistry:
                     elif run.writer:
                         for event in run.writer.make_events((kind, part)):
                             run.record(event)
-            outcome = "failed" if any(failure.node in ("translator", "scout") for failure in state.get("failures", ())) else "done"
-            answer = answers.model_validate({name: value for name, value in state.items() if name in answers.model_fields})
-            run.answer = answer.model_dump_json()
+            run.refusal, outcome = refuse_unsearched(state), "failed"
+            if run.refusal is None:
+                answer = answers.model_validate({name: value for name, value in state.items() if name in answers.model_fields})
+                run.answer, outcome = answer.model_dump_json(), "done"
         except asyncio.CancelledError:
             outcome = "cancelled"
             raise
@@ -281,9 +282,9 @@ class RunRegistry:
             outcome, run.refusal = "refused", refusal
         except SearchError as error:
             run.refusal = translate_error(error)
-        except Exception:  # a bug: the log has all details, the client learns only that there was one
+        except Exception as error:  # a bug: the log has all details, the client learns only that there was one
             log.exception("search %s failed", run.run_id)
-            run.refusal = INTERNAL
+            run.refusal = refuse_full_disk() if is_disk_full(error) else INTERNAL
         finally:
             self.metrics.count_search("rest", outcome, time.perf_counter() - began, state)
 
@@ -296,7 +297,7 @@ class RunRegistry:
         elif run.refusal is not None:
             run.status = "failed"
             problem = make_problem(run.refusal, run.run_id)
-            run.record(make_event("problem", problem.model_dump(exclude_defaults=True)))
+            run.record(make_event("problem", problem.model_dump(mode="json", exclude_defaults=True)))
         else:
             run.status = "cancelled"
             run.record(make_event("cancelled", {}))

@@ -46,7 +46,7 @@ from outrider.interfaces.http.access import KeyAuthentication, OriginCheck
 from outrider.interfaces.http.langserve import AdmissionMiddleware, add_langserve_routes
 from outrider.interfaces.http.monitoring import Metrics
 from outrider.interfaces.http.openapi import describe
-from outrider.interfaces.http.problems import Refusal, make_response
+from outrider.interfaces.http.problems import Refusal, make_response, refuse_full_disk
 from outrider.interfaces.http.request_limits import Admission, Connection, RequestLimits
 from outrider.interfaces.http.search_runs import GraphRunner, RunRegistry
 from outrider.interfaces.logs import ACCESS, log_server
@@ -55,7 +55,7 @@ from outrider.nodes.dedup.cluster import WORKER_MODULES
 from outrider.runtime.spans import run_named
 from outrider.runtime.workers import count_cores
 from outrider.settings.redact import Redactor
-from outrider.state.errors import BadRequest, SearchError
+from outrider.state.errors import BadRequest, SearchError, is_disk_full
 from outrider.version import __version__
 
 if TYPE_CHECKING:
@@ -161,6 +161,8 @@ def _log_error(error: Exception, request_id: str) -> Refusal:
         log.warning("request %s ended early: %s", request_id, "; ".join(str(one) for one in error.exceptions))
     else:
         log.error("request %s failed", request_id, exc_info=error)
+    if is_disk_full(error):
+        return refuse_full_disk()
     return Refusal(500, "internal", "an error of this server; its log has details under this problem's instance")
 
 
