@@ -5,6 +5,7 @@ A call knows its works as p1, p2, ... So an id costs few tokens, and no text can
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -19,8 +20,13 @@ from outrider.state.model import Model
 from outrider.state.records import Record, Repository
 from outrider.text.injection import suspicious
 
-TITLE_CHARS, SNIPPET_CHARS = 200, 300
-"""Shown characters of each text. With more, or with the venue, a hundred works could cost over $0.003 at the default model's price."""
+TITLE_CHARS, SNIPPET_CHARS, VENUE_CHARS = 200, 500, 100
+"""Shown characters of each text."""
+LEAST_SNIPPET_CHARS = 300
+"""A longer text ends with the last whole sentence between this and `SNIPPET_CHARS`: half a sentence says little, and its tokens cost a
+twentieth of the whole reading.
+"""
+SENTENCE_END = re.compile(r"[.!?](?=\s)|[\u3002\uff01\uff1f]")
 EXTRA_CHARS = 100
 """Characters after the shown ones that are checked for instructions, too: a pattern may be cut at the end."""
 TOKENS_OVERHEAD, TOKENS_PER_WORK = 60, 90
@@ -107,10 +113,19 @@ def describe_work(record: Record) -> dict[str, Any]:
     """What the model sees of a work."""
     fields = {
         "title": to_one_line(record.title, TITLE_CHARS),
-        "snippet": to_one_line(_snippet(record), SNIPPET_CHARS),
+        "snippet": cut_after_sentence(to_one_line(_snippet(record), SNIPPET_CHARS + 1)),
         "year": record.year,
+        "venue": to_one_line(record.venue or "", VENUE_CHARS),
     }
     return {name: value for name, value in fields.items() if value}
+
+
+def cut_after_sentence(text: str) -> str:
+    """The first `SNIPPET_CHARS` characters, or fewer where a sentence ends after `LEAST_SNIPPET_CHARS`."""
+    if len(text) <= SNIPPET_CHARS:
+        return text
+    ends = [match.end() for match in SENTENCE_END.finditer(text, LEAST_SNIPPET_CHARS) if match.end() <= SNIPPET_CHARS]
+    return text[: max(ends, default=SNIPPET_CHARS)]
 
 
 def make_batches(works: Sequence[Record], places: Sequence[int]) -> Iterator[list[int]]:
@@ -135,7 +150,7 @@ def make_batches(works: Sequence[Record], places: Sequence[int]) -> Iterator[lis
 def has_instructions(record: Record) -> bool:
     """Whether the shown text has instructions to a model; checked before line breaks are removed, which would hide how they are hidden."""
     raw: list[str] = []
-    for text, chars in ((record.title, TITLE_CHARS), (_snippet(record), SNIPPET_CHARS)):
+    for text, chars in ((record.title, TITLE_CHARS), (_snippet(record), SNIPPET_CHARS), (record.venue or "", VENUE_CHARS)):
         near = text[: chars + EXTRA_CHARS]
         # Four times as much of a text that is mostly blanks, since `to_one_line` shows more of it.
         enough = len(near) == len(text) or len(to_one_line(near, len(near))) >= chars + EXTRA_CHARS // 2

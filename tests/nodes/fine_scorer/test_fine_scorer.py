@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outrider.nodes.fine_scorer.fine_scorer import FineScorer, ScoringResult
-from outrider.nodes.fine_scorer.papers import SNIPPET_CHARS, TAGS
+from outrider.nodes.fine_scorer.papers import SNIPPET_CHARS, TAGS, VENUE_CHARS
 from outrider.nodes.organizer import select_and_sort
 from outrider.state.chat import Budget
 from outrider.state.errors import KeyRejected
@@ -43,7 +43,7 @@ async def test_works_are_scored_in_batches_of_ten_and_come_best_first() -> None:
 async def test_what_is_sent_is_short_fenced_and_names_no_record() -> None:
     """The beginnings of title and abstract, else description, else text, and the year."""
     records: list[Record] = [
-        paper("secret-id", "T" * 900, abstract="A\n\x1b[2J" * 900, year=2020),
+        paper("secret-id", "T" * 900, abstract="A\n\x1b[2J" * 900, year=2020, venue="The\nLancet " * 90),
         paper("b", "t", description="D", text="X"),
         Page(doc_id="c", title="t", text="X " * 900),
     ]
@@ -52,7 +52,9 @@ async def test_what_is_sent_is_short_fenced_and_names_no_record() -> None:
     first, second, third = request.data["papers"]
     assert (first["id"], first["title"], first["year"]) == ("p1", "T" * 200, 2020)
     assert (len(first["snippet"]), second["snippet"], len(third["snippet"])) == (SNIPPET_CHARS, "D", SNIPPET_CHARS)
-    assert SNIPPET_CHARS <= 500
+    assert SNIPPET_CHARS == 500
+    assert first["venue"] == ("The Lancet " * 90)[:VENUE_CHARS]
+    assert "venue" not in second
     assert not set(first["snippet"]) & set("\n\x1b")
     assert request.data["request"] == {"text": "liver dose", "topic": "liver", "concepts": ["liver", "dose"], "type": "method"}
     assert "secret-id" not in json.dumps(request.body)
