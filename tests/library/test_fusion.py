@@ -156,6 +156,17 @@ def test_a_work_that_one_list_names_twice_counts_once(fuse: Fusion) -> None:
     assert fuse([twice]) == fuse([make_ranking("a", "b", "c", strategy="t")])
 
 
+@given(any_lists, st.integers(1, 100))
+def test_the_setting_rrf_is_the_plain_formula(lists: list[RankedList], k: int) -> None:
+    """`sum of 1 / (k + rank)`, with the default weights and with any other: they belong to the fusion by scores."""
+    expected: dict[str, float] = {}
+    for one in lists:
+        for rank, place in enumerate(one.results, start=1):
+            expected[place.doc_id] = expected.get(place.doc_id, 0.0) + 1 / (k + rank)
+    assert build_fusion(RankingSettings(fusion="rrf", rrf_k=k))(lists) == pytest.approx(expected)
+    assert build_fusion(RankingSettings(fusion="rrf", rrf_k=k, dense_weight=0.9, sparse_weight=0.1))(lists) == pytest.approx(expected)
+
+
 def test_the_settings_choose_method_weights_and_k() -> None:
     lists = [
         make_ranking("a", strategy="lance_dense"),
@@ -164,7 +175,7 @@ def test_the_settings_choose_method_weights_and_k() -> None:
     ]
     weights = {"dense_weight": 0.3, "sparse_weight": 0.2, "graph_weight": 0.1}
     by_rank = build_fusion(RankingSettings(fusion="rrf", rrf_k=9, **weights))
-    assert by_rank(lists) == pytest.approx({"a": 0.03, "b": 0.02, "c": 0.01})
+    assert by_rank(lists) == pytest.approx({"a": 0.1, "b": 0.1, "c": 0.1})
     assert build_fusion(RankingSettings(fusion="min_max", **weights))(lists) == pytest.approx({"a": 0.3, "b": 0.2, "c": 0.1})
 
 

@@ -6,6 +6,7 @@ lie apart. So a work that every list puts at least as high as another, and one l
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -18,20 +19,28 @@ from outrider.state.request import RetrieverType
 
 Heights = Callable[[Sequence[float]], Sequence[float]]
 """Weights of a list's places, first place first, from its scores: positive, and falling from place to place."""
+WEIGHTS = ("dense_weight", "sparse_weight", "graph_weight")
+log = logging.getLogger(__name__)
 K = 60
 ORDER_SHARE = 0.1
 """Share of rank in `min_max`: a work in the list beats one that is not, and equal scores leave the order as it is."""
 
 
 def build_fusion(settings: RankingSettings) -> Fusion:
-    """The fusion of the settings, with their weights."""
+    """The fusion of the settings: `rrf` is the plain formula without weights, `min_max` uses the weights."""
+    if settings.fusion == "rrf":
+        changed = [name for name in WEIGHTS if getattr(settings, name) != RankingSettings.model_fields[name].default]
+        if changed:
+            log.warning(
+                "%s: no effect with ranking.fusion: rrf, which takes no weights; min_max does",
+                ", ".join(f"ranking.{name}" for name in changed),
+            )
+        return partial(reciprocal_rank_fusion, k=settings.rrf_k)
     weights: dict[str, float] = {
         RetrieverType.LANCE_DENSE: settings.dense_weight,
         RetrieverType.LANCE_FTS: settings.sparse_weight,
         RetrieverType.GRAPH_NEIGHBOR: settings.graph_weight,
     }
-    if settings.fusion == "rrf":
-        return partial(reciprocal_rank_fusion, k=settings.rrf_k, weights=weights)
     return partial(min_max, weights=weights)
 
 

@@ -234,3 +234,15 @@ def test_hits_of_a_process_are_ordered_by_the_shown_score_also_after_a_reranker(
         assert len(set(shown)) == len(shown)
         values = [hit.scores["reranker"] for hit in hits]
         assert values == sorted(values, reverse=True)
+
+
+def test_rrf_is_one_setting_of_a_process(shelved: Path) -> None:
+    """With `ranking.fusion: rrf` a hit's fused score is the sum of 1 / (60 + rank) over the lists that it shows, next to the best one's."""
+    environment = os.environ | {"OUTRIDER_RANKING__FUSION": "rrf", "OUTRIDER_RANKING__SPARSE_WEIGHT": "0.9"}
+    command = [sys.executable, "-m", "outrider", "--verbose", "search", "aspirin liver cholesterol client", "--json", "-l", str(shelved)]
+    process = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=True)
+    hits = SearchResponse.model_validate_json(process.stdout).hits
+    sums = [sum(1 / (60 + found.rank) for found in hit.found_by) for hit in hits]
+    assert len(hits) >= 3
+    assert [hit.scores["fused"] for hit in hits] == pytest.approx([one / max(sums) for one in sums], abs=1e-6)
+    assert "ranking.sparse_weight: no effect with ranking.fusion: rrf" in process.stderr
