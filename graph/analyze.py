@@ -25,7 +25,7 @@ from outrider.graph.parent import is_node_input, read_fields
 from outrider.nodes.run_settings import run_setting
 from outrider.runtime.spans import span
 from outrider.runtime.threads_and_loops import run_in_background
-from outrider.services import Services
+from outrider.services import ONLY_DISTILLER, Services
 from outrider.services.make_nodes import (
     make_analysis_cache,
     make_evidence,
@@ -62,9 +62,9 @@ LEAST_S = 0.1
 class AnalysisNode(Runnable[AnalysisState, AnalysisUpdate]):
     """A node with a name, a time limit, progress, and expected errors as failures; synchronous and asynchronous."""
 
-    def __init__(self, name: str, node: Node, clock: Clock, timeout_s: float) -> None:
+    def __init__(self, name: str, node: Node, clock: Clock, timeout_s: float, warm: Callable[[], Awaitable[None]] | None = None) -> None:
         self.name = name
-        self._node, self._clock, self._timeout_s = node, clock, timeout_s
+        self._node, self._clock, self._timeout_s, self._warm = node, clock, timeout_s, warm
 
     def invoke(self, input: AnalysisState, config: RunnableConfig | None = None, **kwargs: Any) -> AnalysisUpdate:  # noqa: A002
         return run_in_background(self._run(input, get_runtime(RunContext)))
@@ -73,6 +73,8 @@ class AnalysisNode(Runnable[AnalysisState, AnalysisUpdate]):
         return await self._run(input, get_runtime(RunContext))
 
     async def _run(self, state: AnalysisState, runtime: Runtime[RunContext]) -> AnalysisUpdate:
+        if self._warm is not None:  # loading models takes none of the analysis's time
+            await self._warm()
         runtime.stream_writer({"node": self.name, "event": "started"})
         started = time.perf_counter()
         began = state.started_at or self._clock()
@@ -105,8 +107,9 @@ class Route(Runnable[AnalysisState, str]):
 
 
 def build_analysis(services: Services, checkpointer: Literal[False] | None = None) -> AnalysisGraph:
-    """The compiled graph over these services; loads no model and opens no file. As a node it saves its steps with the parent's
-    checkpointer, unless `checkpointer` is False.
+    """The compiled graph over these services. It loads models when a run starts, before its time counts.
+
+    As a node it saves its steps with the parent's checkpointer, unless `checkpointer` is False.
     """
     settings = services.settings.analyze
     subject, surroundings = make_subject(services), make_surroundings(services)
@@ -122,6 +125,9 @@ def build_analysis(services: Services, checkpointer: Literal[False] | None = Non
             await cache.put(state.asked, state.model_copy(update=dict(update)))
         return update
 
+    async def warm() -> None:
+        await services.warm(ONLY_DISTILLER, searches=False)
+
     nodes: dict[str, Node] = {
         "subject": lambda state, runtime, left_s: subject(state, left_s),
         "surroundings": lambda state, runtime, left_s: surroundings(state, left_s),
@@ -130,7 +136,7 @@ def build_analysis(services: Services, checkpointer: Literal[False] | None = Non
     }
     graph = StateGraph(AnalysisState, context_schema=RunContext, input_schema=AnalyzeRequest, output_schema=Analysis)
     for name, node in nodes.items():
-        step = AnalysisNode(name, node, services.clock, settings.timeout_s)
+        step = AnalysisNode(name, node, services.clock, settings.timeout_s, warm if name == "subject" else None)
         graph.add_node(name, step, input_schema=AnalysisState, metadata={"description": DESCRIPTIONS[name]})
     graph.add_edge(START, "subject")
     graph.add_conditional_edges("subject", Route(), {"go on": "surroundings", "done": END})

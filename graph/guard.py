@@ -145,6 +145,8 @@ class Guard:
 
     clock: Clock
     run: RunSettings
+    warm: Callable[[SearchRequest], Awaitable[None]] | None = None
+    """Loads the models of a request; called before its first node, so that loading takes none of the run's time."""
 
     def __call__(
         self,
@@ -164,6 +166,8 @@ class Guard:
 
         async def run_guarded(state: PipelineState, runtime: Runtime[RunContext]) -> Update:
             clean: dict[str, Any] = {}
+            if first and self.warm is not None:
+                await self.warm(state)
             if first:
                 # Defaults for the fields that an earlier run on the same thread wrote.
                 defaults = PipelineState(query=state.query)

@@ -38,12 +38,13 @@ from outrider.nodes.organizer import Organizer
 from outrider.nodes.reranker import Reranker
 from outrider.nodes.rule_ranker import RuleRanker
 from outrider.nodes.scout import Scout
-from outrider.services import Services
+from outrider.services import ModelUse, Services
 from outrider.services.distiller import make_distiller
 from outrider.services.make_nodes import make_dedup, make_enrich, make_scorer, make_translator
 from outrider.services.safe_types import register_state_types
 from outrider.services.systematic import make_systematic_node, refuse_unreadable
 from outrider.state.pipeline import PipelineState, RunContext, Update
+from outrider.state.request import SearchRequest
 from outrider.state.response import provenance_hash
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def make_finish(name: str) -> Finish | None:
 
 
 def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | None = None) -> SearchGraph:
-    """The compiled graph over these services; loads no model and opens no file.
+    """The compiled graph over these services. It loads models when its first run starts, before that run's time counts.
 
     With a checkpointer it needs a `thread_id`, and cached plans are not used: a resumed run would find its own plan and report that.
     As a node it saves its steps with the parent's checkpointer, unless `checkpointer` is False.
@@ -109,7 +110,10 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
     def end_without_results(state: PipelineState) -> Update:
         return {"sources": (), **end_unfinished(state)}
 
-    guarded = Guard(services.clock, settings.run)
+    async def warm(request: SearchRequest) -> None:
+        await services.warm(ModelUse.of_request(request), searches=request.mode == "discovery")
+
+    guarded = Guard(services.clock, settings.run, warm)
 
     def guard(name: str, node: Node, **options: Any) -> Guarded:
         return guarded(name, node, finish=make_finish(name), **options)

@@ -174,8 +174,8 @@ class AnalysisCache:
 
     texts: TextCache
     fresh_s: float
-    versions: str
-    """Model, settings and version: part of the key."""
+    versions: Callable[[], str]
+    """Model, settings and version: part of the key. Read anew, since a served model may be named after the graph is built."""
 
     async def get(self, state: AnalysisState) -> AnalysisUpdate | None:
         cached = await self.texts.get(self._key(state.target, state.question), PATIENCE_S)
@@ -195,7 +195,7 @@ class AnalysisCache:
             await self.texts.put(self._key(state.target, question), analysis.model_dump_json())
 
     def _key(self, target: str, question: str) -> str:
-        return hashlib.sha256(f"analysis {json.dumps([target, question, self.versions])}".encode()).hexdigest()
+        return hashlib.sha256(f"analysis {json.dumps([target, question, self.versions()])}".encode()).hexdigest()
 
 
 Distil = Callable[[str, Reading, int], Awaitable[DistilledContext]]

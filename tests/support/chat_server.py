@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from typing import Any, Self
@@ -81,6 +81,10 @@ class ChatServer:
     """Use it as a context manager: it hangs up at the end. `requests` are in the order of their arrival; `most` were under way at once."""
 
     answer: Answer
+    models: Reply | None = field(default=None, kw_only=True)
+    """The answer to `GET .../models`, whose content is a list of names; 404 without one."""
+    listings: list[Mapping[str, str]] = field(default_factory=list, kw_only=True)
+    """Headers of the requests for it."""
     requests: list[Request] = field(default_factory=list)
     most: int = 0
     _now: int = 0
@@ -110,6 +114,16 @@ class ChatServer:
                 request = Request(body, {name.lower(): value for name, value in self.headers.items()})
                 with suppress(ConnectionError):  # the client has disconnected
                     server._serve(self, request)
+
+            def do_GET(self) -> None:
+                server.listings.append({name.lower(): value for name, value in self.headers.items()})
+                reply = server.models if server.models and self.path.endswith("/v1/models") else Reply("no such page", status=404)
+                if isinstance(reply.content, list):
+                    listed = {"object": "list", "data": [{"id": name, "object": "model", "owned_by": "test"} for name in reply.content]}
+                    reply = replace(reply, raw=json.dumps(listed).encode())
+                time.sleep(reply.delay_s)
+                with suppress(ConnectionError):
+                    server._send(self, reply, reply.raw or json.dumps({"error": {"message": reply.content}}).encode())
 
             def log_message(self, *_: Any) -> None:
                 pass
@@ -154,7 +168,10 @@ class ChatServer:
         finally:
             with self._lock:
                 self._now -= 1
-        body = reply.raw if reply.raw is not None else json.dumps(_body(request, reply)).encode()
+        self._send(handler, reply, reply.raw if reply.raw is not None else json.dumps(_body(request, reply)).encode())
+
+    @staticmethod
+    def _send(handler: BaseHTTPRequestHandler, reply: Reply, body: bytes) -> None:
         handler.send_response(reply.status)
         for name, value in {"Content-Type": "application/json", "Content-Length": str(len(body)), **reply.headers}.items():
             handler.send_header(name, value)

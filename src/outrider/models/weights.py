@@ -139,7 +139,8 @@ def _find_hub_weights(name: str, revision: str | None, names: SettingNames, *, f
         pass
     if not fetch:
         raise ModelUnavailable(
-            f"the weights of {name} are {state} on this machine; set {names.model} to {name}: naming a model lets it be fetched"
+            f"the weights of {name} are {state} on this machine; set {names.model} to {name}: naming a model lets it be fetched, unless "
+            "the search is offline"
         )
     log.info("fetching the weights of %s from the hub", name)
     try:

@@ -16,9 +16,10 @@ from contextvars import ContextVar, copy_context
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
 
 _modules: dict[str, ModuleType] = {}
 _caller_gone: ContextVar[threading.Event | None] = ContextVar("caller_gone", default=None)
@@ -36,6 +37,15 @@ async def load_module(name: str) -> Any:
     if name not in _modules:
         _modules[name] = await asyncio.to_thread(import_module, name)
     return _modules[name]
+
+
+def get_shared(make: Callable[Arguments, Result], *args: Arguments.args, **options: Arguments.kwargs) -> Result:
+    """The one result of `make`, an `lru_cache`, for all callers. Concurrent first calls each make one, of which the cache keeps one.
+
+    For objects that hold a loaded model: with two of them, the process would load the model twice.
+    """
+    make(*args, **options)
+    return make(*args, **options)
 
 
 def before_exit(wait: Callable[[], None]) -> None:

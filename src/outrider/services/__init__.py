@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from outrider.library.fusion import build_fusion, fuse_sources, interleave
 from outrider.models.chat.endpoint import EndpointChat, make_chat
 from outrider.nodes.fine_scorer.fine_scorer import ScoringPrompts
 from outrider.nodes.translator.model_plan import QueryPrompt
 from outrider.prompts import Prompt, load
-from outrider.runtime.threads_and_loops import load_module, run_in_thread
+from outrider.runtime.threads_and_loops import get_shared, load_module, run_in_thread
 from outrider.runtime.workers import Workers
 from outrider.services import tracing
 from outrider.services.save_results import ResultSaver
@@ -25,8 +29,11 @@ from outrider.settings.model import EmbeddingSettings, Settings
 from outrider.sources.library import LibrarySource
 from outrider.state.chat import Chat
 from outrider.state.duplicate_decisions import NO_DECISIONS, Decisions, DecisionsProvider, load_no_decisions
-from outrider.state.errors import LibraryMissing, MissingExtra, ModelError, SearchError
+from outrider.state.errors import LibraryError, LibraryMissing, MissingExtra, ModelError, SearchError
 from outrider.state.ports import Clock, Fusion, LibraryReader, PageReader, ResultStore, Source
+from outrider.state.records import LIBRARY
+from outrider.state.request import RetrieverType, SearchRequest
+from outrider.text.sanitize import OFFLINE, is_loopback, without_password
 from outrider.version import __version__
 
 if TYPE_CHECKING:
@@ -42,14 +49,55 @@ if TYPE_CHECKING:
 
 CACHED_MODELS = 2
 """Embedding models that a process holds: one to read with, one to reindex to."""
+WARM_S = 60.0
+"""How long loaded models count as those that a search needs: another process may give the library vectors of another model."""
+S3_ENDPOINTS = ("aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url")
+"""Options of an object store that name its address."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """The models besides the chat model that a search may use."""
+
+    dense: bool = True
+    reranker: bool = True
+    reranker_requested: bool = False
+    """Whatever an evaluation in the library advises."""
+    distiller: bool = True
+
+    @classmethod
+    def of_request(cls, request: SearchRequest) -> ModelUse:
+        is_ranked = request.mode == "discovery"
+        by_vectors = request.strategies is None or RetrieverType.LANCE_DENSE in request.strategies
+        # on a thread, the earlier run's reports may stand in the same field
+        sources = [name for name in request.sources or () if isinstance(name, str)]
+        in_library = not sources or LIBRARY in sources
+        reranks = request.rerank_enabled is not False and (request.fusion_enabled or bool(request.rerank_enabled))
+        return cls(
+            dense=request.grey_literature or (is_ranked and by_vectors and in_library),
+            reranker=is_ranked and reranks,
+            reranker_requested=bool(request.rerank_enabled),
+            distiller=is_ranked and request.distill_enabled and request.distill_top > 0,
+        )
+
+
+ALL_MODELS = ModelUse()
+ONLY_CHAT = ModelUse(dense=False, reranker=False, distiller=False)
+ONLY_DISTILLER = ModelUse(dense=False, reranker=False)
 
 
 @lru_cache(maxsize=CACHED_MODELS)
-def load_embedder(settings: EmbeddingSettings, space: EmbeddingSpace | None) -> Embedder:
-    """One for a process: loading weights takes seconds, and several services may need the same."""
+def _make_embedder(settings: EmbeddingSettings, space: EmbeddingSpace | None, offline: bool) -> Embedder:
     from outrider.models.embed.embedder import Embedder
 
-    return Embedder.from_settings(settings, space)
+    return Embedder.from_settings(settings, space, offline=offline)
+
+
+def load_embedder(settings: EmbeddingSettings, space: EmbeddingSpace | None, *, offline: bool = False) -> Embedder:
+    """One for a process: loading weights takes seconds, and several services may need the same."""
+    return get_shared(_make_embedder, settings, space, offline)
 
 
 class Services:
@@ -81,8 +129,10 @@ class Services:
         self._graph = graph
         self.reranker: RerankerProvider = self._reranker if reranker is None else reranker
         library = LibrarySource(self.engine)
-        self.chat, self.chat_says = (chat, chat.name) if chat else make_chat(settings.llm)
+        self.chat, self._chat_says = (chat, chat.name) if chat else make_chat(settings.llm, offline=settings.sources.offline)
         """The chat model or None; and its name, or why there is none."""
+        if self.lost_model and not settings.sources.offline:
+            log.error("no chat model is used: %s", self.lost_model)
         self.chat_is_of_settings = self.chat is not None and chat is None
         self.shelf: LibraryReader = library if shelf is None else shelf
         self._own_library = library
@@ -98,9 +148,13 @@ class Services:
         self.fuse: Fusion = partial(fuse_sources, own=build_fusion(settings.ranking), k=settings.ranking.rrf_k)
         self.interleave: Fusion = interleave
         self.context_frame: Prompt = load("context", frozenset({"query", "sentences"}))
+        load("shortened_context", frozenset({"query", "sentences"}))  # read here, so that no search reads a file
         self.dedup_prompt: Prompt = load("dedup", frozenset())
         self.query_prompt = QueryPrompt.load(settings.llm.domain)
         self.scoring_prompts = ScoringPrompts.load(settings.llm.domain)
+        self._loads_models, self._loads_reranker = shelf is None, shelf is None and reranker is None
+        self._warm_until: dict[ModelUse, float] = {}
+        """`time.monotonic` until which these models count as loaded."""
 
     @classmethod
     def from_file(cls, flags: Mapping[str, object] | None = None) -> Services:
@@ -125,12 +179,30 @@ class Services:
         return make_page_reader(self.settings.sources) if self._pages is None and self._sources is None else self._pages
 
     @property
+    def chat_says(self) -> str:
+        """The name of the chat model, or why there is none."""
+        return self.chat.description if isinstance(self.chat, EndpointChat) else self._chat_says
+
+    @property
+    def lost_model(self) -> str:
+        """Why a chat model that the settings ask for is not used; empty if it is, or if they ask for none."""
+        llm = self.settings.llm
+        is_configured = llm.model != "none" and bool(llm.base_url or llm.api_key.get_secret_value() or llm.model != "auto")
+        return self._chat_says if self.chat is None and is_configured else ""
+
+    @property
     def source_names(self) -> tuple[str, ...]:
         return tuple(source.name for source in self.sources)
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Versions that an answer depends on besides request, library and embedding model: part of the provenance hash."""
+        """Versions that an answer depends on besides request, library and embedding model: part of the provenance hash.
+
+        Read anew each time: a served model may be named after a graph was built over these services.
+        """
+        return LiveMapping(self._read_versions)
+
+    def _read_versions(self) -> dict[str, str]:
         prompts = {f"prompt:{prompt.name}": prompt.version for prompt in (self.context_frame, self.dedup_prompt)}
         model = {"chat": self.chat.name} if self.chat else {}
         return {"outrider": __version__, **prompts, **self.query_prompt.versions, **self.scoring_prompts.versions, **model}
@@ -182,26 +254,65 @@ class Services:
         """The embedding model of the settings; for `auto`, the one that wrote `space`. Loads nothing yet."""
         if self._embedder is not None:
             return self._embedder
-        return load_embedder(self.settings.embedding, space)
+        return load_embedder(self.settings.embedding, space, offline=self.settings.sources.offline)
 
-    async def warm(self, *, searches: bool = True) -> None:
-        """Load the weights for the library's vectors before a search's time limit starts; the search itself reports errors of the library.
+    async def prepare(self) -> None:
+        """Make the sources and the reader of pages in a thread: looking for a browser and for plug-ins reads the disk."""
+        if "sources" not in self.__dict__ or "pages" not in self.__dict__:
+            await asyncio.to_thread(lambda: (self.sources, self.pages))
 
-        An embedding server is not contacted: its model is loaded, and it might not answer. The client of a chat model is loaded, too. If
-        the web is searched, its browser starts in the background; `searches` is False for work that needs no source.
+    async def warm(self, use: ModelUse = ALL_MODELS, *, searches: bool = True) -> None:
+        """Load models before a search's time limit starts: the chat client, and those in `use`. The search itself reports their errors.
+
+        The graphs call it before their first node, with the models of their request; a server calls it when it starts. Concurrent callers
+        share one load. A served model is not contacted, since it is loaded and might not answer; but an endpoint that has to name its
+        only model is. If the web is searched, its browser starts in the background; `searches` is False for work that needs no source.
         """
         if searches and self._sources is None and not self.settings.sources.offline:
-            browser = find_browser(self.settings.sources)
+            browser = await asyncio.to_thread(find_browser, self.settings.sources)
             if browser:
                 await browser.prepare()
+        if time.monotonic() < self._warm_until.get(use, 0.0):
+            return
+        loads = [self._load_chat()]
+        if self._loads_models:
+            loads += [self._load_library(dense=use.dense)]
+            loads += [self._load_reranker(requested=use.reranker_requested)] if use.reranker and self._loads_reranker else []
+            loads += [self._load_distiller()] if use.distiller else []
+        await asyncio.gather(*map(_ignore_search_errors, loads))
+        self._warm_until[use] = time.monotonic() + WARM_S
+
+    async def find_model_name(self) -> None:
+        """Ask the server of the chat model for its only model, if the settings name none. Raises `ChatError`."""
+        if isinstance(self.chat, EndpointChat) and self.chat.is_unnamed:
+            await self.chat.warm_up()
+
+    async def _load_chat(self) -> None:
         if isinstance(self.chat, EndpointChat):
             await self.chat.warm_up()
-        if self.settings.embedding.base_url:
+
+    async def _load_library(self, *, dense: bool) -> None:
+        if not self.settings.sources.library.enabled:
             return
-        with suppress(SearchError):
-            space = await (await self.library()).space()
-            if space is not None:
-                await run_in_thread(lambda: self.embedder(space).space)
+        space = await (await self.engine()).library.space()
+        if not dense or space is None:
+            return
+        if self.settings.embedding.base_url:
+            with suppress(ImportError):
+                await load_module("langchain_openai")
+            return
+        await run_in_thread(lambda: self.embedder(space).space)
+
+    async def _load_reranker(self, *, requested: bool) -> None:
+        reranker, _ = await self._reranker(asked=requested)
+        if isinstance(reranker, (await load_module("outrider.models.rerank.cross_encoder")).CrossEncoderReranker):
+            await run_in_thread(reranker.load)
+
+    async def _load_distiller(self) -> None:
+        from outrider.services.distiller import needs_model, prepare_distillers
+
+        if needs_model(self.settings.distiller):
+            await run_in_thread((await prepare_distillers(self))[0].load)
 
     async def embedder_at_hand(self, library: Library) -> tuple[Embedder | None, str]:
         """The loaded model that embeds new records; or None, and why there is none."""
@@ -226,7 +337,8 @@ class Services:
         with suppress(LibraryMissing):
             space = await (await self.library()).space()
         embedder = self.embedder(space)
-        return await run_in_thread(lambda: choose_reranker(self.settings.reranker, embedder, verdicts, requested=asked))
+        offline = self.settings.sources.offline
+        return await run_in_thread(lambda: choose_reranker(self.settings.reranker, embedder, verdicts, requested=asked, offline=offline))
 
     async def _decisions(self) -> Decisions:
         if self._sources is None and not self.settings.sources.library.enabled:
@@ -254,6 +366,7 @@ class Services:
         return await self._open(create=True)
 
     async def _open(self, *, create: bool) -> Library:
+        self._refuse_remote_library()
         await load_module("outrider.library.library")  # in a thread: it takes a second
         from outrider.library.library import Library
 
@@ -261,16 +374,45 @@ class Services:
         secrets = {name: value.get_secret_value() for name, value in settings.storage_options.items()}
         return await Library.open(settings.uri, create=create, storage_options=secrets)
 
+    def _refuse_remote_library(self) -> None:
+        """Raise `LibraryError` for a library on the network if this process is offline."""
+        settings = self.settings.library
+        options = {name.lower(): value.get_secret_value() for name, value in settings.storage_options.items()}
+        endpoint = next((options[name] for name in S3_ENDPOINTS if name in options), "") or os.environ.get("AWS_ENDPOINT_URL", "")
+        if self.settings.sources.offline and "://" in settings.uri and not is_loopback(endpoint):
+            raise LibraryError(f"the library at {without_password(settings.uri)} is not on this machine, {OFFLINE}; use one in a folder")
 
-@contextmanager
-def open_services(
+
+class LiveMapping(Mapping[str, str]):
+    """A mapping that is read anew at each use."""
+
+    def __init__(self, read: Callable[[], Mapping[str, str]]) -> None:
+        self._read = read
+
+    def __getitem__(self, name: str) -> str:
+        return self._read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+
+async def _ignore_search_errors(work: Coroutine[Any, Any, None]) -> None:
+    with suppress(SearchError):
+        await work
+
+
+@asynccontextmanager
+async def open_services(
     services: Services | None, library: str | PathLike[str] | None = None, flags: Mapping[str, object] | None = None
-) -> Iterator[Services]:
-    """The caller's own services, which stay open, or new ones for this call."""
+) -> AsyncIterator[Services]:
+    """The caller's own services, which stay open, or new ones for this call. Settings are read in a thread."""
     if services is not None:
         yield services
         return
-    opened = Services.for_library(library, flags)
+    opened = await asyncio.to_thread(Services.for_library, library, flags)
     try:
         yield opened
     finally:

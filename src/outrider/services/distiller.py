@@ -5,6 +5,7 @@ An engine and its model are loaded on first use, in the calling thread; a proces
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -28,6 +29,7 @@ from outrider.state.errors import BadRequest, LibraryError, LibraryMissing, did_
 from outrider.state.response import DistilledContext
 
 if TYPE_CHECKING:
+    from outrider.distiller.engines.llmlingua2 import LLMLingua2
     from outrider.models.embed.embedder import Embedder
     from outrider.services import Services
 
@@ -58,6 +60,8 @@ class LazyDistiller:
     own: tuple[Calibration, ...] = ()
     """Calibrations of the library; they take precedence over shipped ones."""
     bypass: bool = True
+    downloads: bool = True
+    """Whether weights that are not on this machine may be fetched from the hub."""
     _distiller: EngineDistiller | None = field(default=None, init=False)
 
     @property
@@ -71,7 +75,7 @@ class LazyDistiller:
             threshold = THRESHOLD if settings.threshold is None else settings.threshold
             count = load_token_counter(settings.tokenizer) if settings.tokenizer else estimate_tokens
             selection = SelectionSettings(threshold, max_tokens=settings.max_context_tokens, count_tokens=count)
-            compressor = None if self.verbatim else make_llmlingua(settings.llmlingua_model, settings.device)
+            compressor = None if self.verbatim else self._make_compressor()
             worth = None
             if self.bypass and settings.bypass:
                 device = self.embedder_device if self.engine in ("embedding", "ensemble") else settings.device
@@ -80,11 +84,20 @@ class LazyDistiller:
             self._distiller = EngineDistiller(engine, calibration, selection, compressor, settings.compress_rate, worth)
         return self._distiller.distil(query, readings, max_tokens, frame)
 
+    def load(self) -> None:
+        """Load the models that `distil` will use; errors as there."""
+        _ = self.load_engine().revision
+        if not self.verbatim:
+            _ = self._make_compressor().revision
+
     def load_engine(self) -> Engine:
         """Raises `BadRequest` where the engine needs an embedding model and there is none."""
         model = self.settings.llmlingua_model if self.engine == "llmlingua2" else self.settings.model_name
         embedder = self.embedder() if self.embedder and self.engine in NEED_EMBEDDER else None
-        return make_engine(self.engine, embedder, model, self.settings.device)
+        return make_engine(self.engine, embedder, model, self.settings.device, downloads=self.downloads)
+
+    def _make_compressor(self) -> LLMLingua2:
+        return make_llmlingua(self.settings.llmlingua_model, self.settings.device, downloads=self.downloads)
 
     def find_calibration(self, engine: Engine | None = None) -> Calibration | None:
         """The user's own for the weights of the engine, else a shipped one or one beside the weights. Loads the model."""
@@ -93,6 +106,11 @@ class LazyDistiller:
         return next((calibration for calibration in mine if calibration.revision == engine.revision), None) or find_shipped_calibration(
             engine
         )
+
+
+def needs_model(settings: DistillerSettings) -> bool:
+    """Whether the distiller of the settings loads a model."""
+    return settings.compress or settings.engine in FALLBACKS
 
 
 def parse_engine(name: str) -> EngineName:
@@ -123,7 +141,8 @@ async def prepare_distillers(services: Services, *, engine: str = "", model: str
         # not a model that would have to be chosen and fetched first
         if space is not None or services.settings.embedding.model_name != "auto":
             embedder = partial(services.embedder, space)
-    distillers = [LazyDistiller(one, settings, embedder, services.settings.embedding.device, own, bypass) for one in names]
+    device, downloads = services.settings.embedding.device, not services.settings.sources.offline
+    distillers = [LazyDistiller(one, settings, embedder, device, own, bypass, downloads) for one in names]
     if len(distillers) > 1:
         distillers[-1] = replace(distillers[-1], settings=settings.model_copy(update={"compress": False}))
     return tuple(distillers)
@@ -132,7 +151,7 @@ async def prepare_distillers(services: Services, *, engine: str = "", model: str
 async def load_calibrations(services: Services) -> tuple[Calibration, ...]:
     """Calibrations that the user fitted; none if the library cannot be read."""
     local = Location.parse(services.settings.library.uri).path
-    if local is not None and not local.exists():  # the usual case without a library: opening it would take longer
+    if local is not None and not await asyncio.to_thread(local.exists):  # the usual case without a library: opening it would take longer
         return ()
     try:
         return await (await services.library()).calibrations()

@@ -15,7 +15,7 @@ from outrider.nodes.fine_scorer.waves import StopWhenSettled
 from outrider.nodes.rule_ranker import RuleRanker
 from outrider.nodes.translator.translator import PlanCache, Translator
 from outrider.services.distiller import distil
-from outrider.services.sources import find_detailers, open_answer_cache
+from outrider.services.sources import find_detailers, is_cache_refused, open_answer_cache
 from outrider.sources.github.parse import normal_name
 from outrider.sources.github.repository import GithubDependencies
 from outrider.sources.github.search import Github
@@ -73,15 +73,11 @@ def make_analysis_cache(services: Services) -> AnalysisCache | None:
     if not cache.fresh_s or (services.chat is not None and not services.chat_is_of_settings):
         return None
     settings = services.settings
-    parts = [
-        dict(services.versions),
-        settings.analyze.model_dump(),
-        settings.distiller.model_dump(mode="json"),
-        list(services.source_names),
-    ]
-    return AnalysisCache(
-        AnswerTextCache(open_answer_cache(cache), settings.llm.api_key.get_secret_value()), cache.fresh_s, json.dumps(parts)
-    )
+    if is_cache_refused(settings):
+        return None
+    parts = [settings.analyze.model_dump(), settings.distiller.model_dump(mode="json"), list(services.source_names)]
+    texts = AnswerTextCache(open_answer_cache(cache), settings.llm.api_key.get_secret_value())
+    return AnalysisCache(texts, cache.fresh_s, lambda: json.dumps([dict(services.versions), *parts]))
 
 
 def make_translator(services: Services, *, plans_kept: bool = True) -> Translator:
@@ -103,7 +99,7 @@ def make_translator(services: Services, *, plans_kept: bool = True) -> Translato
 def make_plan_cache(services: Services) -> PlanCache | None:
     """None also for a chat model passed to `Services`: its name may not distinguish it from another model."""
     cache = services.settings.cache
-    if not services.chat_is_of_settings or not cache.translations_s:
+    if not services.chat_is_of_settings or not cache.translations_s or is_cache_refused(services.settings):
         return None
     return PlanCache(AnswerTextCache(open_answer_cache(cache), services.settings.llm.api_key.get_secret_value()), cache.translations_s)
 

@@ -43,7 +43,7 @@ from outrider.state.hits import Scored
 from outrider.state.ports import AnswerStatus, BatchSource, Capabilities, Detailer, PageReader, Source, SourceAnswer, SourceQuery
 from outrider.state.records import Document, Page, Paper, Record, Repository
 from outrider.state.request import KNOWN_SOURCES, source_plugins
-from outrider.text.sanitize import HIDDEN, redact
+from outrider.text.sanitize import HIDDEN, is_loopback, redact
 
 OPEN_CACHES = 4
 
@@ -112,6 +112,11 @@ def _make_services(settings: Settings) -> Iterator[Source]:
         else:
             yield WebSearch(browser, (engine,), web.gap_s, web.pause_s, web.timeout_s, caller.answers, caller.fresh_s)
     yield from load_plugins(sources.extra, caller)
+
+
+def is_cache_refused(settings: Settings) -> bool:
+    """Whether the cache is a server on the network, and this process is offline."""
+    return settings.sources.offline and bool(settings.cache.url) and not is_loopback(settings.cache.url)
 
 
 @lru_cache(maxsize=OPEN_CACHES)

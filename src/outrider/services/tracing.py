@@ -6,6 +6,7 @@ settings are redacted in all of them. The exporter is OpenTelemetry's own: https
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from outrider.runtime import spans
 from outrider.runtime.spans import Value
 from outrider.settings.redact import Redactor
 from outrider.state.errors import MissingExtra, SettingsError
+from outrider.text.sanitize import OFFLINE, is_loopback, without_password
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from outrider.settings.model import Settings
+
+log = logging.getLogger(__name__)
 
 EXPORT_S = 3.0
 """Limit on an export: the end of a command waits for it."""
@@ -76,8 +80,11 @@ class TracedSpan:
 
 def start_tracing(settings: Settings) -> None:
     """Install the tracer of the settings, if they name a collector. Raises `MissingExtra`, `SettingsError`."""
-    if settings.tracing.endpoint:
-        spans.install(OpenTelemetry(_open_provider(settings.tracing.endpoint), Redactor.from_settings(settings)))
+    endpoint = settings.tracing.endpoint
+    if endpoint and settings.sources.offline and not is_loopback(endpoint):
+        log.warning("no traces are exported: the collector at %s is not on this machine, %s", without_password(endpoint), OFFLINE)
+    elif endpoint:
+        spans.install(OpenTelemetry(_open_provider(endpoint), Redactor.from_settings(settings)))
 
 
 def make_provider(exporter: SpanExporter, *, at_once: bool = False) -> TracerProvider:

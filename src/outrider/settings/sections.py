@@ -168,7 +168,10 @@ class WebSettings(Section):
 class SourcesSettings(Section):
     """Which sources a search uses."""
 
-    offline: bool = Field(False, description="Search the library only; also --offline.")
+    offline: bool = Field(
+        False,
+        description="Contact nothing but this machine: search the library only, and use models on this machine only; also --offline.",
+    )
     contact: str = Field("", description="Your e-mail address or web page, sent to every service with each request.")
     allowed_hosts: str = Field(
         "",

@@ -45,6 +45,25 @@ def origin(address: str) -> tuple[str, str, int | None]:
         return "", "", None
 
 
+OFFLINE = "and nothing but this machine is contacted (--offline, sources.offline)"
+"""For messages about an address that is refused."""
+
+
+def is_loopback(address: str) -> bool:
+    """Whether a URL leads to this machine: `localhost`, 127.0.0.0/8 or ::1. Other names would have to be looked up on the network."""
+    from ipaddress import IPv6Address, ip_address
+
+    host = origin(address)[1]
+    if host == "localhost":
+        return True
+    try:
+        literal = ip_address(host)
+    except ValueError:
+        return False
+    mapped = literal.ipv4_mapped if isinstance(literal, IPv6Address) else None
+    return (mapped or literal).is_loopback
+
+
 def is_http_url(address: str) -> bool:
     """Whether a client can ask it; of some slips clients raise errors of their own."""
     import httpx

@@ -32,11 +32,12 @@ async def aanalyze(
     has no `kind`, and the reason in `failures`.
     """
     state: Mapping[str, Any] = {}
-    with open_services(services) as opened, run_named():
+    async with open_services(services) as opened:
         request = {"target": target, "question": question, "fresh": fresh}
-        async with aclosing(stream_analysis(opened, request, context)) as parts:
-            async for kind, part in parts:
-                state = part if kind == "values" else state
+        with run_named():
+            async with aclosing(stream_analysis(opened, request, context)) as parts:
+                async for kind, part in parts:
+                    state = part if kind == "values" else state
     return make_analysis(state)
 
 
@@ -51,7 +52,7 @@ async def stream_analysis(
     """The parts that the graph streams: `custom` events of its nodes, and the whole state as `values`."""
     analyze_request = check_analysis_request(request)
     parse_analysis_target(analyze_request.target)
-    await services.warm(searches=False)
+    await services.prepare()
     stream: Any = build_analysis(services, checkpointer=False).astream(
         analyze_request, context=context or RunContext(), stream_mode=["custom", "values"]
     )

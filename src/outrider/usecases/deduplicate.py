@@ -60,7 +60,7 @@ async def asplit(
     The library remembers who decided (`by`, the user's name by default) and when; records stay as they are. Raises `BadRequest`,
     `LibraryMissing`.
     """
-    with open_services(services, library) as opened:
+    async with open_services(services, library) as opened:
         return await record_decision(opened, "split", [doc_id, *others], by, why)
 
 
@@ -80,7 +80,7 @@ async def amerge(
 
     Raises `BadRequest`, also for a merge of records that were split, and `LibraryMissing`.
     """
-    with open_services(services, library) as opened:
+    async with open_services(services, library) as opened:
         return await record_decision(opened, "merge", doc_ids, by, why)
 
 

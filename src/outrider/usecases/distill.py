@@ -54,7 +54,7 @@ async def adistill(  # noqa: PLR0913 - the options of one call
         raise BadRequest(f"query takes the question that the texts are to answer, not {shorten(query)}")
     if max_tokens is not None and (isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 0):
         raise BadRequest(f"max_tokens takes a whole number from 0, not {shorten(max_tokens)}")
-    with open_services(services, library) as opened:
+    async with open_services(services, library) as opened:
         return await distil(opened, query, readings, engine=engine or "", model=model or "", max_tokens=max_tokens, bypass=bypass)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from outrider.runtime.threads_and_loops import run_in_thread
-from outrider.state.errors import LibraryError, LibraryMissing, SearchError
+from outrider.state.errors import ChatError, LibraryError, LibraryMissing, SearchError
 from outrider.state.model import Model
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ class Part(Model):
 
 async def health(services: Services) -> tuple[Part, ...]:
     """Library, dense search, reranker, model. Loads the embedding model, which can take seconds the first time."""
-    # the chat model is not called: that costs money
-    model = Part(what="model", on=services.chat is not None, says=services.chat_says)
+    model = await _check_model(services)
     try:
         library = await services.library()
         records = await library.count()
@@ -46,6 +45,20 @@ async def health(services: Services) -> tuple[Part, ...]:
     except SearchError as error:
         reranker, why = None, str(error)
     return stored, dense, Part(what="reranker", on=reranker is not None, says=why), model
+
+
+async def _check_model(services: Services) -> Part:
+    """The model is not asked a question, which costs money; but a server is asked which model it serves if the settings name none."""
+    try:
+        await services.find_model_name()
+    except ChatError as error:
+        return Part(what="model", on=False, says=str(error), broken=True)
+    return Part(
+        what="model",
+        on=services.chat is not None,
+        says=services.chat_says,
+        broken=bool(services.lost_model) and not services.settings.sources.offline,
+    )
 
 
 async def _check_dense_search(services: Services, library: Library) -> Part:

@@ -35,7 +35,7 @@ async def aadd_to_library(
     `stale` the records that are no longer in their files; `prune` removes these from the library. Raises
     `BadRequest` for a target of no known kind, for a missing path, and for a target that would need a service while offline.
     """
-    with open_services(services, library) as opened:
+    async with open_services(services, library) as opened:
         return await ingest_targets(opened, targets, columns=columns, installed=installed, prune="remove" if prune else "")
 
 
@@ -61,6 +61,7 @@ async def ingest_targets(
     paths, targets = split_targets([name if isinstance(name, str) else Path(fspath(name)) for name in names])
     remote: RemoteSources | None = None
     if targets and not services.settings.sources.offline:
+        await services.prepare()
         # the library itself is left out: it is to learn something new
         others = tuple(source for source in services.sources if source.name != LIBRARY)
         remote = RemoteSources(others, services.pages, find_detailers(others), services.settings.run.run_timeout_s)
@@ -100,7 +101,7 @@ async def areindex(
 
     Raises `LibraryMissing`, `LibraryBusy` while another run is under way, `ModelError` where the model cannot be loaded or fails.
     """
-    with open_services(services, library, {"embedding.model_name": model}) as opened:
+    async with open_services(services, library, {"embedding.model_name": model}) as opened:
         store = await opened.library()
         await store.mend_edges()  # first: it needs no model
         return await store.reindex(opened.embedder(await store.space()), progress)

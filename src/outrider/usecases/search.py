@@ -47,18 +47,19 @@ async def asearch(
 
     if offline and services is not None and not services.settings.sources.offline:
         raise BadRequest('these services may use the network; make them with Services.from_file({"sources.offline": True})')
-    with open_services(services, library, {"sources.offline": True} if offline else None) as opened, run_named():
-        await opened.warm()
-        if thread is not None:
-            from outrider.usecases.threads import collect_response, open_threads
+    async with open_services(services, library, {"sources.offline": True} if offline else None) as opened:
+        await opened.prepare()
+        with run_named():
+            if thread is not None:
+                from outrider.usecases.threads import collect_response, open_threads
 
-            async with open_threads(opened) as threads:
-                answer = await collect_response(threads.search(thread, search_request, context))
-        else:
-            state = await build(opened, checkpointer=False).ainvoke(search_request, context=context or RunContext())
-            answer = SearchResponse.model_validate(state)
-        if (offline or search_request.sources == (LIBRARY,)) and _found_nothing_to_search(answer):
-            await opened.library()  # raises `LibraryMissing`
+                async with open_threads(opened) as threads:
+                    answer = await collect_response(threads.search(thread, search_request, context))
+            else:
+                state = await build(opened, checkpointer=False).ainvoke(search_request, context=context or RunContext())
+                answer = SearchResponse.model_validate(state)
+            if (offline or search_request.sources == (LIBRARY,)) and _found_nothing_to_search(answer):
+                await opened.library()  # raises `LibraryMissing`
     return answer
 
 
@@ -97,12 +98,13 @@ async def translate(query: str, *, services: outrider.Services | None = None, **
     search_request = check_request({"query": query, **request})
     await load_module("outrider.services.make_nodes")
     from outrider.nodes.run_settings import run_budget
-    from outrider.services import open_services
+    from outrider.services import ONLY_CHAT, open_services
     from outrider.services.make_nodes import make_translator
     from outrider.state.response import Usage
 
-    with open_services(services) as opened:
-        await opened.warm(searches=False)
+    async with open_services(services) as opened:
+        await opened.prepare()
+        await opened.warm(ONLY_CHAT, searches=False)
         settings = opened.settings
         return await make_translator(opened).translate(search_request, run_budget(None, settings.llm, Usage()), settings.run.run_timeout_s)
 
@@ -127,14 +129,14 @@ async def score(
     from outrider.nodes.fine_scorer.judgement import Question
     from outrider.nodes.rule_ranker import rank_by_rules
     from outrider.nodes.run_settings import run_budget
-    from outrider.services import open_services
+    from outrider.services import ONLY_CHAT, open_services
     from outrider.services.make_nodes import make_scorer
     from outrider.state.hits import Candidate
     from outrider.state.response import Bypass, Usage
 
     text = str(search_request.query)
-    with open_services(services) as opened:
-        await opened.warm(searches=False)
+    async with open_services(services) as opened:
+        await opened.warm(ONLY_CHAT, searches=False)
         settings = opened.settings
         this_year = datetime.fromtimestamp(opened.clock(), UTC).year
         works = [Candidate(record=record) for record in records]
@@ -158,7 +160,7 @@ async def organize(
     from outrider.nodes.organizer import count_facets, select_and_sort, to_hit
     from outrider.services import open_services
 
-    with open_services(services) as opened:
+    async with open_services(services) as opened:
         settings = opened.settings.organizer
         works = select_and_sort(candidates, settings.relevance_threshold if threshold is None else threshold)
         hits = tuple(to_hit(work, rank) for rank, work in enumerate(works[:top_k], start=1))

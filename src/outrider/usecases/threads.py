@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.graph.pipeline import SearchGraph, build
 from outrider.models.chat.journal import JOURNAL_KEY, Journal
+from outrider.services import ModelUse
 from outrider.services.checkpoints import CheckpointStore, ThreadRun, open_store
-from outrider.state.errors import BadRequest
+from outrider.state.errors import BadRequest, ThreadError
 from outrider.state.pipeline import RunContext
 from outrider.state.request import SearchRequest, check_request
 from outrider.state.response import SearchResponse
+from outrider.text.sanitize import OFFLINE, is_loopback, origin, without_password
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -59,6 +61,7 @@ class Threads:
 
     async def last(self, thread: str) -> SearchResponse | None:
         """The answer as far as the last run came; None before its first node has ended."""
+        await self.services.prepare()
         with self.store.raise_thread_errors():
             state = await build(self.services, self.store.saver).aget_state({"configurable": {"thread_id": thread}})
         return make_response(state.values) if "query" in state.values else None
@@ -84,6 +87,7 @@ class Threads:
     ) -> AsyncGenerator[Part]:
         """Run the next search of a thread, which is created where it is missing. `run_id` is new, or empty for one of ours."""
         search_request = check_request(request)
+        await self.services.prepare()
         context = context or RunContext()
         if not (0 < len(thread) <= MAX_NAME_CHARS and thread.isprintable() and thread == thread.strip()):
             raise BadRequest(f"a thread's name has 1 to {MAX_NAME_CHARS} printable characters, and no space at its ends")
@@ -101,6 +105,9 @@ class Threads:
         runs = await self.runs(thread)
         run = runs[-1]
         self._refuse_busy(thread, runs)
+        await self.services.prepare()
+        # it may start at a later node, and at the time of the interruption
+        await self.services.warm(ModelUse.of_request(SearchRequest.model_validate_json(run.asked)))
         with self.store.raise_thread_errors():
             before = await build(self.services, self.store.saver).aget_state({"configurable": {"thread_id": thread}})
         has_state = (before.metadata or {}).get("run") == run.run
@@ -148,6 +155,10 @@ class Threads:
 @asynccontextmanager
 async def open_threads(services: Services) -> AsyncIterator[Threads]:
     """The threads of the settings; expired ones are deleted."""
+    uri = services.settings.threads.uri
+    is_socket = not origin(uri)[1] and "host=" not in uri  # of Postgres on this machine
+    if services.settings.sources.offline and "://" in uri and not (is_socket or is_loopback(uri)):
+        raise ThreadError(f"threads.uri is {without_password(uri)}, {OFFLINE}; use a file")
     async with open_store(services.settings.threads) as store:
         expired = await Threads(services, store).expire()
         yield Threads(services, store, expired)

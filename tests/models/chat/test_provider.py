@@ -63,7 +63,6 @@ def test_the_model_is_the_named_one_or_the_cheap_one_of_the_provider(settings: d
         ({}, "OPENAI_API_KEY or DEEPSEEK_API_KEY"),
         ({"model": "gpt-6-luna"}, "OPENAI_API_KEY"),
         ({"model": "none", "api_key": KEY}, "llm.model is none"),
-        ({"base_url": LOCAL}, "set llm.model"),
         ({"base_url": "https://api.openai.com/v1"}, "needs a key"),
     ],
 )
@@ -165,3 +164,10 @@ def test_what_works_is_tried_first_and_the_rest_keeps_its_order() -> None:
         OutputMode.FUNCTION_CALLING,
         OutputMode.TEXT,
     ]
+
+
+def test_a_server_of_ones_own_is_asked_for_its_only_model_if_none_is_named() -> None:
+    endpoint, description = resolve_endpoint(LlmSettings(base_url=LOCAL))
+    assert endpoint is not None
+    assert endpoint.is_unnamed
+    assert "llm.model is auto: the server is asked for its models" in description

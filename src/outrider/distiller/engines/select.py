@@ -16,6 +16,7 @@ from outrider.distiller.engines.ensemble import Engine, Ensemble, EnsembleWeight
 from outrider.distiller.engines.lexical import Lexical, Rhetoric
 from outrider.distiller.engines.llmlingua2 import LLMLingua2
 from outrider.models.loading import choose_device
+from outrider.runtime.threads_and_loops import get_shared
 from outrider.state.distilling import Calibration
 from outrider.state.errors import BadRequest
 
@@ -59,7 +60,7 @@ def make_engine(
     if name == "words":
         return Ensemble((Lexical(), Rhetoric()), WORDS_WEIGHTS)
     if name == "classifier":
-        return _make_classifier(model_name, device, downloads)
+        return get_shared(_make_classifier, model_name, device, downloads)
     if name == "llmlingua2":
         return make_llmlingua(model_name, device, downloads=downloads)
     if embedder is None:
@@ -85,7 +86,7 @@ def _weights(file: Path) -> EnsembleWeights:
 
 def make_llmlingua(model_name: str, device: str = "auto", *, downloads: bool = True) -> LLMLingua2:
     """The process's engine for this model; loads nothing."""
-    return _make_llmlingua(model_name, device, downloads)
+    return get_shared(_make_llmlingua, model_name, device, downloads)
 
 
 def units_a_second(name: EngineName, device: str) -> float:

@@ -49,7 +49,7 @@ def ingest(
         bool | None,
         typer.Option("--yes/--dry-run", help="With --prune: remove the records that it lists, or only list them.", show_default="dry-run"),
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Query no service: files and folders only.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Contact nothing but this machine: files and folders only.")] = False,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> int:

@@ -66,7 +66,12 @@ def search(
         float | None,
         typer.Option("--max-cost", metavar="USD", help="Cost limit of the model; 0 allows only a free one."),
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Search only your library.")] = False,
+    offline: Annotated[
+        bool,
+        typer.Option(
+            "--offline", help="Contact nothing but this machine: search your library, and use a model only at a loopback address."
+        ),
+    ] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show the planned queries and every work that a rule removed.")] = False,
     library: LibraryOption = None,
     as_json: JsonOption = False,
@@ -91,9 +96,12 @@ def search(
         "previous_strategies": [_read_strategy(path) for path in after or ()],
     }
     context = make_run_context(run_timeout_s=timeout_s, max_calls=max_calls, max_cost_usd=max_cost)
-    answer, rejected = wait_for(_answer(request, open_services(library, offline=offline), context, thread, quiet=as_json))
+    services = open_services(library, offline=offline)
+    answer, rejected = wait_for(_answer(request, services, context, thread, quiet=as_json))
     if as_json:
         note_remarks(answer.result_set.remarks if answer.result_set else ())
+        if services.lost_model and services.settings.sources.offline:  # otherwise it is logged as an error
+            note(f"Not run: model ({services.lost_model})")
         print_json(answer)
         return exit_code(answer)
     if explain and answer.strategy is not None and answer.intent is not None:
@@ -130,7 +138,7 @@ async def _answer(
 
 async def _stream(request: SearchRequest, services: Services, context: RunContext, thread: str | None) -> AsyncGenerator[tuple[str, Any]]:
     """The graph's stream. On a thread, each step is saved."""
-    await services.warm()
+    await services.prepare()
     if thread is None:
         from outrider.graph.pipeline import build
 

@@ -1,4 +1,4 @@
-"""Client of a chat model through langchain-openai, and the limit on concurrent calls.
+"""Client of a chat model through langchain-openai, its server's only model, and the limit on concurrent calls.
 
 Errors of foreign packages become ours, and no error message contains a secret.
 """
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from outrider.models.chat.endpoint_errors import UnreadableResponse
+from outrider.models.chat.endpoint_errors import RequestRefused, UnreadableResponse, is_key_rejected
 from outrider.models.chat.provider import Endpoint, TokenUsage
-from outrider.state.errors import BadAnswer
+from outrider.runtime.threads_and_loops import load_module
+from outrider.state.errors import BadAnswer, ChatUnavailable, KeyRejected
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 PASSED_THROUGH = ("response_format", "thinking", "max_tokens")
 """Request fields sent unchanged: the client would parse the first one its own way, and rename the last."""
+MAX_LISTED_MODELS = 5
+NO_LIST = frozenset({404, 405, 501})
+"""Statuses of a server that has no list of models."""
 Messages = list[dict[str, str]]
 """`role` and `content` of each message."""
 
@@ -172,3 +176,34 @@ def _make_reply(message: AIMessage) -> Reply:
         finish_reason=str(message.response_metadata.get("finish_reason") or ""),
         refusal=str(message.additional_kwargs.get("refusal") or ""),
     )
+
+
+async def find_only_model(endpoint: Endpoint, timeout_s: float) -> str:
+    """The name of the only model that the server lists at `/models`. Raises `KeyRejected`, and `ChatUnavailable` if it is not one."""
+    remedy = "set llm.model (OUTRIDER_LLM__MODEL) to the model to use"
+    transport = await load_module("outrider.models.chat.transport")
+    await asyncio.to_thread(transport.get_http_client)  # reads certificates
+    try:
+        async with asyncio.timeout(timeout_s):
+            names = await transport.list_models(endpoint.base_url, endpoint.key)
+    except RequestRefused as refused:
+        message = endpoint.redact(refused.message)
+        detail = f"{refused.status}: {message}" if message else f"{refused.status}"
+        if is_key_rejected(refused, accepted=False):
+            raise KeyRejected(f"{endpoint.host} rejects the key ({detail}); set llm.api_key, or the variable that holds the key") from None
+        why = "has no list of models" if refused.status in NO_LIST else f"does not list its models ({detail})"
+        raise ChatUnavailable(f"{endpoint.host} {why}, and no model is named; {remedy}") from None
+    except TimeoutError:
+        raise ChatUnavailable(f"{endpoint.host} did not list its models within {timeout_s:g} s, and no model is named; {remedy}") from None
+    except UnreadableResponse as error:
+        why = f"answered with {error} instead of a list of its models"
+        raise ChatUnavailable(f"{endpoint.host} {why}, and no model is named; is llm.base_url its OpenAI address (.../v1)?") from None
+    except ConnectionError as error:
+        why = f"{endpoint.host} cannot be reached ({endpoint.redact(error)})"
+        raise ChatUnavailable(f"{why}, so its models are unknown; is it running, and is llm.base_url right?") from None
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        raise ChatUnavailable(f"{endpoint.host} serves no model; start one there")
+    listed = endpoint.redact(", ".join(names[:MAX_LISTED_MODELS]) + (", ..." if len(names) > MAX_LISTED_MODELS else ""))
+    raise ChatUnavailable(f"{endpoint.host} serves {len(names):,} models ({listed}), and no model is named; {remedy}")

@@ -13,10 +13,11 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import logging
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import accumulate
@@ -24,7 +25,15 @@ from typing import Any, Generic
 
 from pydantic import ValidationError
 
-from outrider.models.chat.client import ChatClient, ClientTimeout, ConnectionBroken, Messages, Reply, get_concurrency_limiter
+from outrider.models.chat.client import (
+    ChatClient,
+    ClientTimeout,
+    ConnectionBroken,
+    Messages,
+    Reply,
+    find_only_model,
+    get_concurrency_limiter,
+)
 from outrider.models.chat.endpoint_errors import (
     SHORT_PAUSE_S,
     ModeRefused,
@@ -45,44 +54,56 @@ from outrider.models.chat.provider import (
     describe_schema,
     get_capabilities,
     make_schema,
+    parse_prices,
     resolve_endpoint,
 )
 from outrider.runtime.spans import span
 from outrider.runtime.threads_and_loops import in_background
 from outrider.settings.model import LlmSettings
 from outrider.state.chat import Budget, Call, Chat, ChatRequest, Shape
-from outrider.state.errors import BadAnswer, ChatUnavailable, KeyRejected, MissingExtra
+from outrider.state.errors import BadAnswer, ChatError, ChatUnavailable, KeyRejected, MissingExtra
+from outrider.text.sanitize import OFFLINE, is_loopback
+
+log = logging.getLogger(__name__)
 
 CLIENT = ("langchain_openai", "json_repair")
 MAX_SHOWN_CHARS = 4_000
 """Characters of an unusable answer that the model sees again, with the problem."""
 TRIES = 3
 """Attempts per call if the server is busy or fails."""
+RETRY_AFTER_S = 30.0
+"""Pause before a server that named no model is asked again."""
 MAX_NAMED_PAUSE_S = 1e9
 """Longest pause that is shown as a date; a server may send any number."""
 
 
-def make_chat(settings: LlmSettings) -> tuple[Chat | None, str]:
-    """Build the chat of the settings and a description of it; or None and the reason. Raises `SettingsError`; sends no request."""
+def make_chat(settings: LlmSettings, *, offline: bool = False) -> tuple[Chat | None, str]:
+    """Build the chat of the settings and a description of it; or None and the reason. Raises `SettingsError`; sends no request.
+
+    If `offline`, only a model at a loopback address is used.
+    """
     endpoint, description = resolve_endpoint(settings)
     if endpoint is None:
         return None, description
+    if offline and not is_loopback(endpoint.base_url):
+        return None, f"{endpoint.name} is not on this machine, {OFFLINE}"
     if not all(importlib.util.find_spec(module) for module in CLIENT):
         return None, str(MissingExtra(endpoint.name, "openai"))
-    return EndpointChat(endpoint, settings), description
+    return EndpointChat(endpoint, settings, description), description
 
 
 class EndpointChat:
     """A `Chat` over one endpoint. `timeout_s` bounds one call, including every wait for a busy server."""
 
-    def __init__(self, endpoint: Endpoint, settings: LlmSettings) -> None:
-        self._endpoint = endpoint
+    def __init__(self, endpoint: Endpoint, settings: LlmSettings, description: str = "") -> None:
+        self._settings = settings
         self._timeout_s = settings.timeout_s
         self._concurrency = settings.concurrency
-        self._client = ChatClient(endpoint, settings.timeout_s)
-        self._capabilities: Capabilities = get_capabilities(endpoint.base_url, endpoint.model)
-        if self._capabilities.working_mode is None:
-            self._capabilities.working_mode = endpoint.first_mode
+        self.description = description or endpoint.name
+        """One line for people: the model, and why this one."""
+        self._use(endpoint)
+        self._naming = asyncio.Lock()
+        self._naming_failure: tuple[float, ChatError] | None = None
         self._key_error = ""
         self._key_accepted = False
         """Whether a call with this key has succeeded."""
@@ -94,15 +115,53 @@ class EndpointChat:
     def name(self) -> str:
         return self._endpoint.name
 
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether the server has not yet been asked which model it serves."""
+        return self._endpoint.is_unnamed
+
+    def _use(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._client = ChatClient(endpoint, self._timeout_s)
+        self._capabilities: Capabilities = get_capabilities(endpoint.base_url, endpoint.model)
+        if self._capabilities.working_mode is None:
+            self._capabilities.working_mode = endpoint.first_mode
+
     async def warm_up(self) -> None:
-        """Load the client, which can take seconds, before a search's time counts."""
-        await in_background(self._client.warm_up())
+        """Load the client, which can take seconds, before a search's time counts, and find the model's name if the settings give none.
+
+        Raises `KeyRejected`, `ChatUnavailable`.
+        """
+        await in_background(self._warm_up())
+
+    async def _warm_up(self) -> None:
+        await self._name_model()
+        await self._client.warm_up()
+
+    async def _name_model(self) -> None:
+        """Take the only model that the server lists, if the settings name none. A failure holds for `RETRY_AFTER_S`."""
+        if not self._endpoint.is_unnamed:
+            return
+        async with self._naming:
+            if not self._endpoint.is_unnamed:  # named by another caller meanwhile
+                return
+            if self._naming_failure and time.monotonic() - self._naming_failure[0] < RETRY_AFTER_S:
+                raise self._naming_failure[1].with_traceback(None)
+            try:
+                model = await find_only_model(self._endpoint, self._timeout_s)
+            except ChatError as error:
+                self._naming_failure = time.monotonic(), error
+                log.error("no chat model is used: %s", error)  # noqa: TRY400 - an expected error
+                raise
+            self._use(replace(self._endpoint, model=model, price=parse_prices(self._settings.prices).get(model)))
+            self.description = self._endpoint.describe("llm.model is auto: the only model that the server lists")
 
     async def answer(self, request: ChatRequest, shape: type[Shape], budget: Budget) -> Shape:
         """Answer in the shape. Raises `KeyRejected`, `ChatUnavailable`, `BadAnswer`, `BudgetSpent`."""
         return await in_background(self._answer(request, shape, budget))
 
     async def _answer(self, request: ChatRequest, shape: type[Shape], budget: Budget) -> Shape:
+        await self._name_model()
         question = _Question(request, make_schema(shape, bounds_lengths=self._endpoint.bounds_lengths), budget)
         async with self._capabilities.search_turn(self._timeout_s):
             mode, reply, answer = await self._ask_in_modes(question, shape)

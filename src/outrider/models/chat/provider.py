@@ -188,8 +188,19 @@ class Endpoint:
         return urlsplit(self.base_url).netloc.rpartition("@")[2]
 
     @property
+    def is_unnamed(self) -> bool:
+        """Whether the server must be asked which model it serves."""
+        return self.model == AUTO
+
+    @property
     def name(self) -> str:
-        return f"{self.model} at {self.host}"
+        return f"{'the only model' if self.is_unnamed else self.model} at {self.host}"
+
+    def describe(self, choice: str) -> str:
+        """One line for people; `choice` tells why this model."""
+        price = self.price
+        cost = f"${price.input:g} in, ${price.output:g} out for a million tokens" if price else "its price is unknown, see llm.prices"
+        return f"{self.name} ({choice}; {cost})"
 
     def redact(self, message: object) -> str:
         """A server's message, shortened and without the key."""
@@ -208,19 +219,20 @@ def resolve_endpoint(settings: LlmSettings) -> tuple[Endpoint | None, str]:
         raise SettingsError(f"llm.base_url {without_password(base_url)!r} is no address; write for example http://localhost:11434/v1")
     host = urlsplit(base_url).hostname or ""
     provider = PROVIDERS.get(host)
-    if settings.model == AUTO and provider is None:
-        return None, f"llm.base_url is {without_password(base_url)}, and no model is named; set llm.model to one that is served there"
     model = provider.default_model if provider and settings.model == AUTO else settings.model
     if provider is not None and not key.get_secret_value():
         return None, f"{model} at {host} needs a key; set llm.api_key, or OPENAI_API_KEY or DEEPSEEK_API_KEY"
-    choice = "llm.model" if settings.model != AUTO else "llm.model is auto: the cheap model of the provider"
+    choice = "llm.model"
+    if settings.model == AUTO:
+        choice = (
+            "llm.model is auto: the cheap model of the provider" if provider else "llm.model is auto: the server is asked for its models"
+        )
     options, first_mode, lengths = (
         (provider.options, provider.first_mode, provider.bounds_lengths) if provider else (DEFAULT_OPTIONS, None, True)
     )
     price = prices.get(model) if provider or model in settings.prices else None
     endpoint = Endpoint(model, base_url, key, price, first_mode, options, lengths)
-    cost = f"${price.input:g} in, ${price.output:g} out for a million tokens" if price else "its price is unknown, see llm.prices"
-    return endpoint, f"{endpoint.name} ({choice}; {cost})"
+    return endpoint, endpoint.describe(choice)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""HTTP client under langchain-openai that passes only chat completions of bounded size.
+"""HTTP client under langchain-openai that passes only chat completions and lists of models of bounded size.
 
 Imported at first use, since httpx2 takes time to load.
 """
@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import anyio
 import httpx2
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError
 
 from outrider.models.chat.endpoint_errors import RequestRefused, UnreadableResponse
 from outrider.runtime.threads_and_loops import run_in_background
@@ -25,6 +25,8 @@ MAX_BYTES = 2**20
 MAX_IDLE_CONNECTIONS = 20
 """Idle connections kept for the next call."""
 CLOSE_TIMEOUT_S = 1.0
+LIST_MODELS = "outrider_list_models"
+"""Extension of a request whose answer is a list of models instead of a chat completion."""
 
 
 @cache
@@ -89,6 +91,25 @@ class _Client(httpx2.AsyncClient):
         return task.result()
 
 
+async def list_models(base_url: str, key: SecretStr) -> list[str]:
+    """The names of the models that a server lists (platform.openai.com/docs/api-reference/models/list), each once, in its order.
+
+    Raises `RequestRefused`, `UnreadableResponse`, and `ConnectionError` without a connection or an answer.
+    """
+    authorization = f"Bearer {key.get_secret_value() or 'none'}"
+    try:
+        response = await get_http_client().get(
+            f"{base_url.rstrip('/')}/models", headers={"Authorization": authorization}, timeout=None, extensions={LIST_MODELS: True}
+        )
+    except httpx2.HTTPError as error:
+        raise ConnectionError(str(error) or type(error).__name__) from None  # the cause shows the request
+    try:
+        models = _Models.validate_json(response.content)
+    except ValidationError:
+        raise UnreadableResponse("something else") from None  # the cause shows the answer
+    return list(dict.fromkeys(model.id for model in (models if isinstance(models, list) else models.data)))
+
+
 async def _check_response(response: httpx2.Response) -> None:
     compression = response.headers.get("content-encoding", "identity")
     if compression != "identity":
@@ -99,6 +120,8 @@ async def _check_response(response: httpx2.Response) -> None:
     body = await response.aread()
     if response.status_code != 200:
         raise RequestRefused(response.status_code, dict(response.headers), *_parse_error(body))
+    if LIST_MODELS in response.request.extensions:
+        return
     try:
         _Completion.model_validate_json(body)
     except ValidationError:
@@ -165,6 +188,18 @@ class _Usage(_Part):
 class _Completion(_Part):
     choices: list[_Choice] = Field(min_length=1)
     usage: _Usage | None = None
+
+
+class _Model(_Part):
+    id: str = Field(min_length=1)
+
+
+class _ModelList(_Part):
+    data: list[_Model]
+
+
+_Models: TypeAdapter[_ModelList | list[_Model]] = TypeAdapter(_ModelList | list[_Model])
+"""Some servers (Together) send the list by itself."""
 
 
 def _parse_error(body: bytes) -> tuple[str, str, str]:

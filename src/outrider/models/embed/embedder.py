@@ -18,6 +18,7 @@ from outrider.settings.model import EmbeddingSettings
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole
 from outrider.state.errors import BadRequest, BadVectors, ModelUnavailable, SearchError
 from outrider.state.ports import OnCount
+from outrider.text.sanitize import OFFLINE, is_loopback, without_password
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,10 +71,12 @@ class Embedder:
         normalize_embeddings: bool = True,
         timeout_s: float = 60.0,
         space: EmbeddingSpace | None = None,
+        offline: bool = False,
     ) -> None:
         """The arguments are those of the settings section `embedding`; `BadRequest` if one is out of bounds.
 
-        `space` is the space of the library's vectors: `auto` then uses that model and no other.
+        `space` is the space of the library's vectors: `auto` then uses that model and no other. `offline` fetches no weights and
+        contacts a server only at a loopback address.
         """
         values = {
             "model_name": model_name,
@@ -90,14 +93,14 @@ class Embedder:
             self._settings = EmbeddingSettings.model_validate(values)
         except ValidationError as error:
             raise BadRequest(format_errors(error, "embedding")) from None  # the cause shows inputs
-        self._library_space = space
+        self._library_space, self._offline = space, offline
         self._lock = threading.Lock()
         self._loaded: Backend | None = None
         self._failure: tuple[float, SearchError] | None = None
 
     @classmethod
-    def from_settings(cls, settings: EmbeddingSettings, space: EmbeddingSpace | None = None) -> Embedder:
-        return cls(**{name: getattr(settings, name) for name in EmbeddingSettings.model_fields}, space=space)
+    def from_settings(cls, settings: EmbeddingSettings, space: EmbeddingSpace | None = None, *, offline: bool = False) -> Embedder:
+        return cls(**{name: getattr(settings, name) for name in EmbeddingSettings.model_fields}, space=space, offline=offline)
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -169,18 +172,20 @@ class Embedder:
                 if self._failure and time.monotonic() - self._failure[0] < RETRY_AFTER_S:
                     raise self._failure[1].with_traceback(None)
                 try:
-                    self._loaded = _load(self._settings, self._library_space)
+                    self._loaded = _load(self._settings, self._library_space, self._offline)
                 except SearchError as error:
                     self._failure = (time.monotonic(), error)
                     raise
             return self._loaded
 
 
-def _load(settings: EmbeddingSettings, library_space: EmbeddingSpace | None) -> Backend:
+def _load(settings: EmbeddingSettings, library_space: EmbeddingSpace | None, offline: bool) -> Backend:
     is_auto = settings.model_name.casefold() == "auto"
     if settings.model_name.casefold() == "none":
         raise ModelUnavailable(SWITCHED_OFF)
     if settings.base_url:
+        if offline and not is_loopback(settings.base_url):
+            raise ModelUnavailable(f"embedding.base_url is {without_password(settings.base_url)}, {OFFLINE}")
         if is_auto:
             if library_space is None:
                 raise ModelUnavailable(
@@ -197,7 +202,7 @@ def _load(settings: EmbeddingSettings, library_space: EmbeddingSpace | None) -> 
             "embedding.base_url to its address and embedding.model_name to its name"
         )
     return local.load_local_model(
-        _find_weights(settings.model_name, library_space, list_auto_models(device, memory) if is_auto else ()),
+        _find_weights(settings.model_name, library_space, list_auto_models(device, memory) if is_auto else (), fetch=not offline),
         device=device,
         context_length=settings.context_length or (own.context_length if own else 0),
         batch_size=settings.batch_size,
@@ -206,7 +211,7 @@ def _load(settings: EmbeddingSettings, library_space: EmbeddingSpace | None) -> 
     )
 
 
-def _find_weights(name: str, library_space: EmbeddingSpace | None, auto_models: Sequence[str]) -> weights.Weights:
+def _find_weights(name: str, library_space: EmbeddingSpace | None, auto_models: Sequence[str], *, fetch: bool) -> weights.Weights:
     """The weights of `name`, or under `auto` of the library's model, else of the best of `auto_models` on this machine.
 
     The library's own model is found at the revision that embedded the library, even if the hub has a newer one.
@@ -220,7 +225,7 @@ def _find_weights(name: str, library_space: EmbeddingSpace | None, auto_models: 
     if preset and preset.needs_own_code:
         raise ModelUnavailable(weights.explain_own_code(name))  # before it is fetched
     revision = library_space.revision if library_space and weights.is_same_model(library_space.model_name, name) else ""
-    return weights.find_weights(name, fetch=True, revision=revision)
+    return weights.find_weights(name, fetch=fetch, revision=revision)
 
 
 def is_served_name(name: str) -> bool:

@@ -74,10 +74,7 @@ class CrossEncoderReranker:
         """Raw scores (logits), unbounded. `ModelUnavailable` if it cannot be loaded, `BadVectors` for scores that are not numbers."""
         if not texts:
             return []
-        with self._loading:
-            if self._model is None:
-                self._model = load_cross_encoder(self.name, self.device, downloads=self.downloads)
-        model, batch = self._model, BATCH
+        model, batch = self.load(), BATCH
         pairs = [(query, text) for text in texts]
         with self._running:
             stop_if_abandoned()
@@ -95,6 +92,13 @@ class CrossEncoderReranker:
         if not all(map(math.isfinite, scores)):
             raise BadVectors(f"reranker {self.name} gave a score that is no number; its weights or its precision cannot be used")
         return scores
+
+    def load(self) -> Any:
+        """The model, loaded by the first caller. `ModelUnavailable` if it cannot be."""
+        with self._loading:
+            if self._model is None:
+                self._model = load_cross_encoder(self.name, self.device, downloads=self.downloads)
+            return self._model
 
     def release(self) -> None:
         """Free the model's memory; the next use loads it again."""

@@ -16,10 +16,12 @@ from outrider.models.rerank.cross_encoder import PRESETS, RERANKER_SETTINGS, Cro
 from outrider.models.rerank.endpoint import EndpointReranker
 from outrider.models.rerank.late_interaction import LATE_INTERACTION, LateInteraction, TokenEmbedder
 from outrider.models.weights import find_weights, fingerprint
+from outrider.runtime.threads_and_loops import get_shared
 from outrider.settings.model import RerankerSettings
 from outrider.state.errors import BadRequest, MissingExtra, ModelError, ModelUnavailable
 from outrider.state.ports import Reranker
 from outrider.state.reranking import Verdict, verdict_order
+from outrider.text.sanitize import OFFLINE, is_loopback, without_password
 
 if TYPE_CHECKING:
     from outrider.state.embedding import EmbeddingSpace
@@ -92,9 +94,10 @@ class Embedder(TokenEmbedder, Protocol):
 
 
 def choose_reranker(
-    settings: RerankerSettings, embedder: Embedder | None, verdicts: Sequence[Verdict], *, requested: bool = False
+    settings: RerankerSettings, embedder: Embedder | None, verdicts: Sequence[Verdict], *, requested: bool = False, offline: bool = False
 ) -> tuple[Reranker | None, str]:
     """The reranker to run, or None, with the reason. `verdicts` are sorted newest first; `requested` overrules them.
+    `offline` fetches no weights and contacts a server only at a loopback address.
 
     Blocking: late interaction loads the embedding model, and a changed folder of weights is read. Loads no cross-encoder.
     A missing or broken model is a reason, not an error.
@@ -118,9 +121,11 @@ def choose_reranker(
                 return None, OTHER_SETTINGS if verdicts else NOT_PROBED
         if isinstance(reranker, CrossEncoderReranker):  # one object per process, since it holds the loaded model
             revision = read_weights_revision(reranker.name) if Path(reranker.name).is_dir() else ""
-            reranker = _cross_encoder(reranker.name, revision, reranker.device, reranker.downloads)
+            reranker = get_shared(_cross_encoder, reranker.name, revision, reranker.device, reranker.downloads and not offline)
     except (ModelError, MissingExtra) as error:
         return None, str(error)
+    if offline and isinstance(reranker, EndpointReranker) and not is_loopback(reranker.base_url):
+        return None, f"reranker.base_url is {without_password(reranker.base_url)}, {OFFLINE}"
     return reranker, why
 
 
@@ -147,7 +152,7 @@ def make_reranker(name: str, settings: RerankerSettings, embedder: Embedder | No
         return LateInteraction(embedder, f"{LATE_INTERACTION} with {embedder.space.model_name}", embedder.space.revision)
     if settings.base_url:
         served_name = "" if name in ("auto", "none") else name
-        return _make_endpoint(settings.base_url, served_name, settings.api_key.get_secret_value(), settings.timeout_s)
+        return get_shared(_make_endpoint, settings.base_url, served_name, settings.api_key.get_secret_value(), settings.timeout_s)
     if name in ("auto", "none"):
         raise BadRequest(f"{name!r} names no reranker; give a hub name, a folder or {LATE_INTERACTION}")
     return CrossEncoderReranker(normalize_name(name), settings.device, downloads)
