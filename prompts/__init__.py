@@ -13,6 +13,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Literal
@@ -50,6 +51,7 @@ class Prompt:
         return PLACEHOLDER.sub(lambda match: values[match.group(1)], self.text)
 
 
+@cache
 def load(name: str, placeholders: frozenset[str]) -> Prompt:
     """The prompt `NAME.md`; `ValueError` if its placeholders differ from the given ones."""
     text = resources.files(__package__).joinpath(f"{name}.md").read_text(encoding="utf-8").strip()

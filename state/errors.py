@@ -55,7 +55,9 @@ class SearchError(Exception):
     exit_code = 3
 
 
-class BadRequest(SearchError):
+class BadRequest(SearchError, ValueError):
+    """Also a `ValueError`: LangGraph's server shows the messages of built-in errors only, and hides others as internal."""
+
     exit_code = 2
 
 

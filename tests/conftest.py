@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from blockbuster import BlockBuster
 from hypothesis import settings
 
 from outrider.settings.environment import SERVICE_KEYS
@@ -23,6 +24,18 @@ from support.worker_tasks import Counted
 if TYPE_CHECKING:
     from outrider.library.library import Library
 
+GRAPH_FOLDERS = frozenset({"graph", "nodes", "services", "usecases"})
+"""Folders of tests that run the graph or its parts on an event loop."""
+MAY_BLOCK = (
+    # a synchronous function that is called inside a loop blocks it, which its docstring says
+    (("threading.Lock.acquire",), "runtime/threads_and_loops.py", {"run_in_background"}),
+    # prompts are read once, when services are made: in a thread, outside tests
+    (("io.TextIOWrapper.read", "os.stat", "os.path.abspath", "os.getcwd"), "prompts/__init__.py", {"load", "load_domain"}),
+    # packages that look up their own version, or the working folder when they are imported
+    (("io.TextIOWrapper.read", "os.stat", "os.listdir"), "importlib/metadata/__init__.py", {"version"}),
+    (("os.getcwd", "os.path.abspath"), "rich/__init__.py", {"<module>"}),
+    (("io.TextIOWrapper.write", "io.BufferedWriter.write"), "logging/__init__.py", {"emit", "flush"}),
+)
 of_services = () if os.environ.get("OUTRIDER_LIVE") else (name for names in SERVICE_KEYS.values() for name in names)
 for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "DEEPSEEK_API_KEY", *of_services):
     os.environ.pop(variable, None)
@@ -40,6 +53,10 @@ gc.set_threshold(20_000, 20, 20)  # the default walks all loaded modules so ofte
 # A shell ignores the signal for its background jobs, and processes that tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--allow-blocking", action="store_true", help="Do not fail at blocking calls on event loops.")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -63,6 +80,30 @@ def _restore_config_variable() -> Iterator[None]:
     os.environ.pop("OUTRIDER_CONFIG", None)
     if before is not None:
         os.environ["OUTRIDER_CONFIG"] = before
+
+
+@pytest.fixture(scope="session")
+def blocking_calls() -> BlockBuster:
+    """Raises `BlockingError` for a blocking call on an event loop below any function of ours, as `langgraph dev` does."""
+    guard = BlockBuster("outrider")
+    for calls, file, functions in MAY_BLOCK:
+        for call in calls:
+            guard.functions[call].can_block_in(file, functions)
+    return guard
+
+
+@pytest.fixture(autouse=True)
+def _refuse_blocking_calls(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tests of the graph and of what it runs fail at a blocking call; `--allow-blocking` shows what fails besides."""
+    folder = request.path.relative_to(Path(__file__).parent).parts[0]
+    is_marked = request.node.get_closest_marker("blocking") is not None
+    if folder not in GRAPH_FOLDERS or is_marked or request.config.getoption("--allow-blocking"):
+        yield
+        return
+    guard: BlockBuster = request.getfixturevalue("blocking_calls")
+    guard.activate()
+    yield
+    guard.deactivate()
 
 
 @pytest.fixture(scope="module", autouse=True)

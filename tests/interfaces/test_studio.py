@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -107,6 +108,30 @@ async def test_studio_runs_and_draws_the_analysis(studio: str) -> None:
         assert {"subject", "surroundings", "ratings", "evidence"} <= {node["id"] for node in drawing["nodes"]}
         answer = await client.runs.wait(None, "analyze", input={"target": "a/b"}, context={"run_timeout_s": 120})
         assert answer["failures"][0]["error"] == "NothingSearchable"
+
+
+BAD_INPUTS = (
+    ("search", {}, "query: Field required"),
+    ("search", {"query": ""}, "no letter or digit to search for"),
+    ("search", {"query": "x", "tok_k": 3}, "unknown field 'tok_k'; did you mean 'top_k'?"),
+    ("search", {"query": "x", "top_k": 0}, "top_k: Input should be greater than or equal to 1"),
+    ("search", {"query": "x", "sources": ["githup"]}, "unknown source 'githup'"),
+    ("search", {"query": "(aspirin", "mode": "systematic"}, "line 1, column"),
+    ("search", {"query": "aspirin", "mode": "systematic", "filters": {"year": 2020}}, "filters cannot be used in mode 'systematic'"),
+    ("analyze", {"target": "no such thing"}, "'no such thing' names no repository and no paper"),
+    ("analyze", {}, "target: Field required"),
+)
+
+
+@pytest.mark.parametrize(("graph", "request_fields", "message"), BAD_INPUTS)
+async def test_bad_input_shows_its_message(studio: str, graph: str, request_fields: dict[str, Any], message: str) -> None:
+    """The server hides messages of errors that it does not know."""
+    from langgraph_sdk import get_client
+
+    async with get_client(url=studio) as client:
+        answer = await client.runs.wait(None, graph, input=request_fields, raise_error=False)
+    assert message in answer["__error__"]["message"]
+    assert answer["__error__"]["error"] in {"BadRequest", "BooleanSyntaxError"}
 
 
 async def test_the_rest_doors_stand_beside_the_graphs(studio: str) -> None:

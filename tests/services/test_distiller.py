@@ -147,6 +147,7 @@ async def test_a_calibration_needs_a_library(tmp_path: Path) -> None:
         await calibrate_distiller(services(tmp_path / "none"), [LABELLED] * 30, "mine")
 
 
+@pytest.mark.blocking
 async def test_the_embedding_engine_uses_the_model_of_the_services(tmp_path: Path) -> None:
     fitted_services = Services(Settings.model_validate({"embedding": {"model_name": "words"}}), embedder=WordEmbedder())  # type: ignore[arg-type]
     (one,) = await prepare_distillers(fitted_services, engine="ensemble", bypass=False)

@@ -40,6 +40,8 @@ from support.fakes import NOON, Shelf, no_reranker, paper
 from support.http_server import Answer, Request, as_json, serving
 from support.patience import BUSY_S
 
+pytestmark = pytest.mark.blocking  # tests load packages on their own loop, some of which block
+
 GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "extend.md").read_text(encoding="utf-8")
 QUERY = SourceQuery("liver", "relevance", None, 10)
 STRATEGY = SearchStrategy(

@@ -44,6 +44,7 @@ def plan(request: Request) -> Reply:
     return Reply({"topic": "liver", "concepts": ["liver"], "queries": [{"text": "liver injury"}]})
 
 
+@pytest.mark.blocking  # the exporter of the test has a lock
 async def test_a_span_for_each_node_and_call_under_one_run_and_without_secrets(tmp_path: Path) -> None:
     pytest.importorskip("opentelemetry.sdk")
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter

@@ -260,7 +260,7 @@ async def check_paths(library: IngestLibrary, paths: Sequence[Path], *, prune: b
     known: dict[Path, int] = {}
     for path in missing:
         with suppress(OSError, ValueError, RuntimeError):
-            place = path.resolve()
+            place = await asyncio.to_thread(path.resolve)
             known[path] = sum(count for origin, count in origins.items() if place in (Path(origin), *Path(origin).parents))
     for path, count in known.items():
         if count and not prune:

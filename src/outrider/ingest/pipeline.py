@@ -187,7 +187,7 @@ class _Run:
         tally.reader = reader.name
         if file.size > self.options.max_bytes:
             raise UnreadableFile(f"{file.size:,} bytes, more than the limit of {self.options.max_bytes:,} (ingest.max_bytes)")
-        before = file.path.stat()
+        before = await asyncio.to_thread(file.path.stat)
         fingerprint = await asyncio.to_thread(self.fingerprints.compute, file.path, reader)
         if await self._is_unchanged(fingerprint, file.path, tally):
             return None
@@ -197,7 +197,7 @@ class _Run:
         seen: set[str] | None = set() if self.changes.records.get(path) else None
         options = replace(self.options, on_encoding=tally.set_encoding)
         records = await self.take(lambda: namer.name_all(reader.read(file.path, options)), tally, seen)
-        after = file.path.stat()
+        after = await asyncio.to_thread(file.path.stat)
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             tally.add_reason("changed while it was read; ingest it again")
         elif seen is not None and not tally.failed and await self.changes.compare(path, seen):

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from outrider.state.errors import LibraryCorrupt, LibraryError, LibraryMissing, LibraryReadOnly, explain_limit
+from outrider.state.errors import LibraryCorrupt, LibraryError, LibraryMissing, LibraryReadOnly, SearchError, explain_limit
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ def translate_error(error: Exception, address: str, *, is_local: bool, writing: 
     """The error as ours; None for a mistake of ours, which must crash."""
     message = str(error)
     is_lance = isinstance(error, RuntimeError | OSError | ValueError) or type(error).__name__ == PANIC
-    if not is_lance or OWN_MISTAKE.search(message):
+    if not is_lance or isinstance(error, SearchError) or OWN_MISTAKE.search(message):
         return None
     reason = SOURCE_LINE.sub("", message.splitlines()[0])[:300] if message else "no reason given"
     if READ_ONLY.search(message):

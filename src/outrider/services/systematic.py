@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import secrets
@@ -163,7 +164,7 @@ async def begin_run(
 
 async def resume_run(services: Services, run: str | Path, say: Say = log.warning) -> Run:
     """An interrupted run, after its last complete page."""
-    folder = find_run_folder(services, run)
+    folder = await asyncio.to_thread(find_run_folder, services, run)
     return await Run.resume(folder, make_parts(services, say, folder))
 
 
@@ -173,7 +174,7 @@ def make_systematic_node(services: Services) -> Systematic:
     async def begin(state: SearchRequest) -> Run:
         journal = JOURNAL.get()
         folder = runs_folder(services) / f"thread-{journal.run}" if journal else None
-        if folder and (folder / ledger.NAME).is_file():
+        if folder and await asyncio.to_thread((folder / ledger.NAME).is_file):
             return await resume_run(services, folder)
         return await begin_run(services, state.query, state.sources, folder=folder)
 

@@ -236,15 +236,22 @@ def asystematic(  # noqa: PLR0913 - one argument a part
         raise BadRequest("a systematic run takes either a query, or resume with the run to continue; not both")
     if after and resume is None:
         raise BadRequest("after takes a cursor of the run that resume names")
-    used = services or Services.for_library(library)
+    opened: list[Services] = []
 
     async def begin() -> Run:
+        if services is None:
+            opened.append(await asyncio.to_thread(Services.for_library, library))
+        used = services or opened[0]
         if resume is not None:
             return await resume_run(used, _find_path(resume))
         assert query is not None  # noqa: S101 - checked above
         return await begin_run(used, query, sources, syntax=syntax, folder=None if folder is None else str(folder))
 
-    return AsyncSystematicHits(begin, used.close if services is None else lambda: None, after, on_page)
+    def close() -> None:
+        for used in opened:
+            used.close()
+
+    return AsyncSystematicHits(begin, close, after, on_page)
 
 
 def systematic(query: str | Mapping[str, str] | None = None, **options: Any) -> SystematicHits:
@@ -287,7 +294,7 @@ def replay(
     """
 
     async def run_again() -> Replayed:
-        with open_services(services, library) as opened:
+        async with open_services(services, library) as opened:
             return await replay_run(opened, _find_path(run), pinned=pinned)
 
     return run_in_background(run_again())
@@ -301,7 +308,7 @@ async def replay_run(
     The second run has a folder of its own. Raises `NoSuchRun`, `OtherRun` where the first run read another library, `LibraryError`, and
     `Tampered` where the first run was changed.
     """
-    folder = find_run_folder(services, run)
+    folder = await asyncio.to_thread(find_run_folder, services, run)
     first = manifests.read(folder / manifests.NAME)
     if first.asked.snapshot is not None:
         await require_library(services, first.asked.snapshot, folder)

@@ -50,6 +50,7 @@ def test_only_new_records_are_sent_back() -> None:
     assert all(id(one) in sent_ids for work in clusters.works for one in work.members)
 
 
+@pytest.mark.blocking  # starts processes
 async def test_a_busy_process_offloads_and_an_idle_one_clusters_itself(workers: Counted) -> None:
     busy = True
     workers.start(1, WORKER_MODULES, lambda: busy)
@@ -64,6 +65,7 @@ async def test_a_busy_process_offloads_and_an_idle_one_clusters_itself(workers: 
     assert workers.runs == 1
 
 
+@pytest.mark.blocking
 async def test_without_the_worker_the_process_clusters_itself(workers: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
     workers.start(1, WORKER_MODULES, lambda: True)
     await ready(workers)

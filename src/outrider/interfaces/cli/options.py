@@ -48,9 +48,10 @@ def wait_for(work: Coroutine[Any, Any, Result]) -> Result:
 
 def call_library(uri: str | None, work: Callable[[Library], Awaitable[Result]]) -> Result:
     """The result of `work` on the library."""
+    services = open_services(uri)
 
     async def call() -> Result:
-        return await work(await open_services(uri).library())
+        return await work(await services.library())
 
     return wait_for(call())
 

@@ -228,13 +228,15 @@ class Chromium:
             if self._running and self._running.is_connected():
                 return self._running
             await self._close()
-            if why := unavailable_reason():
+            # looking for files blocks, and Chromium may have been installed or removed since the last time
+            if why := await asyncio.to_thread(unavailable_reason):
                 raise SourceUnavailable(why)
+            executable = await asyncio.to_thread(find_chromium)
             playwright = await load_module("playwright.async_api")
             self._playwright = await playwright.async_playwright().start()
             # Chromium refuses to run its sandbox for root
             self._running = await self._playwright.chromium.launch(
-                executable_path=find_chromium(),
+                executable_path=executable,
                 chromium_sandbox=not (hasattr(os, "geteuid") and os.geteuid() == 0),
                 proxy={"server": NOWHERE, "bypass": LOOPBACK_TOO},
                 args=list(FLAGS),
