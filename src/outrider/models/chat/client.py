@@ -1,4 +1,4 @@
-"""Client of a chat model through langchain-openai, its server's only model, and the limit on concurrent calls.
+"""Client of a chat model through langchain-openai, and the limit on concurrent calls.
 
 Errors of foreign packages become ours, and no error message contains a secret.
 """

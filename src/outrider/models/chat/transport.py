@@ -1,6 +1,6 @@
-"""HTTP client under langchain-openai that passes only chat completions and lists of models of bounded size.
+"""HTTP client of chat models that passes only completions and lists of models.
 
-Imported at first use, since httpx2 takes time to load.
+Answers have a bounded size. Imported at first use, since httpx2 takes time to load.
 """
 
 from __future__ import annotations
