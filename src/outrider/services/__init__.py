@@ -268,6 +268,8 @@ class Services:
         share one load. A served model is not contacted, since it is loaded and might not answer; but an endpoint that has to name its
         only model is. If the web is searched, its browser starts in the background; `searches` is False for work that needs no source.
         """
+        with suppress(SearchError):
+            await self.prepare()
         if searches and self._sources is None and not self.settings.sources.offline:
             browser = await asyncio.to_thread(find_browser, self.settings.sources)
             if browser:
