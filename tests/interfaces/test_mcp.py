@@ -294,9 +294,9 @@ async def test_a_client_hears_of_a_slow_call_again_and_again(services: Services,
     monkeypatch.setattr(tool_calls, "HEARTBEAT_S", 0.02)
     warm, rank = services.warm, services.reranker
 
-    async def slow_warm(*, searches: bool = True) -> None:
+    async def slow_warm(*use: Any, searches: bool = True) -> None:
         await asyncio.sleep(0.5 if waits.startswith("before") else 0)
-        await warm(searches=searches)
+        await warm(*use, searches=searches)
 
     async def slow_reranker(*, asked: bool = False) -> Any:
         await asyncio.sleep(0.5 if waits.startswith("in") else 0)
