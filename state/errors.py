@@ -5,6 +5,8 @@
     SearchError                      exit code
     ├── BadRequest                   2   the request cannot be understood
     │   ├── NotBuilt                 2   the feature is known but not built yet
+    │   ├── NoSuchThread             2   no search was saved under this name
+    │   ├── ThreadBusy               2   a search of this thread is under way
     │   └── SettingsError            2   a settings file, variable or flag is wrong
     ├── UnreadableFile               2   one file could not be turned into records
     │   └── NothingToRead            2   it was read, and holds no record
@@ -62,6 +64,14 @@ class BadRequest(SearchError, ValueError):
 
 
 class NotBuilt(BadRequest):
+    pass
+
+
+class NoSuchThread(BadRequest):
+    pass
+
+
+class ThreadBusy(BadRequest):
     pass
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import time
@@ -9,13 +10,14 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from outrider.graph.pipeline import SearchGraph, build
 from outrider.models.chat.journal import JOURNAL_KEY, Journal
 from outrider.services import ModelUse
 from outrider.services.checkpoints import CheckpointStore, ThreadRun, open_store
-from outrider.state.errors import BadRequest, ThreadError
+from outrider.state.errors import BadRequest, NoSuchThread, ThreadBusy, ThreadError
 from outrider.state.pipeline import RunContext
 from outrider.state.request import SearchRequest, check_request
 from outrider.state.response import SearchResponse
@@ -56,7 +58,7 @@ class Threads:
         """Runs of a thread, oldest first; at least one."""
         runs = await self.store.ledger.runs(thread)
         if not runs:
-            raise BadRequest(f"there is no thread {thread!r}; `outrider threads list` shows them")
+            raise NoSuchThread(f"there is no thread {thread!r}; `outrider threads list` shows them")
         return runs
 
     async def last(self, thread: str) -> SearchResponse | None:
@@ -68,11 +70,12 @@ class Threads:
 
     async def delete(self, thread: str) -> int:
         """Delete a thread and return the number of its runs."""
-        count = len(await self.runs(thread))
+        runs = await self.runs(thread)
+        self._refuse_busy(thread, runs)
         with self.store.raise_thread_errors():
             await self.store.saver.adelete_thread(thread)
         await self.store.ledger.forget(thread)
-        return count
+        return len(runs)
 
     async def expire(self) -> tuple[str, ...]:
         """Delete threads without a run for `threads.retention_days`."""
@@ -149,7 +152,7 @@ class Threads:
     def _refuse_busy(self, thread: str, runs: tuple[ThreadRun, ...]) -> None:
         holder = runs[-1].holder if runs and runs[-1].status == "begun" else ""
         if thread in _running or (holder and holder != self.holder and _is_alive(holder)):
-            raise BadRequest(f"thread {thread!r} is under way{f' in process {holder}' if holder else ''}; wait for it, or name another")
+            raise ThreadBusy(f"thread {thread!r} is under way{f' in process {holder}' if holder else ''}; wait for it, or name another")
 
 
 @asynccontextmanager
@@ -173,7 +176,22 @@ async def collect_response(parts: AsyncIterator[Part]) -> SearchResponse:
 
 
 def make_response(state: Mapping[str, Any]) -> SearchResponse:
-    return SearchResponse.model_validate({name: value for name, value in state.items() if name in SearchResponse.model_fields})
+    """The response from the fields of a state, also one before the scout, whose `sources` are the requested names."""
+    fields = {name: value for name, value in state.items() if name in SearchResponse.model_fields}
+    return SearchResponse.model_validate(
+        {**fields, "sources": tuple(row for row in fields.get("sources") or () if not isinstance(row, str))}
+    )
+
+
+def describe_run(run: ThreadRun) -> dict[str, Any]:
+    """A run for programs: `thread`, `query`, `asked` (the request), `state`, and the times `began` and `touched` (ISO 8601, UTC)."""
+    row = {"thread": run.thread, "query": run.query, "asked": json.loads(run.asked), "state": run.status}
+    return row | {"began": format_time(run.began), "touched": format_time(run.touched)}
+
+
+def format_time(at: float) -> str:
+    """Seconds since the epoch as ISO 8601."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
 def _is_alive(holder: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +14,6 @@ from outrider.state.errors import BadRequest
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from outrider.services.checkpoints import ThreadRun
     from outrider.usecases.threads import Threads
 
 threads_app = typer.Typer(help="List, show, resume and delete saved searches.", no_args_is_help=True)
@@ -26,13 +24,15 @@ STATES = {"ended": "ended", "begun": "interrupted or under way", "failed": "inte
 @threads_app.command("list")
 def list_threads(as_json: JsonOption = False) -> None:
     """List the threads, most recently used first."""
+    from outrider.usecases.threads import describe_run, format_time
+
     runs = _call_threads(None, lambda threads: threads.latest_runs())
     if as_json:
-        print_json([_make_row(run) for run in runs])
+        print_json([describe_run(run) for run in runs])
         return
     listing = table("thread", "last used", "state", "last query")
     for run in runs:
-        listing.add_row(plain(run.thread), _format_time(run.touched), STATES[run.status], plain(run.query))
+        listing.add_row(plain(run.thread), format_time(run.touched), STATES[run.status], plain(run.query))
     console().print(listing)
     note(count(len(runs), "thread"))
 
@@ -40,18 +40,19 @@ def list_threads(as_json: JsonOption = False) -> None:
 @threads_app.command()
 def show(thread: ThreadArgument, library: LibraryOption = None, as_json: JsonOption = False) -> None:
     """Show a thread's searches and its last answer, even if it is not complete."""
+    from outrider.usecases.threads import describe_run, format_time
 
     async def read(threads: Threads) -> tuple[Any, Any]:
         return await threads.runs(thread), await threads.last(thread)
 
     runs, answer = _call_threads(library, read)
     if as_json:
-        print_json({"runs": [_make_row(run) for run in runs], "answer": answer and answer.model_dump(mode="json")})
+        print_json({"runs": [describe_run(run) for run in runs], "answer": answer and answer.model_dump(mode="json")})
         return
     listing = table("began", "state", "query", "feedback")
     for run in runs:
         feedback = json.loads(run.asked).get("user_feedback", "")
-        listing.add_row(_format_time(run.began), STATES[run.status], plain(run.query), plain(feedback))
+        listing.add_row(format_time(run.began), STATES[run.status], plain(run.query), plain(feedback))
     console().print(listing)
     if answer is not None and runs[-1].status == "ended":
         show_answer(answer)
@@ -111,12 +112,3 @@ def _call_threads(library: str | None, work: Callable[[Threads], Awaitable[Any]]
             services.close()
 
     return wait_for(call())
-
-
-def _make_row(run: ThreadRun) -> dict[str, Any]:
-    row = {"thread": run.thread, "query": run.query, "asked": json.loads(run.asked), "state": run.status}
-    return row | {"began": _format_time(run.began), "touched": _format_time(run.touched)}
-
-
-def _format_time(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

@@ -78,6 +78,7 @@ PROBLEMS = {
     "401": "A key is missing or unknown.",
     "403": "Pages of other servers may not send requests.",
     "404": "Nothing exists at this address.",
+    "409": "A search of the thread is under way.",
     "408": "The body did not arrive in time.",
     "413": "The body is too large.",
     "422": "The request cannot be understood; `errors` names the fields.",

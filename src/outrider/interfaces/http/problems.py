@@ -12,7 +12,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from outrider.state import errors as error_kinds
-from outrider.state.errors import BadRequest, LibraryBusy, LibraryMissing, SearchError, is_disk_full
+from outrider.state.errors import BadRequest, LibraryBusy, LibraryMissing, NoSuchThread, SearchError, ThreadBusy, is_disk_full
 from outrider.state.model import Model
 from outrider.state.response import Failure, SourceReport, find_fatal
 from outrider.systematic_search.ledger import LedgerUnwritable, NoSuchRun, RunBusy, Tampered
@@ -51,13 +51,16 @@ class Problem(Model):
     sources: tuple[SourceReport, ...] = Field((), description="Each source of such a search, with its status.")
 
 
+STATUSES: Mapping[type[SearchError], int] = {NoSuchRun: 404, NoSuchThread: 404, ThreadBusy: 409}
 RUN_ERRORS: Mapping[type[SearchError], str] = {
+    NoSuchThread: "there is no such thread",
+    ThreadBusy: "a search of this thread is under way; ask again when it has ended, or name another thread",
     NoSuchRun: "there is no such systematic run, or it has not ended",
     RunBusy: "another process writes to this systematic run; ask again when that has ended",
     LedgerUnwritable: "this server cannot save the hits of the systematic run; its disk may be full",
     Tampered: "the files of this systematic run were changed; `outrider verify` says where",
 }
-"""Replaces messages of a run's errors, which name its folder on this machine."""
+"""Replaces messages of errors of runs and threads, which name folders and processes of this machine."""
 
 
 class Refusal(Exception):
@@ -102,7 +105,7 @@ def translate_error(error: SearchError) -> Refusal:
     if is_disk_full(error):
         return refuse_full_disk()
     if message := next((message for kind, message in RUN_ERRORS.items() if isinstance(error, kind)), ""):
-        return Refusal(404 if isinstance(error, NoSuchRun) else 503, _to_kebab_case(type(error).__name__), message)
+        return Refusal(STATUSES.get(type(error), 503), _to_kebab_case(type(error).__name__), message)
     if isinstance(error, BadRequest):
         return Refusal(422, "bad-request", str(error), errors=wrong_fields(str(error)))
     if isinstance(error, LibraryMissing):

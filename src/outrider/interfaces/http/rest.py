@@ -78,18 +78,10 @@ class RestRoutes:
         plain = SearchRequest.model_construct(**{name: getattr(body, name) for name in SearchRequest.model_fields})
         refuse_misfits(plain)
         check_lowered(body.run, self.services.settings)
-        preferences = _parse_preferences(prefer)
+        preferences = parse_preferences(prefer)
         is_async = "respond-async" in preferences
         run = self.runs.search(plain, body.run, read_owner(request), thread=read_thread(request), has_events=is_async)
-        request.state.search_id = run.run_id
-        if not is_async:
-            return await _wait_for_answer(run)
-        if preferences.get("wait"):
-            await asyncio.wait({asyncio.ensure_future(run.wait())}, timeout=preferences["wait"])
-            if run.ended_at is not None:
-                return make_answer(run)
-        headers = {"Location": f"/api/search/{run.run_id}", "Preference-Applied": "respond-async", "Retry-After": "1"}
-        return JSONResponse(json.loads(_format_state(run)), 202, headers)
+        return await answer_run(request, run, preferences)
 
     async def analyze(self, request: Request, body: Annotated[AnalyzeBody, Body(openapi_examples=ANALYZE_EXAMPLES)]) -> Response:
         """One repository or paper in depth. An unknown one has no `kind`, and the reason in `failures`."""
@@ -189,7 +181,7 @@ def check_lowered(run: RunContext, settings: Settings) -> None:
             raise refuse_field(f"run.{name}", f"this server allows at most {limit:g}")
 
 
-def _parse_preferences(header: str | None) -> dict[str, int]:
+def parse_preferences(header: str | None) -> dict[str, int]:
     """RFC 7240: `respond-async, wait=10`; unknown preferences are ignored."""
     preferences: dict[str, int] = {}
     for token in re.split(r"[,;]", header or ""):
@@ -199,6 +191,19 @@ def _parse_preferences(header: str | None) -> dict[str, int]:
         elif match := WAIT.match(name):
             preferences["wait"] = min(int(match[1]), MAX_WAIT_S)
     return preferences
+
+
+async def answer_run(request: Request, run: Run, preferences: dict[str, int]) -> Response:
+    """The response of a search that has begun: its answer, or with `respond-async` status 202 and its address."""
+    request.state.search_id = run.run_id
+    if "respond-async" not in preferences:
+        return await _wait_for_answer(run)
+    if preferences.get("wait"):
+        await asyncio.wait({asyncio.ensure_future(run.wait())}, timeout=preferences["wait"])
+        if run.ended_at is not None:
+            return make_answer(run)
+    headers = {"Location": f"/api/search/{run.run_id}", "Preference-Applied": "respond-async", "Retry-After": "1"}
+    return JSONResponse(json.loads(_format_state(run)), 202, headers)
 
 
 async def _wait_for_answer(run: Run) -> Response:

@@ -223,6 +223,11 @@ class RunRegistry:
         run = Run(str(run_id), owner, EventWriter(min(PARTIAL_HITS, request.top_k)) if has_events else None)
         return self._start(run, parts, SearchResponse, is_kept=True)
 
+    def resume(self, thread: str, owner: str, *, has_events: bool = False) -> Run:
+        """Continue the last search of a thread; otherwise as `search`."""
+        run = Run(str(find_run_id()), owner, EventWriter() if has_events else None)
+        return self._start(run, self.runner.resume(thread), SearchResponse, is_kept=True)
+
     def analyze(self, request: AnalyzeRequest, context: RunContext, owner: str) -> Run:
         """Begin an analysis."""
         run_id = find_run_id()
@@ -357,10 +362,8 @@ class GraphRunner:
         """The parts of LangGraph's stream in `modes`. Raises `SearchError`."""
         context = context or RunContext()
         if thread:
-            async with self._lock:
-                if self._threads is None:
-                    self._threads = await self._stack.enter_async_context(open_threads(self.services))
-            async for part in self._threads.search(thread, request, context, str((config or {}).get("run_id") or "")):
+            threads = await self.threads()
+            async for part in threads.search(thread, request, context, str((config or {}).get("run_id") or "")):
                 yield part
             return
         stream: AsyncIterator[Any] = self.graph.astream(request, config, context=context, stream_mode=modes)
@@ -374,6 +377,18 @@ class GraphRunner:
         stream: AsyncIterator[Any] = self.analysis.astream(request, config, context=context or RunContext(), stream_mode=modes)
         async for kind, part in stream:
             yield kind, part
+
+    async def resume(self, thread: str) -> AsyncIterator[Part]:
+        """The parts of a thread's last search from its interruption on."""
+        async for part in (await self.threads()).resume(thread):
+            yield part
+
+    async def threads(self) -> Threads:
+        """The store of threads, opened at its first use. Raises `ThreadError`."""
+        async with self._lock:
+            if self._threads is None:
+                self._threads = await self._stack.enter_async_context(open_threads(self.services))
+        return self._threads
 
     async def close(self) -> None:
         await self._stack.aclose()

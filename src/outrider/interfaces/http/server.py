@@ -41,7 +41,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from outrider.graph.analyze import build_analysis
 from outrider.graph.pipeline import build
-from outrider.interfaces.http import monitoring, problems, rest, systematic
+from outrider.interfaces.http import monitoring, problems, rest, systematic, threads
 from outrider.interfaces.http.access import KeyAuthentication, OriginCheck
 from outrider.interfaces.http.langserve import AdmissionMiddleware, add_langserve_routes
 from outrider.interfaces.http.monitoring import Metrics
@@ -235,6 +235,7 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
     app.add_exception_handler(HTTPException, problems.handle_http_error)
     app.include_router(monitoring.make_router(health))
     app.include_router(rest.make_router(rest.RestRoutes(services, runs)))
+    app.include_router(threads.make_router(threads.ThreadRoutes(runs, frozenset(settings.api_keys))))
     app.include_router(systematic.make_router(systematic.SystematicRoutes(services, admission)))
     app.include_router(page.make_router(services, runs, admission))
     add_langserve_routes(app, runner, admission, metrics, settings.batch)
