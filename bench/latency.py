@@ -16,13 +16,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from langgraph.graph import END, START, MessagesState, StateGraph
+
 from bench.data import Absent, Collection, collection
 from bench.library import library_of
 from bench.model import NAME, Remembering, model
 from bench.raw import Call, calls_of, repeat
 from bench.report import Cell, Report, percentiles
 from outrider import asearch
-from outrider.graph.pipeline import build
+from outrider.graph.pipeline import SearchGraph, build
 from outrider.services import Services
 from outrider.settings.load import load
 from outrider.state.errors import NoVectors
@@ -37,6 +39,9 @@ COLUMNS = ("what", "queries", "median ms", "p95 ms", "ratio to raw", "difference
 RAW = "raw LanceDB call, by words"
 RAW_BY_DEFAULT = "raw LanceDB calls, by default"
 BY_WORDS = "whole graph, by words"
+ALONE, AS_NODE = "whole graph, alone", "whole graph, node of a parent graph"
+TURNS, MOST_AS_NODE = 30, 1.05
+"""Searches as a node, and the limit of their median: a multiple of that alone."""
 Search = Callable[[str], Awaitable[object]]
 
 
@@ -63,7 +68,7 @@ def run(queries: int = QUERIES) -> Report:
         except Absent as absent:
             notes.append(f"with vectors: skipped: {absent}")
     rows = tuple(_row(name, way, searches[way.raw]) for name, way in searches.items())
-    return Report("latency", COLUMNS, rows, (*notes, _check(searches)))
+    return Report("latency", COLUMNS, rows, (*notes, _check(searches), _check_node(searches)))
 
 
 def _check(searches: dict[str, Way]) -> str:
@@ -71,6 +76,12 @@ def _check(searches: dict[str, Way]) -> str:
     bound = BOUND[0] * raw + BOUND[1]
     verdict = "holds" if ours <= bound else "does not hold"
     return f"{BY_WORDS}: at most {BOUND[0]} times the raw call plus {BOUND[1]} ms {verdict} ({ours:.1f} of {bound:.1f} ms)"
+
+
+def _check_node(searches: dict[str, Way]) -> str:
+    alone, node = (percentiles(searches[name].took_s)[0] for name in (ALONE, AS_NODE))
+    verdict = "holds" if node <= MOST_AS_NODE * alone else "does not hold"
+    return f"{AS_NODE}: at most {MOST_AS_NODE:g} times alone {verdict} ({node / alone:.3f})"
 
 
 async def _without_vectors(source: Collection, path: Path, texts: list[str]) -> dict[str, Way]:
@@ -91,7 +102,28 @@ async def _without_vectors(source: Collection, path: Path, texts: list[str]) -> 
         RAW_BY_DEFAULT: Way(raw.repeat, RAW_BY_DEFAULT),
         "whole graph, by default": Way(run_graph, RAW_BY_DEFAULT),
     }
-    return await _timed(searches, raw, texts)
+    as_node = await _time_as_node(graph, texts[: TURNS + WARM_UP])
+    return {**await _timed(searches, raw, texts), **as_node}
+
+
+async def _time_as_node(graph: SearchGraph, texts: list[str]) -> dict[str, Way]:
+    """Searches alone and as a node of a parent with messages. Each comes first in every other turn: the second has warmer caches."""
+    builder = StateGraph(MessagesState)
+    builder.add_node("research", graph)
+    builder.add_edge(START, "research")
+    builder.add_edge("research", END)
+    parent = builder.compile()
+    ways = [
+        (ALONE, Way(lambda text: graph.ainvoke({"query": text}), ALONE)),
+        (AS_NODE, Way(lambda text: parent.ainvoke({"messages": [("user", text)]}), ALONE)),
+    ]
+    for turn, text in enumerate(texts):
+        for _, way in ways[:: -1 if turn % 2 else 1]:
+            started = time.perf_counter()
+            await way.search(text)
+            if turn >= WARM_UP:
+                way.took_s.append(time.perf_counter() - started)
+    return dict(ways)
 
 
 async def _with_vectors(source: Collection, path: Path, texts: list[str]) -> dict[str, Way]:

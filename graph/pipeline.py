@@ -100,7 +100,8 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
     """The compiled graph over these services. It loads models when its first run starts, before that run's time counts.
 
     With a checkpointer it needs a `thread_id`, and cached plans are not used: a resumed run would find its own plan and report that.
-    As a node it saves its steps with the parent's checkpointer, unless `checkpointer` is False.
+    As a node it saves its steps with the parent's checkpointer if a chat model answers: its answers are not paid twice. Without one, a
+    search takes less time than saving its steps, and a resumed parent runs it again. False never saves them.
     """
     settings = services.settings
 
@@ -142,7 +143,8 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
             graph.add_edge(name, edge)
         else:
             graph.add_conditional_edges(name, *edge)
-    compiled = TracedGraph.wrap(graph.compile(checkpointer, name="search"))
+    inherited = None if services.chat else False
+    compiled = TracedGraph.wrap(graph.compile(inherited if checkpointer is None else checkpointer, name="search"))
 
     def check_input(value: Any) -> dict[str, Any]:
         request, others = read_input(value)

@@ -27,12 +27,16 @@ from outrider.graph.analyze import build_analysis
 from outrider.graph.parent import format_answer
 from outrider.graph.pipeline import SearchGraph, build
 from outrider.runtime.spans import install
+from outrider.services import Services
 from outrider.services.safe_types import PARENTS, state_types
+from outrider.settings.model import LlmSettings, Settings
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Hit
 from outrider.state.request import SearchRequest
 from outrider.state.response import SearchResponse, SourceReport
-from support.fakes import Shelf, paper, services
+from support.chat_client import llm_settings
+from support.chat_server import ChatServer, Reply, Request
+from support.fakes import NOON, Shelf, no_reranker, paper, services
 
 RECORDS = (
     paper("a", "Aspirin and the liver", abstract="Aspirin harms the liver at high doses. The weather was fine.", year=2020),
@@ -364,26 +368,69 @@ def test_every_type_of_the_states_is_registered() -> None:
     assert ("outrider.services", "Services") not in _msgpack.SAFE_MSGPACK_TYPES
 
 
+def answer_model(request: Request) -> Reply:
+    """A plan, or scores."""
+    if "papers" in request.data:
+        return Reply({"results": [{"paper_id": one["id"], "relevance_score": 0.8} for one in request.data["papers"]]})
+    return Reply({"topic": "liver", "concepts": ["liver"], "queries": [{"text": "aspirin harm liver"}]})
+
+
+class Breaking(Shelf):
+    """A library with a bug that comes up behind the scorer."""
+
+    is_broken = True
+
+    async def whole(self, records: Any) -> Any:
+        if self.is_broken:
+            raise RuntimeError("a bug")
+        return await super().whole(records)
+
+
 @both
-def test_a_parent_resumes_in_the_middle_of_the_search(run: Run) -> None:
-    """The parent's serializer makes lists of the tuples in works; the nodes behind the crash read them."""
-    broken = {"now": True}
+@pytest.mark.parametrize("has_model", [True, False])
+def test_an_interrupted_parent_resumes_and_pays_no_model_twice(run: Run, has_model: bool) -> None:
+    """With a model it resumes in the middle: the parent's serializer makes lists of the tuples in works, which the next nodes read.
+    Without one it searches again, because that takes less time than saving each step.
+    """
+    saver, shelf = InMemorySaver(), Breaking(list(RECORDS))
+    with ChatServer(answer_model) as chat:
+        settings = Settings(llm=llm_settings(chat) if has_model else LlmSettings(model="none"))
+        opened = Services(settings, clock=lambda: NOON, shelf=shelf, sources=(shelf,), reranker=no_reranker)
+        parent = compile_parent(Notes, build(opened), saver)
+        with pytest.raises(RuntimeError, match="a bug"):
+            run(parent, {"query": ASPIRIN, "topic": "livers"}, THREAD)
+        paid = len(chat.requests)
+        shelf.is_broken = False
+        out = run(parent, None, THREAD)
+        assert len(chat.requests) == paid == 2 * has_model
+    assert [(hit.doc_id, hit.scored_by) for hit in out["hits"]] == [("a", "model" if has_model else "rules")]
+    assert isinstance(out["hits"][0].found_by, tuple)
+    assert any("|" in namespace or namespace.startswith("research") for _, namespace, *_ in saver.blobs) == has_model
 
-    class Breaking(Shelf):
-        async def whole(self, records: Any) -> Any:
-            if broken["now"]:
-                raise RuntimeError("a bug")
-            return await super().whole(records)
 
-    opened = services(*RECORDS)
-    opened.shelf = Breaking(list(RECORDS))
-    parent = compile_parent(Notes, build(opened), InMemorySaver())
-    with pytest.raises(RuntimeError, match="a bug"):
-        run(parent, {"query": ASPIRIN, "topic": "livers"}, THREAD)
-    broken["now"] = False
-    out = run(parent, None, THREAD)
-    fresh = compile_parent(Notes).invoke({"query": ASPIRIN})
-    assert [hit.model_dump() for hit in out["hits"]] == [hit.model_dump() for hit in fresh["hits"]]
+def test_langsmiths_runs_form_one_tree_down_to_the_model() -> None:
+    from langchain_core.tracers import LangChainTracer
+    from langsmith import Client
+
+    runs: dict[Any, tuple[str, Any, Any]] = {}
+
+    class Recording(Client):
+        def create_run(self, name: str, inputs: Any, run_type: str, **fields: Any) -> None:
+            runs[fields["id"]] = (name, fields.get("parent_run_id"), fields.get("trace_id"))
+
+        def update_run(self, *_: Any, **__: Any) -> None:
+            pass
+
+    tracer = LangChainTracer(client=Recording(api_url="http://127.0.0.1:9", api_key="k", auto_batch_tracing=False, info={}))
+    shelf = Shelf(list(RECORDS))
+    with ChatServer(answer_model) as chat:
+        settings = Settings(llm=llm_settings(chat))
+        opened = Services(settings, clock=lambda: NOON, shelf=shelf, sources=(shelf,), reranker=no_reranker)
+        compile_parent(Notes, build(opened)).invoke({"query": ASPIRIN}, {"callbacks": [tracer]})
+    assert [parent for _, parent, _ in runs.values()].count(None) == 1
+    assert len({trace for _, _, trace in runs.values()}) == 1
+    calls = [runs[parent][0] for name, parent, _ in runs.values() if name == "ChatOpenAI"]
+    assert calls == ["translator", "fine_scorer"]
 
 
 class Tree(BaseCallbackHandler):

@@ -64,6 +64,8 @@ async def test_a_span_for_each_node_and_call_under_one_run_and_without_secrets(t
     assert len({one.attributes["outrider.run"] for one in spans}) == 1
     by_id = {one.context.span_id: one for one in spans}
     assert all(by_id[one.parent.span_id].name == "node scout" for one in spans if one.name == "service call")
+    assert [one.name for one in spans if one.parent is None] == ["search"]
+    assert len({one.context.trace_id for one in spans}) == 1
     assert KEY not in "".join(one.to_json() for one in spans)
 
 

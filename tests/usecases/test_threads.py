@@ -338,4 +338,4 @@ def test_a_type_outside_the_state_is_not_read_back(caplog: pytest.LogCaptureFixt
 
 
 def test_without_a_checkpointer_nothing_is_stored() -> None:
-    assert build(make_services("unused")).checkpointer is None
+    assert not build(make_services("unused")).checkpointer
