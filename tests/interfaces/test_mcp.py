@@ -37,6 +37,7 @@ from outrider.settings.sections import ServeSettings
 from outrider.state.errors import BadRequest
 from support.chat_server import ChatServer, Reply
 from support.fakes import paper
+from support.systematic_runs import LibraryVersions, MemorySource, make_exact_services, make_papers
 
 TOOLS = {"search", "systematic", "analyze", "library_ingest", "library_search", "export"}
 MOST_CHARS = 8_000
@@ -129,8 +130,8 @@ async def test_the_remarks_of_an_exact_run_reach_the_model(services: Services) -
         ("export", {"answer": "none"}, "search again"),
         ("systematic", {"query": "aspirin[tiabs]"}, "did you mean 'tiab'"),
         ("systematic", {"query": "aspirin", "cursor": "7"}, "call without one"),
-        ("systematic", {"query": "aspirin", "cursor": "../../etc.7"}, "call without one"),
-        ("systematic", {"query": "aspirin", "cursor": "20260101-000000-00.7"}, "no systematic run"),
+        ("systematic", {"query": "aspirin", "cursor": "../../etc:7:00000000"}, "call without one"),
+        ("systematic", {"query": "aspirin", "cursor": "20260101-000000-00:7:00000000"}, "no systematic run"),
         ("systematic", {"query": "aspirin", "sources": ["pubmde"]}, "pubmde"),
     ],
 )
@@ -196,15 +197,77 @@ async def test_a_run_that_stops_at_its_limit_says_so(tmp_path: Path) -> None:
         result = await client.call_tool("systematic", {"query": "aspirin[ti]", "limit": 3})
         page = result.structured_content
         assert (page["total"], page["complete"], len(page["hits"])) == (4, False, 4)
-        assert page["cursor"].endswith(".4")
+        assert page["cursor"].split(":")[1] == "4"
         assert page["missing"]
         other = await client.call_tool("systematic", {"query": "aspirin", "cursor": page["cursor"]})
         assert "belongs to the query 'aspirin[ti]'" in read_text(other)
         elsewhere = await client.call_tool("systematic", {"query": "aspirin[ti]", "cursor": page["cursor"], "sources": ["pubmed"]})
         assert "belongs to a run of library" in read_text(elsewhere)
-        behind = await client.call_tool("systematic", {"query": "aspirin[ti]", "cursor": page["cursor"].removesuffix("4") + "40"})
-        assert "has 9 hits so far" in read_text(behind)  # the cursor resumed the run first
     services.close()
+
+
+FAILING = "aspirin[ti]"
+
+
+async def test_a_failing_service_is_named_and_its_hits_come_after_a_resume(tmp_path: Path) -> None:
+    """Reading until the cursor is empty ends, the field `resume` goes on, and no hit is missing in the end."""
+    remote = {
+        "pubmed": MemorySource("pubmed", list(make_papers(30)), fails_after=3),
+        "openalex": MemorySource("openalex", list(make_papers(9, first=100))),
+    }
+    services = make_exact_services(tmp_path, LibraryVersions([]), remote)
+    names = ["pubmed", "openalex"]
+    async with Client(make_server(services)) as client:
+        first = await read_pages(client, FAILING, 5, sources=names)
+        assert first[-1]["complete"] is False
+        assert "pubmed: 12 of 30 fetched: pubmed answered 503" in first[-1]["missing"][0]
+        seen = [hit["doc_id"] for page in first for hit in page["hits"]]
+        remote["pubmed"].fails_after = 0
+        still = await client.call_tool("systematic", {"query": FAILING, "cursor": first[-1]["resume"]})
+        assert (still.structured_content["complete"], still.structured_content["cursor"]) == (False, "")
+        remote["pubmed"].fails_after = None
+        again = await client.call_tool("systematic", {"query": FAILING, "cursor": first[-1]["resume"], "page_size": 5})
+        assert not again.is_error, read_text(again)
+        pages = [again.structured_content]
+        assert "the run was resumed behind hit 8: hits 9 to 14 come again" in pages[0]["remarks"][0]
+        moved = await client.call_tool("systematic", {"query": FAILING, "cursor": first[-1]["resume"]})
+        assert "fits no hit of the run" in read_text(moved)
+        while pages[-1]["cursor"]:
+            arguments = {"query": FAILING, "cursor": pages[-1]["cursor"], "page_size": 5}
+            pages.append((await client.call_tool("systematic", arguments)).structured_content)
+    assert (pages[-1]["complete"], pages[-1]["resume"], pages[-1]["missing"]) == (True, "", [])
+    seen += [hit["doc_id"] for page in pages for hit in page["hits"]]
+    whole = make_exact_services(tmp_path / "whole", LibraryVersions([]), remote)
+    assert {*seen} == {hit.doc_id async for hit in outrider.asystematic(FAILING, sources=names, services=whole)}
+
+
+async def test_a_library_that_breaks_during_a_run_leaves_its_hits(tmp_path: Path) -> None:
+    versions = LibraryVersions(make_papers(40), breaks_after=2)
+    services = make_exact_services(tmp_path, versions)
+    async with Client(make_server(services)) as client:
+        arguments: dict[str, Any] = {"query": FAILING, "page_size": 4}
+        pages = [(await client.call_tool("systematic", arguments)).structured_content]
+        assert (pages[0]["total"], pages[0]["complete"]) == (10, False)
+        assert "the run broke off: the library cannot be read any more" in pages[0]["missing"]
+        versions.breaks_after = 0
+        while pages[-1]["cursor"]:  # a client that reads on and on ends
+            pages.append((await client.call_tool("systematic", {**arguments, "cursor": pages[-1]["cursor"]})).structured_content)
+        assert [len(page["hits"]) for page in pages] == [4, 4, 2, 0]
+        versions.breaks_after = None
+        rest = await client.call_tool("systematic", {"query": FAILING, "cursor": pages[-1]["resume"], "page_size": 100})
+    seen = [hit["doc_id"] for page in pages for hit in page["hits"]] + [hit["doc_id"] for hit in rest.structured_content["hits"]]
+    assert (len(seen), len({*seen}), rest.structured_content["complete"]) == (26, 26, True)
+
+
+async def test_a_changed_ledger_is_refused(tmp_path: Path) -> None:
+    services = make_exact_services(tmp_path, LibraryVersions(make_papers(40)))
+    async with Client(make_server(services)) as client:
+        page = (await client.call_tool("systematic", {"query": FAILING, "page_size": 5})).structured_content
+        path = Path(page["folder"]) / "ledger.jsonl"
+        path.write_text(path.read_text(encoding="utf-8").replace("part 7", "part 8"), encoding="utf-8")
+        result = await client.call_tool("systematic", {"query": FAILING, "cursor": page["cursor"]})
+    assert result.is_error
+    assert "is not the line that was written there" in read_text(result)
 
 
 async def test_a_run_links_to_its_ledger_and_exports(services: Services, tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from outrider.state.systematic import Harvest, Proof, Slice
 from outrider.systematic_search.ledger import Line, Tampered, file_digest, read_lines
 from outrider.systematic_search.manifest import Manifest
 
+MAX_LAST_LINE = 4_096
+"""Bytes of the line that ends a ledger; it holds two numbers and a sentence."""
 NOT_STORED = frozenset({"took_s", "seen"})
 """Fields of `Harvest` that no line holds: a time differs between equal runs, and `seen` follows from hits and `dropped` of all pages."""
 
@@ -83,6 +85,13 @@ def read_hits(path: Path, after: int, most: int, end: int | None = None) -> tupl
         if line.kind == "hit" and line.fields["hit"] > after:
             hits.append(make_run_hit(line))
     return tuple(hits)
+
+
+def is_done(path: Path) -> bool:
+    """Whether a run read each of its sources, to the end or until it failed: the last line of its ledger says so."""
+    with path.open("rb") as stream:
+        stream.seek(max(0, path.stat().st_size - MAX_LAST_LINE))
+        return stream.read().splitlines()[-1:][0].startswith(b'{"done"')
 
 
 def make_run_hit(line: Line) -> RunHit:

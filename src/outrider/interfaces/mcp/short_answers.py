@@ -50,7 +50,10 @@ class SystematicResult(BaseModel):
     complete: bool = Field(description="Whether every source was read to its last hit.")
     missing: list[str] = Field(default_factory=list, description="Why it is incomplete.")
     hits: list[ShortHit] = Field(default_factory=list, description="Hits of this page, in the run's order.")
-    cursor: str = Field("", description="For the next page; it also resumes an incomplete run. Empty behind the last hit.")
+    cursor: str = Field(
+        "", description="For the next page, or for more hits of a run that stopped at its limit. Empty behind the last hit."
+    )
+    resume: str = Field("", description="A cursor that tries the sources again that failed, if the run ended without them.")
     first: list[ShortHit] = Field(description="Deprecated: the first ten hits, on the first page; read hits.")
     folder: str = Field(description="Folder of ledger and manifest.")
     remarks: list[str] = Field(
