@@ -167,7 +167,7 @@ def check_cursor(folder: Path, after: int, check: str) -> None:
     if after and [make_check(hit) for hit in read_hits(folder / ledger.NAME, after - 1, 1)] != [check]:
         again = f"{folder.name}:0:"
         raise BadRequest(
-            f"the run was resumed since this cursor was made, and its hits have moved; the first page has the cursor {again!r}"
+            f"the cursor fits no hit of the run: its hits moved when the run was resumed; the first page has the cursor {again!r}"
         )
 
 
