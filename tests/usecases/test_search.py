@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -12,7 +13,7 @@ from langchain_core.tools import StructuredTool
 import outrider
 from outrider.services import Services
 from outrider.settings.model import Settings
-from outrider.state.errors import BadRequest, KeyRejected, LibraryMissing
+from outrider.state.errors import BadRequest, KeyRejected, LibraryError, LibraryMissing
 from support.chat_client import chat_over
 from support.chat_server import ChatServer, Reply, Request
 from support.fakes import NOON, paper
@@ -71,6 +72,15 @@ def test_a_missing_library_is_raised_where_it_alone_is_asked_for(tmp_path: Path,
 def test_a_missing_library_is_raised_on_a_thread_as_well(tmp_path: Path) -> None:
     with pytest.raises(LibraryMissing):
         outrider.search("aspirin", library=str(tmp_path / "none"), sources=["library"], thread="first")
+
+
+def test_a_damaged_library_is_raised_and_not_called_missing(shelved: Path, tmp_path: Path) -> None:
+    damaged = Path(shutil.copytree(shelved, tmp_path / "damaged"))
+    for path in damaged.rglob("*.manifest"):
+        path.write_bytes(b"?")
+    with pytest.raises(LibraryError) as raised:
+        outrider.search("aspirin", library=str(damaged), sources=["library"])
+    assert not isinstance(raised.value, LibraryMissing)
 
 
 def test_a_library_without_matches_is_not_missing(shelved: Path) -> None:

@@ -28,9 +28,9 @@ async def asearch(
     `offline` searches the library alone, as the setting `sources.offline` does. On a `thread`, each step is saved (`threads.uri`): the
     next search of that name continues from it, and a killed search can be resumed (`outrider threads resume`).
 
-    Raises `BadRequest` for a request that cannot be understood, and `LibraryMissing` where the call asks for the library alone
-    (`sources=["library"]` or `offline`) and there is none. Another run that could search nothing returns an answer without hits and the
-    reason in `failures`.
+    Raises `BadRequest` for a request that cannot be understood. Where the call asks for the library alone (`sources=["library"]` or
+    `offline`), it raises `LibraryMissing` if there is none, or another `LibraryError` if it cannot be opened. Another run that could
+    search nothing returns an answer without hits and the reason in `failures`.
     """
     from outrider.runtime.threads_and_loops import load_module
     from outrider.state.errors import BadRequest
@@ -59,7 +59,7 @@ async def asearch(
                 state = await build(opened, checkpointer=False).ainvoke(search_request, context=context or RunContext())
                 answer = SearchResponse.model_validate(state)
             if (offline or search_request.sources == (LIBRARY,)) and _found_nothing_to_search(answer):
-                await opened.library()  # raises `LibraryMissing`
+                await opened.library()  # raises `LibraryError`
     return answer
 
 

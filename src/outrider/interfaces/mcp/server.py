@@ -176,10 +176,10 @@ class Tools:
             self._warming.cancel()
             await asyncio.wait({self._warming})
 
-    async def _warm(self, *, searches: bool = True) -> None:
+    async def _wait_until_warm(self) -> None:
+        """A graph that runs later warms up what its request needs; it reports errors."""
         if self._warming is not None:
             await asyncio.wait({self._warming})
-        await self._services.warm(searches=searches)  # raises what the first attempt met
 
     async def search(  # noqa: PLR0913, PLR0917 - the fields of its form
         self,
@@ -200,7 +200,7 @@ class Tools:
             fields["previous_strategies"] = [self._load_answer(after).strategy]
         request = check_request({**fields, "user_feedback": feedback})
         async with report_progress(context, "warming up", STEPS) as progress:
-            await self._warm()
+            await self._wait_until_warm()
             stream: Any = build(self._services).astream(request, context=RunContext(), stream_mode=["custom", "values"])
             async with aclosing(stream) as parts:
                 answer = make_response(await progress.follow(parts))
@@ -248,7 +248,7 @@ class Tools:
     ) -> Annotated[CallToolResult, SearchResult]:
         """Search the user's own library alone, without any model or service."""
         async with report_progress(context, "searching"):
-            await self._warm(searches=False)
+            await self._wait_until_warm()
             hits = await aexecute(strategy, query, filters=filters, top_k=top_k, services=self._services)
         total = len(hits) if hits.total is None else hits.total
         result = SearchResult(hits=[shorten_hit(hit) for hit in hits], total=total, notes=shorten_notes(hits.remarks))
