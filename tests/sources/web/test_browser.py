@@ -339,6 +339,29 @@ document.cookie = 'mine=1'; localStorage.mine = 1; fetch('/said?' + document.coo
         }
 
 
+@pytest.mark.parametrize(
+    ("script", "error"), [("exec sleep 600", SourceTimeout), ("exit 1", SourceUnavailable), ("kill -9 $$", SourceUnavailable)]
+)
+async def test_a_chromium_that_does_not_start_costs_its_time_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, error: type[Exception]
+) -> None:
+    fake = tmp_path / "chromium"
+    fake.write_text(f"#!/bin/sh\n{script}\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("OUTRIDER_CHROMIUM", str(fake))
+    monkeypatch.setattr(module, "OPEN_TAB_S", 6.0)
+    chromium = Chromium(Guard(allowed_hosts=frozenset({"127.0.0.1:9"})))
+    with pytest.raises(error):
+        await chromium.open_page("http://127.0.0.1:9/", 3.0)
+    began = time.monotonic()
+    for _ in range(5):
+        await chromium.prepare()
+        with pytest.raises(SourceUnavailable):
+            await chromium.open_page("http://127.0.0.1:9/", 3.0)
+    assert time.monotonic() - began < 1.0
+    await chromium.close()
+
+
 @needs_chromium
 async def test_a_cancelled_request_leaves_the_tab_to_the_next(shared_chromium_for: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(lambda request: as_text(RESULT, "text/html")) as server:

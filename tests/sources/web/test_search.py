@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from outrider.sources.adapter import SPARE
 from outrider.sources.http.cache import CachedAnswer, flush_cache
+from outrider.sources.web import search as module
 from outrider.sources.web.browser_tab import RenderedPage
 from outrider.sources.web.search import (
     BING,
@@ -31,6 +32,7 @@ from outrider.sources.web.search import (
 )
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable
 from outrider.state.ports import SourceQuery
+from support.http_app import until
 from support.patience import BUSY_S
 from support.shared_data import DATA
 
@@ -273,6 +275,56 @@ async def test_one_question_in_a_while() -> None:
 async def test_the_browser_s_errors_pass(error: SourceError) -> None:
     with pytest.raises(type(error)):
         await WebSearch(FakeBrowser(error), (engine(),)).search(query())
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time of the schedule; a test moves it on."""
+    now = [time.time()]
+    monkeypatch.setattr(module._schedule(), "clock", lambda: now[0])
+    return now
+
+
+@pytest.mark.parametrize("error", [SourceTimeout("late"), SourceUnavailable("crashed")])
+async def test_an_engine_that_the_browser_cannot_reach_costs_one_search_its_time(error: SourceError, clock: list[float]) -> None:
+    browser, one = FakeBrowser(error), engine()
+    for _ in range(4):  # whatever source of the process asks
+        with pytest.raises(type(error)) as refused:
+            await WebSearch(browser, (one,), gap_s=0.0, timeout_s=5.0).search(query())
+    assert len(browser.requests) == 1
+    assert refused.value.retry_at == pytest.approx(clock[0] + 30, abs=1)
+
+
+async def test_no_search_waits_for_the_next_try_either(clock: list[float]) -> None:
+    """It runs beside the search that finds the pause over; each failure doubles the pause, and a success ends it."""
+    browser, one, answers = FakeBrowser(SourceTimeout("late")), engine(), FakeCache()
+    web = WebSearch(browser, (one,), gap_s=0.0, timeout_s=5.0, answers=answers)
+    pauses = []
+    for tries in range(1, 5):
+        with pytest.raises((SourceTimeout, SourceUnavailable)):
+            await web.search(query())
+        await until(lambda tries=tries: len(browser.requests) == tries)  # type: ignore[misc]
+        await asyncio.sleep(0.05)
+        with pytest.raises(SourceError) as refused:
+            await web.search(query())
+        assert refused.value.retry_at is not None
+        pauses.append(round(refused.value.retry_at - clock[0]))
+        clock[0] = refused.value.retry_at + 1
+    browser.answer = RenderedPage("https://x", 200, whole(PAGES["duckduckgo"]))
+    with pytest.raises(SourceUnavailable, match="tries again"):
+        await web.search(query())
+    await until(lambda: len(browser.requests) == 5)
+    await asyncio.sleep(0.05)
+    assert len((await web.search(query())).results) == 2
+    assert pauses == [30, 60, 120, 240]
+
+
+async def test_a_search_with_little_time_left_closes_no_engine() -> None:
+    browser, one = FakeBrowser(SourceTimeout("late")), engine()
+    for _ in range(2):
+        with pytest.raises(SourceTimeout):
+            await WebSearch(browser, (one,), gap_s=0.0, timeout_s=10.0).search(query(within_s=2.0))
+    assert len(browser.requests) == 2
 
 
 @pytest.mark.parametrize(("status", "error"), [(500, SourceUnavailable), (404, SourceUnavailable)])

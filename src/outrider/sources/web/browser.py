@@ -1,5 +1,7 @@
 """Chromium through Playwright: a few tabs, one of them ready, closed after a minute
 
+A Chromium that does not start is not started again for `START_PAUSE_S`, then twice as long after each failure; callers learn that at once.
+
 It starts at first use, or earlier by `prepare` if a search is coming. It identifies itself: nothing here disguises it. Playwright is an
 extra; Chromium is the installed one (`OUTRIDER_CHROMIUM`, else on the path, else Playwright's own).
 """
@@ -46,6 +48,12 @@ IDLE_S = 60.0
 """How long Chromium and the prepared tab stay open without use."""
 OPEN_TAB_S = 30.0
 """Time limit for starting Chromium and opening a tab."""
+LATE_S = 2.5
+"""A start that took a caller this long is not waited for by the next ones."""
+START_PAUSE_S = 30.0
+"""Pause after the first failed start ..."""
+MAX_PAUSE_S = 900.0
+"""... and after many."""
 NOWHERE = "socks5://127.0.0.1:9"
 """Proxy for the browser's own traffic, such as updates: the discard port, so that it reaches nothing."""
 FLAGS = (
@@ -100,6 +108,12 @@ class Chromium:
     _next: asyncio.Task[Tab] | None = None
     """The tab for the next caller, ready or being prepared."""
     _in_use: int = 0
+    _late: asyncio.Task[Tab] | None = None
+    """A tab that was not ready when a caller's time was over."""
+    _failed_starts: int = 0
+    _start_error: str = ""
+    _closed_until: float = 0.0
+    """No start before this time of `time.monotonic`."""
     _idle_timer: asyncio.TimerHandle | None = None
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
 
@@ -164,6 +178,7 @@ class Chromium:
             async with asyncio.timeout(max(until - time.monotonic(), 0.0)):
                 return await work
         except (TimeoutError, playwright.TimeoutError) as error:
+            self._late = self._next if within_s >= LATE_S else None
             raise SourceTimeout(late) from error
         except playwright.Error as error:
             raise SourceUnavailable(f"{url} could not be opened in a browser: {redact(error, '')}") from error
@@ -171,6 +186,10 @@ class Chromium:
     async def _take_tab(self) -> Tab:
         """The prepared tab, once it is ready; a new one if there is none or Chromium has crashed."""
         self._drop_dead()
+        if self._next is not None and self._next is self._late and not self._next.done():
+            raise SourceUnavailable("Chromium has not started in the time of an earlier request, and is still starting")
+        if self._next is None and (pause_s := self._closed_until - time.monotonic()) > 0:
+            raise SourceUnavailable(f"Chromium could not be started ({self._start_error}); the next try is in {pause_s:.0f} s")
         tab_task, self._next = self._next or self._begin_tab(), None
         try:
             return await asyncio.shield(tab_task)
@@ -197,7 +216,7 @@ class Chromium:
 
     async def _prepare(self) -> None:
         self._drop_dead()
-        if self._next is None and self._in_use < self.tabs:
+        if self._next is None and self._in_use < self.tabs and time.monotonic() >= self._closed_until:
             self._next = self._begin_tab()
         self._restart_idle_timer()
 
@@ -213,6 +232,18 @@ class Chromium:
         return tab_task
 
     async def _make_tab(self) -> Tab:
+        """A tab of the running Chromium, which is started if need be. Opens the circuit where that fails."""
+        try:
+            tab = await self._open_tab()
+        except Exception as error:
+            self._start_error = redact(error, "") or f"it took more than {OPEN_TAB_S:g} s"
+            pause_s = min(MAX_PAUSE_S, START_PAUSE_S * 2 ** min(self._failed_starts, 10))
+            self._failed_starts, self._closed_until = self._failed_starts + 1, time.monotonic() + pause_s
+            raise
+        self._failed_starts, self._closed_until = 0, 0.0
+        return tab
+
+    async def _open_tab(self) -> Tab:
         async with asyncio.timeout(OPEN_TAB_S):
             running = await self._start()
             try:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlsplit
 
-from outrider.state.errors import RateLimited
+from outrider.state.errors import RateLimited, SourceError
 
 NAME = "outrider"
 """Outrider's product token."""
@@ -32,6 +32,7 @@ class _Host:
     """By `time.monotonic`."""
     closed_until: float = 0.0
     why: str = ""
+    kind: type[SourceError] = RateLimited
 
 
 @dataclass(slots=True)
@@ -42,10 +43,13 @@ class HostSchedule:
     _hosts: OrderedDict[str, _Host] = field(default_factory=OrderedDict)
 
     async def wait_turn(self, host: str, gap_s: float, until_s: float) -> None:
-        """Wait until the host may be requested. Raises `RateLimited` if that is later than `until_s` (`time.monotonic`)."""
+        """Wait until the host may be requested.
+
+        Raises `RateLimited` if that is later than `until_s` (`time.monotonic`), and the error of `close` while the host is closed.
+        """
         known = self._host(host)
         if self.clock() < known.closed_until:
-            raise RateLimited(f"{host} is skipped: {known.why}", known.closed_until)
+            raise known.kind(f"{host} is skipped: {known.why}", known.closed_until)
         now_s = time.monotonic()
         at_s = max(now_s, known.next_s)
         if at_s >= until_s:
@@ -53,10 +57,17 @@ class HostSchedule:
         known.next_s = at_s + gap_s
         await asyncio.sleep(at_s - now_s)
 
-    def close(self, host: str, until: float, why: str) -> None:
+    def close(self, host: str, until: float, why: str, kind: type[SourceError] = RateLimited) -> None:
         """Send nothing before that time, in seconds since the epoch."""
         known = self._host(host)
-        known.closed_until, known.why = max(known.closed_until, until), why
+        known.closed_until, known.why, known.kind = max(known.closed_until, until), why, kind
+
+    def is_closed(self, host: str) -> bool:
+        return self.clock() < self._host(host).closed_until
+
+    def open(self, host: str) -> None:
+        """Requests may be sent again."""
+        self._host(host).closed_until = 0.0
 
     def _host(self, host: str) -> _Host:
         if host not in self._hosts and len(self._hosts) >= MOST_HOSTS:

@@ -10,11 +10,13 @@ never mistaken for "no results".
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hashlib
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
     from lxml.html import HtmlElement  # type: ignore[import-untyped]
 
+UNREACHABLE_PAUSE_S = 30.0
+"""Pause of an engine that the browser could not reach."""
+MAX_PAUSE_S = 900.0
 MOST_QUERY_CHARS = 400
 """Engines cut or refuse longer queries."""
 
@@ -286,6 +291,9 @@ class WebSearch:
                 parse_results(engine, cached.body.decode()), query.limit, f"from the cache, {format_age(cached.age_s)} old", "cached"
             )
         try:
+            if engine.host in _circuits():
+                self._test_in_background(engine, url, key)
+            await _schedule().wait_turn(engine.host, self.gap_s, until)
             html, page = await self._load_page(engine, url, until)
         except (RateLimited, SourceTimeout, SourceUnavailable) as error:
             if cached is None:
@@ -296,8 +304,15 @@ class WebSearch:
         return _answer(page, query.limit)
 
     async def _load_page(self, engine: SearchEngine, url: str, until: float) -> tuple[str, ResultPage]:
-        await _schedule().wait_turn(engine.host, self.gap_s, until)
-        rendered = await self.browser.open_page(url, until - time.monotonic(), frozenset({engine.host}), engine.ready)
+        """The HTML of a result page, and what it says. Opens the circuit of an engine that the browser cannot reach."""
+        within_s = until - time.monotonic()
+        try:
+            rendered = await self.browser.open_page(url, within_s, frozenset({engine.host}), engine.ready)
+        except (SourceTimeout, SourceUnavailable) as error:
+            if isinstance(error, SourceUnavailable) or within_s >= self.timeout_s / 2:  # less time proves nothing
+                self._open_circuit(engine, error)
+            raise
+        _circuits().pop(engine.host, None)
         if rendered.status in CHALLENGES:
             raise self._pause_engine(engine, f"answered {rendered.status}")
         if rendered.status >= 400:
@@ -306,6 +321,31 @@ class WebSearch:
         if page.kind == "challenge":
             raise self._pause_engine(engine, "asks whether a person is searching")
         return rendered.html, page
+
+    def _open_circuit(self, engine: SearchEngine, error: SourceError) -> None:
+        """Skip an engine that the browser cannot reach, at each failure twice as long. Searches wait for it once, not each of them."""
+        circuits = _circuits()
+        failures = circuits[engine.host] = circuits.get(engine.host, 0) + 1
+        pause_s = min(MAX_PAUSE_S, UNREACHABLE_PAUSE_S * 2 ** min(failures - 1, 10))
+        _schedule().close(engine.host, _schedule().clock() + pause_s, f"the browser could not reach it: {error}", type(error))
+
+    def _test_in_background(self, engine: SearchEngine, url: str, key: str) -> None:
+        """After the pause, load the page while no search waits for it; this search and others are told so. A page goes to the cache."""
+        schedule = _schedule()
+        if schedule.is_closed(engine.host):
+            return
+        retry_at = schedule.clock() + self.timeout_s
+        schedule.close(engine.host, retry_at, "the browser could not reach it, and tries again", SourceUnavailable)
+
+        async def test() -> None:
+            with suppress(SourceError):  # the next search learns the reason
+                html, _ = await self._load_page(engine, url, deadline_after(self.timeout_s))
+                schedule.open(engine.host)
+                store_later(self.answers, key, html.encode(errors="replace"), {})
+
+        task = asyncio.get_running_loop().create_task(test())
+        _tests().add(task)
+        task.add_done_callback(_tests().discard)
 
     def _pause_engine(self, engine: SearchEngine, reason: str) -> SourceError:
         retry_at = _schedule().clock() + self.pause_s
@@ -329,6 +369,18 @@ def build_record(result: SearchResult) -> Page:
         identifiers=find_identifiers(result.url),
         source=NAME,
     )
+
+
+@cache
+def _circuits() -> dict[str, int]:
+    """Hosts that the browser did not reach, with the number of failures in a row. One for the process, as the schedule."""
+    return {}
+
+
+@cache
+def _tests() -> set[asyncio.Task[None]]:
+    """Loads under way that no search waits for: the loop itself holds only weak references."""
+    return set()
 
 
 @cache
