@@ -151,7 +151,7 @@ async def search_source(source: Source, query: SourceQuery) -> tuple[SourceRepor
     except SourceError as error:
         return report(error.status, message=str(error), retry_at=format_time(error.retry_at)), None
     except OFF_ERRORS as error:
-        return report("off", message=str(error)), None
+        return report("off", message=str(error), command=getattr(error, "command", "")), None
     except SearchError as error:
         return report("unavailable", message=str(error)), None
     if query.where is not None and not source.capabilities.filters:

@@ -203,11 +203,19 @@ class LibraryBusy(LibraryError):
 
 
 class NoVectors(LibraryError):
-    pass
+    """`command` embeds the library's records."""
+
+    def __init__(self, message: str, command: str = "") -> None:
+        super().__init__(message)
+        self.command = command
 
 
 class EmbeddingSpaceMismatch(LibraryError):
-    pass
+    """`command` embeds the library's records with the other model."""
+
+    def __init__(self, message: str, command: str = "") -> None:
+        super().__init__(message)
+        self.command = command
 
 
 def install_hint(extra: str) -> str:

@@ -73,6 +73,7 @@ class SourceReport(Model):
     total: int | None = Field(None, description="Number of results that the source reports, if it does.")
     status: SourceStatus
     message: str = ""
+    command: str = Field("", description="A command that mends what the message reports.")
     model: str = Field("", description="The model that ranked, with its revision.")
     retry_at: str | None = None
     took_ms: float = 0.0

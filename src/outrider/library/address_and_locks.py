@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -21,6 +22,8 @@ FolderState = Literal["missing", "empty", "library", "foreign"]
 TABLE = "records"
 LOCK = ".outrider.lock"
 REINDEX_LOCK = ".outrider.reindex.lock"
+REINDEX_WAIT_S = 0.5
+"""`is_reindexing` holds the lock for a moment."""
 IGNORED = frozenset({LOCK, REINDEX_LOCK, ".DS_Store", "Thumbs.db", "desktop.ini"})
 """Names that leave a folder empty: our locks, and what file managers put into every folder."""
 
@@ -124,13 +127,30 @@ class Location:
         return self._lock(LOCK, wait_s, busy)
 
     def lock_reindex(self) -> AbstractAsyncContextManager[None]:
-        """One reindex at a time among the processes of this machine, `LibraryBusy` immediately for another; searches and writes continue.
+        """One reindex at a time among the processes of this machine, `LibraryBusy` for another; searches and writes continue.
 
         An object store has no such lock: two reindexes to one model share their work there. Of two to different models the one
         that began last continues, and the other finds its table gone and reports that.
         """
         busy = f"the library at {self.address} is being reindexed by another process; wait for its end, or stop it first"
-        return self._lock(REINDEX_LOCK, 0, busy)
+        return self._lock(REINDEX_LOCK, REINDEX_WAIT_S, busy)
+
+    def reindex_command(self, model: str = "") -> str:
+        """The command that embeds this library's records, for a shell in any folder; with the model of the settings if none is named."""
+        command = f"outrider library reindex --library {shlex.quote(str(self.path.absolute() if self.path else self.address))}"
+        return f"{command} --model {shlex.quote(model)}" if model else command
+
+    async def is_reindexing(self) -> bool:
+        """Whether another process reindexes; False for an object store, which has no such lock."""
+        if self.path is None:
+            return False
+        try:
+            async with self._lock(REINDEX_LOCK, 0, ""):
+                return False
+        except LibraryBusy:
+            return True
+        except LibraryError:  # not writable here
+            return False
 
     @asynccontextmanager
     async def _lock(self, name: str, wait_s: float, busy: str) -> AsyncIterator[None]:

@@ -39,7 +39,7 @@ from outrider.library.metadata_tables import (
     RenamedFileTable,
     RerankEvaluationTable,
 )
-from outrider.library.reindex import OnReindex, ReindexReport, reindex
+from outrider.library.reindex import OnReindex, ReindexReport, ReindexStatus, reindex
 from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors.store import Vectors
 from outrider.runtime.threads_and_loops import finish, load_module
@@ -344,6 +344,17 @@ class Library:
         `LibraryBusy` while another one runs, `ModelError` where the model fails.
         """
         return await reindex(self._location, self._vectors, self._table, self._open_version, embedder, progress)
+
+    def reindex_command(self, model: str = "") -> str:
+        return self._location.reindex_command(model)
+
+    async def reindex_status(self, space: EmbeddingSpace) -> ReindexStatus | None:
+        """Of a reindex to `space`, None where none has begun. A run that has just begun may still have no vectors."""
+        running = await self._location.is_reindexing()
+        with self._location.translate_errors():
+            total = await record_table.count_records(self._table, None)
+            done = await self._vectors.count_building(space)
+        return None if done is None and not running else ReindexStatus(done or 0, total, running)
 
     # Versions
 

@@ -49,6 +49,20 @@ class ReindexProgress:
     total: int
 
 
+@dataclass(frozen=True, slots=True)
+class ReindexStatus:
+    """How far the run is that replaces the vectors by those of another model."""
+
+    done: int
+    total: int
+    running: bool
+    """Whether a process works on it; not known, and False, for an object store."""
+
+    def __str__(self) -> str:
+        figures = f"{self.done:,} of {self.total:,} records are done"
+        return f"this is under way: {figures}" if self.running else f"a run of this was interrupted, {figures}; the command resumes it"
+
+
 OnReindex = Callable[[ReindexProgress], None]
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from outrider.library.graph_neighbours import explain_paths
 from outrider.library.maintenance import REINDEX
 from outrider.runtime.threads_and_loops import run_in_thread
-from outrider.state.errors import NoVectors
+from outrider.state.errors import EmbeddingSpaceMismatch, NoVectors
 from outrider.state.filters import Filter
 from outrider.state.hits import Scored
 from outrider.state.ports import SourceAnswer, SourceQuery
@@ -30,6 +30,14 @@ MORE = 4
 """Factor by which a search for vectors is repeated where some have no record."""
 
 
+class ReindexStarter(Protocol):
+    """Starts a reindex in the background. Both methods block shortly and return what to tell the user, empty for nothing."""
+
+    def start(self, model: str) -> str: ...
+
+    def report(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """One open library, with the model of its vectors and its graph. The scout and `outrider.execute` both search with it."""
@@ -38,6 +46,8 @@ class Engine:
     embedder: Callable[[EmbeddingSpace], TextEmbedder]
     """Returns the model of the settings for a space."""
     graph: Neighbours
+    background: ReindexStarter | None = None
+    """Embeds all records with another model where a search finds that the model has changed; None to leave that to the user."""
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
         """Best first, ties by doc_id; `query.where` applies before the cut.
@@ -71,20 +81,35 @@ class Engine:
         """By cosine similarity of the query's vector; the model is loaded only where there are vectors to compare with."""
         stored = await self.library.space()
         if stored is None:
-            raise NoVectors(f"the library at {self.library.shown} has no vectors; name a model (embedding.model_name) and run: {REINDEX}")
+            command = self.library.reindex_command()
+            raise NoVectors(
+                f"the library at {self.library.shown} has no vectors; name a model (embedding.model_name) and run: {command}", command
+            )
         embedder = self.embedder(stored)
         (vector, space), missing = await asyncio.gather(
             run_in_thread(lambda: (embedder.embed(text, "query")[0], embedder.space)), self.library.without_vectors()
         )
         size = limit
         while True:
-            near = await self.library.dense(vector, space, where, size)
+            try:
+                near = await self.library.dense(vector, space, where, size)
+            except EmbeddingSpaceMismatch as error:
+                raise await self.explain_mismatch(error, space, start=True) from error
             records = {record.doc_id: record for record in await self.library.brief([place.doc_id for place in near], where)}
             hits = [Scored(records[place.doc_id], place.similarity, _explain_cut(place.read)) for place in near if place.doc_id in records]
             if len(hits) >= limit or len(near) < size:  # otherwise vectors of removed records would use up places of the limit
                 message = f"{missing:,} records have no vector; embed them with: {REINDEX}" if missing else ""
                 return SourceAnswer(tuple(hits[:limit]), message=message, model=f"{space.model_name} {space.id}")
             size *= MORE
+
+    async def explain_mismatch(self, error: EmbeddingSpaceMismatch, space: EmbeddingSpace, *, start: bool) -> EmbeddingSpaceMismatch:
+        """The error with the progress of a reindex to `space`; with `start` one begins, if that is set up and none runs."""
+        status = await self.library.reindex_status(space)
+        note = "" if status is None else str(status)
+        if self.background is not None and not (status and status.running):
+            starter = self.background
+            note = await asyncio.to_thread(lambda: starter.start(space.model_name) if start else starter.report()) or note
+        return EmbeddingSpaceMismatch(f"{error}; {note}" if note else str(error), error.command)
 
     async def _graph(self, text: str, where: Filter | None, limit: int) -> list[Scored]:
         """Neighbours of the entities that the text names and of its best hits, all within the filter."""

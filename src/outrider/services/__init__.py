@@ -22,6 +22,7 @@ from outrider.prompts import Prompt, load
 from outrider.runtime.threads_and_loops import get_shared, load_module, run_in_thread
 from outrider.runtime.workers import Workers
 from outrider.services import tracing
+from outrider.services.background_reindex import BackgroundReindex
 from outrider.services.save_results import ResultSaver
 from outrider.services.sources import find_browser, make_page_reader, make_sources
 from outrider.settings.load import load as load_settings
@@ -245,7 +246,10 @@ class Services:
         from outrider.library.graph_neighbours import LibraryGraph
         from outrider.library.search_engine import Engine
 
-        engine = Engine(library, self.embedder, self._graph or LibraryGraph(library))
+        # another process can load the model of the settings, not one that a caller brings
+        starts = over is None and self.settings.embedding.reindex == "auto" and self._embedder is None
+        background = BackgroundReindex(self.settings) if starts else None
+        engine = Engine(library, self.embedder, self._graph or LibraryGraph(library), background)
         if over is None:
             self._engine = engine
         return engine

@@ -178,6 +178,8 @@ KEY_ADDRESSES: Mapping[str, tuple[str, ...]] = {
 PLUGINS, STORAGE, CACHE, LIBRARY, CONTACT = "sources.extra", "library.storage_options", "cache.url", "library.uri", "sources.contact"
 OBSERVERS = ("threads.uri", "tracing.endpoint")
 """Addresses that receive searches, and from which threads are read back."""
+REINDEX = "embedding.reindex"
+"""A search would replace the vectors of the user's library by those of the model that the file names."""
 ACCESS = ("serve.api_keys", "serve.allowed_hosts", "serve.cors_origins")
 """Access to the server: a stranger's key, host name or page could read the served data."""
 
@@ -222,9 +224,11 @@ def check_untrusted_file(entries: Mapping[str, Entry], file: str) -> None:
             _check_address(folder, name, [])
     for name, entry in entries.items():
         setting = ".".join(split_name(name)[:2])
-        if not folder.get(name) or not (setting in ACCESS or (setting in OBSERVERS and "://" in str(entry.value))):
+        is_change = setting == REINDEX and entry.value == "auto"
+        if not folder.get(name) or not (is_change or setting in ACCESS or (setting in OBSERVERS and "://" in str(entry.value))):
             continue
         decision = "who may use the server" if setting in ACCESS else "which address receives your searches"
+        decision = "that your library is embedded again" if is_change else decision
         raise SettingsError(
             f"{name} is set in {entry.where}: a settings file in the working folder may not decide {decision}; set it in the settings file "
             f"of your user folder, export {variable_name(setting)}, or name the file with --config if you trust it"

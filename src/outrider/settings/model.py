@@ -63,6 +63,11 @@ class EmbeddingSettings(Section):
     )
     normalize_embeddings: bool = Field(True, description="Scale vectors to length 1.")
     timeout_s: float = Field(60.0, gt=0, le=3_600, description="Time limit of one request to the endpoint, in seconds.")
+    reindex: Literal["offer", "auto"] = Field(
+        "offer",
+        description="If the library's vectors are of another model: offer the command that embeds all records, or start it in the "
+        "background (auto).",
+    )
 
 
 class RerankerSettings(Section):

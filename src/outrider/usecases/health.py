@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from outrider.runtime.threads_and_loops import run_in_thread
-from outrider.state.errors import ChatError, LibraryError, LibraryMissing, SearchError
+from outrider.state.errors import ChatError, EmbeddingSpaceMismatch, LibraryError, LibraryMissing, SearchError
 from outrider.state.model import Model
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class Part(Model):
     on: bool
     says: str
     broken: bool = Field(False, description="Configured, but unusable.")
+    command: str = Field("", description="A command that mends it.")
 
 
 async def health(services: Services) -> tuple[Part, ...]:
@@ -67,7 +68,11 @@ async def _check_dense_search(services: Services, library: Library) -> Part:
         embedder = services.embedder(library_space)
         async with asyncio.timeout(HEALTH_S):
             space = await run_in_thread(lambda: embedder.space)
-        await library.accept(space)
+        try:
+            await library.accept(space)
+        except EmbeddingSpaceMismatch as error:
+            explained = await (await services.engine()).explain_mismatch(error, space, start=False)
+            return Part(what="dense search", on=False, says=str(explained), command=explained.command)
     except SearchError as error:
         return _off("dense search", str(error))
     except TimeoutError:

@@ -205,3 +205,13 @@ async def test_the_layout_does_not_shift(page: Page) -> None:
     """Cumulative layout shift not caused by the user; below 0.1 is good (https://web.dev/articles/cls)."""
     await search(page)
     assert await page.evaluate(SHIFTS) < 0.1
+
+
+async def test_the_command_that_embeds_the_library_can_be_copied(results_page: Page) -> None:
+    """The library of this site has no vectors; the row of dense search offers the exact command, set apart from its message."""
+    await results_page.locator("#source-rows summary").click()
+    row = results_page.locator("#source-rows tbody tr", has_text="lance dense").first  # of several queries
+    (command,) = await row.locator("code.command").all_inner_texts()
+    assert command.startswith("outrider library reindex --library /")
+    assert command in await row.inner_text()
+    await results_page.locator("#source-rows summary").click()

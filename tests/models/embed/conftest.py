@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from outrider.models.embed.embedder import Embedder
+from support.tiny_embedder import make_tiny_embedder
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz", *(f"##{letter}" for letter in "abcdefghij")]
 MakeModel = Callable[..., Path]
 
 
@@ -36,27 +36,6 @@ def tiny(tmp_path: Path) -> MakeModel:
     pytest.importorskip("transformers", reason="needs outrider[models]")
 
     def make(name: str = "tiny", dimension: int = 16, spoil: Callable[[Any], None] | None = None) -> Path:
-        import torch
-        from transformers import BertConfig, BertModel, BertTokenizerFast
-
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "vocab.txt").write_text("\n".join(VOCABULARY))
-        BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=32).save_pretrained(folder)
-        torch.manual_seed(7)
-        model = BertModel(
-            BertConfig(
-                vocab_size=len(VOCABULARY),
-                hidden_size=dimension,
-                num_hidden_layers=1,
-                num_attention_heads=2,
-                intermediate_size=32,
-                max_position_embeddings=32,
-            )
-        )
-        if spoil:
-            spoil(model)
-        model.save_pretrained(folder)
-        return folder
+        return make_tiny_embedder(tmp_path / name, dimension, spoil)
 
     return make

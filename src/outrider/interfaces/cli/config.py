@@ -75,6 +75,8 @@ def doctor(library: LibraryOption = None, as_json: JsonOption = False) -> None:
     with errors().status("Checking the library and its models"):
         for part in wait_for(health(open_services(library))):
             rows.append({"what": part.what, "status": "broken" if part.broken else "ok" if part.on else "missing", "says": part.says})
+            if part.command:
+                rows[-1]["command"] = part.command
     for name, modules, purpose in OPTIONAL:
         if all(importlib.util.find_spec(module) for module in modules):
             rows.append({"what": name, "status": "ok", "says": f"{purpose} ({', '.join(map(_find_version, modules))})"})

@@ -92,10 +92,12 @@ class Vectors:
                 for name in sorted(own)
                 if own[name] != other[name] and name not in EmbeddingSpace.NOT_IDENTITY
             )
+            command = self._location.reindex_command(space.model_name)
             raise EmbeddingSpaceMismatch(
                 f"the library at {self._location.address} has vectors of {current.space.model_name}, which do not compare with those of "
                 f"{space.model_name} ({', '.join(differences)}); use the library's model, or embed all records with the "
-                f"other one: {maintenance.REINDEX} --model {space.model_name}"
+                f"other one: {command}",
+                command,
             )
         return current
 
@@ -113,8 +115,9 @@ class Vectors:
     async def _searchable_space(self, space: EmbeddingSpace) -> StoredSpace:
         stored = await self.matching_space(space)
         if stored is None:
+            command = self._location.reindex_command()
             raise NoVectors(
-                f"the records of the library at {self._location.address} were never embedded; embed them with: {maintenance.REINDEX}"
+                f"the records of the library at {self._location.address} were never embedded; embed them with: {command}", command
             )
         return stored
 
@@ -161,6 +164,12 @@ class Vectors:
 
     async def building(self) -> list[StoredSpace]:
         return [stored for stored in await self.registry.all() if stored.state == "building"]
+
+    async def count_building(self, space: EmbeddingSpace) -> int | None:
+        """Vectors of this space so far, None if it is not being built."""
+        stored = next((stored for stored in await self.building() if stored.space.id == space.id), None)
+        table = None if stored is None else await open_table(self._connection, stored.table)
+        return None if table is None else await table.count_rows()
 
     async def count_by_model(self, spaces: Sequence[StoredSpace]) -> dict[str, int]:
         counts: Counter[str] = Counter()

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 RETRY_AFTER_S = 30.0
 """A failed load may have waited for the network or read gigabytes; the next searches must not pay for it again."""
+NOT_OF_THE_MODEL = "reindex"
+"""The setting of the section that decides what happens to the library, not how a text is embedded."""
 SWITCHED_OFF = "embedding is switched off (embedding.model_name is none)"
 EMPTY = "the text is empty"
 NOT_NUMBERS = "the model's vector holds values that are not numbers"
@@ -100,7 +102,11 @@ class Embedder:
 
     @classmethod
     def from_settings(cls, settings: EmbeddingSettings, space: EmbeddingSpace | None = None, *, offline: bool = False) -> Embedder:
-        return cls(**{name: getattr(settings, name) for name in EmbeddingSettings.model_fields}, space=space, offline=offline)
+        return cls(
+            **{name: getattr(settings, name) for name in EmbeddingSettings.model_fields if name != NOT_OF_THE_MODEL},
+            space=space,
+            offline=offline,
+        )
 
     @property
     def space(self) -> EmbeddingSpace:

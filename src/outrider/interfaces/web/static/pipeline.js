@@ -79,9 +79,16 @@ export class Strip {
     const summary = `Sources: ${plural(rows.length, "search", "searches")}, ${plural(rows.reduce((sum, row) => sum + row.returned, 0), "result")}`;
     byId("source-rows").hidden = false;
     fill(byId("source-summary"), summary, names.length ? el("span", { class: "failed" }, ` - failed: ${names.map(words).join(", ")}`) : null);
-    const cells = rows.map((row) => [row.source, words(row.strategy), el("span", { class: GOOD.has(row.status) ? "" : "failed" }, words(row.status)), count(row.returned), duration(row.took_ms), row.message]);
+    const cells = rows.map((row) => [row.source, words(row.strategy), el("span", { class: GOOD.has(row.status) ? "" : "failed" }, words(row.status)), count(row.returned), duration(row.took_ms), messageOf(row)]);
     fill(byId("source-rows").querySelector("div"), table(["source", "search", "status", "results", "time", "message"], cells));
   }
+}
+
+/** The message, with the command that it offers set apart, so that it can be copied as it is. */
+function messageOf({ message, command }) {
+  const at = command ? message.indexOf(command) : -1;
+  if (at < 0) return message;
+  return el("span", {}, message.slice(0, at), el("code", { class: "command" }, command), message.slice(at + command.length));
 }
 
 export function duration(ms) {
