@@ -7,14 +7,14 @@ who passes an unknown field has misspelt one. Without `query`, the last message 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.config import get_config
 from langgraph.graph.message import add_messages
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from outrider.distiller.token_counter import CountTokens, estimate_tokens
@@ -47,6 +47,11 @@ class SearchInput(SearchRequest):
     )
     parent: SkipJsonSchema[ParentState | None] = None
 
+    @field_validator("query")
+    @classmethod
+    def check_text(cls, query: str | dict[str, str] | None) -> str | dict[str, str] | None:  # type: ignore[override]
+        return query  # `read_input` checks it
+
 
 class SearchState(PipelineState):
     """The graph's state: that of the pipeline, messages, and what a parent graph needs."""
@@ -54,30 +59,74 @@ class SearchState(PipelineState):
     messages: Messages = None
     parent: ParentState | None = None
 
+    @field_validator("query")
+    @classmethod
+    def check_text(cls, query: str | dict[str, str]) -> str | dict[str, str]:
+        return query  # it was checked when the request came in, and the last node may write a parent's empty one
+
 
 class SearchOutput(SearchResponse):
     """The response, and the messages if there were any in the request."""
 
-    model_config = ConfigDict(defer_build=True)
+    model_config = ConfigDict(extra="ignore", defer_build=True)  # LangGraph makes one of every state with `version="v2"`
 
     messages: Messages = None
+
+    @field_validator("sources", mode="before")
+    @classmethod
+    def drop_names(cls, sources: Sequence[Any] | None) -> tuple[Any, ...]:
+        """The names of the request stand there until the scout has run."""
+        return tuple(row for row in sources or () if not isinstance(row, str))
 
 
 def read_input(value: Any) -> tuple[SearchRequest, dict[str, Any]]:
     """The request, and the other fields of the state: `parent`, and a direct caller's `messages`. Raises `BadRequest`."""
     state = read_fields(value)
-    is_node = is_node_input(value)
+    if isinstance(value, SearchInput):
+        del state["parent"]  # a field of the class that no caller fills
+    return _read_parent(state) if is_node_input(value) else _read_request(without_keys_of_parent(state))
+
+
+def _read_request(state: dict[str, Any]) -> tuple[SearchRequest, dict[str, Any]]:
     messages = _read_messages(state.pop("messages", None))
-    state.pop("parent", None)
-    if not is_node:
-        _set_query(state, messages, is_node=False)
-        return check_request(state), {"parent": None, **({"messages": messages} if messages else {})}
-    state, parent = _select_request(state, has_messages=bool(messages))
-    _set_query(state, messages, is_node=True)
+    texts = _list_questions(messages)
+    if state.get("query") is None:
+        if messages and not texts:
+            raise BadRequest("messages: none of them is by a human; add one, or give `query`")
+        state |= {"query": texts[-1]} if texts else {}
+    return check_request(state), {"parent": None, **({"messages": messages} if messages else {})}
+
+
+def _read_parent(state: dict[str, Any]) -> tuple[SearchRequest, dict[str, Any]]:
+    """The request in a parent's state, and what the output must know of it. None is a key that was not filled.
+
+    A query that repeats an earlier message is that of an earlier turn and gives way to the last message.
+    """
+    request = {name: value for name, value in state.items() if name in REQUEST_KEYS and value is not None}
+    if "mode" in request:  # written by an earlier run, under its usual name
+        request.pop("execution_mode", None)
+    names = request.get("sources")
+    if isinstance(names, Sequence) and not isinstance(names, str) and not any(isinstance(name, str) for name in names):
+        del request["sources"]  # the reports of an earlier run
+    query = request.get("query")
+    texts: list[str] = []
     try:
-        return check_request(state), {"parent": parent}
+        texts = _list_questions(_read_messages(state.get("messages")))
+    except BadRequest:
+        if not query:  # else the messages are not meant for the search
+            raise
+    if texts and (not query or query in texts[:-1]):
+        request["query"] = query = texts[-1]
+    elif "query" not in request:
+        lack = "a message of a human in `messages`" if state.get("messages") else "`messages`"
+        raise BadRequest(f"the parent's state has neither `query` nor {lack}: fill one of them, or call the graph in a node of yours")
+    kept = tuple(request["sources"]) if isinstance(request.get("sources"), list | tuple) else None
+    try:
+        checked = check_request(request)
     except BadRequest as error:
         raise BadRequest(f"{error} (a key of the parent's state: rename it there, or call the graph in a node of yours)") from error
+    has_messages = bool(texts) and query == texts[-1]
+    return checked, {"parent": ParentState(sources=kept, query=state.get("query") or "", has_messages=has_messages)}
 
 
 def read_fields(value: Any) -> dict[str, Any]:
@@ -97,25 +146,31 @@ def is_node_input(value: Any) -> bool:
     LangGraph has no public sign of it. Its runner puts a reference to the running task into the configuration; a function of a parent that
     calls this graph has a task, too, but passes another object. `tests/graph/test_parent.py` notices where LangGraph changes this.
     """
-    try:
-        configurable = get_config().get("configurable", {})
-    except RuntimeError:  # no runnable is running
-        return False
+    configurable = _read_configurable()
     task = next(iter(getattr(configurable.get("__pregel_call"), "args", ())), lambda: None)()
     # A resumed run reads its input back from the checkpoint: an equal value, but another object.
     return task is not None and (task.input is value or bool(configurable.get("__pregel_resuming")))
 
 
-def _select_request(state: Mapping[str, Any], *, has_messages: bool) -> tuple[dict[str, Any], ParentState]:
-    """The fields of a request in a parent's state, and what the output must know of it. None is a key that was not filled."""
-    request = {name: value for name, value in state.items() if name in REQUEST_KEYS and value is not None}
-    if "mode" in request:  # written by an earlier run, under its usual name
-        request.pop("execution_mode", None)
-    names = request.get("sources")
-    if isinstance(names, Sequence) and not isinstance(names, str) and not any(isinstance(name, str) for name in names):
-        del request["sources"]  # the reports of an earlier run
-    kept = tuple(request["sources"]) if isinstance(request.get("sources"), list | tuple) else None
-    return request, ParentState.model_construct(sources=kept, has_messages=has_messages)
+def without_keys_of_parent(state: dict[str, Any]) -> dict[str, Any]:
+    """The request of a function in a parent's node, such as `graph.invoke({**state, "query": ...})`, without the parent's own keys."""
+    read = _read_configurable().get("__pregel_read")
+    return {name: value for name, value in state.items() if name in {*REQUEST_KEYS, "messages"} or not (read and _is_key(read, name))}
+
+
+def _is_key(read: Callable[[list[str]], object], name: str) -> bool:
+    try:
+        read([name])
+    except KeyError:
+        return False
+    return True
+
+
+def _read_configurable() -> dict[str, Any]:
+    try:
+        return get_config().get("configurable", {})
+    except RuntimeError:  # no runnable is running
+        return {}
 
 
 def _read_messages(value: Any) -> list[Any]:
@@ -126,23 +181,13 @@ def _read_messages(value: Any) -> list[Any]:
         raise BadRequest(f"messages: takes messages of LangChain, such as [('user', 'aspirin liver')]: {reason}") from error
 
 
-def _set_query(state: dict[str, Any], messages: Sequence[Any], *, is_node: bool) -> None:
-    """Take the query from the messages if there is none.
-
-    The response writes `query` to a parent's state. In the next turn it repeats an earlier message and gives way to the new one.
-    """
-    texts = [str(message.text) for message in messages if message.type == "human"]
-    is_repeated = is_node and state.get("query") in texts[:-1] and state.get("query") != texts[-1]
-    if texts and (state.get("query") in (None, "") or is_repeated):
-        state["query"] = texts[-1]
-    elif messages and state.get("query") is None:
-        raise BadRequest("messages: none of them is by a human; add one, or give `query`")
-    elif is_node and "query" not in state:
-        raise BadRequest("the parent's state has neither `query` nor `messages`: fill one of them, or call the graph in a node of yours")
+def _list_questions(messages: Sequence[Any]) -> list[str]:
+    """Texts of the messages by humans, oldest first."""
+    return [str(message.text) for message in messages if message.type == "human"]
 
 
 def add_output(state: SearchState, update: Update) -> dict[str, Any]:
-    """What the last node writes besides its update: a reply to messages, and for a parent its own names of sources.
+    """What the last node writes besides its update: a reply to messages, and for a parent its own query and names of sources.
 
     A parent gets lists: with the usual reducer `operator.add` a tuple cannot be added to its list.
     """
@@ -153,8 +198,8 @@ def add_output(state: SearchState, update: Update) -> dict[str, Any]:
         added["messages"] = [AIMessage(format_answer(after), name=REPLY_NAME, id=str(uuid.uuid4()))]
     if parent:
         added |= {name: list(getattr(after, name) or ()) for name in LISTS}
-        if parent.sources is not None:
-            added["sources"] = list(parent.sources)
+        added |= {"query": parent.query} if parent.has_messages else {}
+        added |= {"sources": list(parent.sources)} if parent.sources is not None else {}
     return added
 
 

@@ -59,8 +59,10 @@ class ParentState(Model):
 
     sources: tuple[str, ...] | None = None
     """Names that the parent keeps in `sources`. They stay: reports in their place would widen the next run of a loop to all sources."""
+    query: str | dict[str, str] = ""
+    """What the parent itself keeps in `query`. It stays where the query came from messages: in the next turn it would hide the next one."""
     has_messages: bool = False
-    """Whether the query came from messages, which get a reply. The messages themselves stay with the parent."""
+    """Whether the query is the last message of a human, which gets a reply. The messages themselves stay with the parent."""
 
 
 class Update(TypedDict, total=False):

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, Send
@@ -105,7 +105,7 @@ def test_the_last_human_message_is_the_query_and_gets_a_reply(run: Run) -> None:
 
 @both
 def test_the_second_turn_answers_the_second_message(run: Run) -> None:
-    """Also where the state has `query`, which the first turn has filled."""
+    """Also where the state has `query`: the first turn does not fill it."""
 
     class Chat(MessagesState):
         query: str
@@ -116,7 +116,7 @@ def test_the_second_turn_answers_the_second_message(run: Run) -> None:
         for question, first in ((ASPIRIN, "Aspirin and the liver"), (STATINS, "Statins and cholesterol")):
             out = run(parent, {"messages": [HumanMessage(question)]}, THREAD)
             assert f"[1] {first}" in out["messages"][-1].text
-            assert out.get("query", question) == question
+            assert not out.get("query")
         assert [message.type for message in out["messages"]] == ["human", "ai"] * 2
 
 
@@ -227,7 +227,7 @@ def test_a_direct_callers_misspelt_field_is_refused_with_the_nearest(request_: d
     [
         (Notes, {"topic": "livers"}, "neither `query` nor `messages`"),
         (Model, {"query": ASPIRIN, "top_k": 5_000}, r"top_k: .* \(a key of the parent's state"),
-        (MessagesState, {"messages": [AIMessage("How can I help?")]}, "none of them is by a human"),
+        (MessagesState, {"messages": [AIMessage("How can I help?")]}, "nor a message of a human"),
         (MessagesState, {"messages": [HumanMessage("...")]}, "no letter or digit"),
     ],
 )
@@ -545,7 +545,62 @@ def test_an_answers_text_keeps_within_its_tokens(max_tokens: int, title: str, ot
 @given(st.dictionaries(st.text(min_size=1, max_size=12), st.integers(), max_size=6))
 def test_a_parents_other_keys_never_matter(keys: dict[str, int]) -> None:
     """Any key that is no field of the request."""
-    own = {key: value for key, value in keys.items() if key not in {*SearchRequest.model_fields, "execution_mode", "messages", "parent"}}
-    from outrider.graph.parent import _select_request
+    from outrider.graph.parent import _read_parent
 
-    assert _select_request({**own, "query": "x"}, has_messages=False)[0] == {"query": "x"}
+    own = {key: value for key, value in keys.items() if key not in {*SearchRequest.model_fields, "execution_mode", "messages"}}
+    request, others = _read_parent({**own, "query": "x"})
+    assert (request, others["parent"].has_messages) == (SearchRequest(query="x"), False)
+
+
+def test_a_conversation_may_be_trimmed() -> None:
+    """Without the earlier messages nothing tells that a query is an old one."""
+
+    class Chat(MessagesState):
+        query: str
+        hits: list[Hit]
+
+    parent = compile_parent(Chat, checkpointer=InMemorySaver())
+    state = parent.invoke({"messages": [HumanMessage(ASPIRIN)]}, THREAD)
+    parent.update_state(THREAD, {"messages": [RemoveMessage(one.id) for one in state["messages"]]})
+    assert parent.invoke({"messages": [HumanMessage(STATINS)]}, THREAD)["hits"][0].doc_id == "b"
+
+
+def test_typed_results_and_typed_streams_hold_the_response() -> None:
+    """`version="v2"` makes an object of the output schema from the output, and of the state from each value."""
+    output: Any = graph().invoke({"query": ASPIRIN, "sources": ["library"]}, version="v2")
+    assert [row.status for row in output.value.sources] == ["ok"]
+    values = [part["data"] for part in graph().stream({"query": ASPIRIN}, stream_mode=["values"], version="v2")]
+    assert values[-1].hits[0].doc_id == "a"
+
+
+def test_a_query_of_the_parents_own_gets_no_reply() -> None:
+    """A node that rewrites the question writes the answer itself; messages that the search cannot read are none of its business."""
+
+    class State(TypedDict, total=False):
+        query: str
+        hits: list[Hit]
+        messages: list[Any]
+
+    parent = compile_parent(State)
+    for messages in ([HumanMessage("and for children?")], [object()]):
+        out = parent.invoke({"query": ASPIRIN, "messages": messages})
+        assert (out["messages"], out["hits"][0].doc_id) == (messages, "a")
+
+
+def test_a_function_may_pass_the_parents_state_on() -> None:
+    """Its keys are ignored, other unknown ones are refused."""
+    from langchain_core.runnables import RunnableLambda
+
+    inner = graph()
+
+    def call(state: Notes) -> Notes:
+        return {"hits": inner.invoke({**state, "query": STATINS})["hits"]}
+
+    chain = RunnableLambda(lambda state: {"query": STATINS}) | inner
+    misspelt = RunnableLambda(lambda state: {"query": STATINS, "topk": 3}) | inner
+    for node in (call, chain):
+        assert compile_parent(Notes, node).invoke({"query": ASPIRIN, "topic": "livers"})["hits"][0].doc_id == "b"
+    with pytest.raises(BadRequest, match="did you mean 'top_k'"):
+        compile_parent(Notes, misspelt).invoke({"query": ASPIRIN, "topic": "livers"})
+    with pytest.raises(BadRequest, match="unknown field 'parent'"):
+        inner.invoke({"query": "x", "parent": None})
