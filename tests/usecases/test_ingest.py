@@ -376,6 +376,8 @@ async def test_the_python_interface_takes_the_same_targets(tmp_path: Path) -> No
         assert again.unchanged == 1
         with pytest.raises(BadRequest, match="is not a doi"):
             await outrider.aadd_to_library("doi:foo", services=network.services)
+        with pytest.raises(BadRequest, match="give each by itself"):
+            await outrider.aadd_to_library([tmp_path / "note.md"], services=network.services)  # type: ignore[arg-type]
 
 
 # The command

@@ -14,6 +14,7 @@ from outrider.ingest.targets import RemoteSources, split_targets
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import Services, open_services
 from outrider.services.sources import find_detailers
+from outrider.state.errors import BadRequest, shorten
 from outrider.state.records import LIBRARY
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ async def ingest_targets(
     Raises the errors of `ingest.pipeline.ingest`, and `BadRequest` for a target of no known kind.
     """
     limits = services.settings.ingest
+    if wrong := next((name for name in names if not isinstance(name, str | PathLike)), None):
+        raise BadRequest(f"a target is a path, an identifier such as doi:10.1000/182, or a link, not {shorten(wrong)}; give each by itself")
     paths, targets = split_targets([name if isinstance(name, str) else Path(fspath(name)) for name in names])
     remote: RemoteSources | None = None
     if targets and not services.settings.sources.offline:
