@@ -174,7 +174,8 @@ def make_systematic_node(services: Services) -> Systematic:
     async def begin(state: SearchRequest) -> Run:
         journal = JOURNAL.get()
         folder = runs_folder(services) / f"thread-{journal.run}" if journal else None
-        if folder and await asyncio.to_thread((folder / ledger.NAME).is_file):
+        is_begun = await asyncio.to_thread((folder / ledger.NAME).is_file) if folder else False
+        if folder and is_begun:
             return await resume_run(services, folder)
         return await begin_run(services, state.query, state.sources, folder=folder)
 

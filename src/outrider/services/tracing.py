@@ -82,9 +82,22 @@ def start_tracing(settings: Settings) -> None:
     """Install the tracer of the settings, if they name a collector. Raises `MissingExtra`, `SettingsError`."""
     endpoint = settings.tracing.endpoint
     if endpoint and settings.sources.offline and not is_loopback(endpoint):
+        spans.install(None)  # the settings of the process may have installed one, when the graphs were imported
         log.warning("no traces are exported: the collector at %s is not on this machine, %s", without_password(endpoint), OFFLINE)
     elif endpoint:
         spans.install(OpenTelemetry(_open_provider(endpoint), Redactor.from_settings(settings)))
+
+
+@contextmanager
+def keep_traces_local(settings: Settings) -> Iterator[None]:
+    """Within, LangChain sends no trace to LangSmith if the process is offline, whatever its environment asks for."""
+    if not settings.sources.offline:
+        yield
+        return
+    from langsmith import tracing_context
+
+    with tracing_context(enabled=False):
+        yield
 
 
 def make_provider(exporter: SpanExporter, *, at_once: bool = False) -> TracerProvider:

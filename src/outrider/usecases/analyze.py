@@ -11,6 +11,7 @@ from outrider.runtime.spans import run_named
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import Services, open_services
 from outrider.services.make_nodes import parse_analysis_target
+from outrider.services.tracing import keep_traces_local
 from outrider.state.analysis import Analysis, AnalyzeRequest, check_analysis_request
 from outrider.state.pipeline import RunContext
 
@@ -34,7 +35,7 @@ async def aanalyze(
     state: Mapping[str, Any] = {}
     async with open_services(services) as opened:
         request = {"target": target, "question": question, "fresh": fresh}
-        with run_named():
+        with run_named(), keep_traces_local(opened.settings):
             async with aclosing(stream_analysis(opened, request, context)) as parts:
                 async for kind, part in parts:
                     state = part if kind == "values" else state

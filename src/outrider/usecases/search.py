@@ -41,6 +41,7 @@ async def asearch(
     from outrider.graph.pipeline import build
     from outrider.runtime.spans import run_named
     from outrider.services import open_services
+    from outrider.services.tracing import keep_traces_local
     from outrider.state.pipeline import RunContext
     from outrider.state.records import LIBRARY
     from outrider.state.response import SearchResponse
@@ -49,7 +50,7 @@ async def asearch(
         raise BadRequest('these services may use the network; make them with Services.from_file({"sources.offline": True})')
     async with open_services(services, library, {"sources.offline": True} if offline else None) as opened:
         await opened.prepare()
-        with run_named():
+        with run_named(), keep_traces_local(opened.settings):
             if thread is not None:
                 from outrider.usecases.threads import collect_response, open_threads
 

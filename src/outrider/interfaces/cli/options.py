@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from outrider.services import Services
 
 Result = TypeVar("Result")
+LANGSMITH_SWITCHES = ("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING", "LANGCHAIN_TRACING_V2")
+"""Variables that make LangChain send its traces to LangSmith."""
 
 LibraryOption = Annotated[
     str | None,
@@ -29,6 +32,10 @@ LibraryOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+OfflineOption = Annotated[
+    bool,
+    typer.Option("--offline", help="Contact nothing but this machine: search your library, and use a model only at a loopback address."),
+]
 FiltersOption = Annotated[
     str | None, typer.Option("--filters", "-f", metavar="JSON", help='Only records that match, such as \'{"year": {"$gte": 2020}}\'.')
 ]
@@ -37,8 +44,15 @@ FiltersOption = Annotated[
 def open_services(library: str | None, *, offline: bool = False) -> Services:
     """Services from the settings and the library of the command line. Imported here, since the help must appear at once."""
     from outrider.services import Services
+    from outrider.settings.environment import variable_name
 
-    return Services.from_file({"library.uri": library, "sources.offline": offline or None})
+    if offline:
+        os.environ[variable_name("sources.offline")] = "true"  # for all settings that this process reads, such as those of the graphs
+    services = Services.from_file({"library.uri": library})
+    if services.settings.sources.offline:
+        for variable in LANGSMITH_SWITCHES:
+            os.environ[variable] = "false"
+    return services
 
 
 def wait_for(work: Coroutine[Any, Any, Result]) -> Result:

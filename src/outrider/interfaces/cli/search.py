@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from outrider.interfaces.cli.options import FiltersOption, JsonOption, LibraryOption, open_services, parse_filters, wait_for
+from outrider.interfaces.cli.options import (
+    FiltersOption,
+    JsonOption,
+    LibraryOption,
+    OfflineOption,
+    open_services,
+    parse_filters,
+    wait_for,
+)
 from outrider.interfaces.cli.terminal import exit_code, follow_run, note, note_remarks, print_json, show_answer
 from outrider.state.errors import BadRequest
 
@@ -66,12 +74,7 @@ def search(
         float | None,
         typer.Option("--max-cost", metavar="USD", help="Cost limit of the model; 0 allows only a free one."),
     ] = None,
-    offline: Annotated[
-        bool,
-        typer.Option(
-            "--offline", help="Contact nothing but this machine: search your library, and use a model only at a loopback address."
-        ),
-    ] = False,
+    offline: OfflineOption = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show the planned queries and every work that a rule removed.")] = False,
     library: LibraryOption = None,
     as_json: JsonOption = False,

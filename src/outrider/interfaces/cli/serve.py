@@ -8,7 +8,7 @@ from typing import Annotated
 import platformdirs
 import typer
 
-from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services
+from outrider.interfaces.cli.options import JsonOption, LibraryOption, OfflineOption, open_services
 from outrider.interfaces.cli.terminal import note, print_json
 from outrider.state.errors import BadRequest
 
@@ -42,7 +42,7 @@ def serve(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8_000,
     library: LibraryOption = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Search only your library.")] = False,
+    offline: OfflineOption = False,
 ) -> None:
     """Serve searches over HTTP: LangServe at /search, REST at /api, metrics at /metrics, its description at /openapi.json.
 

@@ -185,7 +185,7 @@ async def find_only_model(endpoint: Endpoint, timeout_s: float) -> str:
     await asyncio.to_thread(transport.get_http_client)  # reads certificates
     try:
         async with asyncio.timeout(timeout_s):
-            names = await transport.list_models(endpoint.base_url, endpoint.key)
+            names: list[str] = await transport.list_models(endpoint.base_url, endpoint.key)
     except RequestRefused as refused:
         message = endpoint.redact(refused.message)
         detail = f"{refused.status}: {message}" if message else f"{refused.status}"
