@@ -1,6 +1,6 @@
 """Contribution of each stage of the search by words: index, widening, the whole graph.
 
-These figures chose the weight of added terms (`library.text_search.OWN_WEIGHT`) and the weights of the rule ranker.
+These figures chose the weights of added terms (`library.text_search.OWN_WEIGHT`), of phrases (`PHRASE_WEIGHT`) and of the rule ranker.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from bench.quality import DEPTH, scores
 from bench.report import Cell, Report
 from outrider.graph.pipeline import build
 from outrider.library.library import Library
+from outrider.nodes.translator.common_boolean_syntax import conjunction, list_phrases
+from outrider.nodes.translator.rule_plan import extract_concepts
 from outrider.services import Services
 from outrider.settings.load import load
 from outrider.state.request import SearchMode
@@ -63,6 +65,12 @@ def _stages(library: Library, path: Path) -> list[tuple[str, Stage]]:
 
         return search
 
+    async def with_phrases(text: str) -> list[str]:
+        """The Boolean query of rules: phrases joined with AND, which rank records instead of requiring them."""
+        added = await library.related_terms(text, 3)
+        phrases = list_phrases(conjunction(extract_concepts(text)))
+        return [hit.record.doc_id for hit in await library.search(text, None, DEPTH, added, phrases)]
+
     def whole_graph(mode: SearchMode) -> Stage:
         async def search(text: str) -> list[str]:
             request = {"query": text, "strategies": ["sparse"], "search_mode": mode, "top_k": DEPTH, "distill_enabled": False}
@@ -75,6 +83,7 @@ def _stages(library: Library, path: Path) -> list[tuple[str, Stage]]:
         ("ranking index", widened(0)),
         ("index, 3 terms added", widened(3)),
         ("index, 8 terms added", widened(8)),
+        ("index, 3 terms and the plan's phrases", with_phrases),
         *((f"whole graph, {mode}", whole_graph(mode)) for mode in SearchMode),
     ]
 

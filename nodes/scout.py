@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from outrider.linkage.merge import fill_missing, strip_page_values
 from outrider.nodes.run_settings import format_time, select_sources, time_left
+from outrider.nodes.translator.common_boolean_syntax import list_phrases, says_more
 from outrider.settings.model import RunSettings
 from outrider.state.errors import (
     EmbeddingSpaceMismatch,
@@ -25,7 +26,7 @@ from outrider.state.filters import Compare, Filter, Not, Or, combine, matches, p
 from outrider.state.hits import Candidate, FoundBy, Ranked, RankedList, Scored
 from outrider.state.intent import NumberRange, PlannedQuery, SearchStrategy
 from outrider.state.pipeline import PipelineState, RunContext, Update
-from outrider.state.ports import EXPANDED, Clock, Fusion, Source, SourceAnswer, SourceQuery
+from outrider.state.ports import EXPANDED, BooleanQuery, Clock, Fusion, Source, SourceAnswer, SourceQuery
 from outrider.state.records import LIBRARY, Record
 from outrider.state.request import RetrieverType
 from outrider.state.response import Failure, SourceReport
@@ -100,6 +101,7 @@ def plan_tasks(strategy: SearchStrategy, sources: Sequence[Source]) -> tuple[Tas
 
 
 def make_source_query(task: Task, strategy: SearchStrategy, where: Filter | None, limit: int, left_s: float) -> SourceQuery:
+    is_sparse = task.source.name == LIBRARY and task.strategy == RetrieverType.LANCE_FTS
     return SourceQuery(
         task.query.text,
         task.strategy,
@@ -110,7 +112,25 @@ def make_source_query(task: Task, strategy: SearchStrategy, where: Filter | None
         strategy.constraints,
         strategy.repositories,
         min(left_s, task.source.timeout_s),
+        make_boolean_query(task),
+        list_phrases(task.query.boolean_query) if is_sparse else (),
     )
+
+
+def make_boolean_query(task: Task) -> BooleanQuery | None:
+    """The Boolean half of a planned query in the source's syntax, for sources that match Boolean expressions.
+
+    The library gets it only if it names words that the text does not, such as synonyms, or excludes some: otherwise its matches hold the
+    words of the text and are among the first by rank.
+    """
+    query, source = task.query, task.source
+    if not source.capabilities.boolean or not query.boolean_query:
+        return None
+    if source.name == LIBRARY and (task.strategy != RetrieverType.LANCE_FTS or not says_more(query.boolean_query, query.text)):
+        return None
+    from outrider.systematic_search.services.planned_query import read_planned_query
+
+    return read_planned_query(source.name, query.boolean_query)
 
 
 async def run_task(task: Task, query: SourceQuery) -> tuple[SourceReport, TaskResult | None]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from outrider.moved import former_names
+from outrider.state.boolean import Node
 from outrider.state.distilling import Distilled, Frame, Reading, no_frame
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole
 from outrider.state.filters import Filter
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
 
 OnCount = Callable[[int, int], None]
 """Called with the number done and the total."""
+
+
+@dataclass(frozen=True, slots=True)
+class BooleanQuery:
+    """A planned query for a source that matches Boolean expressions."""
+
+    tree: Node
+    expression: str = ""
+    """In the source's own syntax; empty for one that reads the tree."""
+    wider: bool = False
+    """Whether the expression matches more than the tree: the source cannot express a part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +51,11 @@ class SourceQuery:
     repositories: RepositoryWishes = field(default_factory=RepositoryWishes)
     within_s: float = 25.0
     """Time limit in seconds."""
+    boolean: BooleanQuery | None = None
+    """The same search as a Boolean query, for sources with `Capabilities.boolean`: they return its matches first, and if these are fewer
+    than `limit`, what `text` finds."""
+    phrases: tuple[str, ...] = ()
+    """Phrases of the Boolean query; a record that holds one ranks higher."""
 
 
 AnswerStatus = Literal["", "partial", "cached", "stale"]
@@ -75,6 +92,8 @@ class Capabilities:
     """Whether it applies `where` itself; else the caller does."""
     batch: int = 1
     """Identifiers per lookup request; from 2 on it is a `BatchSource`."""
+    boolean: bool = False
+    """Whether it matches Boolean expressions (`SourceQuery.boolean`)."""
 
 
 EXPANDED = "expanded"

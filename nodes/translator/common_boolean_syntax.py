@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from outrider.state.request import searchable
+from outrider.text.words import stems, words
 
 PART = re.compile(r'\s*("[^"]*"|[()]|[^\s()"]+)')
 OPERATORS = frozenset({"AND", "OR", "NOT"})
 OPERATOR = re.compile(r"\b(?:AND|OR|NOT)\b")
 FIELD = re.compile(r"[\[\]]|^\w+:")
 """`[Title]`, `title:`: each source has its own names."""
+SYNONYM = re.compile(r"([^:]+):\s+(.*\w.*)")
+"""`liver injury: hepatotoxicity`, but neither `std::vector` nor `10:1`."""
 PLAIN = re.compile(r"[^\W_]+(?:[-+#.'’/][^\W_]+)*[+#]*")
 
 
@@ -71,6 +74,94 @@ def split_negated(query: str) -> tuple[str, tuple[str, ...]]:
         elif parts[begin] not in {"(", ")", *OPERATORS}:
             included.append(parts[begin])
     return " ".join(included), tuple(excluded)
+
+
+def says_more(query: str, text: str) -> bool:
+    """Whether the query names a word that the text does not name, or excludes one."""
+    included, excluded = split_negated(query)
+    return bool(excluded) or not set(stems(included)) <= set(stems(text))
+
+
+def list_phrases(query: str) -> tuple[str, ...]:
+    """Terms of several words, without those that NOT excludes; each once."""
+    return tuple(dict.fromkeys(part for part in _list_terms(split_negated(query)[0]) if len(words(part)) > 1))
+
+
+def join_synonyms(query: str, synonyms: Iterable[str]) -> str:
+    """The query with each synonym joined by OR to the term of its concept.
+
+    A synonym may name its concept: `liver injury: hepatotoxicity`. Else the concept is the term of which it is the abbreviation, or that
+    is its own; then the term with which it shares most words, then the first one without an alternative, then the first. A synonym that
+    the query has already, or excludes, is left out. A query that cannot be read stays as it is.
+    """
+    for synonym in synonyms:
+        parts = _split(query) if parses(query) else []
+        concept, name = split_synonym(synonym)
+        included, excluded = split_negated(query)
+        known = {_key(term) for operand in (included, *excluded) for term in _list_terms(operand)}
+        if not parts or not searchable(name) or _key(name) in known:
+            continue
+        at = _find_concept(parts, concept, name)
+        if at is not None:
+            around = {parts[at - 1] if at else "(", parts[at + 1] if at + 1 < len(parts) else ")"}
+            is_alternative = "OR" in around and around <= {"OR", "(", ")"}
+            joined = f"{parts[at]} OR {quote(name)}"
+            query = " ".join((*parts[:at], joined if is_alternative else f"({joined})", *parts[at + 1 :]))
+            query = query.replace("( ", "(").replace(" )", ")")
+    return query
+
+
+def split_synonym(synonym: str) -> tuple[str, str]:
+    """Concept and name; the concept is empty for a plain name."""
+    named = SYNONYM.fullmatch(synonym)
+    return (named[1], named[2]) if named else ("", synonym)
+
+
+def _find_concept(parts: Sequence[str], concept: str, synonym: str) -> int | None:
+    """The place of the term that a synonym joins."""
+    excluded = _find_excluded(parts)
+    places = [place for place, part in enumerate(parts) if part not in {"(", ")", *OPERATORS} and place not in excluded]
+    if not places:
+        return None
+
+    def rank(place: int) -> tuple[bool, bool, int, bool, int]:
+        term = parts[place].strip('"')
+        shared = set(stems(concept or synonym)) & set(stems(term))
+        is_alone = "OR" not in parts[max(place - 1, 0) : place + 2]
+        return _key(term) == _key(concept), _abbreviates(term, synonym), len(shared), is_alone, -place
+
+    return max(places, key=rank)
+
+
+def _find_excluded(parts: Sequence[str]) -> set[int]:
+    """The places of NOT's operands: a term each, or all of its parentheses."""
+    places: set[int] = set()
+    for place, part in enumerate(parts):
+        if part == "NOT":
+            depth, at = 0, place + 1
+            while at < len(parts):
+                depth += (parts[at] == "(") - (parts[at] == ")")
+                places.add(at)
+                if not depth:
+                    break
+                at += 1
+    return places
+
+
+def _abbreviates(one: str, other: str) -> bool:
+    """Whether one is made of the initials of the other: `LLM` of `large language models`."""
+    short, long = sorted((one, other), key=len)
+    letters = short.casefold().rstrip("s")
+    initials = "".join(word[0] for word in words(long))
+    return len(letters) > 1 and letters == initials
+
+
+def _key(term: str) -> str:
+    return " ".join(stems(term)) or term.casefold().strip('" ')
+
+
+def _list_terms(query: str) -> list[str]:
+    return [part.strip('"') for part in PART.findall(query) if part not in {"(", ")", *OPERATORS}]
 
 
 def _split(query: str) -> list[str]:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outrider.boolean.parser import parse
+from outrider.library import text_search
+from outrider.library.fusion import interleave, min_max
+from outrider.library.graph_neighbours import LibraryGraph
 from outrider.library.library import Library
+from outrider.library.search_engine import MATCHES, Engine
 from outrider.library.text_search import FIRST, MAX_QUERY_TERMS, POOL, cut_query, only_stop_words, related_terms
+from outrider.nodes.scout import Scout
+from outrider.settings.model import RunSettings
+from outrider.sources.library import LibrarySource
+from outrider.state.filters import Compare
+from outrider.state.intent import PlannedQuery, SearchStrategy
+from outrider.state.pipeline import PipelineState
+from outrider.state.ports import BooleanQuery, SourceQuery
 from outrider.state.records import Document, Paper
-from outrider.state.request import MAX_QUERY_CHARS
+from outrider.state.request import MAX_QUERY_CHARS, RetrieverType
 from outrider.text.strip_markup import fold_text
 from outrider.text.words import STOP_WORDS, words
 
@@ -90,3 +106,71 @@ def test_terms_are_few_and_ties_go_by_word() -> None:
     assert related_terms("kangaroo", same, 2) == ("bravo", "charlie")
     assert related_terms("kangaroo", same, 0) == ()
     assert related_terms("kangaroo", [], 3) == ()
+
+
+async def test_a_phrase_ranks_higher_and_costs_no_hit(library: Library) -> None:
+    """Of records with the same words, the one with the phrase stands first; records without it stay."""
+    texts = {"a": "test of the blood", "b": "a blood test", "c": "rivers", "d": "test"}
+    await library.upsert([Paper(doc_id=name, abstract=text) for name, text in texts.items()])
+    plain = await library.search("blood test")
+    assert [hit.record.doc_id for hit in plain] == ["a", "b", "d"]
+    with_phrase = await library.search("blood test", phrases=("blood test",))
+    assert [hit.record.doc_id for hit in with_phrase] == ["b", "a", "d"]
+    widened = await library.search("blood test", widened=("rivers",), phrases=("blood test",))
+    assert [hit.record.doc_id for hit in widened] == ["b", "a", "d", "c"]
+
+
+async def test_the_first_hits_are_searched_again_only_after_a_change(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graph needs the first hits of the same text that the expansion read; a record added meanwhile counts."""
+    await library.upsert([Paper(doc_id=str(number), title=f"Kangaroo {number}") for number in range(5)])
+    await library.related_terms("kangaroo", 3)
+    searched: list[str] = []
+    original = text_search.best_ids
+
+    async def counted(table: Any, text: str, *rest: Any) -> list[str]:
+        searched.append(text)
+        return await original(table, text, *rest)
+
+    monkeypatch.setattr(text_search, "best_ids", counted)
+    expected = await original(library._table, "kangaroo", None, 3)
+    assert await library.best_ids("kangaroo", None, 3) == expected
+    assert not searched
+    await library.upsert([Paper(doc_id="9", title="Kangaroo kangaroo kangaroo")])
+    assert (await library.best_ids("kangaroo", None, 3))[0] == "9"
+    assert await library.best_ids("kangaroo", Compare("doc_id", "$eq", "2"), 3) == ["2"]
+    assert searched == ["kangaroo", "kangaroo"]
+
+
+@pytest.fixture
+async def engine(library: Library) -> Engine:
+    titles = {
+        "a": "Paracetamol and hepatotoxicity", "b": "Acetaminophen and liver injury", "c": "Acetaminophen prices", "d": "Liver of the cow",
+        "e": "Acetaminophen and liver injury in alcohol use",
+    }  # fmt: skip
+    await library.upsert([Paper(doc_id=name, title=title) for name, title in titles.items()])
+    return Engine(library, lambda space: None, LibraryGraph(library))  # type: ignore[arg-type,return-value]
+
+
+async def test_records_with_synonyms_only_are_found_by_the_boolean_query(engine: Engine) -> None:
+    """And they say so; records that hold the words of the text stay."""
+    query = SourceQuery("paracetamol hepatotoxicity", RetrieverType.LANCE_FTS, None, 10)
+    assert [hit.record.doc_id for hit in (await engine.search(query)).results] == ["a"]
+    text = '(paracetamol OR acetaminophen) AND (hepatotoxicity OR "liver injury") NOT alcohol'
+    hits = (await engine.search(replace(query, boolean=BooleanQuery(parse(text).tree)))).results
+    assert [(hit.record.doc_id, hit.why) for hit in hits] == [("a", MATCHES), ("b", MATCHES)]
+
+
+async def test_the_boolean_query_of_a_plan_reaches_the_library(engine: Engine) -> None:
+    async def open_engine() -> Engine:
+        return engine
+
+    planned = PlannedQuery(
+        text="paracetamol hepatotoxicity",
+        keywords=("paracetamol",),
+        boolean_query='(paracetamol OR acetaminophen) AND (hepatotoxicity OR "liver injury")',
+    )
+    strategy = SearchStrategy(queries=(planned,), sources=("library",), strategies=(RetrieverType.LANCE_FTS,))
+    scout = Scout((LibrarySource(open_engine),), min_max, interleave, RunSettings(), lambda: 0.0)
+    state = PipelineState.model_validate({"query": "x", "started_at": 0.0}).model_copy(update={"strategy": strategy})
+    update = await scout(state, None)  # type: ignore[arg-type]
+    assert {one.record.doc_id for one in update["candidates"]} == {"a", "b", "e"}

@@ -95,6 +95,8 @@ class Library:
         self._decisions = DecisionTable(location, connection)
         self._calibrations = CalibrationTable(location, connection)
         self._rerank_evaluations = RerankEvaluationTable(location, connection)
+        self._ranking: tuple[str, int, list[str]] = ("", -1, [])
+        """A text, the version that was searched for it, and its first hits: a search needs them twice."""
 
     @classmethod
     async def open(cls, uri: str | Path, *, create: bool = False, storage_options: Mapping[str, str] | None = None) -> Library:
@@ -137,21 +139,28 @@ class Library:
 
     # Search
 
-    async def search(self, text: str, where: Filter | None = None, limit: int = 100, widened: Sequence[str] = ()) -> list[Scored]:
+    async def search(
+        self, text: str, where: Filter | None = None, limit: int = 100, widened: Sequence[str] = (), phrases: Sequence[str] = ()
+    ) -> list[Scored]:
         """Best first by BM25, ties by doc_id; `where` applies before the cut. A record's `text` is cut to `schema.LEAD_CHARS`,
         its edges are left out.
 
-        The terms of `widened` count less than the words of `text`.
+        The terms of `widened` and the `phrases` count less than the words of `text`.
         """
-        return await self._read(text_search.search(self._table, text, where, limit, widened))
+        return await self._read(text_search.search(self._table, text, where, limit, widened, phrases))
 
     async def best_ids(self, text: str, where: Filter | None = None, limit: int = 100) -> list[str]:
         """As `search`, without the records."""
+        read_text, version, ids = self._ranking
+        if where is None and limit <= term_expansion.POOL and text == read_text and version == await self._read(self._table.version()):
+            return ids[:limit]
         return await self._read(text_search.best_ids(self._table, text, where, limit))
 
     async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
         """Terms that are frequent in the first hits of `text` and rare in the later ones, best first."""
+        version = await self._read(self._table.version())  # before the search: a later version is then noticed
         hits = await self.search(text, limit=term_expansion.POOL)
+        self._ranking = text, version, [hit.record.doc_id for hit in hits]
         return term_expansion.related_terms(text, [hit.record for hit in hits], limit)
 
     async def match(self, phrase: str, field: str = "any", where: Filter | None = None, limit: int = ALL_ROWS) -> list[str]:

@@ -7,14 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from outrider.library.fusion import min_max
 from outrider.library.graph_neighbours import explain_paths
 from outrider.library.maintenance import REINDEX
 from outrider.runtime.threads_and_loops import run_in_thread
+from outrider.state.boolean import Node
 from outrider.state.errors import EmbeddingSpaceMismatch, NoVectors
 from outrider.state.filters import Filter
-from outrider.state.hits import Scored
+from outrider.state.hits import Ranked, RankedList, Scored
 from outrider.state.ports import SourceAnswer, SourceQuery
-from outrider.state.records import Record
+from outrider.state.records import LIBRARY, Record
 from outrider.state.request import RetrieverType
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ ANCHORS = 20
 """Best hits from which the graph strategy starts: on CACM better than 10 (ADR 10)."""
 FILTERED_NEIGHBOURS = 1_000_000
 """Neighbours that are read where a filter may drop some of them: more than one hop from so few anchors can lead to."""
+MATCHES = "matches the Boolean query"
 MORE = 4
 """Factor by which a search for vectors is repeated where some have no record."""
 
@@ -56,7 +59,7 @@ class Engine:
         """
         match query.strategy:
             case RetrieverType.LANCE_FTS:
-                return SourceAnswer(tuple(await self.library.search(query.text, query.where, query.limit, query.widened)))
+                return SourceAnswer(tuple(await self._sparse(query)))
             case RetrieverType.LANCE_DENSE:
                 return await self._dense(query.text, query.where, query.limit)
             case RetrieverType.GRAPH_NEIGHBOR:
@@ -76,6 +79,34 @@ class Engine:
 
     async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
         return await self.library.related_terms(text, limit)
+
+    async def _sparse(self, query: SourceQuery) -> list[Scored]:
+        """By words, and fused with them the exact matches of the Boolean query, which may hold none of the words."""
+        ranking = self.library.search(query.text, query.where, query.limit, query.widened, query.phrases)
+        if query.boolean is None:
+            return await ranking
+        ranked, matched = await asyncio.gather(ranking, self._match(query.boolean.tree, query.where, query.limit))
+        records = {hit.record.doc_id: hit for hit in (*ranked, *matched)}
+        lists = [
+            RankedList(
+                source=LIBRARY,
+                strategy=query.strategy,
+                query=query.text,
+                results=tuple(Ranked(hit.record.doc_id, hit.score) for hit in hits),
+            )
+            for hits in (ranked, matched)
+        ]
+        scores = min_max(lists)
+        best = sorted(scores, key=lambda doc_id: (-scores[doc_id], doc_id))[: query.limit]
+        return [records[doc_id]._replace(score=scores[doc_id]) for doc_id in best]
+
+    async def _match(self, tree: Node, where: Filter | None, limit: int) -> list[Scored]:
+        pinned = await self.library.pinned()
+        try:
+            hits, _ = await pinned.best(tree, where, limit, counted=False)
+            return [hit._replace(why=MATCHES) for hit in hits]
+        finally:
+            pinned.close()
 
     async def _dense(self, text: str, where: Filter | None, limit: int) -> SourceAnswer:
         """By cosine similarity of the query's vector; the model is loaded only where there are vectors to compare with."""

@@ -7,6 +7,7 @@ the others (the Kullback-Leibler term weighting of Carpineto et al., ACM TOIS 19
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +33,11 @@ ALL_ROWS = 2**31 - 1
 OWN_WEIGHT = 5
 """Weight of a query's own words relative to a term that widens it; chosen on the development collections (docs/benchmarks.md).
 The words are repeated so often in one query, which gives the same scores as two queries with weights, sooner."""
+PHRASE_WEIGHT = 0.1
+"""Weight of a phrase's BM25 relative to that of the words: with .25 and more, recall at 100 falls."""
+MOST_WITH_PHRASES = 5_000
+"""Records whose phrases count."""
+MOST_PHRASES = 8
 SLACK = 16
 """Rows read beyond the limit, to see whether the cut goes through a group of equal scores."""
 FIRST = 10
@@ -65,25 +71,31 @@ def only_stop_words(text: str) -> bool:
     return all(word in STOP_WORDS for word in words(text))
 
 
-async def search(table: AsyncTable, text: str, where: Filter | None, limit: int, widened: Sequence[str] = ()) -> list[Scored]:
+async def search(
+    table: AsyncTable, text: str, where: Filter | None, limit: int, widened: Sequence[str] = (), phrases: Sequence[str] = ()
+) -> list[Scored]:
     """The best `limit` records, by score, then doc_id. A query of stop words only is looked up in the exact index.
 
-    `widened` are terms that the query does not name: their BM25 counts one `OWN_WEIGHT`th.
+    `widened` are terms that the query does not name: their BM25 counts one `OWN_WEIGHT`th. The BM25 of `phrases` in the exact index of
+    abstracts counts `PHRASE_WEIGHT`, for records that are among the first or tie with them, and the few after these that are read anyway.
     """
-    rows = await _rank_rows(table, text, where, limit, widened, BRIEF)
+    rows, bonus = await asyncio.gather(_rank_rows(table, text, where, limit, widened, BRIEF), _score_phrases(table, phrases))
+    if bonus:
+        rows = _sort_rows((score + PHRASE_WEIGHT * bonus.get(doc_id, 0.0), doc_id, *rest) for score, doc_id, *rest in rows)
+    rows = rows[:limit]
     records = brief_records({name: [row[2 + at] for row in rows] for at, name in enumerate(BRIEF)})
     return [Scored(record, row[0]) for record, row in zip(records, rows, strict=True)]
 
 
 async def best_ids(table: AsyncTable, text: str, where: Filter | None, limit: int) -> list[str]:
     """As `search`, without the records."""
-    return [row[1] for row in await _rank_rows(table, text, where, limit, (), ())]
+    return [row[1] for row in (await _rank_rows(table, text, where, limit, (), ()))[:limit]]
 
 
 async def _rank_rows(
     table: AsyncTable, text: str, where: Filter | None, limit: int, widened: Sequence[str], columns: Sequence[str]
 ) -> list[tuple[Any, ...]]:
-    """Rows of score, doc_id and these columns, best first."""
+    """Rows of score, doc_id and these columns, best first: the best `limit`, and those read after them whose place is certain."""
     own = cut_query(text)
     if not own or limit < 1:
         return []
@@ -100,9 +112,25 @@ async def _rank_rows(
         if len(falling) < size or falling[limit - 1] > falling[-1]:
             break
         size *= 8
+    least = falling[-1] if len(falling) >= size else -math.inf  # rows with this score may have been left unread
     scores = [score / weight for score in best["_score"]]
     rows = zip(scores, best["doc_id"], *(best[name] for name in columns), strict=True)
-    return sorted(rows, key=lambda row: (-row[0], row[1]))[:limit]
+    return _sort_rows(row for row, score in zip(rows, best["_score"], strict=True) if score > least)
+
+
+def _sort_rows(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return sorted(rows, key=lambda row: (-row[0], row[1]))
+
+
+async def _score_phrases(table: AsyncTable, phrases: Sequence[str]) -> dict[str, float]:
+    """BM25 by doc_id of the abstracts that hold some of the phrases, word for word; of very many the best."""
+    folded = [phrase for phrase in map(fold_text, phrases[:MOST_PHRASES]) if words(phrase)]
+    if not folded:
+        return {}
+    query = any_query([phrase_query(phrase, EXACT_FIELDS["abstract"]) for phrase in folded])
+    best = (await _run_query(table, query, None, ["doc_id", "_score"], MOST_WITH_PHRASES)).to_pydict()
+    least = min(best["_score"]) if len(best["_score"]) == MOST_WITH_PHRASES else -math.inf
+    return {doc_id: score for doc_id, score in zip(best["doc_id"], best["_score"], strict=True) if score > least}
 
 
 async def match(table: AsyncTable, phrase: str, field: str, where: Filter | None, limit: int) -> list[str]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from outrider.runtime.threads_and_loops import unless_abandoned
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply, Service
-from outrider.state.errors import Malformed, SourceError, SourceOff
+from outrider.state.boolean import And, Not
+from outrider.state.errors import Malformed, SourceError, SourceOff, SourceUnavailable
 from outrider.state.hits import Scored
 from outrider.state.intent import Constraints
-from outrider.state.ports import AnswerStatus, Capabilities, SourceAnswer, SourceQuery
+from outrider.state.ports import AnswerStatus, BooleanQuery, Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Paper, Record
 from outrider.text.words import STOP_WORDS, WORD
 
@@ -63,6 +64,77 @@ class WorkFormat(NamedTuple):
     """The works of a list, and how many there are in all."""
     parse_paper: Callable[[Any], Paper | None]
     parse_score: Callable[[Any], float | None]
+
+
+async def match_then_rank(
+    query: SourceQuery,
+    match: Callable[[BooleanQuery], Awaitable[SourceAnswer]],
+    rank: Callable[[], Awaitable[SourceAnswer]],
+    *,
+    verified: bool = False,
+) -> SourceAnswer:
+    """The matches of the Boolean query, and if these are fewer than the limit, the results of `rank` after them.
+
+    What the query excludes with NOT is left out, because a service may be unable to exclude it. `verified` also leaves out matches of a
+    wider expression that the record itself contradicts. If the service does not accept the expression, only `rank` is used.
+    """
+    boolean = query.boolean
+    if boolean is None or not boolean.expression:
+        return await rank()
+    try:
+        matched = await match(boolean)
+    except (SourceUnavailable, Malformed) as error:
+        matched = SourceAnswer((), message=f"the Boolean query failed: {error}")
+    if verified and boolean.wider and matched.results:
+        from outrider.boolean.evaluator import Evaluator
+
+        test = Evaluator(boolean.tree).matches
+        matched = replace(matched, results=tuple(result for result in matched.results if test(result.record)))
+    matched = leave_out_excluded(matched, boolean)
+    if len(matched.results) >= query.limit:
+        return matched
+    try:
+        ranked = leave_out_excluded(await rank(), boolean)
+    except SourceError as error:
+        if not matched.results:
+            raise
+        note = f"fewer than {query.limit:,} match the Boolean query, and the search by words failed: {error}"
+        return replace(matched, status="partial", message="; ".join(filter(None, (matched.message, note))), retry_at=error.retry_at)
+    return _append_ranked(matched, ranked, query.limit)
+
+
+def _append_ranked(matched: SourceAnswer, ranked: SourceAnswer, limit: int) -> SourceAnswer:
+    """Scores are 1/rank: those of two requests do not compare."""
+    if not matched.results:
+        return replace(ranked, message="; ".join(filter(None, (matched.message, ranked.message))))
+    records = {result.record.doc_id: result.record for result in (*ranked.results, *matched.results)}
+    order = dict.fromkeys(result.record.doc_id for result in (*matched.results, *ranked.results))
+    results = tuple(Scored(records[doc_id], 1 / rank) for rank, doc_id in enumerate(order, start=1))[:limit]
+    note = f"{len(matched.results):,} match the Boolean query, the others its words"
+    statuses = (matched.status, ranked.status)
+    return SourceAnswer(
+        results,
+        max((total for total in (matched.total, ranked.total) if total is not None), default=None),
+        "; ".join(filter(None, dict.fromkeys((note, matched.message, ranked.message)))),
+        status=next((status for status in ("partial", "stale", "cached") if status in statuses), ""),
+        retry_at=max((at for at in (matched.retry_at, ranked.retry_at) if at is not None), default=None),
+    )
+
+
+def leave_out_excluded(answer: SourceAnswer, boolean: BooleanQuery) -> SourceAnswer:
+    """The answer without records that hold what the query excludes with NOT."""
+    parts = boolean.tree.parts if isinstance(boolean.tree, And) else (boolean.tree,)
+    excluded = [part.part for part in parts if isinstance(part, Not)]
+    if not excluded:
+        return answer
+    from outrider.boolean.evaluator import Evaluator
+
+    tests = [Evaluator(part).matches for part in excluded]
+    results = tuple(result for result in answer.results if not any(test(result.record) for test in tests))
+    if len(results) == len(answer.results):
+        return answer
+    note = f"{len(answer.results) - len(results):,} hold what the query excludes"
+    return replace(answer, results=results, message="; ".join(filter(None, (answer.message, note))))
 
 
 def query_terms(query: SourceQuery) -> tuple[str, ...]:

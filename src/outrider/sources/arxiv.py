@@ -22,7 +22,7 @@ from pydantic import JsonValue
 from outrider.linkage.identifiers import normal_arxiv, normal_doi
 from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.sources import json_fields as fields
-from outrider.sources.adapter import ServiceSource, build_answer, drop_stop_words, score_results, usable_seconds
+from outrider.sources.adapter import ServiceSource, build_answer, drop_stop_words, leave_out_excluded, score_results, usable_seconds
 from outrider.sources.http.service import Reply, Service
 from outrider.state.errors import Malformed
 from outrider.state.intent import NumberRange
@@ -50,7 +50,7 @@ SUBJECT_CLASS = re.compile(r"\.[a-z]{2}(?=/)", re.IGNORECASE)
 """Of an old identifier: `math.GT/0309136` is filed as `math/0309136`."""
 YEAR = re.compile(r"(\d{4})-\d{2}-\d{2}", re.ASCII)
 
-CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset({"arxiv"}), MOST, queries=1)
+CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset({"arxiv"}), MOST, queries=1, boolean=True)
 
 
 Parts = defaultdict[str, list[Element]]
@@ -82,6 +82,10 @@ class Arxiv(ServiceSource):
             return SourceAnswer(())
         if years is None:
             return SourceAnswer((), 0, f"it has no papers from before {FIRST_YEAR}")
+        boolean = query.boolean
+        if boolean and boolean.expression and boolean.expression != words:
+            # One request for both, because the next one may be sent after 3 s only; a match has more of the terms, and so ranks higher.
+            words = f"({boolean.expression}) OR ({words})"
         params: dict[str, str | int] = {
             "search_query": f"({words}) AND {years}" if years else words,
             "sortBy": RELEVANCE,
@@ -91,7 +95,8 @@ class Arxiv(ServiceSource):
         }
         reply = await self._fetch(params, query.within_s)
         most = min(query.limit, MOST)
-        return build_search_answer(await run_in_thread(lambda: parse_page(reply, most)), reply, most)
+        answer = build_search_answer(await run_in_thread(lambda: parse_page(reply, most)), reply, most)
+        return leave_out_excluded(answer, boolean) if boolean else answer
 
     async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
         arxiv = normal_arxiv(value) if scheme == "arxiv" else None

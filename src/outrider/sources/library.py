@@ -15,7 +15,7 @@ from outrider.state.request import RetrieverType
 
 BY_IDENTIFIER = frozenset({"doi", "pmid", "arxiv"})
 """Identifier schemes that have a column."""
-CAPABILITIES = Capabilities(frozenset({"paper", "repository", "page", "document"}), BY_IDENTIFIER, most=10_000, filters=True)
+CAPABILITIES = Capabilities(frozenset({"paper", "repository", "page", "document"}), BY_IDENTIFIER, most=10_000, filters=True, boolean=True)
 
 
 class SearchableLibrary(Protocol):

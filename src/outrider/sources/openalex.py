@@ -27,6 +27,7 @@ from outrider.sources.adapter import (
     build_works_answer,
     content_words,
     deadline_after,
+    match_then_rank,
     query_terms,
     read_works,
     year_filters,
@@ -36,7 +37,7 @@ from outrider.sources.http.service import MOVED, Reply, Service, is_complete, pa
 from outrider.sources.json_fields import code, items, link, mapping, number, plain, text, title, whole, year
 from outrider.state.errors import Malformed, SourceError
 from outrider.state.intent import Constraints
-from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
+from outrider.state.ports import BooleanQuery, Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Identifiers, Paper
 
 NAME = "openalex"
@@ -53,7 +54,7 @@ MOST_POSITIONS = 100_000
 """Words of an abstract."""
 PER_PAGE = 100
 """At most, since October 2026 (200 before); also of the values that a filter takes ("Filter", "Addition (OR)")."""
-CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset({"doi", "pmid", "openalex", "arxiv"}), most=1_000, batch=PER_PAGE)
+CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset({"doi", "pmid", "openalex", "arxiv"}), most=1_000, boolean=True, batch=PER_PAGE)
 WITHOUT_KEY = replace(CAPABILITIES, most=200, queries=2)
 """The budget without a key is a hundred pages a day."""
 MOST_WORDS = 6
@@ -89,17 +90,29 @@ class Openalex(ServiceSource):
     async def search(self, query: SourceQuery) -> SourceAnswer:
         until = deadline_after(query.within_s)
         words = search_words(query)
-        limit = min(query.limit, self.capabilities.most)
-        if not words or limit < 1:
+        if not words or query.limit < 1:
             return SourceAnswer(())
+        notes = [] if len(words) <= MOST_WORDS else [f"searched for the first {MOST_WORDS} of {len(words)} words, because each must occur"]
+
+        async def match(boolean: BooleanQuery) -> SourceAnswer:
+            return await self._read_pages(search_params((), query.constraints, boolean.expression), query.limit, until, ())
+
+        async def rank() -> SourceAnswer:
+            return await self._read_pages(search_params(words[:MOST_WORDS], query.constraints), query.limit, until, notes)
+
+        return await match_then_rank(query, match, rank)
+
+    async def _read_pages(self, params: Mapping[str, str | int], limit: int, until: float, notes: Sequence[str]) -> SourceAnswer:
+        """Pages of equal size, the first before the others, because it says how many there are."""
+        limit = min(limit, self.capabilities.most)
         count = -(-limit // PER_PAGE)
-        params = search_params(words[:MOST_WORDS], query.constraints, per_page=-(-limit // count))
+        per_page = -(-limit // count)
+        params = {**params, "per_page": per_page}
         first = await self._fetch_page(params, 1, until)
         if first.total is not None:
-            count = min(count, -(-first.total // params["per_page"]))
-        more = range(2, count + 1) if len(first.works) >= params["per_page"] else ()
+            count = min(count, -(-first.total // per_page))
+        more = range(2, count + 1) if len(first.works) >= per_page else ()
         rest = await asyncio.gather(*(self._try_page(params, number, until) for number in more))
-        notes = [] if len(words) <= MOST_WORDS else [f"searched for the first {MOST_WORDS} of {len(words)} words, because each must occur"]
         replies = [page.reply for page in (first, *rest) if isinstance(page, WorksPage)]
         return await parse_in_thread(replies, lambda: build_search_answer([first, *rest], limit, notes))
 
@@ -162,12 +175,12 @@ def search_words(query: SourceQuery) -> list[str]:
     return content_words(query_terms(query), WORD, AROUND)
 
 
-def search_params(words: Sequence[str], constraints: Constraints, per_page: int) -> dict[str, Any]:
-    filters = year_filters(constraints, "from_publication_date", "to_publication_date")
+def search_params(words: Sequence[str], constraints: Constraints, expression: str = "") -> dict[str, Any]:
+    """A search for words, or for a Boolean expression, which is a filter there and gives works a relevance as well."""
+    filters = [*([expression] if expression else []), *year_filters(constraints, "from_publication_date", "to_publication_date")]
     return {
-        "search": " ".join(words),
+        **({"search": " ".join(words)} if words else {}),
         "sort": "relevance_score:desc",
-        "per_page": per_page,
         "select": f"{FIELDS},relevance_score",
         **({"filter": ",".join(filters)} if filters else {}),
     }

@@ -26,13 +26,13 @@ from pydantic import JsonValue
 from outrider.linkage.identifiers import normal_doi, normal_isbn, normal_pmcid, normal_pmid
 from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.settings.sections import PubmedSettings
-from outrider.sources.adapter import ServiceSource, build_answer, content_words, deadline_after, query_terms, score_results
+from outrider.sources.adapter import ServiceSource, build_answer, content_words, deadline_after, match_then_rank, query_terms, score_results
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply, Service
 from outrider.sources.json_fields import mapping, text, whole
 from outrider.state.errors import Malformed, RateLimited, SourceError, SourceUnavailable, Unauthorized
 from outrider.state.intent import NumberRange
-from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
+from outrider.state.ports import BooleanQuery, Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Edge, Identifiers, Paper
 from outrider.text.languages_and_work_types import normal_language
 from outrider.text.sanitize import element_text, redact
@@ -62,7 +62,7 @@ WARNINGS = {
 NOTHING = "No items found."
 MOST_WARNED = 5
 SETS = ("PubmedArticleSet", "PubmedBookArticleSet")
-CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset(NORMAL), most=MOST, batch=BATCH)
+CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset(NORMAL), most=MOST, boolean=True, batch=BATCH)
 
 
 class PmidList(NamedTuple):
@@ -102,14 +102,22 @@ class Pubmed(ServiceSource):
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
         until = deadline_after(query.within_s)
+        return await match_then_rank(query, lambda boolean: self._match(boolean, query, until), lambda: self._rank(query, until))
+
+    async def _match(self, boolean: BooleanQuery, query: SourceQuery, until: float) -> SourceAnswer:
+        pmids = await self._find_pmids(boolean.expression, query, until)
+        fetched = await self._fetch_articles(pmids.ids, until) if pmids.ids else None
+        return build_search_answer(pmids, fetched, min(query.limit, MOST), "")
+
+    async def _rank(self, query: SourceQuery, until: float) -> SourceAnswer:
         every = search_words(query)
         if not every:
             return SourceAnswer(())
         words = every[:MOST_WORDS]
-        pmids = await self._find_pmids(words, query, until)
+        pmids = await self._find_pmids(" ".join(words), query, until)
         if not pmids.ids and len(words) > FEW_WORDS:
             words = every[:FEW_WORDS]
-            pmids = await self._find_pmids(words, query, until)
+            pmids = await self._find_pmids(" ".join(words), query, until)
         fewer = f"searched for {' '.join(words)} alone, because every word must occur" if len(words) < len(every) else ""
         return build_search_answer(
             pmids, await self._fetch_articles(pmids.ids, until) if pmids.ids else None, min(query.limit, MOST), fewer
@@ -132,8 +140,8 @@ class Pubmed(ServiceSource):
         by_own = {getattr(paper.identifiers, scheme): paper for paper in papers.values()}
         return {value: by_own[own] for value, own in named.items() if own in by_own}
 
-    async def _find_pmids(self, words: Iterable[str], query: SourceQuery, until: float) -> PmidList:
-        params = {"term": " ".join(words), "retmax": min(query.limit, MOST), **date_params(query.constraints.years)}
+    async def _find_pmids(self, term: str, query: SourceQuery, until: float) -> PmidList:
+        params = {"term": term, "retmax": min(query.limit, MOST), **date_params(query.constraints.years)}
         pmids = await self._search_pmids(params, until)
         return pmids._replace(ids=pmids.ids[: min(query.limit, MOST)])
 

@@ -21,13 +21,14 @@ from pydantic import JsonValue
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmcid, normal_pmid
 from outrider.runtime.threads_and_loops import unless_abandoned
 from outrider.sources import json_fields as fields
-from outrider.sources.adapter import ServiceSource, build_answer, content_words, deadline_after, query_terms, score_results
+from outrider.sources.adapter import ServiceSource, build_answer, content_words, deadline_after, match_then_rank, query_terms, score_results
 from outrider.sources.http.service import Reply, Service, parse_in_thread
 from outrider.state.errors import Forbidden, Malformed, SourceError, SourceTimeout, Unauthorized
 from outrider.state.intent import NumberRange
-from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
+from outrider.state.ports import BooleanQuery, Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Identifiers, Paper, Record
 from outrider.text.sanitize import redact
+from outrider.text.words import stems
 
 if TYPE_CHECKING:
     from outrider.settings.sections import SemanticScholarSettings
@@ -69,14 +70,29 @@ class SemanticScholar(ServiceSource):
         key = settings.api_key.get_secret_value()
         service = Service.of(NAME, settings, headers={"x-api-key": key} if key else {})
         queries = 2 if key else 1  # at one request a second, a third would be too late
-        return cls(caller, service, settings.timeout_s, Capabilities(frozenset({"paper"}), SCHEMES, MOST, queries, batch=BATCH))
+        return cls(
+            caller, service, settings.timeout_s, Capabilities(frozenset({"paper"}), SCHEMES, MOST, queries, boolean=True, batch=BATCH)
+        )
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
+        until = deadline_after(query.within_s)
+        return await match_then_rank(query, lambda boolean: self._match(boolean, query, until), lambda: self._rank(query, until))
+
+    async def _match(self, boolean: BooleanQuery, query: SourceQuery, until: float) -> SourceAnswer:
+        """Of the first page of the bulk search, which has the most cited matches, the best by their words."""
+        years = year_range(query.constraints.years)
+        params = {"query": boolean.expression, "fields": FIELDS, "sort": "citationCount:desc", **years}
+        reply = await self._get(f"{PAPERS}/search/bulk", params, _left_s(until))
+        page = await _read_page(reply)
+        best = await parse_in_thread([reply], lambda: rank_by_words(page.papers, query.text)[: query.limit])
+        return build_answer(score_results([(paper, None) for paper in best]), page.total, [reply], page.entries - len(page.papers))
+
+    async def _rank(self, query: SourceQuery, until: float) -> SourceAnswer:
         words = search_words(query)
         if not words:
             return SourceAnswer(())
         params = {"query": words, "fields": f"{FIELDS},tldr", **year_range(query.constraints.years)}
-        return await self._pages(_ListRequest(f"{PAPERS}/search", params, PAGE, min(query.limit, MOST)), query.within_s)
+        return await self._pages(_ListRequest(f"{PAPERS}/search", params, PAGE, min(query.limit, MOST)), until)
 
     async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
         paper = paper_id(scheme, value)
@@ -136,11 +152,10 @@ class SemanticScholar(ServiceSource):
             return SourceAnswer(())
         path = f"{PAPERS}/{quote(paper, safe='')}/{kind}"
         links = _ListRequest(path, {"fields": FIELDS}, LINKS_PAGE, min(limit, MOST_LINKS), within, frozenset({200, 404}))
-        return await self._pages(links, within_s)
+        return await self._pages(links, deadline_after(within_s))
 
-    async def _pages(self, listed: _ListRequest, within_s: float) -> SourceAnswer:
+    async def _pages(self, listed: _ListRequest, until: float) -> SourceAnswer:
         """One page after another: the service's limit allows no two at a time. Pages before a failure are used."""
-        until = deadline_after(within_s)
         results, offset = _Results(listed.limit), 0
         while offset < listed.limit:
             window = {"offset": offset, "limit": min(listed.page, listed.limit - offset)}
@@ -235,6 +250,17 @@ def _left_s(until: float) -> float:
     if left_s <= 0:
         raise SourceTimeout(f"the time limit for {NAME} was reached before all requests were sent")
     return left_s
+
+
+def rank_by_words(papers: Sequence[Paper], text: str) -> list[Paper]:
+    """Best first by BM25+ over title and abstract; ties keep their order."""
+    from rank_bm25 import BM25Plus
+
+    documents = [stems(f"{paper.title} {paper.abstract}") for paper in papers]
+    if not any(documents):
+        return list(papers)
+    scores = BM25Plus(documents).get_scores(list(dict.fromkeys(stems(text))))
+    return [papers[place] for place in sorted(range(len(papers)), key=lambda place: (-scores[place], place))]
 
 
 def search_words(query: SourceQuery) -> str:

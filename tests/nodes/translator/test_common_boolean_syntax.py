@@ -4,8 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.translator.common_boolean_syntax import conjunction, parses, split_negated
+from outrider.boolean.evaluator import Evaluator
+from outrider.boolean.parser import parse
+from outrider.nodes.translator.common_boolean_syntax import conjunction, join_synonyms, list_phrases, parses, says_more, split_negated
 from outrider.state.request import searchable
+from support.fakes import paper
 
 
 @pytest.mark.parametrize(
@@ -63,3 +66,70 @@ def test_what_is_left_out_is_left_out_of_what_is_joined() -> None:
 @given(st.lists(st.text(min_size=1, max_size=20).filter(searchable), min_size=1, max_size=6))
 def test_what_is_joined_by_rules_parses(terms: list[str]) -> None:
     assert parses(conjunction(terms))
+
+
+@pytest.mark.parametrize(
+    ("query", "synonyms", "joined"),
+    [
+        ("hepatotoxicity AND paracetamol", ["liver injury"], '(hepatotoxicity OR "liver injury") AND paracetamol'),
+        (
+            "hepatotoxicity AND paracetamol",
+            ["liver injury", "acetaminophen"],
+            '(hepatotoxicity OR "liver injury") AND (paracetamol OR acetaminophen)',
+        ),
+        (
+            "hepatotoxicity AND paracetamol",
+            ["paracetamol: acetaminophen", "liver injury"],
+            '(hepatotoxicity OR "liver injury") AND (paracetamol OR acetaminophen)',
+        ),
+        ('imaging AND "large language models"', ["LLM"], 'imaging AND ("large language models" OR LLM)'),
+        ("RCT AND gout", ["randomised controlled trial"], '(RCT OR "randomised controlled trial") AND gout'),
+        ('gout AND "liver injury"', ["liver damage"], 'gout AND ("liver injury" OR "liver damage")'),
+        ("(scan OR MRI) AND liver", ["CT scan"], '(scan OR "CT scan" OR MRI) AND liver'),
+        ("a AND beta OR c", ["beta: b2"], "a AND (beta OR b2) OR c"),
+        ("liver NOT (heart OR lung)", ["hepatic", "heart"], "(liver OR hepatic) NOT (heart OR lung)"),
+        ("liver", ["livers", "hepatic", "", "!!"], "(liver OR hepatic)"),
+        ("vector", ["std::vector"], '(vector OR "std::vector")'),
+        ("liver AND (", ["hepatic"], "liver AND ("),
+        ("", ["hepatic"], ""),
+    ],
+)
+def test_synonyms_join_their_concept(query: str, synonyms: list[str], joined: str) -> None:
+    assert join_synonyms(query, synonyms) == joined
+
+
+WORDS = st.sampled_from(["liver", "heart", '"blood test"', "scan", "ct", "alpha"])
+NESTED = st.recursive(
+    WORDS, lambda inner: st.tuples(inner, st.sampled_from(["AND", "OR"]), inner).map(lambda parts: f"({' '.join(parts)})"), max_leaves=5
+)
+QUERIES = st.one_of(NESTED, st.tuples(NESTED, WORDS).map(" NOT ".join))
+
+
+@given(
+    QUERIES,
+    st.lists(st.sampled_from(["hepatic", "liver tissue", "cardiac", "computed tomography", "scan: imaging"]), max_size=3),
+    st.lists(st.sampled_from(["liver", "heart", "blood test", "scan", "ct", "alpha", "hepatic", "cardiac"]), max_size=4),
+)
+def test_a_query_with_synonyms_matches_at_least_as_much(query: str, synonyms: list[str], text: list[str]) -> None:
+    joined = join_synonyms(query, synonyms)
+    assert parses(joined)
+    record = paper("a", " ".join(text))
+    assert Evaluator(parse(joined).tree).matches(record) >= Evaluator(parse(query).tree).matches(record)
+    assert split_negated(joined)[1] == split_negated(query)[1]
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "more"),
+    [
+        ('aspirin AND "liver injury"', "aspirin liver injury", False),
+        ("aspirin AND injuries", "injury by aspirin", False),
+        ("(aspirin OR ASA) AND injury", "injury by aspirin", True),
+        ("aspirin NOT heart", "aspirin", True),
+    ],
+)
+def test_whether_a_query_says_more_than_its_text(query: str, text: str, more: bool) -> None:
+    assert says_more(query, text) == more
+
+
+def test_the_phrases_of_a_query() -> None:
+    assert list_phrases('("blood test" OR x-ray OR "blood test") AND liver NOT "heart disease"') == ("blood test", "x-ray")

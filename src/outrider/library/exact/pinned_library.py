@@ -120,9 +120,9 @@ class PinnedVersion:
                 return True
         return False
 
-    async def best(self, tree: Node, where: Filter | None, limit: int) -> tuple[list[Scored], int | None]:
+    async def best(self, tree: Node, where: Filter | None, limit: int, *, counted: bool = True) -> tuple[list[Scored], int | None]:
         """The first hits by BM25 of the tree's words, ties and hits without a score by `doc_id`; and the number of all hits, or None if
-        more than `COUNTED` candidates would have to be read for it.
+        more than `COUNTED` candidates would have to be read for it, or if it is not `counted`.
         """
         import numpy as np
 
@@ -145,7 +145,11 @@ class PinnedVersion:
                     break
             else:
                 rest = ordered[:0]
-        total = None if len(rest) > COUNTED else len(hits) + await CandidateMatcher(self._location, self._table, tree, rest).count()
+        total = (
+            None
+            if not counted or len(rest) > COUNTED
+            else len(hits) + await CandidateMatcher(self._location, self._table, tree, rest).count()
+        )
         return hits[:limit], total
 
     async def content_hashes(self, doc_ids: Sequence[str]) -> dict[str, str]:

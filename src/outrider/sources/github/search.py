@@ -18,14 +18,23 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 from outrider.settings.sections import GithubSettings
-from outrider.sources.adapter import build_answer, deadline_after, drop_stop_words, query_terms, score_results, split_words, usable_seconds
+from outrider.sources.adapter import (
+    build_answer,
+    deadline_after,
+    drop_stop_words,
+    match_then_rank,
+    query_terms,
+    score_results,
+    split_words,
+    usable_seconds,
+)
 from outrider.sources.github.details import fetch_details
 from outrider.sources.github.parse import NAME, SearchPage, find_refusal, is_cacheable, normal_name, parse_search_page
 from outrider.sources.github.repository import JSON, GithubRepositories
 from outrider.sources.http.client import Caller, Params
 from outrider.sources.http.service import MEBIBYTE, Reply, Service, parse_in_thread
 from outrider.state.errors import SourceError, SourceTimeout, SourceUnavailable
-from outrider.state.ports import EXPANDED, Capabilities, Detailed, SourceAnswer, SourceQuery
+from outrider.state.ports import EXPANDED, BooleanQuery, Capabilities, Detailed, SourceAnswer, SourceQuery
 from outrider.state.records import Repository
 
 MOST_CHARS, MOST_OPERATORS = 256, 5
@@ -37,8 +46,8 @@ OPERATORS = frozenset({"AND", "OR", "NOT"})
 STARS, UPDATED = "stars", "updated"
 SORTED = {STARS: {"sort": "stars", "order": "desc"}, UPDATED: {"sort": "updated", "order": "desc"}, EXPANDED: {}}
 """Sort parameters. Best match is the default and has no name."""
-CAPABILITIES = Capabilities(frozenset({"repository"}), frozenset({"github"}), most=100, queries=1)
-"""One query in three strategies and one retry use four of the ten searches a minute."""
+CAPABILITIES = Capabilities(frozenset({"repository"}), frozenset({"github"}), most=100, queries=1, boolean=True)
+"""One query in three strategies, its Boolean form and one retry use five of the ten searches a minute."""
 SEARCHES, SEARCHES_WITH_TOKEN = 10, 30
 """Searches a minute."""
 REQUESTS, REQUESTS_WITH_TOKEN = 60, 5_000
@@ -144,8 +153,20 @@ class Github:
         return cls(caller, service, GithubRepositories(caller, core, 1.0 if token else SHARE), settings.timeout_s)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        """Search, and retry with a plain query if GitHub rejects the first one, or if a search by stars fails or has no results."""
+        """By stars, the Boolean query comes first: the other orders would use up the few searches a minute."""
         until = deadline_after(query.within_s)
+
+        async def match(boolean: BooleanQuery) -> SourceAnswer:
+            terms = " ".join((boolean.expression, *_list_qualifiers(query, plain=False)))
+            outcome = await self._run_query(terms, query, until, replace(self.service, tries=1))
+            return build_search_answer(outcome)
+
+        if query.strategy != STARS or query.limit < 1:
+            return await self._search_words(query, until)
+        return await match_then_rank(query, match, lambda: self._search_words(query, until), verified=True)
+
+    async def _search_words(self, query: SourceQuery, until: float) -> SourceAnswer:
+        """Search, and retry with a plain query if GitHub rejects the first one, or if a search by stars fails or has no results."""
         terms, plain = build_query(query), build_query(query, plain=True)
         if not terms or query.limit < 1:
             return SourceAnswer(())

@@ -58,14 +58,19 @@ class GithubSource:
     name: str = NAME
 
     def translate(self, tree: Node, text: str) -> SentQuery:
-        translation = translate(NAME, tree, SYNTAX.translate_leaf, lambda node: None)
-        query = _join_required_words(translation)
-        query = _join_alternatives(translation) if query is None else query
-        return translation.make_query(f"{query} {FORKS}") if query else translation.refuse()
+        return translate_query(tree, FORKS)
 
     def harvest(self, tree: Node, sent_query: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
         reader = _Reader(self.client, sent_query, int(self.now().timestamp()))
         return read_slices(reader, HitVerifier(tree, view_record), into, after)
+
+
+def translate_query(tree: Node, qualifiers: str = "") -> SentQuery:
+    """The words that GitHub can join, then the qualifiers."""
+    translation = translate(NAME, tree, SYNTAX.translate_leaf, lambda node: None)
+    query = _join_required_words(translation)
+    query = _join_alternatives(translation) if query is None else query
+    return translation.make_query(f"{query} {qualifiers}".rstrip()) if query else translation.refuse()
 
 
 def _join_required_words(translation: Translation) -> str | None:

@@ -67,20 +67,25 @@ class OpenalexSource:
     name: str = NAME
 
     def translate(self, tree: Node, text: str) -> SentQuery:
-        translation = translate(NAME, tree, SYNTAX.translate_leaf, make_filters)
-        filters = [f"{name}:{value}" for name, value in translation.filters]
-        expression = translation.shorten(
-            lambda condition: render(condition, " AND ", " OR "),
-            lambda text: len(quote(",".join([*filters, f"{FIELD}:{text}"]))) <= MOST_BYTES,
-        )
-        if not expression and (translation.widened or not filters):
-            return translation.refuse_too_long()
-        return translation.make_query(",".join([*filters, *([f"{FIELD}:{expression}"] if expression else [])]))
+        return translate_query(tree)
 
     def harvest(self, tree: Node, sent_query: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
         params: Params = {"filter": sent_query.query, "per_page": PER_PAGE, "select": FIELDS}
         reader = CursorReader(self.client, WORKS, params, ("meta", "next_cursor"), "an id")
         return read_slices(reader, HitVerifier(tree, view_record), into, after)
+
+
+def translate_query(tree: Node) -> SentQuery:
+    """The value of OpenAlex's parameter `filter`."""
+    translation = translate(NAME, tree, SYNTAX.translate_leaf, make_filters)
+    filters = [f"{name}:{value}" for name, value in translation.filters]
+    expression = translation.shorten(
+        lambda condition: render(condition, " AND ", " OR "),
+        lambda text: len(quote(",".join([*filters, f"{FIELD}:{text}"]))) <= MOST_BYTES,
+    )
+    if not expression and (translation.widened or not filters):
+        return translation.refuse_too_long()
+    return translation.make_query(",".join([*filters, *([f"{FIELD}:{expression}"] if expression else [])]))
 
 
 def make_filters(node: Node) -> Filters | None:

@@ -73,19 +73,24 @@ class PubmedSource:
     name: str = NAME
 
     def translate(self, tree: Node, text: str) -> SentQuery:
-        if is_native(text, tree):
-            return SentQuery(self.name, native_text(text), PARAMETERS, native=True)
-        if isinstance(tree, Everything):
-            return SentQuery(self.name, refused="it asks for every record of PubMed")
-        relaxed = relax_query(tree, translate_leaf)
-        if isinstance(relaxed.condition, Wider | Nothing):
-            return SentQuery(self.name, refused=f"no part of the query can narrow the search there; {relaxed.condition.why}")
-        query = render_query(relaxed.condition)
-        return SentQuery(self.name, query, PARAMETERS, limit_notes(relaxed.widened), lacking=limit_notes(relaxed.lacking))
+        return translate_query(tree, text)
 
     def harvest(self, tree: Node, sent_query: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
         verifier = HitVerifier(tree, view_record, keeps_all=sent_query.native)
         return read_slices(_Reader(self.client, sent_query, self.today(), self.most, self.fetch_size), verifier, into, after)
+
+
+def translate_query(tree: Node, text: str) -> SentQuery:
+    """The text itself, if PubMed reads it as we do; else the tree in PubMed's syntax."""
+    if is_native(text, tree):
+        return SentQuery(NAME, native_text(text), PARAMETERS, native=True)
+    if isinstance(tree, Everything):
+        return SentQuery(NAME, refused="it asks for every record of PubMed")
+    relaxed = relax_query(tree, translate_leaf)
+    if isinstance(relaxed.condition, Wider | Nothing):
+        return SentQuery(NAME, refused=f"no part of the query can narrow the search there; {relaxed.condition.why}")
+    query = render_query(relaxed.condition)
+    return SentQuery(NAME, query, PARAMETERS, limit_notes(relaxed.widened), lacking=limit_notes(relaxed.lacking))
 
 
 def view_record(record: Record) -> RecordView:

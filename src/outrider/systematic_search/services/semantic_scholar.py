@@ -68,17 +68,22 @@ class SemanticScholarSource:
     name: str = NAME
 
     def translate(self, tree: Node, text: str) -> SentQuery:
-        translation = translate(NAME, tree, SYNTAX.translate_leaf, make_filters)
-        query = translation.shorten(lambda condition: render(condition, " + ", " | "), lambda text: len(quote(text)) <= MOST_BYTES)
-        if not query:
-            return translation.refuse_too_long()
-        # the years that all ranges have in common; an empty range is kept, and finds nothing
-        low = max((int(year) for name, year in translation.filters if name == "from" and year), default=None)
-        high = min((int(year) for name, year in translation.filters if name == "to" and year), default=None)
-        return translation.make_query(query, tuple(year_range(NumberRange.model_construct(min=low, max=high)).items()))
+        return translate_query(tree)
 
     def harvest(self, tree: Node, sent_query: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
         return read_slices(_Reader(self.client, sent_query), HitVerifier(tree, view_record), into, after)
+
+
+def translate_query(tree: Node) -> SentQuery:
+    """An expression for the bulk search, with its years as parameters."""
+    translation = translate(NAME, tree, SYNTAX.translate_leaf, make_filters)
+    query = translation.shorten(lambda condition: render(condition, " + ", " | "), lambda text: len(quote(text)) <= MOST_BYTES)
+    if not query:
+        return translation.refuse_too_long()
+    # the years that all ranges have in common; an empty range is kept, and finds nothing
+    low = max((int(year) for name, year in translation.filters if name == "from" and year), default=None)
+    high = min((int(year) for name, year in translation.filters if name == "to" and year), default=None)
+    return translation.make_query(query, tuple(year_range(NumberRange.model_construct(min=low, max=high)).items()))
 
 
 def make_filters(node: Node) -> Filters | None:
