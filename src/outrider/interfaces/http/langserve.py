@@ -109,7 +109,7 @@ class AdmittedGraph(Runnable[Any, Any]):
             data = {name: without_works(value, keep=is_result and name == "output") for name, value in event["data"].items()}
             yield {**event, "data": data}
 
-    async def astream_log(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Any]:  # type: ignore[override]  # noqa: A002
+    async def astream_log(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: A002
         """LangChain's patches of a log. Only `/final_output` has works."""
         async for patch in super().astream_log(input, config, **kwargs):
             patch.ops = [
