@@ -95,6 +95,21 @@ async def test_studio_runs_draws_and_describes_the_graph(studio: str) -> None:
             assert (answer["hits"][0]["doc_id"], answer["failures"]) == (first, [])
 
 
+async def test_studio_chats_on_a_thread(studio: str) -> None:
+    """As chat interfaces do: each turn sends the new message, and the thread's state holds all."""
+    from langgraph_sdk import get_client
+
+    async with get_client(url=studio) as client:
+        thread = await client.threads.create()
+        for question in ("aspirin liver", "statins cholesterol"):
+            message = {"role": "user", "content": question}
+            await client.runs.wait(thread["thread_id"], "search", input={"messages": [message]}, context={"run_timeout_s": 120})
+        state = await client.threads.get_state(thread["thread_id"])
+        assert [one["type"] for one in state["values"]["messages"]] == ["human", "ai", "human", "ai"]
+        assert state["values"]["query"] == "statins cholesterol"
+        assert "[1] " in state["values"]["messages"][-1]["content"]
+
+
 async def test_studio_runs_and_draws_the_analysis(studio: str) -> None:
     """Offline it says whom it could not ask, which is an answer."""
     from langgraph_sdk import get_client

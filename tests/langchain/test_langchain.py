@@ -184,6 +184,26 @@ def test_what_a_model_can_correct_is_a_result_with_status_error(fields: dict[str
         SearchTool(services=opened(), handle_tool_error=False).invoke(fields)
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"query": QUESTION, "topk": 3}, "unknown field 'topk'; did you mean 'top_k'?"),
+        ({"query": QUESTION, "top_k": 99}, "top_k: Input should be less than or equal to 20"),
+        ({"quary": QUESTION}, "query: Field required; unknown field 'quary'; did you mean 'query'?"),
+    ],
+)
+def test_wrong_fields_are_named_with_the_nearest(fields: dict[str, Any], message: str) -> None:
+    result = SearchTool(services=opened()).invoke(ToolCall(name="search", args=fields, id="1", type="tool_call"))
+    assert (result.status, result.content) == ("error", message)
+
+
+def test_wrong_settings_are_a_result_with_status_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_RUN__TYPO", "1")
+    result = SearchTool().invoke(ToolCall(name="search", args={"query": QUESTION}, id="1", type="tool_call"))
+    assert result.status == "error"
+    assert "OUTRIDER_RUN__TYPO" in result.content
+
+
 def test_a_search_that_breaks_off_is_an_error_and_one_without_results_is_none() -> None:
     broken = SearchTool(services=opened(error=LibraryCorrupt("torn")))
     assert "torn" in broken.invoke({"query": QUESTION})
