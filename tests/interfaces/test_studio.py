@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,15 @@ QUIET = {
 
 @pytest.fixture(scope="module")
 def studio(shelved: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with start_studio(tmp_path_factory.mktemp("studio"), OUTRIDER_LIBRARY=str(shelved)) as url:
+        yield url
+
+
+@contextmanager
+def start_studio(folder: Path, **variables: str) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    folder = tmp_path_factory.mktemp("studio")
     shutil.copy(ROOT / "langgraph.json", folder)
     command = [
         sys.executable,
@@ -49,9 +55,7 @@ def studio(shelved: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         str(port),
     ]
     log = (folder / "log").open("w")
-    process = subprocess.Popen(
-        command, cwd=folder, env={**os.environ, **QUIET, "OUTRIDER_LIBRARY": str(shelved)}, stdout=log, stderr=subprocess.STDOUT
-    )
+    process = subprocess.Popen(command, cwd=folder, env={**os.environ, **QUIET, **variables}, stdout=log, stderr=subprocess.STDOUT)
     try:
         _wait(f"http://127.0.0.1:{port}/ok", process, folder / "log")
         yield f"http://127.0.0.1:{port}"
@@ -154,3 +158,22 @@ async def test_the_rest_doors_stand_beside_the_graphs(studio: str) -> None:
         assert (await client.get("/healthz")).status_code == 200
         answer = await client.post("/api/search", json={"query": "aspirin liver"})
         assert (answer.status_code, answer.json()["hits"][0]["doc_id"]) == (200, "a")
+
+
+async def test_a_browser_on_the_path_breaks_no_run(shelved: Path, tmp_path: Path) -> None:
+    """Looking for Chromium blocks: once every run ended with `BlockingError`. This one cannot be started, which costs its own results."""
+    from langgraph_sdk import get_client
+
+    chromium = tmp_path / "bin" / "chromium-headless-shell"
+    chromium.parent.mkdir()
+    chromium.write_text("#!/bin/sh\nexit 1\n")
+    chromium.chmod(0o755)
+    services = ("GITHUB", "OPENALEX", "SEMANTIC_SCHOLAR", "ARXIV", "PUBMED", "CROSSREF")
+    variables = {f"OUTRIDER_SOURCES__{name}__ENABLED": "false" for name in services}
+    variables |= {"OUTRIDER_LIBRARY": str(shelved), "OUTRIDER_SOURCES__OFFLINE": "false", "OUTRIDER_SOURCES__WEB__TIMEOUT_S": "2"}
+    with start_studio(tmp_path, PATH=f"{chromium.parent}:{os.environ['PATH']}", **variables) as url:
+        async with get_client(url=url) as client:
+            for _ in range(3):
+                answer = await client.runs.wait(None, "search", input={"query": "aspirin liver"}, context={"run_timeout_s": 120})
+                assert answer["hits"][0]["doc_id"] == "a"
+                assert {row["source"] for row in answer["sources"]} >= {"library", "web"}
