@@ -524,10 +524,13 @@ class Library:
             await self._location.require_writable()
 
     async def read_some(self) -> None:
-        """Read the ids of all records, some whole records and the ranking index. Raises `LibraryError`."""
+        """Read the ids of all records, some whole records, an edge and the ranking index. Raises `LibraryError`."""
         with self._location.translate_errors():
             table = await self._open_version()
             await record_table.sample_records(table, PROBED, seed=0)
+            edges = await self._open_edges()
+            if edges is not None:
+                await edges.query().limit(1).to_arrow()
             if reason := await maintenance.read_index_error(table, schema.RANKED):
                 raise LibraryCorrupt(f"an index of the library at {self._location.address} is damaged ({reason}); {inspection.FIX_INDEX}")
 

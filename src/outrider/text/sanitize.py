@@ -32,7 +32,8 @@ def without_keys(text: str) -> str:
 
 
 def _hide_secret_value(parameter: re.Match[str]) -> str:
-    is_secret = SECRET_NAME.search(unquote_plus(parameter[1]))
+    value = unquote_plus(parameter[2])
+    is_secret = SECRET_NAME.search(unquote_plus(parameter[1])) or (value != parameter[2] and without_keys(value) != value)  # a URL in a URL
     return f"{parameter[0][0]}{parameter[1]}={HIDDEN}" if is_secret else parameter[0]
 
 

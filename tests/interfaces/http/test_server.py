@@ -88,6 +88,7 @@ def test_every_line_of_the_log_is_json_and_the_lines_of_a_request_have_one_numbe
         exported = client.get(f"/api/search/{search_id}/export", params={"format": "ris"})
         for number, name in enumerate(KEYS_IN_URLS):
             client.get(f"/healthz?author=Doe&{name}=hush-{number}&keyword=liver")
+        client.get("/?next=http%3A%2F%2Fexample.org%2F%3Fapi_key%3Dhush-nested")
         client.get("/nothing/outrider_0123456789abcdefghijklmnop")
     process.terminate()
     lines = [json.loads(line) for line in process.communicate(timeout=300)[1].splitlines()]
