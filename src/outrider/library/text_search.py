@@ -35,8 +35,8 @@ OWN_WEIGHT = 5
 The words are repeated so often in one query, which gives the same scores as two queries with weights, sooner."""
 PHRASE_WEIGHT = 0.1
 """Weight of a phrase's BM25 relative to that of the words: with .25 and more, recall at 100 falls."""
-MOST_WITH_PHRASES = 5_000
-"""Records whose phrases count."""
+MOST_WITH_PHRASES = 1_000
+"""Records whose phrases count. With 5,000 the lookup takes 3.0 ms instead of 1.8, however few records have the phrases."""
 MOST_PHRASES = 8
 SLACK = 16
 """Rows read beyond the limit, to see whether the cut goes through a group of equal scores."""
