@@ -223,6 +223,15 @@ def test_the_working_folder_does_not_decide_who_may_use_the_server(tmp_path: Pat
     assert getattr(getattr(read(tmp_path, "", nested(name, value)).settings, section), field)
 
 
+def test_the_working_folder_does_not_have_the_library_embedded_again(tmp_path: Path) -> None:
+    """A search would replace the user's vectors by those of a model that the file names."""
+    auto = nested("embedding.reindex", "auto")
+    assert "may not decide that your library is embedded again" in refusal(tmp_path, auto)
+    assert read(tmp_path, nested("embedding.reindex", "offer")).settings.embedding.reindex == "offer"
+    assert read(tmp_path, "", auto).settings.embedding.reindex == "auto"
+    assert read(tmp_path, auto, OUTRIDER_EMBEDDING__REINDEX="auto").settings.embedding.reindex == "auto", "the user's own word"
+
+
 @pytest.mark.parametrize(
     ("name", "address"), [("threads.uri", "postgresql://evil.example/x"), ("tracing.endpoint", "https://evil.example")]
 )

@@ -30,7 +30,8 @@ class BackgroundReindex:
 
     @property
     def output(self) -> Path:
-        name = hashlib.sha256(self.settings.library.uri.encode()).hexdigest()[:16]
+        uri = self.settings.library.uri
+        name = hashlib.sha256((uri if "://" in uri else str(Path(uri).absolute())).encode()).hexdigest()[:16]
         return Path(platformdirs.user_data_dir("outrider", appauthor=False)) / "reindex" / f"{name}.json"
 
     def start(self, model: str) -> str:
@@ -68,11 +69,14 @@ class BackgroundReindex:
         if not text.strip():
             return "this was started in the background and loads its model"
         try:
-            error = json.loads(text).get("error")
-        except (ValueError, AttributeError):
+            result = json.loads(text)
+            if "error" in result:
+                return f"the background run failed: {result['error']['message']}"
+            model = result["model"]
+        except (ValueError, KeyError, TypeError):
             return f"the background run ended without a result: {text[:200]!r}"
-        message = error.get("message") if isinstance(error, dict) else error
-        return f"the background run failed: {message}" if message else ""
+        # two programs with different models would otherwise replace each other's vectors with every search
+        return f"a background run embedded it with {model} just now; none is started for {RETRY_S / 60:.0f} minutes after that"
 
     def _environment(self) -> dict[str, str]:
         """The settings of the model, which may come from flags or from Python; a model that is here need not be fetched."""
