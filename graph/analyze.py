@@ -20,10 +20,9 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 
-from outrider.graph.guard import TracedGraph
+from outrider.graph.guard import TracedGraph, node_span
 from outrider.graph.parent import is_node_input, read_fields
 from outrider.nodes.run_settings import run_setting
-from outrider.runtime.spans import span
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import ONLY_DISTILLER, Services
 from outrider.services.make_nodes import (
@@ -67,12 +66,12 @@ class AnalysisNode(Runnable[AnalysisState, AnalysisUpdate]):
         self._node, self._clock, self._timeout_s, self._warm = node, clock, timeout_s, warm
 
     def invoke(self, input: AnalysisState, config: RunnableConfig | None = None, **kwargs: Any) -> AnalysisUpdate:  # noqa: A002
-        return run_in_background(self._run(input, get_runtime(RunContext)))
+        return run_in_background(self._run(input, get_runtime(RunContext), config))
 
     async def ainvoke(self, input: AnalysisState, config: RunnableConfig | None = None, **kwargs: Any) -> AnalysisUpdate:  # noqa: A002
-        return await self._run(input, get_runtime(RunContext))
+        return await self._run(input, get_runtime(RunContext), config)
 
-    async def _run(self, state: AnalysisState, runtime: Runtime[RunContext]) -> AnalysisUpdate:
+    async def _run(self, state: AnalysisState, runtime: Runtime[RunContext], config: RunnableConfig | None) -> AnalysisUpdate:
         if self._warm is not None:  # loading models takes none of the analysis's time
             await self._warm()
         runtime.stream_writer({"node": self.name, "event": "started"})
@@ -82,7 +81,7 @@ class AnalysisNode(Runnable[AnalysisState, AnalysisUpdate]):
         left_s = max(LEAST_S, limit_s - (self._clock() - began))
         try:
             async with asyncio.timeout(left_s + GRACE_S):
-                with span(f"node {self.name}", node=str(self.name)):
+                with node_span(str(self.name), config):
                     update = {**(await self._node(state, runtime, left_s))}
         except (SearchError, TimeoutError) as error:
             message = str(error) or f"{self.name} was not done when the {limit_s:g} s of the analysis were over"

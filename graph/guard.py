@@ -7,11 +7,12 @@ import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import aclosing, closing, nullcontext
+from contextlib import aclosing, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.errors import GraphBubbleUp
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 
@@ -89,7 +90,7 @@ class TracedGraph(CompiledStateGraph[Any, RunContext, Any, Any]):
             with closing(parts):
                 yield from parts
         except Exception as raised:
-            error = raised
+            error = None if isinstance(raised, GraphBubbleUp) else raised  # an interrupt of a parent is no error
             raise
         finally:
             run.end(error)
@@ -102,10 +103,18 @@ class TracedGraph(CompiledStateGraph[Any, RunContext, Any, Any]):
                 async for part in parts:
                     yield part
         except Exception as raised:
-            error = raised
+            error = None if isinstance(raised, GraphBubbleUp) else raised  # an interrupt of a parent is no error
             raise
         finally:
             run.end(error)
+
+
+@contextmanager
+def node_span(name: str, config: RunnableConfig | None) -> Iterator[None]:
+    """The span of a node, below that of the run in its configuration."""
+    run = (config or {}).get("configurable", {}).get(RUN_KEY)
+    with run_named(run.name if run else ""), run.span.within() if run and run.span else nullcontext(), span(f"node {name}", node=name):
+        yield
 
 
 class Guarded(Runnable[PipelineState, Update]):
@@ -129,10 +138,9 @@ class Guarded(Runnable[PipelineState, Update]):
 
 
 async def _trace(name: str, config: RunnableConfig | None, work: Coroutine[Any, Any, Update]) -> Update:
-    """Run a node in a span of the run's and log it."""
+    """Run a node in its span and log it."""
     started = time.perf_counter()
-    run = (config or {}).get("configurable", {}).get(RUN_KEY)
-    with run_named(run.name if run else ""), run.span.within() if run and run.span else nullcontext(), span(f"node {name}", node=name):
+    with node_span(name, config):
         update = await work
         took_ms = round((time.perf_counter() - started) * 1000, 3)
         log.info("node finished", extra={"log_fields": {"node": name, "took_ms": took_ms, **_counts(dict(update))}})

@@ -496,6 +496,13 @@ def test_opentelemetry_has_one_tree_a_run(exporter: Any, run: Run) -> None:
         assert len({one.attributes["outrider.run"] for one in spans}) == 1
 
 
+def test_an_analysis_has_one_tree_too(exporter: Any) -> None:
+    build_analysis(services()).invoke({"target": "a/b"})
+    spans = {one.name: one for one in exporter.get_finished_spans()}
+    assert spans["node subject"].parent.span_id == spans["analyze"].context.span_id
+    assert spans["node subject"].attributes["outrider.run"] == spans["analyze"].attributes["outrider.run"]
+
+
 def test_a_stream_that_is_left_and_a_run_that_breaks_end_their_span(exporter: Any) -> None:
     stream = graph().stream({"query": ASPIRIN})
     next(stream)
