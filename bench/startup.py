@@ -29,6 +29,8 @@ HELP = "import sys; from outrider.interfaces.cli import run\ntry: run(['--help']
 CASES = {
     "python -c pass": (["-c", "pass"], "pass"),
     "import outrider": (["-c", "import outrider"], "import outrider"),
+    "from outrider import search": (["-c", "from outrider import search"], "from outrider import search"),
+    "from pydantic import BaseModel": (["-c", "from pydantic import BaseModel"], "from pydantic import BaseModel"),
     "import outrider.graph.pipeline": (["-c", "import outrider.graph.pipeline"], "import outrider.graph.pipeline"),
     "outrider --help": (["-m", "outrider", "--help"], HELP),
 }
