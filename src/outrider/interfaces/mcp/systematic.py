@@ -77,7 +77,7 @@ class SystematicTool:
             parts = CURSOR.fullmatch(cursor)
             if parts is None:
                 raise BadRequest(f"{cursor!r} is no cursor of a systematic run; call without one to start a run")
-            folder, after = self._find_run(parts["run"]), int(parts["after"])
+            folder, after = await asyncio.to_thread(self._find_run, parts["run"]), int(parts["after"])
             manifest = await asyncio.to_thread(read_manifest, folder, query, sources)
             await asyncio.to_thread(check_cursor, folder, after, parts["check"])
             notes: list[str] = []
@@ -111,16 +111,17 @@ class SystematicTool:
         """The works of a systematic run, each once: `ris`, `bibtex`, `csv` (for screening) or `jsonl`."""
         if format not in EXPORTS:
             raise ResourceNotFoundError(f"a run is exported as {', '.join(EXPORTS)}, not as {format!r}{did_you_mean(format, EXPORTS)}")
-        folder = self._find_resource(run)
+        folder = await asyncio.to_thread(self._find_resource, run)
         stream = StringIO()
         await asyncio.to_thread(export_hits, folder / ledger.NAME, make_run_writer(format, stream))
         return stream.getvalue()
 
     async def _read_file(self, run: str, name: str) -> str:
-        path = self._find_resource(run) / name
-        if not path.is_file():
-            raise ResourceNotFoundError(f"the run {run!r} has no {name} yet")
-        return await asyncio.to_thread(path.read_text, "utf-8")
+        path = await asyncio.to_thread(self._find_resource, run) / name
+        try:
+            return await asyncio.to_thread(path.read_text, "utf-8")
+        except FileNotFoundError as error:
+            raise ResourceNotFoundError(f"the run {run!r} has no {name} yet") from error
 
     def _find_resource(self, run: str) -> Path:
         try:
