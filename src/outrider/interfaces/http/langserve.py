@@ -192,7 +192,7 @@ def add_langserve_routes(app: FastAPI, runner: GraphRunner, admission: Admission
         app.add_api_route(f"{path}/invoke", invoke, methods=["POST"], include_in_schema=False)
         add_routes(
             app, graph, path=path, config_keys=("configurable", "max_concurrency"), per_req_config_modifier=modify_config,
-            disabled_endpoints=["config_hashes", "playground"],  # the page of ours stands there: LangServe's needs `eval`
+            disabled_endpoints=["config_hashes", "playground"],  # the page of ours stands there: LangServe's needs `eval`; docs/adr/0025
         )  # fmt: skip
 
 
