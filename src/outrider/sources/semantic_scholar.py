@@ -57,6 +57,8 @@ ID_PREFIXES: Mapping[str, tuple[str, Callable[[str], str | None]]] = MappingProx
     {"doi": ("DOI:", normal_doi), "arxiv": ("ARXIV:", normal_arxiv), "pmid": ("PMID:", normal_pmid), "pmcid": ("PMCID:", normal_pmcid)}
 )
 SCHEMES = frozenset({*ID_PREFIXES, "s2"})
+CAPABILITIES = Capabilities(frozenset({"paper"}), SCHEMES, MOST, queries=1, batch=BATCH, boolean=True)
+"""One query, which is a request for its Boolean form and one for its words: at one request a second, a third would be too late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,7 @@ class SemanticScholar(ServiceSource):
     def of(cls, settings: SemanticScholarSettings, caller: Caller) -> Self:
         key = settings.api_key.get_secret_value()
         service = Service.of(NAME, settings, headers={"x-api-key": key} if key else {})
-        queries = 2 if key else 1  # at one request a second, a third would be too late
-        return cls(
-            caller, service, settings.timeout_s, Capabilities(frozenset({"paper"}), SCHEMES, MOST, queries, boolean=True, batch=BATCH)
-        )
+        return cls(caller, service, settings.timeout_s, CAPABILITIES)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
         until = deadline_after(query.within_s)
