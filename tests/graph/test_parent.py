@@ -291,6 +291,69 @@ def test_a_supervisor_hands_over_and_gets_the_answer() -> None:
     assert "Aspirin harms the liver" in out["messages"][-1].text
 
 
+@both
+@pytest.mark.parametrize(
+    "node",
+    [lambda: compile_parent(MessagesState), lambda: graph().with_config(tags=["x"]), lambda: graph().with_retry()],
+    ids=["graph in a graph", "configured", "retried"],
+)
+def test_the_node_may_be_wrapped(run: Run, node: Callable[[], Any]) -> None:
+    out = run(compile_parent(MessagesState, node()), {"messages": [HumanMessage(ASPIRIN)]})
+    assert [message.type for message in out["messages"]] == ["human", "ai"]
+
+
+@both
+def test_branches_run_side_by_side(run: Run) -> None:
+    builder = StateGraph(MessagesState)
+    for name in ("one", "two"):
+        builder.add_node(name, graph())
+        builder.add_edge(START, name)
+    assert len(run(builder.compile(), {"messages": [HumanMessage(ASPIRIN)]})["messages"]) == 3
+
+
+def test_a_command_sends_a_task_of_its_own() -> None:
+    """As supervisors do that describe the task to an agent."""
+    builder = StateGraph(MessagesState)
+    builder.add_node("plan", lambda _: Command(goto=Send("research", {"messages": [{"role": "user", "content": STATINS}]})))
+    builder.add_node("research", graph())
+    builder.add_edge(START, "plan")
+    assert "Statins lower" in builder.compile().invoke({"messages": [HumanMessage(ASPIRIN)]})["messages"][-1].text
+
+
+def test_a_task_of_the_functional_interface_is_a_direct_caller() -> None:
+    from langgraph.func import entrypoint, task
+
+    inner = graph()
+
+    @task
+    def research(request: dict[str, Any]) -> str:
+        return inner.invoke(request)["hits"][0].doc_id
+
+    @entrypoint(checkpointer=InMemorySaver())
+    def flow(request: dict[str, Any]) -> str:
+        return research(request).result()
+
+    assert flow.invoke({"query": ASPIRIN}, THREAD) == "a"
+    with pytest.raises(BadRequest, match="did you mean 'top_k'"):
+        flow.invoke({"query": ASPIRIN, "topk": 1}, THREAD)
+
+
+def test_a_stream_of_messages_has_the_reply_once() -> None:
+    parts = list(compile_parent(MessagesState).stream({"messages": [HumanMessage(ASPIRIN)]}, stream_mode="messages"))
+    assert [message.name for message, _ in parts if message.type == "ai"] == ["outrider"]
+
+
+def test_a_parent_stops_before_the_node_and_goes_back_in_time() -> None:
+    builder = StateGraph(Notes)
+    builder.add_node("research", graph())
+    builder.add_edge(START, "research")
+    parent = builder.compile(checkpointer=InMemorySaver(), interrupt_before=["research"])
+    parent.invoke({"query": ASPIRIN, "topic": "livers"}, THREAD)
+    assert parent.invoke(None, THREAD)["hits"][0].doc_id == "a"
+    (before,) = [state for state in parent.get_state_history(THREAD) if state.next == ("research",)]
+    assert parent.invoke(None, before.config)["hits"][0].doc_id == "a"
+
+
 def test_the_analysis_ignores_a_parents_keys_too() -> None:
     class State(TypedDict, total=False):
         target: str
