@@ -31,8 +31,9 @@ MAY_BLOCK = (
     (("threading.Lock.acquire",), "runtime/threads_and_loops.py", {"run_in_background"}),
     # prompts are read once, when services are made: in a thread, outside tests
     (("io.TextIOWrapper.read", "os.stat", "os.path.abspath", "os.getcwd"), "prompts/__init__.py", {"load", "load_domain"}),
-    # packages that look up their own version, or the working folder when they are imported
+    # packages that look up their own version, or the working folder when they are imported; plug-ins, where a source is not one of ours
     (("io.TextIOWrapper.read", "os.stat", "os.listdir"), "importlib/metadata/__init__.py", {"version"}),
+    (("os.stat", "os.listdir", "io.TextIOWrapper.read"), "importlib/metadata/__init__.py", {"entry_points"}),
     (("os.getcwd", "os.path.abspath"), "rich/__init__.py", {"<module>"}),
     (("io.TextIOWrapper.write", "io.BufferedWriter.write"), "logging/__init__.py", {"emit", "flush"}),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import cached_property
 from os import PathLike
@@ -49,9 +50,9 @@ class Connection(BaseModel):
         """Raises `SearchError`; a run that could search nothing has the reason in `failures`."""
         checked = check_request({name: value for name, value in request.items() if value is not None})
         with run_named():
-            await self.opened.warm()
+            graph = await asyncio.to_thread(lambda: self.graph)  # reads settings and looks for a browser at first use
             context = RunContext(max_context_tokens=context_tokens)
-            state = await self.graph.ainvoke(checked, {"callbacks": callbacks} if callbacks else None, context=context)
+            state = await graph.ainvoke(checked, {"callbacks": callbacks} if callbacks else None, context=context)
         return SearchResponse.model_validate(state)
 
 

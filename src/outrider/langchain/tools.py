@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
@@ -79,6 +80,7 @@ class OutriderTool(Connection, BaseTool):
 
     async def _arun(self, **fields: Any) -> tuple[str, list[Document]]:
         try:
+            await asyncio.to_thread(lambda: self.count_tokens)  # reads settings and a tokenizer at first use
             text, hits = await self._answer(**fields)
         except SearchError as error:
             raise ToolException(fit_lines([str(error)], self.max_tokens, estimate_tokens)) from error  # settings may be what is wrong
