@@ -48,7 +48,8 @@ class Connection(BaseModel):
 
     async def search(self, request: dict[str, Any], callbacks: Callbacks = None, context_tokens: int | None = None) -> SearchResponse:
         """Raises `SearchError`; a run that could search nothing has the reason in `failures`."""
-        checked = check_request({name: value for name, value in request.items() if value is not None})
+        fields = {name: value for name, value in request.items() if value is not None}
+        checked = await asyncio.to_thread(check_request, fields)  # looks for other packages' sources where a name is unknown
         with run_named():
             graph = await asyncio.to_thread(lambda: self.graph)  # reads settings and looks for a browser at first use
             context = RunContext(max_context_tokens=context_tokens)
