@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Protocol, get_args
 
 from outrider.distiller.distiller import BypassRule
 from outrider.distiller.distiller import Distiller as EngineDistiller
@@ -30,8 +30,11 @@ from outrider.state.response import DistilledContext
 
 if TYPE_CHECKING:
     from outrider.distiller.engines.llmlingua2 import LLMLingua2
+    from outrider.library.library import Library
     from outrider.models.embed.embedder import Embedder
-    from outrider.services import Services
+    from outrider.settings.model import Settings
+    from outrider.state.embedding import EmbeddingSpace
+    from outrider.state.ports import Clock
 
 AUTO: EngineName = "words"
 """The embedding with it would omit one or two parts of a hundred more, and takes a hundred times as long (`bench/distil`)."""
@@ -108,6 +111,17 @@ class LazyDistiller:
         )
 
 
+class DistillerServices(Protocol):
+    """What a distiller needs of the services."""
+
+    settings: Settings
+    clock: Clock
+
+    async def library(self) -> Library: ...
+
+    def embedder(self, space: EmbeddingSpace | None = None) -> Embedder: ...
+
+
 def needs_model(settings: DistillerSettings) -> bool:
     """Whether the distiller of the settings loads a model."""
     return settings.compress or settings.engine in FALLBACKS
@@ -123,7 +137,9 @@ def parse_engine(name: str) -> EngineName:
     return name  # type: ignore[return-value]
 
 
-async def prepare_distillers(services: Services, *, engine: str = "", model: str = "", bypass: bool = True) -> tuple[LazyDistiller, ...]:
+async def prepare_distillers(
+    services: DistillerServices, *, engine: str = "", model: str = "", bypass: bool = True
+) -> tuple[LazyDistiller, ...]:
     """The engine of the settings and its fallbacks, in the order of their use; a named engine has no fallback."""
     settings = services.settings.distiller
     name = parse_engine(engine or settings.engine)
@@ -148,7 +164,7 @@ async def prepare_distillers(services: Services, *, engine: str = "", model: str
     return tuple(distillers)
 
 
-async def load_calibrations(services: Services) -> tuple[Calibration, ...]:
+async def load_calibrations(services: DistillerServices) -> tuple[Calibration, ...]:
     """Calibrations that the user fitted; none if the library cannot be read."""
     local = Location.parse(services.settings.library.uri).path
     if local is not None and not await asyncio.to_thread(local.exists):  # the usual case without a library: opening it would take longer
@@ -166,14 +182,14 @@ def load_frames() -> Frames:
     return Frames(*(load(name, frozenset({"query", "sentences"})) for name in FRAMES.values()))
 
 
-def make_distiller(services: Services) -> Distiller:
+def make_distiller(services: DistillerServices) -> Distiller:
     """The pipeline's node."""
     settings = services.settings
     return Distiller(partial(prepare_distillers, services), load_frames(), settings.distiller, settings.run, services.clock)
 
 
 async def distil(
-    services: Services,
+    services: DistillerServices,
     query: str,
     readings: Sequence[Reading],
     *,

@@ -12,13 +12,14 @@ a change, too. No line can be changed, removed or moved unnoticed.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -217,8 +218,8 @@ def read_state(path: Path) -> LedgerState:
 class Ledger:
     """Appends to a ledger; a lock admits one process at a time. Blocking: call it in a thread.
 
-    A cancelled run closes its ledger while a thread may still work on it: `close` waits for that, and a call that begins later is refused,
-    because nobody would close what it opens.
+    A cancelled run closes its ledger while a thread may still work on it. That thread then closes it at the end of its work. A call that
+    begins later is refused, because nobody would close what it opens.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -232,7 +233,7 @@ class Ledger:
 
     def begin(self, request: Mapping[str, Any]) -> None:
         """Create the ledger and write its first line. `BadRequest` if the folder holds a run."""
-        with self._turn:
+        with self._take_turn():
             self._acquire_lock()
             if self.path.exists():
                 raise BadRequest(f"{self._folder} holds a run already; resume it, or choose another folder")
@@ -241,7 +242,7 @@ class Ledger:
 
     def resume(self) -> LedgerState:
         """Open the ledger that is there, and cut it back to its last whole page."""
-        with self._turn:
+        with self._take_turn():
             self._acquire_lock()
             self.state = read_state(self.path)
             self._open("r+b")
@@ -271,7 +272,7 @@ class Ledger:
 
     def _write(self, lines: Sequence[Mapping[str, Any]]) -> None:
         """Append lines, of which the last one is of a kind in `COMMITS`, and sync them."""
-        with self._turn:
+        with self._take_turn():
             self._write_in_turn(lines)
 
     def _write_in_turn(self, lines: Sequence[Mapping[str, Any]]) -> None:
@@ -311,13 +312,35 @@ class Ledger:
         except OSError as error:
             raise LedgerUnwritable(f"{self._folder} cannot be written: {error.strerror or error}") from error
 
-    def close(self) -> None:
-        """Close the file and release the lock, for good."""
+    @contextmanager
+    def _take_turn(self) -> Iterator[None]:
         with self._turn:
-            self._closed = True
-            if self._stream is not None:
-                self._stream.close()
-                self._stream = None
-            if self._lock is not None:
-                self._lock.release()
-                self._lock = None
+            try:
+                yield
+            finally:
+                if self._closed:
+                    self._close_in_turn()
+
+    def close(self, *, waits: bool = True) -> bool:
+        """Close the file and release the lock, for good; False if a thread still works on it, and closes it at the end."""
+        self._closed = True
+        if not self._turn.acquire(blocking=waits):
+            return False
+        try:
+            self._close_in_turn()
+        finally:
+            self._turn.release()
+        return True
+
+    async def aclose(self) -> None:
+        """Do the same without holding the event loop; a caller that is cancelled leaves the rest to the thread."""
+        if not self.close(waits=False):
+            await asyncio.to_thread(self.close)
+
+    def _close_in_turn(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None

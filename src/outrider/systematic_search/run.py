@@ -124,7 +124,7 @@ class Run:
             _require_same_sources(request, dependencies)
             pinned = await _reopen_library(request, dependencies)
         except BaseException:
-            await asyncio.to_thread(ledger.close)  # which may wait for the thread that still reads
+            await ledger.aclose()
             raise
         run = cls(folder, request, dependencies, ledger, pinned)
         try:
@@ -280,7 +280,7 @@ class Run:
 
     async def _release(self) -> None:
         try:
-            await asyncio.to_thread(self.ledger.close)  # which may wait for the thread that still writes
+            await self.ledger.aclose()
         finally:
             if self.pinned is not None:
                 self.pinned.close()
