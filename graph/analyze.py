@@ -25,6 +25,7 @@ from outrider.graph.parent import is_node_input, read_fields
 from outrider.nodes.run_settings import run_setting
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import ONLY_DISTILLER, Services
+from outrider.services.checkpoints import register_state_types
 from outrider.services.make_nodes import (
     make_analysis_cache,
     make_evidence,
@@ -33,7 +34,6 @@ from outrider.services.make_nodes import (
     make_surroundings,
     parse_analysis_target,
 )
-from outrider.services.safe_types import register_state_types
 from outrider.state.analysis import Analysis, AnalysisState, AnalysisUpdate, AnalyzeRequest, check_analysis_request
 from outrider.state.chat import Budget
 from outrider.state.errors import SearchError

@@ -39,9 +39,9 @@ from outrider.nodes.reranker import Reranker
 from outrider.nodes.rule_ranker import RuleRanker
 from outrider.nodes.scout import Scout
 from outrider.services import ModelUse, Services
+from outrider.services.checkpoints import register_state_types
 from outrider.services.distiller import make_distiller
 from outrider.services.make_nodes import make_dedup, make_enrich, make_scorer, make_translator
-from outrider.services.safe_types import register_state_types
 from outrider.services.systematic import make_systematic_node, refuse_unreadable
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.request import SearchRequest

@@ -28,7 +28,7 @@ from outrider.graph.parent import format_answer
 from outrider.graph.pipeline import SearchGraph, build
 from outrider.runtime.spans import install
 from outrider.services import Services
-from outrider.services.safe_types import PARENTS, state_types
+from outrider.services.checkpoints import PARENTS, state_types
 from outrider.settings.model import LlmSettings, Settings
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Hit

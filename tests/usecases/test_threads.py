@@ -21,8 +21,7 @@ import pytest
 
 from outrider.graph.pipeline import build
 from outrider.services import Services
-from outrider.services.checkpoints import serializer
-from outrider.services.safe_types import state_types
+from outrider.services.checkpoints import serializer, state_types
 from outrider.settings.model import Settings, ThreadSettings
 from outrider.state.errors import BadRequest, ThreadError
 from outrider.state.hits import Candidate, FoundBy

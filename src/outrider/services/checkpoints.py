@@ -13,15 +13,21 @@ import sqlite3
 import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 import platformdirs
+from langgraph.checkpoint.serde import _msgpack
+from pydantic import BaseModel
 
-from outrider.services.safe_types import state_types
+from outrider.state.analysis import AnalysisState, AnalyzeRequest
 from outrider.state.errors import MissingExtra, ThreadError
-from outrider.state.model import restore_tuples
+from outrider.state.model import STATE_PACKAGE, restore_tuples
+from outrider.state.pipeline import ParentState, PipelineState
+from outrider.state.request import SearchRequest
+from outrider.state.response import SearchResponse
 from outrider.text.sanitize import without_password
 
 if TYPE_CHECKING:
@@ -31,6 +37,55 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
     from outrider.settings.model import ThreadSettings
+
+
+THREADS = (PipelineState, SearchRequest, ParentState)
+"""What our own threads hold."""
+PARENTS = (*THREADS, SearchResponse, AnalysisState, AnalyzeRequest)
+"""What the state of a graph with ours in it may hold."""
+
+
+@cache
+def state_types(states: tuple[type, ...] = THREADS) -> tuple[type, ...]:
+    """All types of `outrider.state` that these states can hold, by name."""
+    types: set[type] = set()
+    for state in states:
+        _collect_types(state, types)
+    return tuple(sorted(types, key=lambda kind: (kind.__module__, kind.__name__)))
+
+
+def _collect_types(kind: Any, types: set[type]) -> None:
+    for part in get_args(kind):
+        _collect_types(part, types)
+    if kind in types or not (isinstance(kind, type) and kind.__module__.startswith(STATE_PACKAGE)):
+        return
+    types.add(kind)
+    if issubclass(kind, BaseModel) or is_dataclass(kind):
+        for part in get_type_hints(kind).values():
+            _collect_types(part, types)
+
+
+class SafeTypes(frozenset[tuple[str, ...]]):
+    """LangGraph's safe types, and ours, which are collected when a checkpoint first holds one: that takes longer than many imports."""
+
+    def __contains__(self, key: object) -> bool:
+        if frozenset.__contains__(self, key):
+            return True
+        return isinstance(key, tuple) and str(key[0]).startswith(STATE_PACKAGE) and key in _list_names()
+
+
+@cache
+def _list_names() -> frozenset[tuple[str, ...]]:
+    return frozenset((kind.__module__, kind.__name__) for kind in state_types(PARENTS))
+
+
+def register_state_types() -> None:
+    """Let the serializer of every checkpointer read our types back: a graph that has ours as a node brings a checkpointer of its own.
+
+    LangGraph registers only the types that the state of the compiled graph names, and only with LANGGRAPH_STRICT_MSGPACK; a parent with
+    `hits: list` names none. Our types hold data and nothing else. See ADR 24.
+    """
+    _msgpack.SAFE_MSGPACK_TYPES = SafeTypes(_msgpack.SAFE_MSGPACK_TYPES)
 
 
 Status = Literal["begun", "ended", "failed"]
