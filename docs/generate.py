@@ -125,9 +125,13 @@ def layers_diagram() -> str:
         height = 14 + 22 * len(names)
         boxes.append(f'<rect x="8" y="{y}" width="864" height="{height}" rx="6" fill="#eef2fb" stroke="#5468a8"/>')
         for row, name in enumerate(names):
-            module = ast.parse((root / "src" / "outrider" / name / "__init__.py").read_text(encoding="utf-8"))
+            package = root / "src" / "outrider" / name
+            file = package / "__init__.py" if package.is_dir() else package.with_suffix(".py")
+            module = ast.parse(file.read_text(encoding="utf-8"))
             summary = (ast.get_docstring(module) or "").partition("\n")[0]
-            text = f'<tspan font-weight="bold">{name}/</tspan><tspan x="190">{escape(summary)}</tspan>'
+            text = (
+                f'<tspan font-weight="bold">{f"{name}/" if package.is_dir() else file.name}</tspan><tspan x="190">{escape(summary)}</tspan>'
+            )
             boxes.append(f'<text x="22" y="{y + 22 + 22 * row}">{text}</text>')
         y += height + 8
     style = 'font-family="system-ui, sans-serif" font-size="14" fill="#1b2342"'
