@@ -188,10 +188,18 @@ async def _rank_exactly(services: Services, request: SearchRequest) -> Ranking:
     return Ranking(works, total, total == len(works), snapshot, models, remarks)
 
 
-async def search_strategies(services: Services, engine: Engine, request: SearchRequest, limit: int) -> Ranking:
-    """Results of the strategies, at most `limit` each, fused where they are several; scores are divided by the best."""
+async def search_strategies(
+    services: Services, engine: Engine, request: SearchRequest, limit: int, phrases: tuple[str, ...] = ()
+) -> Ranking:
+    """Results of the strategies, at most `limit` each, fused where they are several; scores are divided by the best.
+
+    `phrases` raise what the search by words finds, as those of a plan do.
+    """
     where = parse_filter(request.filters or {})
-    queries = [SourceQuery(str(request.query), strategy, where, limit) for strategy in request.strategies or HYBRID]
+    queries = [
+        SourceQuery(str(request.query), strategy, where, limit, phrases=phrases if strategy is RetrieverType.LANCE_FTS else ())
+        for strategy in request.strategies or HYBRID
+    ]
     tolerated = TOLERATED if len(queries) > 1 else ()
     remarks: list[str] = []
     models: dict[str, str] = {}

@@ -276,6 +276,8 @@ async def _probe(services: Services, names: Sequence[str], queries: int, seed: i
 async def make_first_stage(services: Services, copy: Library) -> FirstStage:
     """The input of a search's reranker, without query expansion: all strategies, fused, in the order of the rules."""
     from outrider.nodes.rule_ranker import rank_by_rules
+    from outrider.nodes.translator.common_boolean_syntax import conjunction, list_phrases
+    from outrider.nodes.translator.rule_plan import extract_concepts
     from outrider.state.hits import Scored
     from outrider.state.request import RetrieverType, SearchRequest
     from outrider.usecases.search_library import HYBRID, search_strategies
@@ -287,7 +289,8 @@ async def make_first_stage(services: Services, copy: Library) -> FirstStage:
 
     async def search(text: str, limit: int) -> list[Scored]:
         request = SearchRequest(query=text, strategies=strategies)
-        works = (await search_strategies(services, engine, request, max(limit, services.settings.run.candidates))).works
+        phrases = list_phrases(conjunction(extract_concepts(text)))
+        works = (await search_strategies(services, engine, request, max(limit, services.settings.run.candidates), phrases)).works
         best = await asyncio.to_thread(rank_by_rules, works, text, services.settings.ranking, this_year)
         return [Scored(candidate.record, candidate.score) for candidate in best[:limit]]
 
