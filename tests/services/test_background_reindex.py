@@ -8,12 +8,14 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
 
+from outrider.interfaces.cli import run
 from outrider.library.library import Library
 from outrider.services import Services
 from outrider.services.background_reindex import RETRY_S, BackgroundReindex
@@ -52,28 +54,42 @@ def make_settings(library: Path, **embedding: Any) -> Settings:
     return Settings(library=LibrarySettings(uri=str(library)), sources=OFFLINE, embedding=section)
 
 
+@pytest.fixture
+def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """A command in this process; its standard output."""
+
+    def run_command(*arguments: str, **variables: str) -> str:
+        for name, value in variables.items():
+            monkeypatch.setenv(f"OUTRIDER_EMBEDDING__{name}", value)
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+        assert run([*arguments]) == 0
+        return capsys.readouterr().out
+
+    return run_command
+
+
 def run_process(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"HF_HUB_OFFLINE": "1", **{f"OUTRIDER_EMBEDDING__{name}": value for name, value in variables.items()}}
     command = [sys.executable, "-m", "outrider", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=PATIENT_S, check=False)
 
 
-def find_dense_row(process: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    assert process.returncode == 0, process.stderr
-    rows: list[dict[str, Any]] = json.loads(process.stdout)["sources"]
+def find_dense_row(output: str) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = json.loads(output)["sources"]
     return next(row for row in rows if row["strategy"] == "lance_dense")
 
 
 @pytest.mark.slow
+@pytest.mark.blocking("the command's own steps around its loop read the disk")
 @needs("sentence_transformers")
-def test_processes_offer_the_exact_command_which_works_in_a_shell(library: Path, tmp_path: Path) -> None:
+def test_the_exact_command_is_offered_and_works_in_a_shell(library: Path, tmp_path: Path, run_here: Callable[..., str]) -> None:
     """Search and doctor name it; afterwards vectors of the new model answer. Default: nothing starts by itself."""
     model = str(make_tiny_embedder(tmp_path / "model b"))
-    row = find_dense_row(run_process("search", "aspirin", "--json", "-l", str(library), MODEL_NAME=model))
+    row = find_dense_row(run_here("search", "aspirin", "--json", "-l", str(library), MODEL_NAME=model))
     assert row["status"] == "off"
     assert row["command"] in row["message"]
     assert "under way" not in row["message"]
-    doctor = json.loads(run_process("doctor", "--json", "-l", str(library), MODEL_NAME=model).stdout)
+    doctor = json.loads(run_here("doctor", "--json", "-l", str(library), MODEL_NAME=model))
     (part,) = (check for check in doctor["checks"] if check["what"] == "dense search")
     assert (part["command"], part["command"] in part["says"]) == (row["command"], True)
 
@@ -81,23 +97,25 @@ def test_processes_offer_the_exact_command_which_works_in_a_shell(library: Path,
     in_shell = row["command"].replace("outrider", f"'{sys.executable}' -m outrider", 1)
     done = subprocess.run(in_shell, shell=True, cwd="/", capture_output=True, text=True, timeout=PATIENT_S, check=False)
     assert done.returncode == 0, done.stderr
-    row = find_dense_row(run_process("search", "aspirin", "--json", "-l", str(library), MODEL_NAME=model))
+    row = find_dense_row(run_here("search", "aspirin", "--json", "-l", str(library), MODEL_NAME=model))
     assert (row["status"], row["command"]) == ("ok", "")
 
 
 @pytest.mark.slow
+@pytest.mark.blocking("the command's own steps around its loop read the disk")
 @needs("sentence_transformers")
-def test_a_search_starts_the_reindex_in_the_background_and_outlives_it(library: Path, tmp_path: Path) -> None:
+def test_a_search_starts_the_reindex_in_the_background_and_outlives_it(library: Path, tmp_path: Path, run_here: Callable[..., str]) -> None:
     """With `embedding.reindex: auto`; later searches report it until the new vectors answer, and start no second run."""
     model = str(make_tiny_embedder(tmp_path / "model b"))
     search = ("search", "aspirin", "--json", "-l", str(library))
-    row = find_dense_row(run_process(*search, MODEL_NAME=model, REINDEX="auto"))
+    row = find_dense_row(run_process(*search, MODEL_NAME=model, REINDEX="auto").stdout)
     assert (row["status"], "this was started in the background with" in row["message"]) == ("off", True)
     started = time.monotonic()
     messages = []
     while row["status"] != "ok" and time.monotonic() - started < PATIENT_S:
-        row = find_dense_row(run_process(*search, MODEL_NAME=model, REINDEX="auto"))
+        row = find_dense_row(run_here(*search, MODEL_NAME=model, REINDEX="auto"))
         messages.append(row["message"])
+        time.sleep(0.5)
     assert row["status"] == "ok", messages
     assert not any("was started in the background with" in message for message in messages)
     (output,) = (tmp_path / "data" / "outrider" / "reindex").iterdir()
