@@ -490,7 +490,7 @@ AT_ONCE = Caller(jitter=lambda: 0.0)
 async def test_each_fault_is_its_own_error_in_time(fault: str) -> None:
     began = time.monotonic()
     with serving(lambda _: FAULTS[fault]) as server, pytest.raises(EXPECTED_ERRORS[fault]) as caught:
-        await crossref(server.base_url, caller=AT_ONCE).search(query(within_s=0.4))
+        await crossref(server.base_url, caller=AT_ONCE).search(query(within_s=1.5))
     assert time.monotonic() - began < 0.4 + BUSY_S
     assert type(caught.value) is EXPECTED_ERRORS[fault]
     assert "crossref" in str(caught.value) or server.base_url in str(caught.value)

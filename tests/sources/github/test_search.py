@@ -250,7 +250,7 @@ EXPECTED = {
 async def test_every_fault_of_the_service_is_a_source_error(fault: str) -> None:
     async with serving(always(FAULTS[fault])) as server:
         with pytest.raises(SourceError) as caught:
-            await github(server).search(query(within_s=0.4))
+            await github(server).search(query(within_s=1.5))
     assert type(caught.value) is EXPECTED.get(fault, Malformed)
     assert (caught.value.retry_at is not None) == (fault in ("429, Retry-After", "403 limit"))
 
