@@ -134,13 +134,15 @@ def test_reranker_in_a_script(library: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_graph_inside_another_graph(library: Path) -> None:
-    """In processes of their own: the graph reads the settings when it is imported."""
-    for title in ("research_assistant.py", "progress.py", "as_a_node.py"):
-        script, printed = example("subgraph.md", title)
+    """In a process of their own: the graph reads the settings when it is imported."""
+    titles = ("research_assistant.py", "progress.py", "as_a_node.py")
+    examples = [example("subgraph.md", title) for title in titles]
+    for title, (script, _) in zip(titles, examples, strict=True):
         (library / title).write_text(script, encoding="utf-8")
-        ended = subprocess.run([sys.executable, title], capture_output=True, text=True, check=False)
-        assert (ended.stderr, ended.stdout) == ("", printed)
-        assert printed
+    one_by_one = f"import runpy\nfor title in {titles}:\n    runpy.run_path(title, run_name='__main__')"
+    ended = subprocess.run([sys.executable, "-c", one_by_one], capture_output=True, text=True, check=False)
+    assert all(printed for _, printed in examples)
+    assert (ended.stderr, ended.stdout) == ("", "".join(printed for _, printed in examples))
 
 
 def test_documents_of_the_retriever(library: Path, capsys: pytest.CaptureFixture[str]) -> None:

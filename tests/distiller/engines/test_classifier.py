@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
+import shutil
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +12,7 @@ import pytest
 from outrider.distiller.engines.classifier import OVERLAP_UNITS, Classifier, PairEncoder, relevance_logits
 from outrider.distiller.engines.ensemble import MAX_LOGIT, logit
 from outrider.distiller.units import SegmentedText, segment_text
+from outrider.interfaces.cli import run
 from outrider.models import loading
 from outrider.state.distilling import Reading
 from outrider.state.errors import ModelUnavailable
@@ -184,25 +183,24 @@ def _remove_tokenizer(folder: str) -> None:
         path.unlink()
 
 
-def test_the_command_reports_a_folder_without_a_tokenizer(deberta: Any, tmp_path: Path) -> None:
-    """As a process: one line on standard error, exit code 2 or 3, no traceback and no context."""
-    folder = deberta("token", "v3")
+def test_the_command_reports_a_folder_without_a_tokenizer(
+    deberta: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line on standard error, exit code 3, no traceback and no context."""
+    good = deberta("token", "v3")
+    bad = str(shutil.copytree(good, tmp_path / "bad"))
+    _remove_tokenizer(bad)
     (tmp_path / "a.txt").write_text(LONG)
-    command = [sys.executable, "-m", "outrider", "distill", "stroke", str(tmp_path / "a.txt"), "--engine", "classifier"]
-    environment = os.environ | {"OUTRIDER_LIBRARY": str(tmp_path / "library"), "OUTRIDER_EMBEDDING__MODEL_NAME": "none"}
-
-    def distill(name: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*command, "--model", name, "--no-bypass"], capture_output=True, text=True, env=environment, timeout=120, check=False
-        )
-
-    good = distill(folder)
-    assert good.returncode == 0, good.stderr
-    _remove_tokenizer(folder)
-    bad = distill(folder)
-    assert (bad.returncode, bad.stdout) == (3, "")
-    assert "has no tokenizer" in bad.stderr
-    assert "Traceback" not in bad.stderr
+    monkeypatch.setenv("OUTRIDER_LIBRARY", str(tmp_path / "library"))
+    monkeypatch.setenv("OUTRIDER_EMBEDDING__MODEL_NAME", "none")
+    command = ["distill", "stroke", str(tmp_path / "a.txt"), "--engine", "classifier", "--no-bypass", "--model"]
+    assert run([*command, good]) == 0
+    assert capsys.readouterr().out
+    assert run([*command, bad]) == 3
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "has no tokenizer" in printed.err
+    assert "Traceback" not in printed.err
 
 
 def test_a_sentencepiece_tokenizer_without_its_packages_says_what_to_install(deberta: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -24,9 +26,20 @@ def watch(event, arguments):
     elif event in ("socket.getaddrinfo", "socket.gethostbyname"):
         sys.stderr.write(f"NETWORK {arguments[0]}\\n")
 sys.addaudithook(watch)
-from outrider.__main__ import main
-sys.exit(main())
+import io, json, os
+from contextlib import redirect_stdout
+from outrider.interfaces.cli import run
+before = dict(os.environ)
+for arguments, variables in json.loads(sys.stdin.read()):
+    os.environ.update(variables)
+    with redirect_stdout(io.StringIO()) as printed:
+        code = run(arguments)
+    print(json.dumps([json.loads(printed.getvalue()), code]))
+    sys.stderr.write("END\\n")
+    os.environ.clear()
+    os.environ.update(before)
 """
+"""Runs commands one after the other in one process, because loading what a search needs takes seconds."""
 REMOTE = {
     "OPENAI_API_KEY": KEY,
     "OUTRIDER_EMBEDDING__BASE_URL": "http://vectors.example.org/v1",
@@ -42,19 +55,35 @@ REMOTE = {
 """Everything on the network that a search may use besides its sources."""
 
 
-def run_search(library: Path, *arguments: str, code: str = WATCHED, **variables: str) -> tuple[dict[str, Any], list[str], str, int]:
-    """The answer, the addresses that the process contacted, the rest of standard error, and the exit code."""
-    command = [sys.executable, "-c", code, "search", "aspirin liver statins", "--json", "-l", str(library), *arguments]
+class Ended(NamedTuple):
+    answer: dict[str, Any]
+    contacts: list[str]
+    """The addresses that the process contacted."""
+    errors: str
+    """The rest of standard error."""
+    code: int
+
+
+def run_searches(library: Path, *searches: tuple[Sequence[str], dict[str, str]]) -> list[Ended]:
+    """Each search is its arguments and its environment variables; all run in one process."""
+    commands = [
+        (["search", "aspirin liver statins", "--json", "-l", str(library), *arguments], variables) for arguments, variables in searches
+    ]
     environment = {name: value for name, value in os.environ.items() if name != "OUTRIDER_SOURCES__OFFLINE"}
-    done = subprocess.run(command, env={**environment, **variables}, capture_output=True, text=True, timeout=300, check=False)
-    lines = done.stderr.splitlines()
-    contacts = sorted({line.removeprefix("NETWORK ") for line in lines if line.startswith("NETWORK ")})
-    rest = "\n".join(line for line in lines if not line.startswith("NETWORK "))
-    return json.loads(done.stdout), contacts, rest, done.returncode
+    process = [sys.executable, "-c", WATCHED]
+    done = subprocess.run(process, input=json.dumps(commands), env=environment, capture_output=True, text=True, timeout=300, check=True)
+    ended = []
+    for printed, errors in zip(done.stdout.splitlines(), done.stderr.split("END\n"), strict=False):
+        answer, code = json.loads(printed)
+        lines = errors.splitlines()
+        contacts = sorted({line.removeprefix("NETWORK ") for line in lines if line.startswith("NETWORK ")})
+        ended.append(Ended(answer, contacts, "\n".join(line for line in lines if not line.startswith("NETWORK ")), code))
+    assert len(ended) == len(searches)
+    return ended
 
 
 def test_offline_nothing_but_this_machine_is_contacted(shelved: Path) -> None:
-    answer, contacts, errors, code = run_search(shelved, "--offline", "--rerank", **REMOTE)
+    ((answer, contacts, errors, code),) = run_searches(shelved, (("--offline", "--rerank"), REMOTE))
     assert contacts == []
     assert code == 0
     assert [hit["doc_id"] for hit in answer["hits"]][:2] == ["a", "b"]
@@ -67,46 +96,44 @@ def test_offline_nothing_but_this_machine_is_contacted(shelved: Path) -> None:
 
 def test_offline_a_model_on_this_machine_is_used(shelved: Path) -> None:
     with ChatServer(lambda _: Reply("{}"), models=Reply(["local"])) as server:
-        variables = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": KEY, "OUTRIDER_EMBEDDING__MODEL_NAME": "none"}
-        _, contacts, _, code = run_search(shelved, "--offline", **variables)
+        (ended,) = run_searches(shelved, (("--offline",), served_by(server)))
         assert {request.body["model"] for request in server.requests} == {"local"}
-    assert contacts == ["127.0.0.1"]
-    assert code == 0
+    assert ended.contacts == ["127.0.0.1"]
+    assert ended.code == 0
 
 
-@pytest.mark.parametrize(
-    ("models", "missing", "exit_code"),
-    [
+def served_by(server: ChatServer) -> dict[str, str]:
+    return {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": KEY, "OUTRIDER_EMBEDDING__MODEL_NAME": "none"}
+
+
+def test_what_is_missing_stands_in_the_answer_and_on_standard_error(shelved: Path) -> None:
+    cases = (
         (Reply(["a", "b", "c"]), "serves 3 models (a, b, c), and no model is named; set llm.model (OUTRIDER_LLM__MODEL)", 0),
         (None, "has no list of models, and no model is named; set llm.model", 0),
         (Reply("wrong key", status=401), "rejects the key (401: wrong key)", 4),
-    ],
-)
-def test_what_is_missing_stands_in_the_answer_and_on_standard_error(
-    shelved: Path, models: Reply | None, missing: str, exit_code: int
-) -> None:
-    with ChatServer(lambda _: Reply(), models=models) as server:
-        variables = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": KEY, "OUTRIDER_EMBEDDING__MODEL_NAME": "none"}
-        answer, _, errors, code = run_search(shelved, "--offline", **variables)
-        assert server.requests == []
-    assert missing in errors
-    assert any(missing in failure["message"] for failure in answer["failures"])
-    assert code == exit_code
-    assert bool(answer["hits"]) is (exit_code == 0)
+    )
+    with ExitStack() as stack:
+        servers = [stack.enter_context(ChatServer(lambda _: Reply(), models=models)) for models, _, _ in cases]
+        searches = run_searches(shelved, *((("--offline",), served_by(server)) for server in servers))
+        assert [server.requests for server in servers] == [[], [], []]
+    for (_, missing, exit_code), ended in zip(cases, searches, strict=True):
+        assert missing in ended.errors
+        assert any(missing in failure["message"] for failure in ended.answer["failures"])
+        assert ended.code == exit_code
+        assert bool(ended.answer["hits"]) is (exit_code == 0)
 
 
-@pytest.mark.parametrize(
-    ("variables", "missing"),
-    [
+def test_a_model_that_is_asked_for_in_part_is_missed_on_standard_error(shelved: Path) -> None:
+    """Nothing is missed by a user who asks for no model."""
+    cases = (
         ({"OUTRIDER_LLM__MODEL": "gpt-6-luna"}, "no chat model is used: no model is configured: set OPENAI_API_KEY"),
         ({"OUTRIDER_LLM__BASE_URL": "https://api.openai.com/v1"}, "no chat model is used: gpt-6-luna at api.openai.com needs a key"),
         ({"OUTRIDER_LLM__MODEL": "none", "OPENAI_API_KEY": KEY}, ""),
         ({}, ""),
-    ],
-)
-def test_a_model_that_is_asked_for_in_part_is_missed_on_standard_error(shelved: Path, variables: dict[str, str], missing: str) -> None:
-    """Nothing is missed by a user who asks for no model."""
-    answer, _, errors, _ = run_search(shelved, "--source", "library", **{"OUTRIDER_EMBEDDING__MODEL_NAME": "none", **variables})
-    assert missing in errors
-    assert bool(errors) is bool(missing)
-    assert answer["usage"]["calls"] == 0
+    )
+    only_library = ("--source", "library")
+    searches = run_searches(shelved, *((only_library, {"OUTRIDER_EMBEDDING__MODEL_NAME": "none"} | variables) for variables, _ in cases))
+    for (_, missing), ended in zip(cases, searches, strict=True):
+        assert missing in ended.errors
+        assert bool(ended.errors) is bool(missing)
+        assert ended.answer["usage"]["calls"] == 0

@@ -207,7 +207,9 @@ def test_steps_skipped_for_one_reason_are_reported_together(shelved: Path, capsy
 
 
 @pytest.mark.parametrize("weight", ["0.5", "1"])
-def test_hits_of_a_process_are_ordered_by_the_shown_score_also_after_a_reranker(shelved: Path, weight: str) -> None:
+def test_hits_are_ordered_by_the_shown_score_also_after_a_reranker(
+    shelved: Path, weight: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The rerank server prefers what the rules put last. With a weight of 1 the order is its own."""
     server = Server()
     preferred = ("Statins", "x-client", "Aspirin")
@@ -218,13 +220,12 @@ def test_hits_of_a_process_are_ordered_by_the_shown_score_also_after_a_reranker(
 
     server.answer = answer
     try:
-        reranker = {"BASE_URL": server.url, "MODEL_NAME": "last-first", "WEIGHT": weight}
-        environment = os.environ | {f"OUTRIDER_RERANKER__{name}": value for name, value in reranker.items()}
-        command = [sys.executable, "-m", "outrider", "search", "aspirin liver cholesterol client", "--json", "-l", str(shelved)]
-        process = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=True)
+        for name, value in {"BASE_URL": server.url, "MODEL_NAME": "last-first", "WEIGHT": weight}.items():
+            monkeypatch.setenv(f"OUTRIDER_RERANKER__{name}", value)
+        assert run(["search", "aspirin liver cholesterol client", "--json", "-l", str(shelved)]) == 0
     finally:
         server.close()
-    hits = SearchResponse.model_validate_json(process.stdout).hits
+    hits = SearchResponse.model_validate_json(capsys.readouterr().out).hits
     shown = [hit.score for hit in hits]
     assert len(hits) >= 3
     assert shown == sorted(shown, reverse=True)
@@ -236,13 +237,14 @@ def test_hits_of_a_process_are_ordered_by_the_shown_score_also_after_a_reranker(
         assert values == sorted(values, reverse=True)
 
 
-def test_rrf_is_one_setting_of_a_process(shelved: Path) -> None:
+def test_rrf_is_one_setting(shelved: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """With `ranking.fusion: rrf` a hit's fused score is the sum of 1 / (60 + rank) over the lists that it shows, next to the best one's."""
-    environment = os.environ | {"OUTRIDER_RANKING__FUSION": "rrf", "OUTRIDER_RANKING__SPARSE_WEIGHT": "0.9"}
-    command = [sys.executable, "-m", "outrider", "--verbose", "search", "aspirin liver cholesterol client", "--json", "-l", str(shelved)]
-    process = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=True)
-    hits = SearchResponse.model_validate_json(process.stdout).hits
+    monkeypatch.setenv("OUTRIDER_RANKING__FUSION", "rrf")
+    monkeypatch.setenv("OUTRIDER_RANKING__SPARSE_WEIGHT", "0.9")
+    assert run(["--verbose", "search", "aspirin liver cholesterol client", "--json", "-l", str(shelved)]) == 0
+    printed = capsys.readouterr()
+    hits = SearchResponse.model_validate_json(printed.out).hits
     sums = [sum(1 / (60 + found.rank) for found in hit.found_by) for hit in hits]
     assert len(hits) >= 3
     assert [hit.scores["fused"] for hit in hits] == pytest.approx([one / max(sums) for one in sums], abs=1e-6)
-    assert "ranking.sparse_weight: no effect with ranking.fusion: rrf" in process.stderr
+    assert "ranking.sparse_weight: no effect with ranking.fusion: rrf" in printed.err
