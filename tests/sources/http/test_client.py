@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import logging
+import socket
 import subprocess
 import sys
 import threading
@@ -534,12 +535,22 @@ async def test_a_fresh_answer_is_not_requested_again(cached: Caller) -> None:
         assert len(server.requests) == 6
 
 
+async def test_without_a_connection_no_slot_of_the_limit_is_used() -> None:
+    """A second search without a network would else wait for the pace of a service that it cannot reach."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        closed = Service("arxiv", f"http://127.0.0.1:{taken.getsockname()[1]}", 1, 600.0)
+    for _ in range(FAILURES - 1):
+        with pytest.raises(SourceUnavailable, match="unreachable"):
+            await CALLER.get(closed, "/", within_s=30.0)
+    assert get_rate_limiter(closed).window.available() == 1
+
+
 async def test_an_answer_of_this_very_moment_is_not_fresh_where_nothing_is(tmp_path: Path) -> None:
     answers = DiskCache(tmp_path, clock=lambda: 1_000.0)
     async with serving(lambda _: as_json(1)) as server:
         for _ in range(2):
             await Caller(answers, fresh_s=0).get(service(server), "/", within_s=30.0)
-    answers.close()
+    await asyncio.to_thread(answers.close)
     assert len(server.requests) == 2
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from outrider.sources.http.rate_limit import FAILURES, PAUSE_S, TRANSIT_S, RateLimiter, SlidingWindow, get_rate_limiter
 from outrider.sources.http.service import Service
+from outrider.sources.http.transport import Unreachable
 from outrider.state.errors import RateLimited, SourceError, SourceTimeout, SourceUnavailable
 
 Result = TypeVar("Result")
@@ -226,6 +227,31 @@ def test_a_permit_is_free_at_once_where_its_waiter_is_refused_or_cancelled() -> 
         begun = now()
         async with one.acquire(service(1, 3.0), 1.0):
             assert now() == begun
+
+    run(search())
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_request_without_a_connection_takes_no_slot_and_a_sent_one_does(most: int) -> None:
+    async def search() -> None:
+        one, begun = limiter(most, 3.0), now()
+
+        async def fail_to_connect(*, was_sent: bool) -> None:
+            async with one.acquire(service(most, 3.0), 10.0) as mark_sent:
+                if was_sent:  # on a connection that was dead, and there is no other
+                    mark_sent()
+                raise Unreachable("no network")
+
+        for _ in range(2 * most):
+            with pytest.raises(Unreachable):
+                await fail_to_connect(was_sent=False)
+        assert (now(), one.window.available(), one.window.wait_s()) == (begun, most, 0.0)
+        for _ in range(most):
+            with pytest.raises(Unreachable):
+                await fail_to_connect(was_sent=True)
+        assert one.window.available() == 0
+        async with one.acquire(service(most, 3.0), 10.0):
+            assert now() - begun == pytest.approx(3.0 + TRANSIT_S)
 
     run(search())
 

@@ -153,9 +153,11 @@ class Caller:
                 except (SourceTimeout, SourceUnavailable) as error:
                     if isinstance(error, SourceUnavailable) or within_s > whole_s / 2:  # with less time it proves nothing
                         limiter.record_failure(error)
-                    raise TemporaryFailure(error, again=not isinstance(error, Unreachable)) from None
+                    if isinstance(error, Unreachable):
+                        raise  # as it is, so that the limiter takes the slot back
+                    raise TemporaryFailure(error) from None
         except (RateLimited, SourceUnavailable) as error:
-            raise TemporaryFailure(error, again=False) from None  # the limiter refused
+            raise TemporaryFailure(error, again=False) from None  # the limiter refused, or there is no connection
         now = self.clock()
         if reset_s := parse_budget_reset(response.headers, now):
             limiter.close(limiter.now() + reset_s)

@@ -9,13 +9,14 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from math import isfinite
 
 from outrider.sources.http.service import Service
+from outrider.sources.http.transport import Unreachable
 from outrider.state.errors import RateLimited, SourceError, SourceUnavailable
 
 LONGEST_S = 86_400.0
@@ -65,7 +66,7 @@ class SlidingWindow:
     """At most `most` requests arrive in any `per_s` seconds.
 
     A slot is free again `per_s` after its request was answered, or after it was sent plus `TRANSIT_S` if the response takes longer.
-    A request that was never sent counts until its permit ends.
+    A request that was never sent counts until its permit ends: without a network, no search waits for the slot of a failed connection.
 
     A leaky bucket such as aiolimiter's allows a burst and refills at once: of 10 a minute, 19 in the first, which GitHub refuses.
     """
@@ -89,12 +90,21 @@ class SlidingWindow:
         try:
             yield permit
             has_response = True
+        except Unreachable:
+            permit.take_back()
+            raise
         finally:
             permit.finish(has_response=has_response)
 
     def record_start(self, at_s: float) -> None:
         self._ahead -= 1
         self._starts.append(at_s)
+
+    def take_back(self, at_s: float) -> None:
+        """Undo `record_start`."""
+        self._ahead += 1
+        with suppress(ValueError):  # as many others started meanwhile
+            self._starts.remove(at_s)
 
     def release(self, *, unused: bool = False) -> None:
         """Free a slot; `unused` if no request started."""
@@ -122,13 +132,20 @@ class Permit:
 
     window: SlidingWindow
     loop: asyncio.AbstractEventLoop
-    started: bool = False
+    started_s: float | None = None
+    """By the loop's clock."""
     _release: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """The request is about to be sent; it counts from here on."""
-        self.started = True
-        self.window.record_start(self.loop.time())
+        self.started_s = self.loop.time()
+        self.window.record_start(self.started_s)
+
+    def take_back(self) -> None:
+        """No connection was made, so nothing was sent and the slot is free at once; unless an earlier connection sent it and was dead."""
+        if self.started_s is not None and self._release is None:
+            self.window.take_back(self.started_s)
+            self.started_s = None
 
     def mark_sent(self) -> None:
         """The request leaves this process: on a busy machine later than its start, and twice if the first connection was dead."""
@@ -136,7 +153,7 @@ class Permit:
 
     def finish(self, *, has_response: bool) -> None:
         """Free the slot after the period. An unanswered request that was not marked as sent may still arrive, so `TRANSIT_S` is added."""
-        if not self.started:
+        if self.started_s is None:
             self.window.release(unused=True)
         elif self._release is None or (has_response and self._release.when() > self.loop.time() + self.window.per_s):
             self._release_after(0.0 if has_response else TRANSIT_S)
