@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +28,7 @@ from support.worker_tasks import pid, ready, touch_and_sleep
 
 async def main():
     workers = Workers()
-    workers.start(1, ["json"], lambda: True)
+    await workers.start(1, ["json"], lambda: True)
     await ready(workers)
     print((await workers.run(pid, b"")).decode(), flush=True)
     await asyncio.sleep(600)
@@ -36,7 +39,7 @@ if __name__ == "__main__":
 
 
 async def test_work_is_done_elsewhere_and_its_own_errors_come_back(workers: Workers) -> None:
-    workers.start(1, ["json"], lambda: True)
+    await workers.start(1, ["json"], lambda: True)
     await ready(workers)
     assert await workers.run(doubled, b"ab") == b"abab"
     assert int(await workers.run(pid, b"")) != os.getpid()
@@ -44,9 +47,34 @@ async def test_work_is_done_elsewhere_and_its_own_errors_come_back(workers: Work
         await workers.run(failing, b"why not")
 
 
+async def test_processes_are_started_in_a_thread_and_ended_where_the_caller_is_cancelled(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start takes up to 0.2 s, in which a server would answer nobody."""
+    threads, start = [], processes._start_processes
+
+    def note_thread(*arguments: Any) -> Any:
+        threads.append(threading.current_thread())
+        return start(*arguments)
+
+    monkeypatch.setattr(processes, "_start_processes", note_thread)
+    starting = asyncio.create_task(workers.start(1, [], lambda: True))
+    async with asyncio.timeout(60):
+        while not threads:  # noqa: ASYNC110 - a thread sets no event of this loop
+            await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert threads != [threading.main_thread()]
+    assert workers._pool is None
+    async with asyncio.timeout(60):
+        while multiprocessing.active_children():  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+
+
 async def test_without_workers_none_is_wanted(workers: Workers) -> None:
     assert not workers.available()
-    workers.start(0, [], lambda: True)
+    await workers.start(0, [], lambda: True)
     assert not workers.available()
     with pytest.raises(NoWorker):
         await workers.run(doubled, b"")
@@ -54,7 +82,7 @@ async def test_without_workers_none_is_wanted(workers: Workers) -> None:
 
 async def test_they_are_wanted_while_there_is_enough_else_to_do(workers: Workers) -> None:
     busy = True
-    workers.start(1, [], lambda: busy)
+    await workers.start(1, [], lambda: busy)
     await ready(workers)
     busy = False
     assert not workers.available()
@@ -63,7 +91,7 @@ async def test_they_are_wanted_while_there_is_enough_else_to_do(workers: Workers
 async def test_a_worker_that_ends_is_reported_and_another_one_starts(
     workers: Workers, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    workers.start(1, [], lambda: True)
+    await workers.start(1, [], lambda: True)
     await ready(workers)
     end_file = tmp_path / "end"
     waiting = [asyncio.create_task(workers.run(ending, str(end_file).encode())) for _ in range(3)]
@@ -77,7 +105,7 @@ async def test_a_worker_that_ends_is_reported_and_another_one_starts(
 
 
 async def test_a_module_that_cannot_be_loaded_leaves_no_worker_wanted(workers: Workers) -> None:
-    workers.start(1, ["outrider.no_such_module"], lambda: True)
+    await workers.start(1, ["outrider.no_such_module"], lambda: True)
     async with asyncio.timeout(60):
         while not (workers._ready and workers._ready.done()):  # noqa: ASYNC110 - no event reports it
             await asyncio.sleep(0.01)
@@ -87,7 +115,7 @@ async def test_a_module_that_cannot_be_loaded_leaves_no_worker_wanted(workers: W
 
 
 async def test_an_interrupt_does_not_reach_a_worker_that_is_just_starting(workers: Workers) -> None:
-    workers.start(1, WORKER_MODULES, lambda: True)
+    await workers.start(1, WORKER_MODULES, lambda: True)
     (worker,) = workers._pool._processes  # type: ignore[union-attr]
     for _ in range(20):
         os.kill(worker, signal.SIGINT)
@@ -97,7 +125,7 @@ async def test_an_interrupt_does_not_reach_a_worker_that_is_just_starting(worker
 
 
 async def test_a_worker_that_is_stuck_is_given_up(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    workers.start(1, [], lambda: True)
+    await workers.start(1, [], lambda: True)
     await ready(workers)
     monkeypatch.setattr(processes, "LONGEST_S", 0.2)
     (worker,) = workers._pool._processes  # type: ignore[union-attr]
@@ -111,7 +139,7 @@ async def test_a_worker_that_is_stuck_is_given_up(workers: Workers, monkeypatch:
 
 
 async def test_who_waits_when_they_are_closed_does_the_work_without_delay(workers: Workers) -> None:
-    workers.start(1, [], lambda: True)
+    await workers.start(1, [], lambda: True)
     await ready(workers)
     waiting = [asyncio.create_task(workers.run(sleeping, b"600")) for _ in range(5)]
     await asyncio.sleep(0.1)
@@ -155,7 +183,7 @@ async def test_where_none_can_be_started_none_is_wanted(
         raise OSError("no room")
 
     monkeypatch.setattr(concurrent.futures, "ProcessPoolExecutor", none)
-    workers.start(1, [], lambda: True)
+    await workers.start(1, [], lambda: True)
     assert not workers.available()
     assert "no room" in caplog.text
     with pytest.raises(NoWorker):

@@ -48,11 +48,11 @@ class Workers:
         self._pool: ProcessPoolExecutor | None = None
         self._ready: Future[int] | None = None
 
-    def start(self, count: int, modules: Sequence[str], busy: Callable[[], bool]) -> None:
+    async def start(self, count: int, modules: Sequence[str], busy: Callable[[], bool]) -> None:
         """Start `count` processes and load these modules there. `busy` tells whether this process has enough other work."""
         self._count, self._modules, self._busy = count, tuple(modules), busy
-        self._restart()
-        # Else the process would wait at its end for their work. After `_restart`, because the last hook is called first.
+        await self._open_pool()
+        # Else the process would wait at its end for their work. After the pool, because the last hook is called first.
         before_exit(partial(self.close, ENDING_S))
 
     def available(self) -> bool:
@@ -73,7 +73,8 @@ class Workers:
             why = f"no answer came within {LONGEST_S:g} s"
         if pool is self._pool:  # the first caller to notice
             log.warning("a worker process is lost: %s; this process does the work of all workers, and they restart", why)
-            self._restart()
+            self.close()
+            await self._open_pool()
         raise NoWorker(why)
 
     def close(self, within_s: float = 0.0) -> None:
@@ -83,28 +84,48 @@ class Workers:
         """
         pool, self._pool, self._ready = self._pool, None, None
         if pool is not None:
-            processes = list((pool._processes or {}).values())  # noqa: SLF001 - `kill_workers` from Python 3.14 on
-            thread: Any = pool._executor_manager_thread  # noqa: SLF001
-            for process in processes:
-                process.kill()
-            pool.shutdown(wait=False)
-            if thread is not None and within_s:
-                thread.join(within_s)
+            _kill(pool, within_s)
 
-    def _restart(self) -> None:
-        self.close()
+    async def _open_pool(self) -> None:
+        """Start the processes in a thread: it takes up to 0.2 s. A caller that is cancelled meanwhile ends them again."""
         if self._count < 1:
             return
-        from concurrent.futures import ProcessPoolExecutor
+        opening = asyncio.ensure_future(asyncio.to_thread(_start_processes, self._count, self._modules))
+        try:
+            opened = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            if opened := await opening:
+                _kill(opened[0])
+            raise
+        if opened:
+            self._pool, self._ready = opened
+
+
+def _start_processes(count: int, modules: tuple[str, ...]) -> tuple[ProcessPoolExecutor, Future[int]] | None:
+    """A pool of `count` processes, and a future that is done when they run; None on a machine without shared memory, or without room."""
+    pool: ProcessPoolExecutor | None = None
+    try:
+        from concurrent import futures
         from multiprocessing import get_context
 
-        try:
-            self._pool = ProcessPoolExecutor(self._count, get_context("spawn"), _initialize, (self._modules,))
-            with _interrupts_blocked():  # not around the line above, where multiprocessing unblocks them again
-                self._ready = [self._pool.submit(os.getpid) for _ in range(self._count)][-1]
-        except (ImportError, NotImplementedError, OSError) as error:  # a machine without shared memory, or without room
-            log.warning("no worker process can be started: %s; this process does their work", error)
-            self.close()
+        pool = futures.ProcessPoolExecutor(count, get_context("spawn"), _initialize, (modules,))
+        with _interrupts_blocked():  # not around the line above, where multiprocessing unblocks them again
+            return pool, [pool.submit(os.getpid) for _ in range(count)][-1]
+    except (ImportError, NotImplementedError, OSError) as error:
+        log.warning("no worker process can be started: %s; this process does their work", error)
+        if pool is not None:
+            _kill(pool)
+        return None
+
+
+def _kill(pool: ProcessPoolExecutor, within_s: float = 0.0) -> None:
+    processes = list((pool._processes or {}).values())  # noqa: SLF001 - `kill_workers` from Python 3.14 on
+    thread: Any = pool._executor_manager_thread  # noqa: SLF001
+    for process in processes:
+        process.kill()
+    pool.shutdown(wait=False)
+    if thread is not None and within_s:
+        thread.join(within_s)
 
 
 def count_cores() -> int:

@@ -53,7 +53,7 @@ def test_only_new_records_are_sent_back() -> None:
 @pytest.mark.blocking  # starts processes
 async def test_a_busy_process_offloads_and_an_idle_one_clusters_itself(workers: Counted) -> None:
     busy = True
-    workers.start(1, WORKER_MODULES, lambda: busy)
+    await workers.start(1, WORKER_MODULES, lambda: busy)
     await ready(workers)
     inputs = candidates(TWICE)
     here = cluster_candidates(inputs)
@@ -67,7 +67,7 @@ async def test_a_busy_process_offloads_and_an_idle_one_clusters_itself(workers: 
 
 @pytest.mark.blocking
 async def test_without_the_worker_the_process_clusters_itself(workers: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
-    workers.start(1, WORKER_MODULES, lambda: True)
+    await workers.start(1, WORKER_MODULES, lambda: True)
     await ready(workers)
     monkeypatch.setattr(module, "cluster_pickled", pickle.loads)
     inputs = candidates(TWICE)
