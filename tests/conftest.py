@@ -24,7 +24,7 @@ from support.worker_tasks import Counted
 if TYPE_CHECKING:
     from outrider.library.library import Library
 
-GRAPH_FOLDERS = frozenset({"langchain", "graph", "nodes", "services", "usecases"})
+GRAPH_FOLDERS = frozenset({"langchain", "graph", "nodes", "services", "usecases", "interfaces", "sources", "library"})
 """Folders of tests that run the graph or its parts on an event loop."""
 MAY_BLOCK = (
     # a synchronous function that is called inside a loop blocks it, which its docstring says

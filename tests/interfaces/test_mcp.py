@@ -282,7 +282,7 @@ async def test_a_run_links_to_its_ledger_and_exports(services: Services, tmp_pat
     assert json.loads(texts["manifest"])["total"] == 2
     assert texts["ris"].count("TY  - ") == texts["bibtex"].count("@") == len(texts["jsonl"].splitlines()) == 2
     (tmp_path / "hits.ris").write_text(texts["ris"], encoding="utf-8", newline="\n")
-    assert outrider.verify(folder, tmp_path / "hits.ris").sound
+    assert (await asyncio.to_thread(outrider.verify, folder, tmp_path / "hits.ris")).sound
 
 
 IDS = ["doi:10.1000/x", "github:a/b", "x:y", "a#b?c=d&e", "../../etc/passwd", "50% of ü/ß", "/abs", "{doc_id}", "a+b c", "%2F"]
@@ -292,7 +292,7 @@ async def test_any_record_of_the_library_is_read_by_its_link(tmp_path: Path) -> 
     library = await Library.open(tmp_path / "library", create=True)
     await library.upsert([paper(doc_id, f"Aspirin {at}") for at, doc_id in enumerate(IDS)])
     library.close()
-    services = Services.from_file({"library.uri": str(tmp_path / "library"), "sources.offline": True})
+    services = await asyncio.to_thread(Services.from_file, {"library.uri": str(tmp_path / "library"), "sources.offline": True})
     async with Client(make_server(services)) as client:
         links = read_links(await client.call_tool("library_search", {"query": "aspirin", "strategy": "SPARSE", "top_k": 20}))
         read = [json.loads((await client.read_resource(one)).contents[0].text)["doc_id"] for one in links]
@@ -306,7 +306,7 @@ async def test_any_record_of_the_library_is_read_by_its_link(tmp_path: Path) -> 
 
 
 async def test_without_a_library_no_record_is_listed(tmp_path: Path) -> None:
-    services = Services.from_file({"library.uri": str(tmp_path / "none"), "sources.offline": True})
+    services = await asyncio.to_thread(Services.from_file, {"library.uri": str(tmp_path / "none"), "sources.offline": True})
     async with Client(make_server(services)) as client:
         assert [one.name for one in (await client.list_resources()).resources] == ["library"]
         with pytest.raises(MCPError, match="outrider ingest"):
@@ -326,7 +326,7 @@ def damaged(shelved: Path, tmp_path: Path) -> Path:
 
 
 async def test_a_damaged_library_is_an_error_of_the_list(damaged: Path) -> None:
-    services = Services.from_file({"library.uri": str(damaged), "sources.offline": True})
+    services = await asyncio.to_thread(Services.from_file, {"library.uri": str(damaged), "sources.offline": True})
     async with Client(make_server(services)) as client:
         with pytest.raises(MCPError, match="library at"):
             await client.list_resources()
@@ -517,7 +517,7 @@ async def test_over_http_only_with_the_right_key(shelved: Path) -> None:
         "serve.authentication": "always",
         "serve.api_keys": {"me": hash_key(key)},
     }
-    with serve_tools(Services.from_file(values)) as address:
+    with serve_tools(await asyncio.to_thread(Services.from_file, values)) as address:
         headers = {"Authorization": f"Bearer {key}"}
         async with (
             httpx2.AsyncClient(headers=headers, timeout=60) as http,

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,9 +52,13 @@ class BlockingLibrary(Shelf):
 @asynccontextmanager
 async def open_client(own_services: Services, *, needs_key: bool = False, **client: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the application in this loop, without a socket."""
-    from outrider.interfaces.http.server import build_application
 
-    opened = build_application(own_services, needs_key=needs_key)
+    def build() -> Any:
+        from outrider.interfaces.http.server import build_application
+
+        return build_application(own_services, needs_key=needs_key)
+
+    opened = await asyncio.to_thread(build)  # as in a server: before its loop
     transport = httpx.ASGITransport(opened.app, raise_app_exceptions=False)
     async with opened.app.router.lifespan_context(opened.app), httpx.AsyncClient(transport=transport, base_url=BASE, **client) as http:
         http.application = opened  # type: ignore[attr-defined]
@@ -65,7 +70,8 @@ def running(own_services: Services, *, needs_key: bool = False) -> Iterator[str]
     """A real server on a free loopback port; gives its address."""
     from outrider.interfaces.http.server import make_server
 
-    server = make_server(own_services, "127.0.0.1", needs_key=needs_key, log_level="critical")
+    with ThreadPoolExecutor(1) as pool:  # not on the loop of the test, if it has one
+        server = pool.submit(make_server, own_services, "127.0.0.1", needs_key=needs_key, log_level="critical").result()
     server.config.port = 0
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

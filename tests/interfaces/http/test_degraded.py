@@ -204,7 +204,7 @@ def _fill(disk: Path) -> None:
 
 
 async def test_a_probe_of_an_unchanged_library_reads_nothing(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    services, reads = Services.for_library(library, {"sources.offline": True}), 0
+    services, reads = await asyncio.to_thread(Services.for_library, library, {"sources.offline": True}), 0
     await services.require_ready()
     opened = await services.library()
 

@@ -206,7 +206,7 @@ async def test_figures_tell_nodes_sources_errors_and_requests_by_our_own_words_o
 
 
 async def test_the_engines_parts_are_told(shelved: Path) -> None:
-    async with open_client(Services.for_library(shelved)) as client:
+    async with open_client(await asyncio.to_thread(Services.for_library, shelved)) as client:
         told = (await client.get("/health")).json()
     assert told["status"] == "ok"
     assert json.dumps(told["parts"]).count('"what"') == 4
@@ -217,7 +217,7 @@ async def test_only_a_server_that_is_alone_keeps_what_it_loaded_from_the_collect
     """Else it would be another program's garbage, and another program's processes."""
     gc.unfreeze()
     before, made = gc.get_threshold(), services(processes=1)
-    opened = build_application(made, alone=alone)
+    opened = await asyncio.to_thread(build_application, made, alone=alone)
     await until(lambda: not multiprocessing.active_children())  # of tests before this one
     async with opened.app.router.lifespan_context(opened.app):
         async with httpx.AsyncClient(transport=httpx.ASGITransport(opened.app), base_url=BASE) as client:

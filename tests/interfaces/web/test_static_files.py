@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import re
@@ -25,8 +26,9 @@ LATER = {"Prefer": "respond-async"}
 
 
 async def test_files_are_served_to_everybody_under_a_strict_policy() -> None:
+    addresses = await asyncio.to_thread(files.addresses)
     async with open_client(services(api_keys={"ann": hash_key("key of ann")}), needs_key=True) as client:
-        answers = {address: await client.get(address, follow_redirects=True) for address in files.addresses()}
+        answers = {address: await client.get(address, follow_redirects=True) for address in addresses}
         about = await client.get("/api/about")
         again = await client.get("/", headers={"If-None-Match": answers["/"].headers["etag"]})
     assert {answer.status_code for answer in answers.values()} == {200}
@@ -96,6 +98,7 @@ async def test_hits_are_exported_and_formulas_are_defused() -> None:
         table = await export_hits(client, "aspirin", "?format=csv")
         ris = await export_hits(client, "aspirin", "?format=ris&rank=1")
         wrong = await export_hits(client, "aspirin", "?format=xls")
+        other = await export_hits(client, "aspirin", "?format=ris&rank=1&rank=99")
         none = await client.get("/api/search/nothing/export")
     rows = list(csv.DictReader(io.StringIO(table.text)))
     assert sorted(row["doc_id"] for row in rows) == ["a", "x"]
@@ -103,6 +106,7 @@ async def test_hits_are_exported_and_formulas_are_defused() -> None:
     assert table.headers["content-disposition"] == 'attachment; filename="outrider-hits.csv"'
     assert ris.text.count("TY  - ") == 1
     assert (wrong.status_code, none.status_code) == (422, 404)
+    assert (other.status_code, other.json()["detail"]) == (422, "rank: this search has 2 hits and none of rank 99")
 
 
 async def test_a_search_of_another_key_is_not_exported() -> None:

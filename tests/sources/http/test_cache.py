@@ -82,7 +82,7 @@ async def test_an_answer_on_disk_has_its_age(tmp_path: Path) -> None:
     at = 4_600.0
     assert await disk.get("key") == (b"body", HEADERS, 3_600.0)
     assert await disk.get("another") is None
-    disk.close()
+    await asyncio.to_thread(disk.close)
 
 
 async def test_an_age_counts_from_when_the_answer_came_and_not_from_when_it_is_written(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ async def test_an_age_counts_from_when_the_answer_came_and_not_from_when_it_is_w
     assert await disk.get("key") == (b"body", HEADERS, 3_600.0)
     await writes
     assert await disk.get("key") == (b"body", HEADERS, 3_600.0)
-    disk.close()
+    await asyncio.to_thread(disk.close)
 
 
 async def test_two_processes_share_the_folder(disk: DiskCache) -> None:
@@ -151,7 +151,7 @@ async def test_many_concurrent_reads_are_no_fault_of_the_cache_and_a_hanging_rea
     monkeypatch.setattr(diskcache.Cache, "get", lambda *_: time.sleep(each_s))
     assert await asyncio.gather(*(disk.get("key") for _ in range(20))) == [None] * 20
     assert caplog.text.count("is unavailable") == warnings
-    disk.close()
+    await asyncio.to_thread(disk.close)
 
 
 async def test_concurrent_answers_are_written_together(disk: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:

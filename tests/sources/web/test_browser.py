@@ -378,7 +378,7 @@ async def test_a_cancelled_request_leaves_the_tab_to_the_next(shared_chromium_fo
 @needs_chromium
 async def test_a_chromium_that_died_is_started_again(chromium_for: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whether it dies with a prepared tab or with a loading page, whose caller gets an error at once."""
-    pids = _noting(monkeypatch, tmp_path)
+    pids = await asyncio.to_thread(_noting, monkeypatch, tmp_path)
     with serving(lambda request: NEVER if request.path == "/slow" else as_text("<p>here</p>", "text/html")) as server:
         chromium = chromium_for(server.base_url)
         tabs = TabCounter(chromium, monkeypatch)
@@ -406,7 +406,7 @@ async def test_a_chromium_that_died_is_started_again(chromium_for: Make, monkeyp
 @needs_chromium
 async def test_an_idle_chromium_is_closed(chromium_for: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """After a while without use, with the tab that was ready; also one that was prepared and never used."""
-    pids = _noting(monkeypatch, tmp_path)
+    pids = await asyncio.to_thread(_noting, monkeypatch, tmp_path)
     monkeypatch.setattr(module, "IDLE_S", 0.2)
     with serving(lambda request: as_text("<p>here</p>", "text/html")) as server:
         chromium = chromium_for(server.base_url)
@@ -444,7 +444,7 @@ async def test_no_process_or_folder_remains_when_the_process_ends(
     kill_signal: signal.Signals | None,
 ) -> None:
     """By itself, by Ctrl-C, which the whole group gets, or killed: no Chromium, and no folder of its profile."""
-    pids, rooms = _noting(monkeypatch, tmp_path), tmp_path_factory.mktemp("o")
+    pids, rooms = await asyncio.to_thread(_noting, monkeypatch, tmp_path), tmp_path_factory.mktemp("o")
     monkeypatch.setenv("TMPDIR", str(rooms))
     with serving(lambda request: as_text("<p>here</p>", "text/html")) as server:
         ran = await asyncio.create_subprocess_exec(

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from outrider.graph.pipeline import DESCRIPTIONS
 from outrider.ingest.export import FORMATS
-from outrider.interfaces.http.problems import Refusal
+from outrider.interfaces.http.problems import Refusal, refuse_field
 from outrider.interfaces.http.rest import RunId, read_owner
 from outrider.interfaces.http.systematic import Text
 from outrider.interfaces.web.explain_scoring import Explanation, explain_scoring
@@ -62,7 +62,7 @@ Ranks = Annotated[list[int] | None, Query(alias="rank", description="Ranks of th
 
 @dataclass(frozen=True, slots=True)
 class AnswerExport:
-    """Exports of an asynchronous search, as long as its answer is kept."""
+    """Exports of a search, as long as its answer is kept."""
 
     runs: RunRegistry
 
@@ -72,6 +72,8 @@ class AnswerExport:
         if not run.answer:
             raise Refusal(404, "no-answer", "this search has no answer yet")
         answer = SearchResponse.model_validate_json(run.answer)
+        if unknown := sorted(set(ranks or ()) - {hit.rank for hit in answer.hits}):
+            raise refuse_field("rank", f"this search has {len(answer.hits):,} hits and none of rank {', '.join(map(str, unknown[:10]))}")
         text = io.StringIO(newline="")
         write_records((make_record(hit) for hit in answer.hits if not ranks or hit.rank in ranks), form, text)
         return Response(text.getvalue().encode(), 200, make_headers("hits", form), MEDIA_TYPES[form])
@@ -193,9 +195,10 @@ def make_router(services: Services, runs: RunRegistry, admission: Admission) -> 
 
     async def about() -> About:
         """Data for the page's form: sources, steps of a search, formats."""
+        await services.prepare()
         return describe_server(services)
 
-    async def scoring() -> Explanation:
+    def scoring() -> Explanation:  # in a thread: it reads source files
         """How works are scored: the formulas of the code, with the settings of this server."""
         return explain_scoring(services)
 
