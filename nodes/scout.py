@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from outrider.linkage.merge import fill_missing, strip_page_values
 from outrider.nodes.run_settings import format_time, select_sources, time_left
-from outrider.nodes.translator.common_boolean_syntax import list_phrases, says_more
+from outrider.nodes.translator.common_boolean_syntax import list_phrases, says_more, split_negated
 from outrider.settings.model import RunSettings
 from outrider.state.errors import (
     EmbeddingSpaceMismatch,
@@ -135,14 +135,26 @@ def make_boolean_query(task: Task) -> BooleanQuery | None:
 
 async def run_task(task: Task, query: SourceQuery) -> tuple[SourceReport, TaskResult | None]:
     """Search and make the list at once, while other sources are still running."""
-    report, answer = await search_source(task.source, query)
+    report, answer = await search_source(task.source, query, find_excluded(task.query))
     if answer is None:
         return report, None
     return report, TaskResult(answer.results, make_ranked_list(report.source, report.strategy, report.query, answer.results))
 
 
-async def search_source(source: Source, query: SourceQuery) -> tuple[SourceReport, SourceAnswer | None]:
-    """The source's answer and its row; an expected error becomes a status, never an exception.
+def find_excluded(query: PlannedQuery) -> BooleanQuery | None:
+    """The planned query if it excludes something with NOT: a source that ranks by words, vectors or links returns that, too."""
+    if not split_negated(query.boolean_query)[1]:
+        return None
+    from outrider.systematic_search.services.planned_query import read_planned_query
+
+    return read_planned_query("", query.boolean_query)
+
+
+async def search_source(
+    source: Source, query: SourceQuery, excluding: BooleanQuery | None = None
+) -> tuple[SourceReport, SourceAnswer | None]:
+    """The source's answer and its row; an expected error becomes a status, never an exception. Results that `excluding` excludes are left
+    out.
 
     When its time is over, the search is cancelled and not awaited, whether it stops or not.
     """
@@ -179,6 +191,10 @@ async def search_source(source: Source, query: SourceQuery) -> tuple[SourceRepor
         left_out = len(answer.results) - len(fitting)
         parts = (answer.message, f"{left_out:,} did not fit the filters" if left_out else "")
         answer = replace(answer, results=fitting, message="; ".join(part for part in parts if part))
+    if excluding:
+        from outrider.sources.adapter import leave_out_excluded
+
+        answer = leave_out_excluded(answer, excluding)
     answer = replace(answer, results=answer.results[: query.limit])
     status = answer.status or ("ok" if answer.results else "empty")
     more = {"total": answer.total, "message": answer.message, "model": answer.model, "retry_at": format_time(answer.retry_at)}

@@ -1,6 +1,6 @@
 """Scores of a repository on four dimensions, 0 to 10, from metadata alone.
 
-each part of a dimension is a number in [0, 1], and a dimension is ten times the mean of the parts whose inputs are known:
+Each part of a dimension is a number in [0, 1], and a dimension is ten times the mean of the parts whose inputs are known:
 
 ===========  ==========================================================================================================
 maturity     `created_at`: years since, of 5; `stars`: log scale to 10,000; `releases`: log scale to 20

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from outrider.state.boolean import WORD_FIELDS, And, Either, Field, Heading, Near, Node, Not, Or, Pattern, Text, Words
 from outrider.state.request import searchable
-from outrider.text.words import stems, words
+from outrider.text.words import STOP_WORDS, stems, words
 
 PART = re.compile(r'\s*("[^"]*"|[()]|[^\s()"]+)')
 OPERATORS = frozenset({"AND", "OR", "NOT"})
@@ -15,6 +16,11 @@ FIELD = re.compile(r"[\[\]]|^\w+:")
 """`[Title]`, `title:`: each source has its own names."""
 SYNONYM = re.compile(r"([^:]+):\s+(.*\w.*)")
 """`liver injury: hepatotoxicity`, but neither `std::vector` nor `10:1`."""
+WILDCARD = re.compile(r"\{[^}]*\}.*|\*.*")
+"""Of a word of a tree; only a `*` at the end is common to all sources."""
+TRUNCATED = re.compile(r"[^\W_]+\*")
+STRAIGHT_QUOTES = str.maketrans("“”„‟″«»", '"' * 7)
+AROUND = ".,;:!?()[]'’"
 PLAIN = re.compile(r"[^\W_]+(?:[-+#.'’/][^\W_]+)*[+#]*")
 
 
@@ -25,7 +31,7 @@ def conjunction(terms: Iterable[str], left_out: Iterable[str] = ()) -> str:
 
 def quote(term: str) -> str:
     """The term as one operand: in quotes unless it is one plain word."""
-    return term if PLAIN.fullmatch(term) and term not in OPERATORS else f'"{term.replace(chr(34), " ").strip()}"'
+    return term if PLAIN.fullmatch(term) and term.upper() not in OPERATORS else f'"{term.replace(chr(34), " ").strip()}"'
 
 
 def parses(query: str) -> bool:
@@ -49,6 +55,79 @@ def parses(query: str) -> bool:
             expects_operand = False
         before = part
     return bool(parts) and not expects_operand and not depth
+
+
+def to_common_syntax(query: str) -> str:
+    """A query in the syntax of PubMed, Ovid, Scopus or another platform as words, phrases, AND, OR, NOT; empty if it cannot be read.
+
+    Fields, dates, values such as authors, and stop words are left out; proximity becomes AND, and a heading its words. An alternative
+    that excludes something is left out too: almost every record would match it. So is NOT before a field or proximity: without these it
+    would exclude more. A query that says the same already stays as it is.
+    """
+    from outrider.boolean.diagnostics import BooleanSyntaxError
+    from outrider.boolean.parser import parse  # here, since a request without operators does not need it
+
+    try:
+        query = query.translate(STRAIGHT_QUOTES)
+        tree = parse(query).tree
+        common = _write(tree)
+        is_same = bool(common) and parse(common).tree == tree
+    except BooleanSyntaxError:
+        return ""
+    return query if is_same and parses(query) else common
+
+
+def _write(node: Node) -> str:
+    """The node as one operand or as operands joined by one operator; empty if no word of it is left."""
+    match node:
+        case And(parts):
+            parts = tuple(inner for part in parts for inner in (part.parts if isinstance(part, And) else (part,)))
+            excluded = [part.part for part in parts if isinstance(part, Not) and _is_in_any_text(part.part)]
+            required = _join([_write(part) for part in parts if not isinstance(part, Not)], " AND ")
+            return " NOT ".join(filter(None, (required, *(_enclose(_write(part)) for part in excluded)))) if required else ""
+        case Or(parts):
+            return _join([_write(part) for part in parts], " OR ")
+        case Text(pattern, fields) if WORD_FIELDS & set(fields):
+            return _write_pattern(pattern)
+        case Heading(name):
+            return _write_words(name.split())
+    return ""
+
+
+def _is_in_any_text(node: Node) -> bool:
+    """Whether the common syntax, which has no fields and no proximity, excludes no more than NOT before this node."""
+    match node:
+        case Text(Words(), fields):
+            return not {Field.ALL, Field.ABSTRACT}.isdisjoint(fields)
+        case And(parts) | Or(parts):
+            return all(map(_is_in_any_text, parts))
+    return False
+
+
+def _write_pattern(pattern: Pattern) -> str:
+    match pattern:
+        case Words(parts):
+            return _write_words(parts)
+        case Either(parts):
+            return _join([_write_pattern(part) for part in parts], " OR ")
+        case Near(parts):
+            return _join([_write_pattern(part) for part in parts], " AND ")
+
+
+def _write_words(parts: Sequence[str]) -> str:
+    text = " ".join(WILDCARD.sub("*", part).strip(AROUND) for part in parts).strip()
+    if not searchable(text) or (len(parts) == 1 and STOP_WORDS.issuperset(words(text.casefold()))):
+        return ""
+    return text if TRUNCATED.fullmatch(text) else quote(text)
+
+
+def _join(operands: Iterable[str], operator: str) -> str:
+    known = list(dict.fromkeys(filter(None, operands)))
+    return known[0] if len(known) == 1 else operator.join(map(_enclose, known))
+
+
+def _enclose(operand: str) -> str:
+    return f"({operand})" if len(_split(operand)) > 1 else operand
 
 
 def split_negated(query: str) -> tuple[str, tuple[str, ...]]:
@@ -84,7 +163,7 @@ def says_more(query: str, text: str) -> bool:
 
 def list_phrases(query: str) -> tuple[str, ...]:
     """Terms of several words, without those that NOT excludes; each once."""
-    return tuple(dict.fromkeys(part for part in _list_terms(split_negated(query)[0]) if len(words(part)) > 1))
+    return tuple(dict.fromkeys(part for part in list_terms(split_negated(query)[0]) if len(words(part)) > 1))
 
 
 def join_synonyms(query: str, synonyms: Iterable[str]) -> str:
@@ -98,7 +177,7 @@ def join_synonyms(query: str, synonyms: Iterable[str]) -> str:
         parts = _split(query) if parses(query) else []
         concept, name = split_synonym(synonym)
         included, excluded = split_negated(query)
-        known = {_key(term) for operand in (included, *excluded) for term in _list_terms(operand)}
+        known = {_key(term) for operand in (included, *excluded) for term in list_terms(operand)}
         if not parts or not searchable(name) or _key(name) in known:
             continue
         at = _find_concept(parts, concept, name)
@@ -160,7 +239,8 @@ def _key(term: str) -> str:
     return " ".join(stems(term)) or term.casefold().strip('" ')
 
 
-def _list_terms(query: str) -> list[str]:
+def list_terms(query: str) -> list[str]:
+    """The words and phrases of a query, without quotation marks."""
     return [part.strip('"') for part in PART.findall(query) if part not in {"(", ")", *OPERATORS}]
 
 

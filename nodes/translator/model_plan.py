@@ -10,7 +10,7 @@ from typing import Annotated, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue
 
-from outrider.nodes.translator.common_boolean_syntax import conjunction, join_synonyms, parses, split_negated, split_synonym
+from outrider.nodes.translator.common_boolean_syntax import conjunction, join_synonyms, split_negated, split_synonym, to_common_syntax
 from outrider.nodes.translator.rule_plan import extract_concepts
 from outrider.prompts import Prompt, fence, load, load_domain, select_section
 from outrider.settings.model import StarsSettings
@@ -241,7 +241,7 @@ def sanitize_queries(draft: Draft) -> tuple[PlannedQuery, ...]:
         if text:
             keywords = keywords or clean_terms(extract_concepts(text), MAX_KEYWORDS) or (text,)
             boolean = _clean(drafted.boolean_query, len(drafted.boolean_query))
-            boolean = boolean if parses(boolean) else conjunction(keywords, excluded)
+            boolean = to_common_syntax(boolean) or conjunction(keywords, excluded)
             synonyms = clean_terms(drafted.synonyms, MAX_KEYWORDS)
             names = tuple(dict.fromkeys(split_synonym(synonym)[1] for synonym in synonyms))
             boolean = join_synonyms(boolean, synonyms)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, islice
 
-from outrider.nodes.translator.common_boolean_syntax import conjunction, split_negated
+from outrider.nodes.translator.common_boolean_syntax import OPERATOR, conjunction, list_terms, split_negated, to_common_syntax
 from outrider.settings.model import StarsSettings
 from outrider.state.earlier_rounds import MAX_EARLIER_CHARS, EarlierStrategy
 from outrider.state.errors import NothingSearchable
@@ -43,9 +43,14 @@ STARS = re.compile(
 )
 UPPER = frozenset({"under", "fewer than", "less than", "at most"})
 
+QUOTED = re.compile(r'(?<!\w)["“”„«]([^"“”„«»]{1,200})["“”»](?!\w)')
 TOKEN = re.compile(r"(?:(?<![\w.])\.)?[^\W_]+(?:(?:[-.'’/]|[+#]+)[^\W_]+)*[+#]*|[^\s\w]")
 """Words as they are written, including `C++`, `F#` and `.NET`; any other sign by itself."""
-REQUEST_WORDS = frozenset("find show give want need look looking search searching please get let use used using like whose upon".split())
+FIELDS = re.compile(r"\[|\w/(?:\s|$)|\.\w\w[.,]")
+"""Signs of fields: `[tiab]`, `exp Liver/`, `.ti,ab.`"""
+REQUEST_WORDS = frozenset(
+    "find show give want need look looking search searching please get let use used using like whose upon and/or".split()
+)
 """Words of a request that do not belong to its subject; they end a phrase like stop words."""
 MAX_CONCEPTS = 8
 MAX_WORDS = 4
@@ -119,31 +124,37 @@ def _cut_out(query: str, match: re.Match[str]) -> str:
 
 
 def extract_concepts(text: str) -> tuple[str, ...]:
-    """At most eight phrases, in the order of the text, chosen by RAKE's sum of deg(word) / freq(word).
+    """At most eight phrases, in the order of the text: those in quotation marks, then by RAKE's sum of deg(word) / freq(word).
 
     A text of stop words only gives its words, so that "to be or not to be" can be searched.
     """
-    tokens = TOKEN.findall(text)
-    is_word = {token: any(map(str.isalnum, token)) for token in tokens}
     runs: list[list[str]] = [[]]
     words: set[str] = set()
-    for token in tokens:
-        if not is_word[token] or token.lower() in STOP_WORDS | REQUEST_WORDS:
-            runs.append([])
-        elif token.lower() not in words:
-            words.add(token.lower())
-            if len(runs[-1]) == MAX_WORDS:
+    quoted: set[str] = set()
+    for place, piece in enumerate(QUOTED.split(text)):
+        phrase = " ".join(piece.split()).rstrip(".,;:!?")
+        if place % 2 and " " in phrase and searchable(phrase):  # between a pair of marks
+            quoted.add(phrase)
+            runs += [[phrase], []]
+            continue
+        for token in TOKEN.findall(piece):
+            if not searchable(token) or token.lower() in STOP_WORDS | REQUEST_WORDS:
                 runs.append([])
-            runs[-1].append(token)
+            elif token.lower() not in words:
+                words.add(token.lower())
+                if len(runs[-1]) == MAX_WORDS:
+                    runs.append([])
+                runs[-1].append(token)
+        runs.append([])
     phrases = [run for run in runs if run]
     if not phrases:
-        return tuple(dict.fromkeys(token for token in tokens if is_word[token]))[:MAX_CONCEPTS]
+        return tuple(dict.fromkeys(filter(searchable, TOKEN.findall(text))))[:MAX_CONCEPTS]
     frequency = Counter(word.lower() for phrase in phrases for word in phrase)
     degree: Counter[str] = Counter()
-    for phrase in phrases:
-        degree.update({word.lower(): len(phrase) for word in phrase})
-    score = {" ".join(phrase): sum(degree[word.lower()] / frequency[word.lower()] for word in phrase) for phrase in phrases}
-    best = sorted(score, key=lambda phrase: (-score[phrase], phrase))[:MAX_CONCEPTS]
+    for run in phrases:
+        degree.update({word.lower(): len(run) for word in run})
+    score = {" ".join(run): sum(degree[word.lower()] / frequency[word.lower()] for word in run) for run in phrases}
+    best = sorted(score, key=lambda phrase: (phrase not in quoted, -score[phrase], phrase))[:MAX_CONCEPTS]
     return tuple(phrase for phrase in score if phrase in best)
 
 
@@ -162,14 +173,43 @@ def parse_intent(query: str, stars: StarsSettings, this_year: int) -> tuple[Pars
     rest = rest if searchable(rest) else clean  # "2022" alone is a search, not a constraint
     words = set(re.findall(r"[\w-]+", rest.lower()))
     intent_type = next((name for name, marks in TYPE_WORDS if words & marks), "general")
-    return ParsedIntent(topic=rest, concepts=extract_concepts(rest), intent_type=intent_type, constraints=constraints), rest
+    concepts = _list_required(read_operators(rest))[:MAX_CONCEPTS] or extract_concepts(rest)
+    return ParsedIntent(topic=rest, concepts=concepts, intent_type=intent_type, constraints=constraints), rest
+
+
+def read_operators(text: str) -> str:
+    """The Boolean query that a text holds as the user wrote it: AND, OR, NOT in capitals, or fields of a platform. Empty without one."""
+    if not OPERATOR.search(text) and not FIELDS.search(text):
+        return ""
+    from outrider.boolean.parser import uses_boolean_syntax
+
+    text = text.rstrip(" .?!")
+    return to_common_syntax(text) if uses_boolean_syntax(text) else ""
+
+
+def leave_out_operators(text: str) -> str:
+    """The text for an engine that ranks: it would search for the word after NOT, too."""
+    return " ".join(_list_required(read_operators(text))) or text
+
+
+def _list_required(boolean_query: str) -> tuple[str, ...]:
+    """The words and phrases that a query requires or allows."""
+    included, _ = split_negated(boolean_query)
+    return tuple(dict.fromkeys(term.rstrip("*") for term in list_terms(included)))
 
 
 def plan_by_rules(
     request: SearchRequest, intent: ParsedIntent, text: str, configured: tuple[str, ...], expanded: tuple[str, ...]
 ) -> SearchStrategy:
-    """The deterministic strategy: concepts joined with AND, and all configured sources unless the caller named some."""
-    query = PlannedQuery(text=text, keywords=extract_keywords(intent.concepts), boolean_query=conjunction(intent.concepts))
+    """The deterministic strategy: the text's own operators, else its concepts joined with AND. All configured sources unless the caller
+    named some.
+    """
+    boolean = read_operators(text)
+    query = PlannedQuery(
+        text=leave_out_operators(text),
+        keywords=extract_keywords(intent.concepts),
+        boolean_query=boolean or conjunction(intent.concepts),
+    )
     return SearchStrategy(
         queries=(query,),
         sources=select_requested_sources(request, configured),

@@ -31,6 +31,7 @@ from outrider.nodes.translator.model_plan import (
 from outrider.nodes.translator.rule_plan import (
     EXPANSION,
     LEAST_EXPANSION,
+    leave_out_operators,
     parse_intent,
     plan_by_rules,
     select_requested_sources,
@@ -165,7 +166,7 @@ class Translator:
         by_rules, text = parse_intent(str(request.query), self.stars, datetime.fromtimestamp(now, UTC).year)
         sources = select_requested_sources(request, self.configured)
         draft = await self._draft(request, sources, now, budget, left_s * MODEL_SHARE, notes)
-        snapshot, expanded = await self._expand(request.search_mode, text, draft, left_s * LIBRARY_SHARE, notes)
+        snapshot, expanded = await self._expand(request.search_mode, leave_out_operators(text), draft, left_s * LIBRARY_SHARE, notes)
         intent, strategy = by_rules, plan_by_rules(request, by_rules, text, self.configured, expanded)
         last_resort = strategy.queries
         if draft is not None:

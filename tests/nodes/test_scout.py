@@ -179,3 +179,12 @@ def test_a_stored_record_of_a_service_fills_its_newer_answer_and_the_users_own_i
     first, second = collect_records(answers).values()
     assert (first.citations, first.abstract, first.metadata["filled_from"]) == (9, "Kept.", {"abstract": "openalex"})
     assert second is own
+
+
+async def test_no_source_returns_what_the_query_excludes() -> None:
+    """Sources that rank by words, vectors or links know no NOT."""
+    shelf = Shelf([paper("a", "aspirin and alcohol"), paper("b", "aspirin")])
+    query = PlannedQuery(text="aspirin", keywords=("aspirin",), boolean_query="aspirin NOT (alcohol OR wine)")
+    update = await scouted(shelf, strategy=STRATEGY.model_copy(update={"queries": (query,)}))
+    assert [one.record.doc_id for one in update["candidates"]] == ["b"]  # type: ignore[attr-defined]
+    assert "1 hold what the query excludes" in update["sources"][0].message  # type: ignore[index]

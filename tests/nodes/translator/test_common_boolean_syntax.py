@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.parser import parse
-from outrider.nodes.translator.common_boolean_syntax import conjunction, join_synonyms, list_phrases, parses, says_more, split_negated
+from outrider.nodes.translator.common_boolean_syntax import (
+    conjunction,
+    join_synonyms,
+    list_phrases,
+    parses,
+    says_more,
+    split_negated,
+    to_common_syntax,
+)
 from outrider.state.request import searchable
 from support.fakes import paper
 
@@ -133,3 +141,44 @@ def test_whether_a_query_says_more_than_its_text(query: str, text: str, more: bo
 
 def test_the_phrases_of_a_query() -> None:
     assert list_phrases('("blood test" OR x-ray OR "blood test") AND liver NOT "heart disease"') == ("blood test", "x-ray")
+
+
+@pytest.mark.parametrize(
+    ("query", "common"),
+    [
+        ('(liver OR "hepatic injury") AND drug NOT heart', '(liver OR "hepatic injury") AND drug NOT heart'),
+        ("aspirin[tiab] AND liver[mh] AND smith[au]", "aspirin AND liver"),
+        ("TS=(aspirin AND liver)", "aspirin AND liver"),
+        ("exp Liver Diseases/ AND aspirin.ti,ab.", '"Liver Diseases" AND aspirin'),
+        ("'liver injury'/exp AND aspirin", '"liver injury" AND aspirin'),
+        ("aspirin adj3 liver", "aspirin AND liver"),
+        ("aspirin and liver or hepatic", "aspirin and liver or hepatic"),
+        ("aspirin AND 2020:2024[dp]", "aspirin"),
+        ("aspirin OR NOT alcohol", "aspirin"),
+        ("NOT alcohol", ""),
+        ("aspirin NOT (alcohol OR wine[tiab])", "aspirin NOT (alcohol OR wine)"),
+        ("aspirin NOT (alcohol AND smith[au])", "aspirin"),
+        ("aspirin NOT review[ti] NOT animals[mh]", "aspirin"),
+        ("aspirin not (liver adj3 failure)", "aspirin"),
+        ("the OR liver", "liver"),
+        ("“liver injury” AND «drug»", '"liver injury" AND "drug"'),
+        ("liver* AND injur*", "liver* AND injur*"),
+        ("(aspirin AND liver", ""),
+        ("#1 AND #2", ""),
+        ("author:smith", ""),
+        ("all[sb]", ""),
+    ],
+)
+def test_a_query_of_any_platform_in_the_common_syntax(query: str, common: str) -> None:
+    assert to_common_syntax(query) == common
+
+
+@given(
+    st.lists(
+        st.sampled_from([*"()", "AND", "OR", "NOT", "or", "liver", '"x y"', "heart*", "[ti]", ".ab.", "TS=", "adj2", "of"]), max_size=12
+    )
+)
+def test_the_common_syntax_can_be_parsed_and_needs_a_word(pieces: list[str]) -> None:
+    """No query matches a record without any of its words: of services, it would match everything."""
+    common = to_common_syntax(" ".join(pieces))
+    assert not common or (parses(common) and not Evaluator(parse(common).tree).matches(paper("a", "nothing")))

@@ -33,6 +33,10 @@ from outrider.state.request import SearchRequest
         ("C++17, F#, .NET and ASP.NET in R", ("C++17", "F#", ".NET", "ASP.NET", "R")),
         ("at the end.Then a 5.0", ("end.Then", "5.0")),
         ("to be or not to be?", ("to", "be", "or", "not")),
+        ('"quality of life" and sleep', ("quality of life", "sleep")),
+        ("who wrote «war and peace.»", ("wrote", "war and peace")),
+        ('a 5" screen and a 7" tablet', ("5", "screen", "7", "tablet")),
+        ("liver and/or kidney", ("liver", "kidney")),
         ("", ()),
     ],
 )
@@ -135,6 +139,27 @@ def test_a_number_of_stars_is_taken_at_its_word(query: str, low: int | None, hig
 def planned(text: str) -> PlannedQuery:
     intent, rest = parse_intent(text, StarsSettings(), 2026)
     return plan_by_rules(SearchRequest(query="x"), intent, rest, ("library",), ()).queries[0]
+
+
+@pytest.mark.parametrize(
+    ("request_text", "text", "boolean"),
+    [
+        ("aspirin AND (liver OR hepatic) NOT alcohol", "aspirin liver hepatic", "aspirin AND (liver OR hepatic) NOT alcohol"),
+        ("aspirin OR ibuprofen since 2020", "aspirin ibuprofen", "aspirin OR ibuprofen"),
+        ("what is known of gout NOT diet?", "known gout", "known AND gout NOT diet"),
+        ('"tort law" AND (dog OR “wild animal”)', "tort law dog wild animal", '"tort law" AND (dog OR "wild animal")'),
+        ("liver[ti] AND bile[mh]", "liver bile", "liver AND bile"),
+        ("学习 OR 影像", "学习 影像", "学习 OR 影像"),
+        ("how do NOT gates work", "how do NOT gates work", '"gates work"'),
+        ("OR scheduling of nurses", "OR scheduling of nurses", "scheduling AND nurses"),
+        ("aspirin AND (liver", "aspirin AND (liver", "aspirin AND liver"),
+        ("aspirin and liver or not", "aspirin and liver or not", "aspirin AND liver"),
+    ],
+)
+def test_operators_in_a_request_are_used(request_text: str, text: str, boolean: str) -> None:
+    """What a user excludes was required before, and alternatives were all required. What cannot be read is searched by its words."""
+    query = planned(request_text)
+    assert (query.text, query.boolean_query) == (text, boolean)
 
 
 def ran(*queries: PlannedQuery) -> tuple[EarlierStrategy, ...]:

@@ -347,10 +347,16 @@ def test_wishes_for_repositories_are_cleaned(at_once: AtOnce) -> None:
     assert at_once({**IMAGING, "created_after": "2090-01-01"}).strategy.repositories.created_after is None
 
 
-@pytest.mark.parametrize("broken", ['"open AND', "(a OR b", "a AND", "AND a", "title:liver", "liver[Title]", "", "()", "a OR OR b"])
+@pytest.mark.parametrize("broken", ['"open AND', "(a OR b", "a AND", "AND a", "title:liver", "smith[au]", "NOT a", "", "()", "a OR OR b"])
 def test_a_boolean_query_that_does_not_parse_is_rebuilt(at_once: AtOnce, broken: str) -> None:
     queries = [{"text": "hepatic injury", "keywords": ["hepatic injury", "OR", "x"], "boolean_query": broken}]
     assert at_once({**IMAGING, "queries": queries}).strategy.queries[0].boolean_query == '"hepatic injury" AND "OR" AND x'
+
+
+def test_a_boolean_query_in_the_syntax_of_a_platform_is_read(at_once: AtOnce) -> None:
+    """Before, a synonym went into the middle of a field, and services were sent `(TITLE-ABS-KEY OR hepatotoxicity)`."""
+    queries = [{"text": "x", "boolean_query": "TITLE-ABS-KEY(aspirin AND liver)", "synonyms": ["liver: hepatic"]}]
+    assert at_once({**IMAGING, "queries": queries}).strategy.queries[0].boolean_query == "aspirin AND (liver OR hepatic)"
 
 
 def test_a_word_that_the_text_of_a_query_leaves_out_is_not_looked_for(at_once: AtOnce) -> None:

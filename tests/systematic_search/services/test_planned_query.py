@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.nodes.translator.common_boolean_syntax import parses
-from outrider.systematic_search.services.planned_query import TRANSLATIONS, read_planned_query
+from outrider.systematic_search.services.planned_query import SIGNS, TRANSLATIONS, read_planned_query
 
 SERVICES = tuple(TRANSLATIONS)
 
@@ -38,6 +38,15 @@ def test_a_text_that_is_no_boolean_query_is_left_to_the_ranking(source: str, que
     assert read_planned_query(source, query) is None
 
 
+@pytest.mark.parametrize("source", SERVICES)
+@pytest.mark.parametrize("query", ["C++ AND parser NOT boost", "F# OR OCaml", ".NET AND logging"])
+def test_names_with_signs_are_left_to_the_ranking(source: str, query: str) -> None:
+    """An expression holds words only: `C++` would match every text with a `c`, so many that no search by words follows."""
+    planned = read_planned_query(source, query)
+    assert planned is not None
+    assert planned.expression == ""
+
+
 def test_a_part_that_a_service_cannot_express_makes_the_expression_wider() -> None:
     assert read_planned_query("github", "liver AND (scan OR x-ray)").wider  # type: ignore[union-attr]
     assert not read_planned_query("github", "liver AND scan").wider  # type: ignore[union-attr]
@@ -55,5 +64,5 @@ def test_every_planned_query_is_translated_or_left_alone(terms: list[str], opera
     query = "".join(term + operator for term, operator in zip(terms, operators, strict=False)).rstrip()
     for source in SERVICES:
         planned = read_planned_query(source, query)
-        assert planned is None or planned.expression
+        assert planned is None or planned.expression or SIGNS.search(query)
     assert not parses(query) or isinstance(query, str)

@@ -7,6 +7,7 @@ search needs no proof that it read the last hit.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -22,14 +23,21 @@ from outrider.systematic_search.services.translate import Condition, Term, rende
 TITLE_ABSTRACT = (Field.TITLE, Field.ABSTRACT)
 MOST_CHARS = 1_500
 """Of arXiv's expression in an address."""
+SIGNS = re.compile(r"\w(?:\+\+|#)|(?<![\w.])\.[A-Za-z]")
+"""Of `C++`, `F#`, `.NET`: expressions are made of words, so `C++` would be sent as `c`, which matches far too much."""
 
 
 def read_planned_query(source: str, query: str) -> BooleanQuery | None:
-    """The query for a service, or None if it is no Boolean query, or the service cannot search for any part of it."""
+    """The query for a service, or None if it is no Boolean query, or the service cannot search for any part of it.
+
+    Without an expression where the service's words are more exact, and for a source that is not among `TRANSLATIONS`.
+    """
     try:
         tree = parse(query).tree
     except BooleanSyntaxError:  # a model wrote it; its text is searched in any case
         return None
+    if source in TRANSLATIONS and SIGNS.search(query):
+        return BooleanQuery(tree)
     sent = TRANSLATIONS[source](tree, query) if source in TRANSLATIONS else None
     if sent is None:
         return BooleanQuery(tree)
