@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from pydantic import Field, JsonValue, ValidationError, field_validator
 from typing_extensions import TypedDict
 
-from outrider.state.errors import BadRequest
+from outrider.state.errors import BadRequest, explain_wrong_fields
 from outrider.state.model import Model
 from outrider.state.ports import SourceAnswer
 from outrider.state.records import Kind, Record, WebLink
@@ -150,9 +150,8 @@ class Depending(Protocol):
 
 
 def check_analysis_request(request: Mapping[str, Any] | AnalyzeRequest) -> AnalyzeRequest:
-    """Validate a request; `BadRequest` names the wrong field."""
+    """Validate a request; `BadRequest` names every wrong field."""
     try:
         return AnalyzeRequest.model_validate(request)
     except ValidationError as error:
-        wrong = error.errors()[0]
-        raise BadRequest(f"{wrong['loc'][0] if wrong['loc'] else 'target'}: {wrong['msg'].removeprefix('Value error, ')}") from error
+        raise BadRequest(explain_wrong_fields(error.errors(), AnalyzeRequest.model_fields)) from error

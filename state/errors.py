@@ -47,8 +47,9 @@ from __future__ import annotations
 import difflib
 import errno
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 
 class SearchError(Exception):
@@ -268,6 +269,20 @@ def did_you_mean(wrong: object, names: Iterable[str]) -> str:
     """`; did you mean 'year'?`, to append to an error message; empty if no known name is similar."""
     close = find_nearest(wrong, names)
     return f"; did you mean {close!r}?" if close else ""
+
+
+def explain_wrong_fields(details: Iterable[Mapping[str, Any]], names: Collection[str]) -> str:
+    """The first problem of each field, from `ValidationError.errors()`; `names` are those of the model, for misspelt ones."""
+    lines: dict[str, str] = {}
+    for detail in details:
+        path = detail["loc"] or (next(iter(names), "request"),)
+        field = str(path[0])
+        if detail["type"] == "extra_forbidden":
+            whole = ".".join(map(str, path))
+            lines.setdefault(whole, f"unknown field {whole!r}{did_you_mean(field, names) if len(path) == 1 else ''}")
+        else:
+            lines.setdefault(field, f"{field}: {detail['msg'].removeprefix('Value error, ')}")
+    return "; ".join(lines.values())
 
 
 def shorten(value: object) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BeforeValidator, Field, JsonValue, ValidationError, field_validator
 
 from outrider.state.earlier_rounds import MAX_FEEDBACK_CHARS, Rounds
-from outrider.state.errors import BadRequest, did_you_mean
+from outrider.state.errors import BadRequest, explain_wrong_fields
 from outrider.state.filters import parse_filter
 from outrider.state.model import Model
 
@@ -143,15 +143,7 @@ def check_request(request: Mapping[str, Any] | SearchRequest) -> SearchRequest:
     try:
         checked = SearchRequest.model_validate(request)
     except ValidationError as error:
-        first = {str(detail["loc"][0]): detail for detail in reversed(error.errors())}  # one message per field
-        messages: list[str] = []
-        for detail in reversed(first.values()):
-            field = ".".join(str(part) for part in detail["loc"][:1])
-            if detail["type"] == "extra_forbidden":
-                messages.append(f"unknown field {field!r}{did_you_mean(field, SearchRequest.model_fields)}")
-            else:
-                messages.append(f"{field}: {detail['msg'].removeprefix('Value error, ')}")
-        raise BadRequest("; ".join(messages)) from error
+        raise BadRequest(explain_wrong_fields(error.errors(), SearchRequest.model_fields)) from error
     refuse_misfits(checked)
     return checked
 

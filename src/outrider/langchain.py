@@ -28,7 +28,7 @@ from outrider.graph.pipeline import SearchGraph, build
 from outrider.runtime.spans import run_named
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import Services
-from outrider.state.errors import SearchError, did_you_mean
+from outrider.state.errors import SearchError, explain_wrong_fields
 from outrider.state.hits import Hit
 from outrider.state.pipeline import RunContext
 from outrider.state.records import LIBRARY
@@ -146,16 +146,11 @@ class Form(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def explain_wrong_fields(error: ValidationError | ValidationErrorV1) -> str:
+def explain_to_model(error: ValidationError | ValidationErrorV1) -> str:
     """What a model has to correct, field by field."""
     forms = {form.__name__: form for form in Form.__subclasses__()}
     names = forms[error.title].model_fields if isinstance(error, ValidationError) and error.title in forms else {}
-    lines = []
-    for detail in error.errors():
-        field = ".".join(map(str, detail["loc"]))
-        unknown = detail["type"] == "extra_forbidden"
-        lines.append(f"unknown field {field!r}{did_you_mean(field, names)}" if unknown else f"{field}: {detail['msg']}")
-    return "; ".join(lines)
+    return explain_wrong_fields(error.errors(), names)
 
 
 class OutriderTool(Connection, BaseTool):
@@ -174,7 +169,7 @@ class OutriderTool(Connection, BaseTool):
     )
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
     handle_tool_error: bool | str | Callable[[ToolException], str] | None = True
-    handle_validation_error: bool | str | Callable[[ValidationError | ValidationErrorV1], str] | None = explain_wrong_fields
+    handle_validation_error: bool | str | Callable[[ValidationError | ValidationErrorV1], str] | None = explain_to_model
 
     def _run(self, **fields: Any) -> tuple[str, list[Document]]:
         return run_in_background(self._arun(**fields))
