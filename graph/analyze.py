@@ -21,7 +21,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 
 from outrider.graph.guard import TracedGraph, node_span
-from outrider.graph.parent import is_node_input, read_fields
+from outrider.graph.parent import is_node_input, read_fields, without_keys_of_parent
 from outrider.nodes.run_settings import run_setting
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import ONLY_DISTILLER, Services
@@ -148,7 +148,7 @@ def build_analysis(services: Services, checkpointer: Literal[False] | None = Non
         fields = read_fields(value)
         if is_node_input(value):  # the other keys are the parent's own
             fields = {name: value for name, value in fields.items() if name in AnalyzeRequest.model_fields and value is not None}
-        checked = check_analysis_request(fields)
+        checked = check_analysis_request(without_keys_of_parent(fields, AnalyzeRequest.model_fields))
         parse_analysis_target(checked.target)
         return dict(AnalysisState(target=checked.target, question=checked.question, asked=checked.question, fresh=checked.fresh))
 

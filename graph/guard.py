@@ -7,7 +7,8 @@ import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import aclosing, closing, contextmanager, nullcontext
+from contextlib import ExitStack, aclosing, closing, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -38,6 +39,9 @@ GRACE_S = 1.0
 RUN_FIELDS = tuple(name for name in PipelineState.model_fields if name not in SearchRequest.model_fields)
 RUN_KEY = "__outrider_run"
 """Of the run in a node's configuration. LangGraph saves no key that begins with two underscores."""
+CALLER: ContextVar[RunnableConfig | None] = ContextVar("CALLER", default=None)
+"""The configuration that a run was called with, while it reads its input. A sequence of LangChain in a parent's node passes it to the graph
+without making it the current one, which `get_config` returns."""
 Graph = TypeVar("Graph", bound=CompiledStateGraph[Any, Any, Any, Any])
 
 
@@ -87,8 +91,11 @@ class TracedGraph(CompiledStateGraph[Any, RunContext, Any, Any]):
         run, error = Run.begin(self.get_name(), config), None
         try:
             parts: Any = super().stream(input, self._add(run, config), **options)
-            with closing(parts):
-                yield from parts
+            with ExitStack() as reading, closing(parts):
+                reading.enter_context(_set_caller(config))
+                for part in parts:
+                    reading.close()
+                    yield part
         except Exception as raised:
             error = None if isinstance(raised, GraphBubbleUp) else raised  # an interrupt of a parent is no error
             raise
@@ -99,14 +106,27 @@ class TracedGraph(CompiledStateGraph[Any, RunContext, Any, Any]):
         run, error = Run.begin(self.get_name(), config), None
         try:
             parts: Any = super().astream(input, self._add(run, config), **options)
-            async with aclosing(parts):
-                async for part in parts:
-                    yield part
+            with ExitStack() as reading:
+                async with aclosing(parts):
+                    reading.enter_context(_set_caller(config))
+                    async for part in parts:
+                        reading.close()
+                        yield part
         except Exception as raised:
             error = None if isinstance(raised, GraphBubbleUp) else raised  # an interrupt of a parent is no error
             raise
         finally:
             run.end(error)
+
+
+@contextmanager
+def _set_caller(config: RunnableConfig | None) -> Iterator[None]:
+    """Until the first part of a stream: a later one may be read in another context, where the variable could not be reset."""
+    token = CALLER.set(config)
+    try:
+        yield
+    finally:
+        CALLER.reset(token)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ who passes an unknown field has misspelt one. Without `query`, the last message 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from outrider.distiller.token_counter import CountTokens, estimate_tokens
+from outrider.graph.guard import CALLER
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Hit
 from outrider.state.pipeline import ParentState, PipelineState, Update
@@ -84,7 +85,7 @@ def read_input(value: Any) -> tuple[SearchRequest, dict[str, Any]]:
     state = read_fields(value)
     if isinstance(value, SearchInput):
         del state["parent"]  # a field of the class that no caller fills
-    return _read_parent(state) if is_node_input(value) else _read_request(without_keys_of_parent(state))
+    return _read_parent(state) if is_node_input(value) else _read_request(without_keys_of_parent(state, {*REQUEST_KEYS, "messages"}))
 
 
 def _read_request(state: dict[str, Any]) -> tuple[SearchRequest, dict[str, Any]]:
@@ -152,10 +153,10 @@ def is_node_input(value: Any) -> bool:
     return task is not None and (task.input is value or bool(configurable.get("__pregel_resuming")))
 
 
-def without_keys_of_parent(state: dict[str, Any]) -> dict[str, Any]:
+def without_keys_of_parent(state: dict[str, Any], fields: Collection[str]) -> dict[str, Any]:
     """The request of a function in a parent's node, such as `graph.invoke({**state, "query": ...})`, without the parent's own keys."""
     read = _read_configurable().get("__pregel_read")
-    return {name: value for name, value in state.items() if name in {*REQUEST_KEYS, "messages"} or not (read and _is_key(read, name))}
+    return {name: value for name, value in state.items() if name in fields or not (read and _is_key(read, name))}
 
 
 def _is_key(read: Callable[[list[str]], object], name: str) -> bool:
@@ -167,10 +168,12 @@ def _is_key(read: Callable[[list[str]], object], name: str) -> bool:
 
 
 def _read_configurable() -> dict[str, Any]:
+    """That of the running node of a parent, if there is one, and that of the call."""
     try:
-        return get_config().get("configurable", {})
+        current = get_config()
     except RuntimeError:  # no runnable is running
-        return {}
+        current = {}
+    return {**(current.get("configurable") or {}), **((CALLER.get() or {}).get("configurable") or {})}
 
 
 def _read_messages(value: Any) -> list[Any]:

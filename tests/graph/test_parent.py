@@ -363,8 +363,10 @@ def test_the_analysis_ignores_a_parents_keys_too() -> None:
     inner = build_analysis(services())
     out = compile_parent(State, inner).invoke({"target": "a/b", "topic": "livers"})
     assert out["failures"][0].error == "NothingSearchable"
-    with pytest.raises(BadRequest, match="topic"):
-        inner.invoke({"target": "a/b", "topic": "livers"})
+    called = compile_parent(State, lambda state: {"failures": inner.invoke({**state, "target": "a/b"})["failures"]})
+    assert called.invoke({"topic": "livers"})["failures"][0].error == "NothingSearchable"
+    with pytest.raises(BadRequest, match="target: Field required; unknown field 'traget'; did you mean 'target'"):
+        inner.invoke({"traget": "a/b"})
 
 
 def test_no_checkpointer_warns_of_our_types(caplog: pytest.LogCaptureFixture) -> None:
@@ -469,6 +471,32 @@ def test_an_interrupted_parent_resumes_and_pays_no_model_twice(run: Run, has_mod
     assert [(hit.doc_id, hit.scored_by) for hit in out["hits"]] == [("a", "model" if has_model else "rules")]
     assert isinstance(out["hits"][0].found_by, tuple)
     assert any("|" in namespace or namespace.startswith("research") for _, namespace, *_ in saver.blobs) == has_model
+
+
+@both
+def test_a_parent_resumes_after_its_request_was_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LangGraph then reads the input back from the search's own checkpoint: equal to what the parent passed, but another object."""
+
+    class Exact(TypedDict, total=False):
+        query: str
+        mode: str
+        topic: str
+        failures: Annotated[list[Any], operator.add]  # takes lists only
+
+    refusals = iter([BadRequest("no library yet")])
+
+    def refuse_once(*_: object) -> None:
+        for refusal in refusals:
+            raise refusal
+
+    monkeypatch.setattr("outrider.graph.pipeline.refuse_unreadable", refuse_once)
+    with ChatServer(answer_model) as chat:
+        shelf = Shelf(list(RECORDS))
+        opened = Services(Settings(llm=llm_settings(chat)), clock=lambda: NOON, shelf=shelf, sources=(shelf,), reranker=no_reranker)
+        parent = compile_parent(Exact, build(opened), InMemorySaver())
+        with pytest.raises(BadRequest, match="no library yet"):
+            run(parent, {"query": "aspirin", "mode": "systematic", "topic": "livers"}, THREAD)
+        assert isinstance(run(parent, None, THREAD)["failures"], list)
 
 
 def test_langsmiths_runs_form_one_tree_down_to_the_model() -> None:
@@ -659,7 +687,7 @@ def test_a_query_of_the_parents_own_gets_no_reply() -> None:
 
 def test_a_function_may_pass_the_parents_state_on() -> None:
     """Its keys are ignored, other unknown ones are refused."""
-    from langchain_core.runnables import RunnableLambda
+    from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
     inner = graph()
 
@@ -668,8 +696,10 @@ def test_a_function_may_pass_the_parents_state_on() -> None:
 
     chain = RunnableLambda(lambda state: {"query": STATINS}) | inner
     misspelt = RunnableLambda(lambda state: {"query": STATINS, "topk": 3}) | inner
-    for node in (call, chain):
-        assert compile_parent(Notes, node).invoke({"query": ASPIRIN, "topic": "livers"})["hits"][0].doc_id == "b"
+    state_and_query = RunnablePassthrough.assign(query=lambda state: STATINS) | inner  # a sequence sets no configuration of its second step
+    for node in (call, chain, state_and_query):
+        for run in (run_sync, run_async):
+            assert run(compile_parent(Notes, node), {"query": ASPIRIN, "topic": "livers"})["hits"][0].doc_id == "b"
     with pytest.raises(BadRequest, match="did you mean 'top_k'"):
         compile_parent(Notes, misspelt).invoke({"query": ASPIRIN, "topic": "livers"})
     with pytest.raises(BadRequest, match="unknown field 'parent'"):
