@@ -208,6 +208,18 @@ def test_what_became_of_a_run_is_reported_for_a_while(library: Path, output: str
     assert calls[-1][-4:] == ["--library", str(library), "--model", "b"]
 
 
+def test_of_two_searches_at_once_one_starts_a_run(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one looked before the first one began, and must not take its place: it would report that the library is busy."""
+    background = BackgroundReindex(make_settings(library, reindex="auto"))
+    calls: list[object] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *arguments, **_: calls.append(arguments))
+    background.start("b")
+    reports = iter(["", "as it is now"])
+    monkeypatch.setattr(BackgroundReindex, "report", lambda self: next(reports))
+    assert background.start("b") == "as it is now"
+    assert len(calls) == 1
+
+
 def test_the_settings_of_the_model_reach_the_command(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those that only a flag or a caller set; the key goes by the environment, not into the arguments, which others can read."""
     started: dict[str, Any] = {}

@@ -209,7 +209,7 @@ async def test_vector_search_works_where_saved_works_have_no_vector(there: Servi
     assert (report.status, report.returned, report.message) == (
         "ok",
         1,
-        "2 records have no vector; embed them with: outrider library reindex",
+        f"2 records have no vector; embed them with: outrider library reindex --library {tmp_path / 'library'}",
     )
     assert len(answer.hits) == 3
 

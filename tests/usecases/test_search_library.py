@@ -362,4 +362,4 @@ def test_records_without_a_vector_are_counted_in_the_answer(tmp_path: Path) -> N
     asyncio.run(fill())
     answer = outrider.search("aspirin", services=make_services(tmp_path))
     row = next(row for row in answer.sources if row.strategy == "lance_dense")
-    assert row.message == "3 records have no vector; embed them with: outrider library reindex"
+    assert row.message == f"3 records have no vector; embed them with: outrider library reindex --library {tmp_path}"

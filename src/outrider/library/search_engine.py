@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from outrider.library.fusion import min_max
 from outrider.library.graph_neighbours import explain_paths
-from outrider.library.maintenance import REINDEX
 from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.state.boolean import Node
 from outrider.state.errors import EmbeddingSpaceMismatch, NoVectors
@@ -129,7 +128,7 @@ class Engine:
             records = {record.doc_id: record for record in await self.library.brief([place.doc_id for place in near], where)}
             hits = [Scored(records[place.doc_id], place.similarity, _explain_cut(place.read)) for place in near if place.doc_id in records]
             if len(hits) >= limit or len(near) < size:  # otherwise vectors of removed records would use up places of the limit
-                message = f"{missing:,} records have no vector; embed them with: {REINDEX}" if missing else ""
+                message = f"{missing:,} records have no vector; embed them with: {self.library.reindex_command()}" if missing else ""
                 return SourceAnswer(tuple(hits[:limit]), message=message, model=f"{space.model_name} {space.id}")
             size *= MORE
 

@@ -40,7 +40,8 @@ class BackgroundReindex:
             return report
         try:
             self.output.parent.mkdir(parents=True, exist_ok=True)
-            self.output.unlink(missing_ok=True)
+            if self.output.exists() and time.time() - self.output.stat().st_mtime > RETRY_S:
+                self.output.unlink(missing_ok=True)
             with self.output.open("xb") as output:  # of two searches at once, one starts it
                 command = [sys.executable, "-m", "outrider", "library", "reindex", "--json"]
                 subprocess.Popen(  # noqa: S603 - our own command; without a shell

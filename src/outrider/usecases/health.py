@@ -78,14 +78,18 @@ async def _check_dense_search(services: Services, library: Library) -> Part:
     except TimeoutError:
         return _off("dense search", f"its model was not ready within {HEALTH_S:.0f} s")
     if library_space is None:
-        how = "new records are embedded as they are ingested, the others by: outrider library reindex"
-        return _off("dense search", f"{space.model_name} is available, but the library has no vectors yet; {how}")
+        command = library.reindex_command()
+        how = f"new records are embedded as they are ingested, the others by: {command}"
+        says = f"{space.model_name} is available, but the library has no vectors yet; {how}"
+        return Part(what="dense search", on=False, says=says, command=command)
     vectors = (await library.info()).vectors
     assert vectors is not None  # noqa: S101 - there is a space
     text = f"{vectors.vectors:,} records by {space.model_name} ({space.dimension} dimensions, {vectors.index})"
-    if vectors.without:
-        text += f"; {vectors.without:,} without vector, embed them with: outrider library reindex"
-    return Part(what="dense search", on=True, says=text)
+    if not vectors.without:
+        return Part(what="dense search", on=True, says=text)
+    command = library.reindex_command()
+    text += f"; {vectors.without:,} without vector, embed them with: {command}"
+    return Part(what="dense search", on=True, says=text, command=command)
 
 
 def _off(what: str, why: str) -> Part:

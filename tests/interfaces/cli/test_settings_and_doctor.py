@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from outrider import services
 from outrider.interfaces.cli import run
+from support.word_embedder import WordEmbedder
 
 
 def test_every_setting_is_shown_with_its_origin(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,6 +54,16 @@ def test_doctor_reports_what_is_available_and_what_is_missing(shelved: Path, tmp
     assert rows["model"]["status"] == "missing"
     assert run(["doctor", "-l", str(tmp_path / "none")]) == 0
     assert "outrider ingest" in " ".join(capsys.readouterr().out.split())
+
+
+def test_doctor_prints_a_command_to_be_copied_on_one_line(
+    shelved: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table breaks long lines, and a command that is broken runs its first half."""
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(services, "load_embedder", lambda *_, **__: WordEmbedder())
+    assert run(["doctor", "-l", str(shelved)]) == 0
+    assert f"outrider library reindex --library {shelved}" in capsys.readouterr().out.splitlines()
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["search", "--help"], ["library", "--help"]], ids=" ".join)

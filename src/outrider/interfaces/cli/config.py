@@ -9,10 +9,12 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import typer
+from rich.text import Text
 
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
 from outrider.interfaces.cli.terminal import console, errors, plain, print_json, table
 from outrider.state.errors import install_hint
+from outrider.text.sanitize import without_control
 from outrider.version import __version__
 
 config_app = typer.Typer(help="Show and check the settings.", no_args_is_help=True)
@@ -92,6 +94,9 @@ def doctor(library: LibraryOption = None, as_json: JsonOption = False) -> None:
         mark, style = marks[row["status"]]
         listing.add_row(plain(mark, style), row["what"], plain(row["says"]))
     console().print(listing)
+    for row in rows:
+        if command := row.get("command"):  # the table breaks long lines
+            console().print(Text(without_control(command)), soft_wrap=True)
 
 
 def _find_version(module: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -90,12 +91,12 @@ def ingest(
     if as_json:
         print_json(report)
     else:
-        _show(report)
+        _show(report, library)
         _show_stale(report, listed=prune)
     return 0
 
 
-def _show(report: IngestReport) -> None:
+def _show(report: IngestReport, library: str | None) -> None:
     listed = [file for file in report.files if file.status in STYLES or file.remarks or (file.target and file.reasons)]
     if listed:
         listing = table("file or target", "status", "why")
@@ -121,7 +122,8 @@ def _show(report: IngestReport) -> None:
         note(f"Without vector: {reason}")
     if vectors.off and vectors.without:
         records = "record has" if vectors.without == 1 else "records have"
-        note(f"{vectors.without:,} {records} no vector ({vectors.off}); word search finds them. To embed them: outrider library reindex")
+        command = "outrider library reindex" + (f" --library {shlex.quote(library)}" if library else "")
+        note(f"{vectors.without:,} {records} no vector ({vectors.off}); word search finds them. To embed them: {command}")
     if not report.files:
         note("No file was found there; hidden files and folders are left out.")
     if report.failed:
