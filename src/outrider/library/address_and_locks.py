@@ -93,11 +93,7 @@ class Location:
             try:
                 await asyncio.to_thread(self.path.mkdir, parents=True, exist_ok=True)
             except OSError as error:
-                reason = explain_limit(error)
-                if reason:
-                    raise LibraryError(f"no library can be made at {self.address}: {reason}, and run the command again") from error
-                reason = error.strerror or str(error)
-                raise LibraryReadOnly(f"no library can be made at {self.address}: {reason}; name another folder with --library") from error
+                raise self._creation_error(error) from error
 
     async def size_bytes(self) -> int | None:
         """Of all files, old versions included; None for an object store."""
@@ -117,6 +113,26 @@ class Location:
             if remedy := explain_limit(error):
                 raise LibraryError(f"the library at {self.address} cannot be written: {remedy}") from error
             raise read_only_error(self.address) from error
+
+    async def require_creatable(self) -> None:
+        """Raise `LibraryError` where no library can be created: among other files, or where nothing may be written.
+
+        A file without a name is written to the nearest folder above that exists; an object store is not tried.
+        """
+        if self.path is None:
+            return
+        if await self.find_state() == "foreign":
+            raise self.foreign_error()
+        try:
+            await asyncio.to_thread(_write_nameless_file_above, self.path)
+        except OSError as error:
+            raise self._creation_error(error) from error
+
+    def _creation_error(self, error: OSError) -> LibraryError:
+        if reason := explain_limit(error):
+            return LibraryError(f"no library can be made at {self.address}: {reason}, and run the command again")
+        reason = error.strerror or str(error)
+        return LibraryReadOnly(f"no library can be made at {self.address}: {reason}; name another folder with --library")
 
     def lock_writes(self, wait_s: float = LOCK_TIMEOUT_S) -> AbstractAsyncContextManager[None]:
         """One writer at a time among the processes of this machine; object stores rely on LanceDB's commit protocol alone.
@@ -221,6 +237,10 @@ def _write_nameless_file(folder: Path) -> None:
         file.write(bytes(PROBE_BYTES))
         file.flush()
         os.fsync(file.fileno())
+
+
+def _write_nameless_file_above(folder: Path) -> None:
+    _write_nameless_file(next(path for path in (folder, *folder.parents) if os.path.lexists(path)))
 
 
 def _sum_sizes(path: Path) -> int:

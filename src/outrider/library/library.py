@@ -503,6 +503,11 @@ class Library:
         except LibraryError as error:
             return (str(error),)
 
+    @staticmethod
+    async def require_creatable(uri: str | Path) -> None:
+        """Raise `LibraryError` where `open` could not create a library."""
+        await Location.parse(uri).require_creatable()
+
     async def probe(self, *, writes: bool = False) -> None:
         """Raise `LibraryError` for a library that is gone, damaged, or with `writes` not writable.
 

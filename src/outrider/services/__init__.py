@@ -221,20 +221,28 @@ class Services:
                 opened.close()
         return self._library
 
-    async def require_ready(self) -> None:
+    async def require_ready(self) -> str:
         """Raise `LibraryError` if the library of the settings is gone, damaged, or cannot be written where results are saved.
 
-        A library that does not exist yet is no error while other sources can be searched: the first results create it.
+        A library that does not exist yet is no error while other sources can be searched and the first results can create it. Returns a
+        note in that case: its address may be wrong.
         """
         if self.shelf is not self._own_library or not self.settings.sources.library.enabled:
-            return
+            return ""
         was_open = self._library is not None
-        saves = self.keeper is not None and not self.settings.sources.offline
+        saves = self.keeper is not None and self.settings.enrich.keep and not self.settings.sources.offline
         try:
             await (await self.library()).probe(writes=saves)
-        except LibraryMissing:
+        except LibraryMissing as missing:
             if was_open or self.source_names == (self._own_library.name,):
                 raise
+            if not saves:
+                return str(missing)
+            from outrider.library.library import Library
+
+            await Library.require_creatable(self.settings.library.uri)
+            return f"{missing}; else the first results that are saved create it"
+        return ""
 
     async def engine(self, over: Library | None = None) -> Engine:
         """The search engine over the library of the settings (made once) or another, with its embedding model and citation graph."""

@@ -96,10 +96,34 @@ def test_a_search_with_no_library_and_no_network_is_an_error_in_every_form(tmp_p
         assert client.post("/search/batch", json={"inputs": [QUERY]}).status_code == 503
 
 
-def test_with_other_sources_a_library_that_does_not_exist_yet_is_no_fault(tmp_path: Path) -> None:
-    with serve(tmp_path / "not-yet", tmp_path, **{"sources.offline": False, "sources.web.enabled": False}) as client:
+ONLINE: dict[str, Any] = {"sources.offline": False, "sources.web.enabled": False}
+
+
+def test_with_other_sources_a_library_that_does_not_exist_yet_is_no_fault(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The first results create it. But its address may be wrong, so that the log and the answer name it."""
+    with serve(tmp_path / "not" / "yet", tmp_path, **ONLINE) as client:
         wait_until_ready(client)
-        assert client.get("/readyz").status_code == 200
+        answer = client.get("/readyz")
+    assert (answer.status_code, answer.json()["status"]) == (200, "ready")
+    assert f"no library at {tmp_path / 'not' / 'yet'}" in answer.json()["note"]
+    assert caplog.text.count("no library at") == 1
+    assert not (tmp_path / "not").exists()
+
+
+def test_a_library_that_cannot_be_created_is_a_fault_with_other_sources_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "notes.txt").write_text("of another program")
+    for library, why in (
+        (tmp_path / "folder", "is no Outrider library and is not empty"),
+        (tmp_path / "folder" / "notes.txt" / "below", "no library can be made"),
+        (Path("/proc/none/library"), "no library can be made"),
+    ):
+        with serve(library, tmp_path, **ONLINE) as client:
+            wait_until_ready(client)
+            answer = client.get("/readyz")
+        assert kind(answer) == (503, "not-ready")
+        assert why in answer.json()["detail"]
+        assert f"not ready: {answer.json()['detail']}" in caplog.text
 
 
 def _truncate_data(library: Path) -> None:
@@ -162,16 +186,18 @@ def test_a_library_that_cannot_be_written_is_not_ready_where_results_are_saved(s
     with small_disk(tmp_path / "disk", 20_000) as disk:
         library = Path(shutil.copytree(shelved, disk / "library"))
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-        with serve(library, tmp_path, **{"sources.offline": False, "sources.web.enabled": False}) as client:
+        with serve(library, tmp_path, **ONLINE) as client:
             wait_until_ready(client)
             refused = client.get("/readyz")
             subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
             after = client.get("/readyz").status_code
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-        with serve(library, tmp_path) as client:  # offline nothing is saved
-            wait_until_ready(client)
-            offline = client.get("/readyz").status_code
-    assert (kind(refused), after, offline) == ((503, "not-ready"), 200, 200)
+        without_saving: list[int] = []
+        for more in ({}, {**ONLINE, "enrich.keep": False}):  # offline nothing is saved either
+            with serve(library, tmp_path, **more) as client:
+                wait_until_ready(client)
+                without_saving.append(client.get("/readyz").status_code)
+    assert (kind(refused), after, without_saving) == ((503, "not-ready"), 200, [200, 200])
     assert "cannot be written" in refused.text
 
 

@@ -7,6 +7,7 @@ so that no request can create new series.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from outrider.services import Services
     from outrider.state.response import Failure, Usage
 
+
+log = logging.getLogger(__name__)
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 120.0)
@@ -119,17 +122,34 @@ class HealthRoutes:
         return {"status": "ok"}
 
     async def ready(self) -> dict[str, str]:
-        """Searches are accepted: models are loaded, the library can be read, and written where results are saved; no stop is under way."""
+        """Searches are accepted: models are loaded, the library can be read, and written where results are saved; no stop is under way.
+
+        While there is no library yet, `note` says so.
+        """
         if self.admission.stopping or not self.warm:
             why = "this server is about to stop" if self.admission.stopping else "this server is still loading what searches need"
             raise Refusal(503, "not-ready", why, {"Retry-After": "1"})
+        note = await self._check_library()
+        return {"status": "ready", **({"note": note} if note else {})}
+
+    async def finish_start(self) -> None:
+        """Models are loaded. The log names a library that is missing, which may be a wrong address, or cannot be used."""
+        self.warm = True
+        try:
+            note = await self._check_library()
+        except Refusal as refusal:
+            note = f"this server is not ready: {refusal}"
+        if note:
+            log.warning("%s", note)
+
+    async def _check_library(self) -> str:
+        """A note on a library that does not exist yet. Raises `Refusal` (503) for one that cannot be used."""
         try:
             async with asyncio.timeout(READY_S):
-                await self.services.require_ready()
+                return await self.services.require_ready()
         except (SearchError, TimeoutError) as error:
             why = str(error) or f"the library did not answer within {READY_S:g} s"
             raise Refusal(503, "not-ready", why, {"Retry-After": "5"}) from error
-        return {"status": "ready"}
 
     async def engine(self) -> dict[str, Any]:
         """Which parts of the engine are on, and why others are off; the status is `ok` while a library can be searched."""

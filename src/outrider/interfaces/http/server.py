@@ -205,7 +205,7 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
             gc.set_threshold(*GC_THRESHOLD)
             count = min(MAX_PROCESSES, count_cores() - 1) if settings.processes is None else settings.processes
             await services.workers.start(count, WORKER_MODULES, busy=lambda: admission.running > 1)
-        health.warm = True
+        await health.finish_start()
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
