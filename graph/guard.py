@@ -24,7 +24,7 @@ from outrider.runtime.threads_and_loops import run_in_background
 from outrider.settings.model import RunSettings
 from outrider.state.earlier_rounds import MAX_ROUNDS, parse_rounds
 from outrider.state.errors import KeyRejected, SearchError
-from outrider.state.pipeline import PipelineState, RunContext, Update
+from outrider.state.pipeline import PipelineState, RunContext, Update, check_context
 from outrider.state.ports import Clock
 from outrider.state.request import SearchRequest
 from outrider.state.response import Failure
@@ -90,6 +90,7 @@ class TracedGraph(CompiledStateGraph[Any, RunContext, Any, Any]):
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:  # noqa: A002
         run, error = Run.begin(self.get_name(), config), None
         try:
+            options["context"] = check_context(options.get("context"))
             parts: Any = super().stream(input, self._add(run, config), **options)
             with ExitStack() as reading, closing(parts):
                 reading.enter_context(_set_caller(config))
@@ -105,6 +106,7 @@ class TracedGraph(CompiledStateGraph[Any, RunContext, Any, Any]):
     async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002
         run, error = Run.begin(self.get_name(), config), None
         try:
+            options["context"] = check_context(options.get("context"))
             parts: Any = super().astream(input, self._add(run, config), **options)
             with ExitStack() as reading:
                 async with aclosing(parts):

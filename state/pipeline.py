@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator
+from typing import Any
+
+from pydantic import Field, ValidationError, field_validator
 from typing_extensions import TypedDict
 
+from outrider.state.errors import BadRequest, explain_wrong_fields
 from outrider.state.hits import Candidate, Hit, RankedList, Rejected
 from outrider.state.intent import ParsedIntent, SearchStrategy
 from outrider.state.model import Model, restore_tuples
@@ -100,3 +103,13 @@ class RunContext(Model):
     max_context_tokens: int | None = Field(None, ge=0, le=1_000_000, description="Token budget of the distilled context.")
     max_calls: int | None = Field(None, ge=0, le=100_000, description="Model calls of this run; when they are spent, rules do the rest.")
     max_cost_usd: float | None = Field(None, ge=0, description="USD that this run may cost at most; 0 for no paid call.")
+
+
+def check_context(context: Any) -> Any:
+    """Overrides of a run, a mapping as the model; anything else as it is. `BadRequest` names every wrong field."""
+    if not isinstance(context, dict):
+        return context
+    try:
+        return RunContext.model_validate(context)
+    except ValidationError as error:
+        raise BadRequest(f"context: {explain_wrong_fields(error.errors(), RunContext.model_fields)}") from error

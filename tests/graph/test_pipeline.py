@@ -123,3 +123,21 @@ def test_schemas_show_every_field_of_request_and_response() -> None:
     assert set(graph.get_output_jsonschema()["properties"]) == {*SearchResponse.model_fields, "messages"}
     assert set(graph.get_input_jsonschema()["properties"]) == {*SearchRequest.model_fields, "messages"}
     assert "run_timeout_s" in graph.get_context_jsonschema()["properties"]
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        ({"run_timeout_s": "abc"}, "context: run_timeout_s: Input should be a valid number, unable to parse string as a number"),
+        ({"max_cals": 0}, "context: unknown field 'max_cals'; did you mean 'max_calls'?"),
+        ({"max_calls": -1, "max_cost_usd": -1}, "context: max_calls: Input .* 0; max_cost_usd: Input should be greater than or equal to 0"),
+    ],
+)
+async def test_a_wrong_context_is_refused_by_its_field(context: Any, message: str) -> None:
+    """LangGraph would show pydantic's text, with a link to its documentation."""
+    graph, request = build(services(*RECORDS)), {"query": "aspirin"}
+    with pytest.raises(BadRequest, match=message) as caught:
+        await graph.ainvoke(request, context=context)
+    assert "pydantic" not in str(caught.value)
+    with pytest.raises(BadRequest, match=message):
+        await asyncio.to_thread(graph.invoke, request, context=context)

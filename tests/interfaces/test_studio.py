@@ -130,6 +130,7 @@ async def test_studio_runs_and_draws_the_analysis(studio: str) -> None:
 
 
 BAD_INPUTS = (
+    ("analyze", {"target": "a/b", "questoin": "x"}, "unknown field 'questoin'; did you mean 'question'?"),
     ("search", {}, "query: Field required"),
     ("search", {"query": ""}, "no letter or digit to search for"),
     ("search", {"query": "x", "tok_k": 3}, "unknown field 'tok_k'; did you mean 'top_k'?"),
@@ -149,6 +150,11 @@ async def test_bad_input_shows_its_message(studio: str, graph: str, request_fiel
 
     async with get_client(url=studio) as client:
         answer = await client.runs.wait(None, graph, input=request_fields, raise_error=False)
+        context = await client.runs.wait(None, graph, input=request_fields, context={"run_timeout_s": "abc"}, raise_error=False)
+    assert context["__error__"] == {
+        "error": "BadRequest",
+        "message": "context: run_timeout_s: Input should be a valid number, unable to parse string as a number",
+    }
     assert message in answer["__error__"]["message"]
     assert answer["__error__"]["error"] in {"BadRequest", "BooleanSyntaxError"}
 

@@ -28,6 +28,8 @@ MEDIA_TYPE = "application/problem+json"
 MAX_ERRORS, MAX_CHARS = 20, 500
 FASTAPI_PLACES = ("body", "query", "path", "header")
 """Prefixes of field names by FastAPI; LangServe has none, and a field named `query`."""
+OBJECT_ERRORS = frozenset({"model_type", "model_attributes_type", "dict_type"})
+"""Errors whose messages by pydantic are about Python, with the name of a class."""
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -132,7 +134,8 @@ def _make_wrong_field(error: Any) -> WrongField:
         return WrongField(field="", message=str(error))
     place = [str(part) for part in error.get("loc", ())]
     place = place[1:] if place and place[0] in FASTAPI_PLACES and (len(place) > 1 or place[0] == "body") else place
-    message = str(error.get("msg", "is wrong")).removeprefix("Value error, ")
+    takes_object = error.get("type") in OBJECT_ERRORS
+    message = "takes a JSON object" if takes_object else str(error.get("msg", "is wrong")).removeprefix("Value error, ")
     return WrongField(field=_sanitize(".".join(place)), message=_sanitize(message))
 
 
