@@ -86,7 +86,7 @@ async def run(case: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    outrider.models.chat.transport.get_http_client.cache_clear()
+    outrider.models.chat.transport._make_http_client.cache_clear()
     from langchain_openai import ChatOpenAI
 
     assert ChatOpenAI

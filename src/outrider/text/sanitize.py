@@ -46,6 +46,7 @@ def origin(address: str) -> tuple[str, str, int | None]:
         return "", "", None
 
 
+PROXY_SCHEMES = frozenset({"http", "https", "socks5", "socks5h"})
 OFFLINE = "and nothing but this machine is contacted (--offline, sources.offline)"
 """For messages about an address that is refused."""
 
@@ -63,6 +64,27 @@ def is_loopback(address: str) -> bool:
         return False
     mapped = literal.ipv4_mapped if isinstance(literal, IPv6Address) else None
     return (mapped or literal).is_loopback
+
+
+def find_proxy_fault() -> str:
+    """What is wrong with the proxies of the environment; empty if nothing is. An HTTP client would end with a traceback of its own."""
+    from urllib.request import getproxies
+
+    import httpx
+
+    for kind, address in getproxies().items():
+        if kind not in {"http", "https", "all"}:
+            continue
+        try:
+            url = httpx.URL(address if "://" in address else f"http://{address}")
+            usable = url.scheme in PROXY_SCHEMES and bool(url.host)
+        except httpx.InvalidURL:
+            usable = False
+        if not usable:
+            return (
+                f"{kind}_proxy in the environment, {without_password(address)!r}, is no proxy; write for example http://proxy.example:3128"
+            )
+    return ""
 
 
 def is_http_url(address: str) -> bool:

@@ -19,6 +19,7 @@ from outrider.state.response import Usage
 from outrider.text.sanitize import is_loopback
 from support.chat_client import KEY
 from support.chat_server import ChatServer, Reply
+from support.http_server import PROXY_VARIABLES
 
 
 class Word(Model):
@@ -141,3 +142,25 @@ def test_offline_only_a_model_on_this_machine_is_used(address: str, here: bool) 
         chat, why = make_chat(LlmSettings(model="m", base_url=address, api_key=SecretStr(KEY)), offline=True)
         assert (chat is not None) is here
         assert ("is not on this machine" in why) is not here
+
+
+@pytest.mark.parametrize("proxy", ["http://127.0.0.1:9", "socks5://127.0.0.1:9", "foo://127.0.0.1:9"])
+async def test_a_model_on_this_machine_is_not_asked_through_a_proxy(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proxy would send key and question elsewhere, also offline."""
+    for name in PROXY_VARIABLES:
+        monkeypatch.setenv(name, proxy)
+    with ChatServer(lambda _: Reply({"word": "yes"}), models=Reply(["m"])) as server:
+        assert (await ask(chat_of(settings(server)))).word == "yes"
+        assert len(server.listings) == len(server.requests) == 1
+
+
+@pytest.mark.parametrize("model", ["auto", "m"])
+async def test_an_unusable_proxy_is_named(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in PROXY_VARIABLES:
+        monkeypatch.setenv(name, "foo://user:secret@proxy.example")
+    chat = chat_of(LlmSettings(model=model, base_url="http://192.0.2.1/v1", api_key=SecretStr(KEY)))
+    with pytest.raises(
+        ChatUnavailable, match=r"_proxy in the environment, 'foo://.*@proxy.example', is no proxy; write for example"
+    ) as caught:
+        await ask(chat)
+    assert "secret" not in str(caught.value)

@@ -16,6 +16,7 @@ from outrider.models.embed.embedder import Embedder
 from outrider.models.embed.endpoint import MAX_CHARS_PER_TOKEN, parse_response
 from outrider.state.errors import BadVectors, ModelUnavailable, SearchError
 from support.extras import needs
+from support.http_server import PROXY_VARIABLES
 
 pytestmark = needs("langchain_openai")
 
@@ -320,3 +321,11 @@ def test_an_answer_without_indexes_is_taken_in_its_order() -> None:
 def test_a_body_of_another_kind_is_refused(body: object) -> None:
     with pytest.raises(SearchError, match="without embeddings"):
         parse_response(body, 1, "x")
+
+
+def test_a_server_on_this_machine_is_not_asked_through_a_proxy(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in PROXY_VARIABLES:
+        monkeypatch.setenv(name, "foo://127.0.0.1:9")
+    assert len(embedder(server).embed(["a"])) == 1
+    with pytest.raises(ModelUnavailable, match=r"_proxy in the environment, 'foo://127.0.0.1:9', is no proxy"):
+        Embedder("letters", base_url="http://192.0.2.1/v1", api_key=KEY).embed(["a"])

@@ -11,6 +11,7 @@ import pytest
 
 from outrider.models.rerank.endpoint import BATCH, EndpointReranker
 from outrider.state.errors import BadVectors, ModelUnavailable
+from support.http_server import PROXY_VARIABLES
 from support.patience import BUSY_S
 from support.rerank_server import Answer, Server
 
@@ -169,3 +170,12 @@ def test_a_password_in_the_address_is_not_shown() -> None:
     with pytest.raises(ModelUnavailable) as raised:
         client.scores("q", ["a"])
     assert "hush" not in str(raised.value) + client.name
+
+
+def test_a_server_on_this_machine_is_not_asked_through_a_proxy(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in PROXY_VARIABLES:
+        monkeypatch.setenv(name, "foo://127.0.0.1:9")
+    server.answer = tei
+    assert reranker(server).scores("q", ["a"]) == pytest.approx([0.1])
+    with pytest.raises(ModelUnavailable, match=r"_proxy in the environment, 'foo://127.0.0.1:9', is no proxy"):
+        EndpointReranker("http://192.0.2.1").scores("q", ["a"])

@@ -35,6 +35,7 @@ from support.http_server import (
     FAULTS,
     MEBIBYTE,
     NEVER,
+    PROXY_VARIABLES,
     RESET,
     Answer,
     Request,
@@ -806,3 +807,20 @@ def test_nothing_is_complained_about_when_the_process_ends(tmp_path: Path) -> No
     assert (ended.stdout, slow, ended.returncode) == ("1\n", [], 0)
     with diskcache.Cache(str(tmp_path)) as cache:
         assert len(cache) == 1
+
+
+@pytest.mark.parametrize("proxy", ["foo://u:secret@p.example", "http://", "http://[::1"])
+async def test_an_unusable_proxy_of_the_environment_is_named(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in PROXY_VARIABLES:
+        monkeypatch.setenv(name, proxy)
+    with pytest.raises(SourceError, match=r"openalex cannot be queried: \w+_proxy in the environment, .* is no proxy") as caught:
+        await CALLER.get(Service("openalex", "http://192.0.2.1", 1_000, 1.0, timeout_s=5.0), "/works", within_s=5.0)
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_socks_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing listens there: the service is unreachable, and no traceback names a missing package."""
+    for name in PROXY_VARIABLES:
+        monkeypatch.setenv(name, "socks5://127.0.0.1:9")
+    with pytest.raises(SourceError, match="openalex"):
+        await CALLER.get(Service("openalex", "http://192.0.2.1", 1_000, 1.0, timeout_s=2.0), "/works", within_s=2.0)

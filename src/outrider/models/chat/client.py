@@ -151,7 +151,7 @@ def _make_client(endpoint: Endpoint, timeout_s: float) -> ChatOpenAI:
         timeout=timeout_s,
         max_retries=0,
         http_client=get_unused_client(),
-        http_async_client=get_http_client(),
+        http_async_client=get_http_client(endpoint.base_url),
         openai_proxy=None,
         use_responses_api=False,
         disable_streaming=True,
@@ -182,7 +182,7 @@ async def find_only_model(endpoint: Endpoint, timeout_s: float) -> str:
     """The name of the only model that the server lists at `/models`. Raises `KeyRejected`, and `ChatUnavailable` if it is not one."""
     remedy = "set llm.model (OUTRIDER_LLM__MODEL) to the model to use"
     transport = await load_module("outrider.models.chat.transport")
-    await asyncio.to_thread(transport.get_http_client)  # reads certificates
+    await asyncio.to_thread(transport.get_http_client, endpoint.base_url)  # reads certificates
     try:
         async with asyncio.timeout(timeout_s):
             names: list[str] = await transport.list_models(endpoint.base_url, endpoint.key)

@@ -19,6 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, Valid
 
 from outrider.models.chat.endpoint_errors import RequestRefused, UnreadableResponse
 from outrider.runtime.threads_and_loops import run_in_background
+from outrider.state.errors import ChatUnavailable
+from outrider.text.sanitize import find_proxy_fault, is_loopback
 
 MAX_BYTES = 2**20
 """Of one response. The longest that is requested has some thousand tokens of a few bytes each."""
@@ -29,13 +31,26 @@ LIST_MODELS = "outrider_list_models"
 """Extension of a request whose answer is a list of models instead of a chat completion."""
 
 
-@cache
-def get_http_client() -> httpx2.AsyncClient:
-    """The client of the process, on its background loop; each call sets its own timeout. Uses the environment's proxies.
+def get_http_client(base_url: str) -> httpx2.AsyncClient:
+    """The client for an address. Uses the environment's proxies, except for this machine: a proxy would send the request elsewhere.
 
-    Raises `RequestRefused` and `UnreadableResponse` besides the errors of httpx2.
+    Raises `ChatUnavailable` for an unusable proxy.
+    """
+    uses_proxy = not is_loopback(base_url)
+    if uses_proxy and (fault := find_proxy_fault()):
+        raise ChatUnavailable(fault)
+    return _make_http_client(uses_proxy)
+
+
+@cache
+def _make_http_client(uses_proxy: bool) -> httpx2.AsyncClient:
+    """One for a process, on its background loop; each call sets its own timeout.
+
+    It raises `RequestRefused` and `UnreadableResponse` besides the errors of httpx2.
     """
     client = _Client(
+        verify=httpx2.create_ssl_context(),  # reads SSL_CERT_FILE, also without `trust_env`
+        trust_env=uses_proxy,
         headers={"Accept-Encoding": "identity"},  # a compressed body cannot be bounded before it is decompressed
         event_hooks={"response": [_check_response]},
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=MAX_IDLE_CONNECTIONS),
@@ -98,7 +113,7 @@ async def list_models(base_url: str, key: SecretStr) -> list[str]:
     """
     authorization = f"Bearer {key.get_secret_value() or 'none'}"
     try:
-        response = await get_http_client().get(
+        response = await get_http_client(base_url).get(
             f"{base_url.rstrip('/')}/models", headers={"Authorization": authorization}, timeout=None, extensions={LIST_MODELS: True}
         )
     except httpx2.HTTPError as error:

@@ -6,9 +6,11 @@ OpenAI client is called directly. That client retries timeouts, 429 and 5xx twic
 
 from __future__ import annotations
 
+import atexit
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from outrider.models.embed.presets import find_preset
@@ -17,7 +19,7 @@ from outrider.settings.model import EmbeddingSettings
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole, TokensRead
 from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
 from outrider.state.ports import OnCount
-from outrider.text.sanitize import is_http_url, redact, without_password
+from outrider.text.sanitize import find_proxy_fault, is_http_url, is_loopback, redact, without_password
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,6 +50,17 @@ class EmbeddingResponse:
     """Total of all texts."""
 
 
+@cache
+def _get_direct_clients() -> dict[str, Any]:
+    """For this machine: a proxy of the environment would send the request elsewhere. The asynchronous one is never used."""
+    import httpx2
+
+    verify = httpx2.create_ssl_context()  # reads SSL_CERT_FILE, also without `trust_env`
+    client = httpx2.Client(verify=verify, trust_env=False)
+    atexit.register(client.close)
+    return {"http_client": client, "http_async_client": httpx2.AsyncClient(verify=verify, trust_env=False)}
+
+
 class EmbeddingClient:
     """Client of one model at one address. Its errors are ours, and no message contains the key or a password."""
 
@@ -62,6 +75,9 @@ class EmbeddingClient:
             raise MissingExtra("an embeddings endpoint", "openai") from error
         if not is_http_url(settings.base_url):
             raise ModelUnavailable(f"{self.name}: embedding.base_url must be an address such as http://localhost:8080/v1")
+        uses_proxy = not is_loopback(settings.base_url)
+        if uses_proxy and (fault := find_proxy_fault()):
+            raise ModelUnavailable(f"{self.name} cannot be reached: {fault}")
         self._client: Any = OpenAIEmbeddings(
             model=settings.model_name,
             base_url=settings.base_url,
@@ -70,6 +86,7 @@ class EmbeddingClient:
             check_embedding_ctx_length=False,
             timeout=settings.timeout_s,
             max_retries=2,
+            **({} if uses_proxy else _get_direct_clients()),
         ).client
 
     def ask(self, texts: Sequence[str]) -> EmbeddingResponse:

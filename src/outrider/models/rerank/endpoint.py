@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.runtime.threads_and_loops import stop_if_abandoned
 from outrider.state.errors import BadVectors, ModelUnavailable
-from outrider.text.sanitize import is_http_url, redact, without_password
+from outrider.text.sanitize import find_proxy_fault, is_http_url, is_loopback, redact, without_password
 
 if TYPE_CHECKING:
     import httpx
@@ -73,7 +73,10 @@ class EndpointReranker:
         until = time.monotonic() + self.timeout_s
         headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
         scores: list[float] = []
-        with httpx.Client(headers=headers) as client:
+        uses_proxy = not is_loopback(self.base_url)
+        if uses_proxy and (fault := find_proxy_fault()):
+            raise ModelUnavailable(f"{self.name} cannot be reached: {fault}")
+        with httpx.Client(headers=headers, verify=httpx.create_ssl_context(), trust_env=uses_proxy) as client:
             for start in range(0, len(texts), BATCH):
                 stop_if_abandoned()
                 scores.extend(self._score_batch(client, query, list(texts[start : start + BATCH]), until))

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.sources.http.service import Service
 from outrider.state.errors import Malformed, SourceError, SourceTimeout, SourceUnavailable
-from outrider.text.sanitize import without_password
+from outrider.text.sanitize import find_proxy_fault, without_password
 
 if TYPE_CHECKING:
     import ssl
@@ -197,6 +197,8 @@ def shared_client(service: str, url: httpx.URL) -> Iterator[httpx.AsyncClient]:
 
         import httpx
 
+        if fault := find_proxy_fault():
+            raise SourceError(f"{service} cannot be queried: {fault}")
         _prepare_process()
         client = httpx.AsyncClient(
             verify=_ssl_context(),
