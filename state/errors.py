@@ -281,7 +281,8 @@ def explain_wrong_fields(details: Iterable[Mapping[str, Any]], names: Collection
             whole = ".".join(map(str, path))
             lines.setdefault(whole, f"unknown field {whole!r}{did_you_mean(field, names) if len(path) == 1 else ''}")
         else:
-            lines.setdefault(field, f"{field}: {detail['msg'].removeprefix('Value error, ')}")
+            reason = detail["msg"].removeprefix("Value error, ").replace("a valid tuple", "a valid list")  # JSON has no tuples
+            lines.setdefault(field, f"{field}: {reason}")
     return "; ".join(lines.values())
 
 

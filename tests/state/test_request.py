@@ -29,6 +29,7 @@ def test_synonyms_and_old_names() -> None:
         ({"query": "x", "top_k": 10**9}, "top_k: .*less than or equal to 1000"),
         ({"query": "x", "top_kk": 1}, "unknown field 'top_kk'; did you mean 'top_k'"),
         ({"query": "x", "sources": ["githup"]}, "unknown source 'githup'; known: library"),
+        ({"query": "x", "sources": "library"}, "^sources: Input should be a valid list$"),
         ({"query": "x", "strategies": ["bm42"]}, "strategies"),
         ({"query": "x", "search_mode": "wide"}, "search_mode: .*focused"),
         ({"query": "x", "filters": {"year": {"$gtt": 1}}}, r"filters: unknown filter operator '\$gtt'"),

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal
 
 from mcp import MCPError
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError, UnexpectedToolError
 from mcp.server.mcpserver.resources import ResourceSecurity
-from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, ContentBlock, Resource, ToolAnnotations
-from pydantic import Field
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, ContentBlock, Resource, Tool, ToolAnnotations
+from pydantic import Field, ValidationError
 
 from outrider.graph.analyze import make_analysis
 from outrider.graph.pipeline import build
@@ -47,7 +47,7 @@ from outrider.interfaces.mcp.tool_calls import (
 )
 from outrider.prompts import load
 from outrider.services import Services
-from outrider.state.errors import BadRequest, LibraryMissing, NothingSearchable, SearchError, did_you_mean
+from outrider.state.errors import BadRequest, LibraryMissing, NothingSearchable, SearchError, did_you_mean, explain_wrong_fields
 from outrider.state.filters import parse_filter
 from outrider.state.pipeline import RunContext
 from outrider.state.request import check_request
@@ -77,11 +77,30 @@ Format = Literal["bibtex", "ris", "csl", "csv", "json", "jsonl", "markdown"]
 
 
 class OutriderServer(MCPServer[None]):
-    """The SDK's server, whose list of resources has the first records of the library, too."""
+    """The SDK's server, whose list of resources has the first records of the library, too. It ignores no misspelt argument."""
 
     def __init__(self, tools: Tools, **options: Any) -> None:
         super().__init__("outrider", **options)
         self._tools = tools
+
+    async def list_tools(self) -> list[Tool]:
+        """With schemas that allow no other arguments: `call_tool` refuses them."""
+        tools = await super().list_tools()
+        return [tool.model_copy(update={"input_schema": {**tool.input_schema, "additionalProperties": False}}) for tool in tools]
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """Checked first: the SDK drops an argument that it does not know, and a search without the model's filters misleads it."""
+        known = {tool.name: tool.input_schema["properties"] for tool in await super().list_tools()}
+        if name not in known:
+            raise ToolError(f"there is no tool {name!r}{did_you_mean(name, known)}; there are: {', '.join(known)}")
+        if unknown := [{"type": "extra_forbidden", "loc": (field,)} for field in arguments if field not in known[name]]:
+            raise ToolError(explain_wrong_fields(unknown, known[name]))
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error, UnexpectedToolError) or not isinstance(error.__cause__, ValidationError):
+                raise
+            raise ToolError(explain_wrong_fields(error.__cause__.errors(), known[name])) from error.__cause__
 
     async def list_resources(self) -> list[Resource]:
         try:
@@ -95,9 +114,12 @@ class OutriderServer(MCPServer[None]):
         if name not in prompts:
             known = ", ".join(prompts)
             raise MCPError(INVALID_PARAMS, f"there is no prompt {name!r}{did_you_mean(name, prompts)}; there are: {known}")
-        wanted = [argument.name for argument in prompts[name].arguments or () if argument.required]
-        if missing := [argument for argument in wanted if argument not in (arguments or {})]:
+        required = {argument.name: bool(argument.required) for argument in prompts[name].arguments or ()}
+        given = arguments or {}
+        if missing := [argument for argument, is_required in required.items() if is_required and argument not in given]:
             raise MCPError(INVALID_PARAMS, f"the prompt {name!r} needs the argument {', '.join(missing)}")
+        if unknown := [{"type": "extra_forbidden", "loc": (argument,)} for argument in given if argument not in required]:
+            raise MCPError(INVALID_PARAMS, explain_wrong_fields(unknown, required))
         return await super().get_prompt(name, arguments, context)
 
 

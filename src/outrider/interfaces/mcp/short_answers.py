@@ -127,9 +127,10 @@ def shorten_notes(notes: Sequence[str], most: int = MAX_NOTES) -> list[str]:
 
 
 def format_result(result: BaseModel) -> str:
-    """Lines for a model that does not read structured content."""
+    """Lines for a model that does not read structured content: without deprecated fields, and without the 0 of unranked hits."""
+    unshown: Any = {"first": True, "hits": {"__all__": {"score"}}} if isinstance(result, SystematicResult) else None
     lines = [DATA]
-    for name, value in result.model_dump(exclude_defaults=True, exclude={"first"}).items():
+    for name, value in result.model_dump(exclude_defaults=True, exclude=unshown).items():
         if isinstance(value, list):
             lines += [f"{name}:", *(f"- {_format_value(one)}" for one in value)]
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import quote
@@ -72,8 +72,7 @@ async def report_progress(context: Context, first: str, steps: int | None = None
         yield progress
     finally:
         beating.cancel()
-        with suppress(asyncio.CancelledError):
-            await beating
+        await asyncio.wait({beating})  # an error of its own does not replace the call's result
 
 
 def raise_tool_errors(tool: Callable[Parameters, Awaitable[Result]]) -> Callable[Parameters, Awaitable[Result]]:
