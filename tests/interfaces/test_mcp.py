@@ -7,12 +7,13 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -419,28 +420,6 @@ async def test_a_call_that_is_cancelled_leaves_the_models_loading(services: Serv
         await asyncio.wait_for(done.wait(), 5)
 
 
-async def test_a_slow_model_over_standard_input_and_output(shelved: Path, tmp_path: Path) -> None:
-    """A client outside is told each five seconds: most give up after ten to sixty."""
-    with ChatServer(lambda _: Reply("late", delay_s=7)) as server:
-        own = {"OUTRIDER_LLM__BASE_URL": server.base_url, "OUTRIDER_LLM__API_KEY": "k", "OUTRIDER_LLM__MODEL": "m"}
-        command = StdioServerParameters(command=sys.executable, args=["-m", "outrider", "mcp"], env={**environ(shelved, tmp_path), **own})
-        heard: list[float] = []
-        messages: list[str | None] = []
-
-        async def progress(done: float, of: float | None, message: str | None) -> None:
-            heard.append(time.monotonic())
-            messages.append(message)
-
-        async with Client(stdio_client(command)) as client:
-            await client.list_tools()
-            heard.append(time.monotonic())
-            result = await client.call_tool("search", {"query": "aspirin liver"}, progress_callback=progress)
-            heard.append(time.monotonic())
-    assert result.structured_content["hits"]
-    assert sum((message or "").startswith("translator (") for message in messages) >= 1
-    assert max(after - before for before, after in pairwise(heard)) < tool_calls.HEARTBEAT_S + 1.5
-
-
 @pytest.mark.skipif(
     shutil.which("mcp-inspector") is None, reason="mcp-inspector is not on PATH: npm install -g @modelcontextprotocol/inspector"
 )
@@ -494,12 +473,54 @@ def environ(shelved: Path, folder: Path) -> dict[str, str]:
     return {**os.environ, **own}
 
 
-async def test_over_standard_input_and_output(shelved: Path, tmp_path: Path) -> None:
-    command = StdioServerParameters(command=sys.executable, args=["-m", "outrider", "mcp"], env=environ(shelved, tmp_path))
-    async with Client(stdio_client(command)) as client:
-        assert {one.name for one in (await client.list_tools()).tools} == TOOLS
-        result = await client.call_tool("search", {"query": "aspirin liver"})
-    assert result.structured_content["hits"][0]["doc_id"] == "a"
+PERIOD_S, DELAY_S = 0.1, 0.3
+MCP_PROCESS = f"""
+import os, sys
+from outrider.interfaces.cli import run
+from outrider.interfaces.mcp import tool_calls
+assert tool_calls.HEARTBEAT_S == 5, "most clients give up after ten to sixty"
+tool_calls.HEARTBEAT_S = {PERIOD_S}
+print("pid", os.getpid(), file=sys.stderr, flush=True)
+sys.exit(run(["mcp", "--offline"]))
+"""
+
+
+async def test_a_slow_model_over_standard_input_and_output(shelved: Path, tmp_path: Path) -> None:
+    """A client outside is told in each period, also while models load; Ctrl-C ends the server though the client still listens."""
+    with ChatServer(lambda _: Reply("late", delay_s=DELAY_S)) as server, (tmp_path / "stderr").open("w+") as errors:
+        own = {"OUTRIDER_LLM__BASE_URL": server.base_url, "OUTRIDER_LLM__API_KEY": "k", "OUTRIDER_LLM__MODEL": "m"}
+        env = {**environ(shelved, tmp_path), **own, "OUTRIDER_SOURCES__OFFLINE": "false"}
+        command = StdioServerParameters(command=sys.executable, args=["-c", MCP_PROCESS], env=env)
+        heard: list[float] = []
+        messages: list[str | None] = []
+
+        async def progress(done: float, of: float | None, message: str | None) -> None:
+            heard.append(time.monotonic())
+            messages.append(message)
+
+        async with Client(stdio_client(command, errors)) as client:
+            assert {one.name for one in (await client.list_tools()).tools} == TOOLS
+            heard.append(time.monotonic())
+            result = await client.call_tool("search", {"query": "aspirin liver"}, progress_callback=progress)
+            heard.append(time.monotonic())
+            errors.seek(0)
+            pid = int(errors.read().split()[1])
+            os.kill(pid, signal.SIGINT)
+            await asyncio.to_thread(wait_for_end, pid)
+    assert [hit["doc_id"] for hit in result.structured_content["hits"]] == ["a"]
+    assert "pubmed" not in read_text(result), "--offline"
+    assert sum((message or "").startswith("translator (") for message in messages) >= DELAY_S / PERIOD_S
+    assert max(after - before for before, after in pairwise(heard)) < 6.5
+
+
+def wait_for_end(pid: int) -> None:
+    """Of a process that another thread waits for; at most 5 s."""
+    ends_at = time.monotonic() + 5
+    with suppress(ProcessLookupError):
+        while time.monotonic() < ends_at:
+            os.kill(pid, 0)
+            time.sleep(0.02)
+        pytest.fail("the process goes on")
 
 
 @contextmanager

@@ -22,11 +22,12 @@ def mcp(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8_001,
     library: LibraryOption = None,
+    offline: OfflineOption = False,
 ) -> None:
     """Serve tools to models by the Model Context Protocol: search, systematic, analyze, library_ingest, library_search, export."""
     from outrider.interfaces.mcp import run_http, run_stdio
 
-    services = open_services(library)
+    services = open_services(library, offline=offline)
     try:
         if http:
             run_http(services, host, port)

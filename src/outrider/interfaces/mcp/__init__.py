@@ -5,6 +5,7 @@ Specification: https://modelcontextprotocol.io; the server is the official Pytho
 
 from __future__ import annotations
 
+import signal
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,13 @@ def make_server(services: Services) -> MCPServer:
 
 
 def run_stdio(services: Services) -> None:
-    """Serve until the client closes standard input."""
-    make_server(services).run("stdio")
+    """Serve until the client closes standard input, or a signal ends the process.
+
+    Ctrl-C ends it at once: the SDK's reader waits for the next line in a thread that no cancellation ends.
+    """
+    server = make_server(services)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    server.run("stdio")
 
 
 def run_http(services: Services, host: str, port: int) -> None:
