@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -41,14 +42,14 @@ SENT = {
 
 
 async def run_scout(
-    base_url: str, folder: Path, name: str, queries: tuple[PlannedQuery, ...] = (PLANNED,), **constraints: Any
+    base_url: str, folder: Path, name: str, queries: tuple[PlannedQuery, ...] = (PLANNED,), within_s: float = 25.0, **constraints: Any
 ) -> tuple[list[SourceReport], list[str]]:
     """The rows of one service with its candidates' ids, at most 100 asked."""
     sources = [source for source in make_sources(settings(base_url, folder), Shelf()) if source.name == name]
     limits = Constraints(stars=NumberRange(min=10), **constraints)
     strategy = SearchStrategy(queries=queries, sources=(name,), strategies=tuple(RetrieverType), constraints=limits)
     state = PipelineState.model_validate({"query": "liver", "started_at": NOON}).model_copy(update={"strategy": strategy})
-    scout = Scout(tuple(sources), reciprocal_rank_fusion, interleave, RunSettings(), lambda: NOON)
+    scout = Scout(tuple(sources), reciprocal_rank_fusion, interleave, RunSettings(run_timeout_s=within_s), lambda: NOON)
     update = await scout(state, None)  # type: ignore[arg-type]
     rows = [row for row in update["sources"] if row.strategy != "updated"]
     return rows, [one.record.doc_id for one in update.get("candidates", ())]
@@ -102,6 +103,21 @@ async def test_a_refused_boolean_query_costs_no_results(tmp_path: Path, name: st
 
     async with serving(refusing) as server:
         (row,), _ = await run_scout(server.base_url, tmp_path, name)
+    assert (row.status, row.returned) == ("ok", 3)
+    assert "the Boolean query failed" in row.message
+
+
+@pytest.mark.parametrize("name", ["pubmed", "semantic_scholar", "openalex", "github"])
+async def test_a_boolean_query_that_is_not_answered_leaves_time_for_the_words(tmp_path: Path, name: str) -> None:
+    parameter, expected, _ = SENT[name]
+    answers = make_handler()
+
+    def hanging(request: Request) -> Answer:
+        answer = answers(request)
+        return replace(answer, after_s=60.0) if request.query.get(parameter) == expected else answer
+
+    async with serving(hanging) as server:
+        (row,), _ = await run_scout(server.base_url, tmp_path, name, within_s=4.0)
     assert (row.status, row.returned) == ("ok", 3)
     assert "the Boolean query failed" in row.message
 

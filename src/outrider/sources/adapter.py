@@ -12,7 +12,7 @@ from outrider.runtime.threads_and_loops import unless_abandoned
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply, Service
 from outrider.state.boolean import And, Not
-from outrider.state.errors import Malformed, SourceError, SourceOff, SourceUnavailable
+from outrider.state.errors import Malformed, SourceError, SourceOff, SourceTimeout, SourceUnavailable
 from outrider.state.hits import Scored
 from outrider.state.intent import Constraints
 from outrider.state.ports import AnswerStatus, BooleanQuery, Capabilities, SourceAnswer, SourceQuery
@@ -76,14 +76,15 @@ async def match_then_rank(
     """The matches of the Boolean query, and if these are fewer than the limit, the results of `rank` after them.
 
     What the query excludes with NOT is left out, because a service may be unable to exclude it. `verified` also leaves out matches of a
-    wider expression that the record itself contradicts. If the service does not accept the expression, only `rank` is used.
+    wider expression that the record itself contradicts. If the service does not accept the expression, or does not answer it in time
+    (see `half_way`), only `rank` is used.
     """
     boolean = query.boolean
     if boolean is None or not boolean.expression:
         return await rank()
     try:
         matched = await match(boolean)
-    except (SourceUnavailable, Malformed) as error:
+    except (SourceUnavailable, SourceTimeout, Malformed) as error:
         matched = SourceAnswer((), message=f"the Boolean query failed: {error}")
     if verified and boolean.wider and matched.results:
         from outrider.boolean.evaluator import Evaluator
@@ -171,6 +172,11 @@ def usable_seconds(within_s: float) -> float:
 def deadline_after(within_s: float) -> float:
     """When requests must end, by `time.monotonic`."""
     return time.monotonic() + usable_seconds(within_s)
+
+
+def half_way(until: float) -> float:
+    """The middle between now and a deadline: an expression that a service is slow to match leaves the other half to its words."""
+    return (time.monotonic() + until) / 2
 
 
 def year_filters(constraints: Constraints, first: str, last: str) -> list[str]:

@@ -27,6 +27,7 @@ from outrider.sources.adapter import (
     build_works_answer,
     content_words,
     deadline_after,
+    half_way,
     match_then_rank,
     query_terms,
     read_works,
@@ -95,7 +96,7 @@ class Openalex(ServiceSource):
         notes = [] if len(words) <= MOST_WORDS else [f"searched for the first {MOST_WORDS} of {len(words)} words, because each must occur"]
 
         async def match(boolean: BooleanQuery) -> SourceAnswer:
-            return await self._read_pages(search_params((), query.constraints, boolean.expression), query.limit, until, ())
+            return await self._read_pages(search_params((), query.constraints, boolean.expression), query.limit, half_way(until), ())
 
         async def rank() -> SourceAnswer:
             return await self._read_pages(search_params(words[:MOST_WORDS], query.constraints), query.limit, until, notes)

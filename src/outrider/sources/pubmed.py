@@ -26,7 +26,16 @@ from pydantic import JsonValue
 from outrider.linkage.identifiers import normal_doi, normal_isbn, normal_pmcid, normal_pmid
 from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.settings.sections import PubmedSettings
-from outrider.sources.adapter import ServiceSource, build_answer, content_words, deadline_after, match_then_rank, query_terms, score_results
+from outrider.sources.adapter import (
+    ServiceSource,
+    build_answer,
+    content_words,
+    deadline_after,
+    half_way,
+    match_then_rank,
+    query_terms,
+    score_results,
+)
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply, Service
 from outrider.sources.json_fields import mapping, text, whole
@@ -102,7 +111,7 @@ class Pubmed(ServiceSource):
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
         until = deadline_after(query.within_s)
-        return await match_then_rank(query, lambda boolean: self._match(boolean, query, until), lambda: self._rank(query, until))
+        return await match_then_rank(query, lambda boolean: self._match(boolean, query, half_way(until)), lambda: self._rank(query, until))
 
     async def _match(self, boolean: BooleanQuery, query: SourceQuery, until: float) -> SourceAnswer:
         pmids = await self._find_pmids(boolean.expression, query, until)

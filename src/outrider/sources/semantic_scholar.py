@@ -21,7 +21,16 @@ from pydantic import JsonValue
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmcid, normal_pmid
 from outrider.runtime.threads_and_loops import unless_abandoned
 from outrider.sources import json_fields as fields
-from outrider.sources.adapter import ServiceSource, build_answer, content_words, deadline_after, match_then_rank, query_terms, score_results
+from outrider.sources.adapter import (
+    ServiceSource,
+    build_answer,
+    content_words,
+    deadline_after,
+    half_way,
+    match_then_rank,
+    query_terms,
+    score_results,
+)
 from outrider.sources.http.service import Reply, Service, parse_in_thread
 from outrider.state.errors import Forbidden, Malformed, SourceError, SourceTimeout, Unauthorized
 from outrider.state.intent import NumberRange
@@ -75,7 +84,7 @@ class SemanticScholar(ServiceSource):
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
         until = deadline_after(query.within_s)
-        return await match_then_rank(query, lambda boolean: self._match(boolean, query, until), lambda: self._rank(query, until))
+        return await match_then_rank(query, lambda boolean: self._match(boolean, query, half_way(until)), lambda: self._rank(query, until))
 
     async def _match(self, boolean: BooleanQuery, query: SourceQuery, until: float) -> SourceAnswer:
         """Of the first page of the bulk search, which has the most cited matches, the best by their words."""

@@ -22,6 +22,7 @@ from outrider.sources.adapter import (
     build_answer,
     deadline_after,
     drop_stop_words,
+    half_way,
     match_then_rank,
     query_terms,
     score_results,
@@ -158,7 +159,7 @@ class Github:
 
         async def match(boolean: BooleanQuery) -> SourceAnswer:
             terms = " ".join((boolean.expression, *_list_qualifiers(query, plain=False)))
-            outcome = await self._run_query(terms, query, until, replace(self.service, tries=1))
+            outcome = await self._run_query(terms, query, half_way(until), replace(self.service, tries=1))
             return build_search_answer(outcome)
 
         if query.strategy != STARS or query.limit < 1:
