@@ -118,8 +118,9 @@ class OutriderRetriever(Connection, BaseRetriever):
 
     async def _retrieve(self, query: str, callbacks: Callbacks, k: int | None = None, **fields: Any) -> list[Document]:
         own = {name: getattr(self, name) for name in ("sources", "strategies", "filters", "search_mode", "rerank_enabled")}
-        top_k = self.k if k is None else k
-        request = {"query": query, "top_k": top_k, "distill_top": min(top_k, 50), **own, **fields}
+        request = {"query": query, "top_k": self.k if k is None else k, **own, **fields}
+        if isinstance(top_k := request["top_k"], int):  # else it is refused, or read from text
+            request.setdefault("distill_top", min(max(top_k, 0), 50))
         answer = await self.search(request, callbacks)
         raise_if_failed(answer)
         return [make_document(hit, self.page_content) for hit in answer.hits]
@@ -171,10 +172,14 @@ class OutriderTool(Connection, BaseTool):
     handle_tool_error: bool | str | Callable[[ToolException], str] | None = True
     handle_validation_error: bool | str | Callable[[ValidationError | ValidationErrorV1], str] | None = explain_to_model
 
-    def _run(self, **fields: Any) -> tuple[str, list[Document]]:
-        return run_in_background(self._arun(**fields))
+    def _run(self, first: Any = None, /, **fields: Any) -> tuple[str, list[Document]]:
+        return run_in_background(self._arun(first, **fields))
 
-    async def _arun(self, **fields: Any) -> tuple[str, list[Document]]:
+    async def _arun(self, first: Any = None, /, **fields: Any) -> tuple[str, list[Document]]:
+        """A plain text, as agents without named arguments pass it, is the first field."""
+        if first is not None:  # LangChain has not parsed it
+            form = self.get_input_schema()
+            fields = dict(form.model_validate({next(iter(self.args)): first}))  # type: ignore[union-attr]  # all are of pydantic 2
         try:
             await asyncio.to_thread(lambda: self.count_tokens)  # reads settings and a tokenizer at first use
             text, hits = await self._answer(**fields)

@@ -130,6 +130,9 @@ def test_one_call_overrides_fields_and_misspelt_ones_are_refused(library: Servic
     assert {one.metadata["year"] for one in retriever.invoke(QUESTION, filters={"year": 2001})} == {2001}
     with pytest.raises(BadRequest, match="unknown field 'filter'; did you mean 'filters'"):
         retriever.invoke(QUESTION, filter={"year": 2001})
+    assert len(retriever.invoke(QUESTION, k="2")) == 2
+    with pytest.raises(BadRequest, match="top_k: Input should be a valid integer"):
+        retriever.invoke(QUESTION, k="two")
     with pytest.raises(ValidationError, match="filter"):
         OutriderRetriever(filter={})
     with pytest.raises(SearchError, match="torn"):
@@ -232,6 +235,12 @@ def test_a_missing_library_is_an_error_that_says_what_to_do(tmp_path: Path) -> N
     message = tool.invoke(ToolCall(name="library", args={"query": QUESTION}, id="1", type="tool_call"))
     assert message.status == "error"
     assert "outrider ingest" in message.content
+
+
+async def test_a_tool_takes_its_first_field_as_plain_text() -> None:
+    search, _, analyze, _ = OutriderToolkit(services=opened()).get_tools()
+    assert search.invoke(QUESTION) == await search.ainvoke(QUESTION) == search.invoke({"query": QUESTION})
+    assert analyze.invoke("a/b") == analyze.invoke({"target": "a/b"})
 
 
 def test_names_of_the_tools_take_a_prefix() -> None:
