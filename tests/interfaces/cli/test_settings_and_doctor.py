@@ -3,12 +3,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from outrider import services
-from outrider.interfaces.cli import run
+from outrider.interfaces.cli import config, run
 from support.word_embedder import WordEmbedder
 
 
@@ -54,6 +57,25 @@ def test_doctor_reports_what_is_available_and_what_is_missing(shelved: Path, tmp
     assert rows["model"]["status"] == "missing"
     assert run(["doctor", "-l", str(tmp_path / "none")]) == 0
     assert "outrider ingest" in " ".join(capsys.readouterr().out.split())
+
+
+def test_doctor_knows_every_extra(shelved: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    packages = {name: {Requirement(one).name for one in group} for name, group in project["optional-dependencies"].items() if name != "all"}
+    listed = {name: {*shown} for name, shown, _ in config.OPTIONAL if name != "studio"}
+    assert listed.keys() == packages.keys()
+    assert all(listed[name] <= packages[name] for name in listed)
+
+    def find_version(name: str) -> str:
+        if name == "playwright":
+            raise PackageNotFoundError(name)
+        return "1.0"
+
+    monkeypatch.setattr(config, "version", find_version)
+    assert run(["doctor", "--json", "-l", str(shelved)]) == 0
+    rows = {row["what"]: row for row in json.loads(capsys.readouterr().out)["checks"]}
+    assert [name for name in packages if rows[name]["status"] != "ok"] == ["browser"]
+    assert "browser]" in rows["browser"]["says"]
 
 
 def test_doctor_prints_a_command_to_be_copied_on_one_line(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import platform
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -20,12 +20,19 @@ from outrider.version import __version__
 config_app = typer.Typer(help="Show and check the settings.", no_args_is_help=True)
 
 OPTIONAL = (
-    ("models", ("torch", "transformers", "sentence_transformers"), "models on this machine: dense search and reranking"),
-    ("openai", ("langchain_openai", "json_repair"), "chat models and embeddings from OpenAI-compatible servers"),
-    ("serve", ("fastapi", "langserve", "sse_starlette", "uvicorn"), "the graph over HTTP: `outrider serve`"),
-    ("studio", ("langgraph_cli", "langgraph_api"), "LangGraph Studio: `langgraph dev`"),
+    ("models", ("torch", "transformers", "sentence-transformers"), "models on this machine: dense search and reranking"),
+    ("openai", ("langchain-openai", "json-repair"), "chat models and embeddings from OpenAI-compatible servers"),
+    ("serve", ("fastapi", "langserve", "sse-starlette", "uvicorn"), "the graph over HTTP: `outrider serve`"),
+    ("mcp", ("mcp",), "tools for models: `outrider mcp`"),
+    ("browser", ("playwright", "cssselect"), "web search and pages, with an installed Chromium"),
+    ("llama-index", ("llama-index-core",), "a retriever and tools for LlamaIndex: `outrider.llama_index`"),
+    ("postgres", ("langgraph-checkpoint-postgres", "psycopg"), "threads in PostgreSQL"),
+    ("redis", ("redis",), "the response cache in Redis"),
+    ("tracing", ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"), "traces through OpenTelemetry"),
+    ("sign", ("cryptography",), "signed manifests of systematic runs"),
+    ("studio", ("langgraph-cli", "langgraph-api"), "LangGraph Studio: `langgraph dev`"),
 )
-"""Optional parts: their packages, and what they add."""
+"""The extras and Studio: the packages that show whether they are installed, and what they add."""
 
 
 @config_app.command()
@@ -79,12 +86,7 @@ def doctor(library: LibraryOption = None, as_json: JsonOption = False) -> None:
             rows.append({"what": part.what, "status": "broken" if part.broken else "ok" if part.on else "missing", "says": part.says})
             if part.command:
                 rows[-1]["command"] = part.command
-    for name, modules, purpose in OPTIONAL:
-        if all(importlib.util.find_spec(module) for module in modules):
-            rows.append({"what": name, "status": "ok", "says": f"{purpose} ({', '.join(map(_find_version, modules))})"})
-        else:
-            install = "pip install 'langgraph-cli[inmem]'" if name == "studio" else install_hint(name)
-            rows.append({"what": name, "status": "missing", "says": f"would add {purpose}; install with: {install}"})
+    rows += [_check_optional(*part) for part in OPTIONAL]
     if as_json:
         print_json({"checks": rows})
         return
@@ -99,9 +101,10 @@ def doctor(library: LibraryOption = None, as_json: JsonOption = False) -> None:
             console().print(Text(without_control(command)), soft_wrap=True)
 
 
-def _find_version(module: str) -> str:
-    distribution = module.replace("_", "-")
+def _check_optional(name: str, packages: Sequence[str], purpose: str) -> dict[str, str]:
     try:
-        return f"{distribution} {version(distribution)}"
+        versions = [f"{package} {version(package)}" for package in packages]
     except PackageNotFoundError:
-        return distribution
+        install = "pip install 'langgraph-cli[inmem]'" if name == "studio" else install_hint(name)
+        return {"what": name, "status": "missing", "says": f"would add {purpose}; install with: {install}"}
+    return {"what": name, "status": "ok", "says": f"{purpose} ({', '.join(versions)})"}
