@@ -116,7 +116,8 @@ def _write_pattern(pattern: Pattern) -> str:
 
 def _write_words(parts: Sequence[str]) -> str:
     text = " ".join(WILDCARD.sub("*", part).strip(AROUND) for part in parts).strip()
-    if not searchable(text) or (len(parts) == 1 and STOP_WORDS.issuperset(words(text.casefold()))):
+    is_left_out = len(parts) == 1 and (STOP_WORDS.issuperset(words(text.casefold())) or FIELD.search(text))
+    if not searchable(text) or is_left_out:
         return ""
     return text if TRUNCATED.fullmatch(text) else quote(text)
 

@@ -260,7 +260,7 @@ def add_terms(terms: tuple[str, ...], least: int, related: Iterable[str], draft:
     Words that the queries exclude are not added.
     """
     excluded = {stem for query in draft.queries for operand in split_negated(query.boolean_query)[1] for stem in stems(operand)}
-    synonyms = (synonym for query in draft.queries for synonym in clean_terms(query.synonyms, MAX_KEYWORDS))
+    synonyms = (split_synonym(synonym)[1] for query in draft.queries for synonym in clean_terms(query.synonyms, MAX_KEYWORDS))
     for more, known in ((related, ""), (synonyms, text)):
         allowed = [term for term in more if not excluded & set(stems(term))]
         terms = (*terms, *select_new_terms(allowed, known, *terms))[: max(least, len(terms))]

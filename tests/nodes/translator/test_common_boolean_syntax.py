@@ -166,6 +166,8 @@ def test_the_phrases_of_a_query() -> None:
         ("(aspirin AND liver", ""),
         ("#1 AND #2", ""),
         ("author:smith", ""),
+        ("aspirin liver org:evil", "aspirin AND liver"),
+        ('aspirin AND "ratio 10:1"', 'aspirin AND "ratio 10:1"'),
         ("all[sb]", ""),
     ],
 )

@@ -359,6 +359,14 @@ def test_a_boolean_query_in_the_syntax_of_a_platform_is_read(at_once: AtOnce) ->
     assert at_once({**IMAGING, "queries": queries}).strategy.queries[0].boolean_query == "aspirin AND (liver OR hepatic)"
 
 
+def test_the_concept_of_a_synonym_is_no_part_of_an_added_term(at_once: AtOnce) -> None:
+    """GitHub was sent the phrase "liver hepatotoxicity"."""
+    queries = [{"text": "serum", "synonyms": ["liver: hepatotoxicity"]}]
+    added = at_once({**IMAGING, "queries": queries, "expanded_keywords": []}, shelf=Poor()).strategy.expanded_keywords
+    assert "hepatotoxicity" in added
+    assert not any(":" in term for term in added)
+
+
 def test_a_word_that_the_text_of_a_query_leaves_out_is_not_looked_for(at_once: AtOnce) -> None:
     (query,) = at_once({**IMAGING, "queries": [{"text": "liver injury NOT heart"}]}).strategy.queries
     assert (query.text, query.keywords, query.boolean_query) == ("liver injury", ("liver injury",), '"liver injury" NOT heart')
