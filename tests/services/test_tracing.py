@@ -16,7 +16,7 @@ from outrider.interfaces.cli import run
 from outrider.interfaces.logs import JsonFormatter
 from outrider.runtime.spans import RUN, install, run_named, span
 from outrider.services import Services
-from outrider.services.tracing import OpenTelemetry, make_provider, start_tracing
+from outrider.services.tracing import OpenTelemetry, _open_provider, make_provider, start_tracing
 from outrider.settings.model import LlmSettings, Settings, TracingSettings
 from outrider.settings.redact import Redactor
 from outrider.state.errors import SettingsError
@@ -26,7 +26,7 @@ from support.chat_server import ChatServer, Reply, Request
 from support.fake_services import make_handler
 from support.fake_services import settings as world_settings
 from support.fakes import NOON
-from support.http_server import serving
+from support.http_server import PROXY_VARIABLES, Answer, serving
 
 SECRET = "sk-very-secret"
 
@@ -81,6 +81,17 @@ def test_an_error_is_reported_by_its_type_only() -> None:
     assert recorded.attributes["error.type"] == "ValueError"
     assert recorded.attributes["address"] == "https://********@host/********"
     assert SECRET not in recorded.to_json()
+
+
+def test_a_collector_on_this_machine_is_not_reached_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in PROXY_VARIABLES:
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with serving(lambda _: Answer()) as server:
+        provider = _open_provider.__wrapped__(f"{server.base_url}/v1/traces")
+        provider.get_tracer("test").start_span("one").end()
+        assert provider.force_flush()
+        provider.shutdown()
+        assert [request.path for request in server.requests] == ["/v1/traces"]
 
 
 def test_without_a_collector_nothing_is_traced() -> None:

@@ -119,4 +119,10 @@ def _open_provider(endpoint: str) -> TracerProvider:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as error:
         raise MissingExtra("tracing", "tracing") from error
-    return make_provider(OTLPSpanExporter(endpoint=endpoint, timeout=EXPORT_S))
+    session = None
+    if is_loopback(endpoint):  # a proxy of the environment would send the spans elsewhere
+        import requests  # type: ignore[import-untyped]  # the exporter depends on it
+
+        session = requests.Session()
+        session.trust_env = False
+    return make_provider(OTLPSpanExporter(endpoint=endpoint, timeout=EXPORT_S, session=session))
