@@ -103,6 +103,19 @@ def test_graph_returns_the_paths(services: Services) -> None:
     assert "cites" in next(hit.reason for hit in hits if hit.doc_id == "b")
 
 
+@pytest.mark.parametrize("query", ["liver[ti] AND aspirin[mh]", "aspirin[tiab] AND 1990:2030[dp] NOT fever[mh]", "zinc[mh]"])
+def test_a_short_exact_list_tells_which_values_records_lack(folder: Path, query: str) -> None:
+    """With the remarks of `systematic`: an empty list may mean that no record has the value. A full list is not examined."""
+    hits = outrider.execute("SPARSE", query, services=make_services(folder))
+    run = outrider.systematic(query, library=folder)
+    list(run)
+    expected = [remark for remark in run.remarks if remark.startswith("missing values: ")]
+    assert [remark for remark in hits.remarks if remark.startswith("missing values: ")] == expected
+    assert any("MeSH" in remark for remark in expected)
+    if hits:
+        assert not any("MeSH" in remark for remark in outrider.execute("SPARSE", query, top_k=1, services=make_services(folder)).remarks)
+
+
 def test_remarks_on_an_exact_query_are_logged(services: Services, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         outrider.execute("SPARSE", "aspirin[ti] NOT post-mortem[ti]", services=services)

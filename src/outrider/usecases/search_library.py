@@ -30,6 +30,7 @@ from outrider.state.ports import SourceQuery
 from outrider.state.records import LIBRARY, Record
 from outrider.state.request import MAX_TOP_K, SYNONYMS, RetrieverType, SearchRequest, check_request
 from outrider.state.response import provenance_hash
+from outrider.systematic_search.library_remarks import find_missing_values
 
 if TYPE_CHECKING:
     from outrider.library.search_engine import Engine
@@ -97,13 +98,14 @@ async def aexecute(  # noqa: PLR0913 - the options of one call
 ) -> HitList:
     """The library's engine without the graph: the first `top_k` hits of "SPARSE", "DENSE", "GRAPH" or, all fused, "HYBRID".
 
-    The result is a list with `total`, `complete`, `took_ms`, `provenance_hash` and `remarks`. Scores are divided by the best. SPARSE
-    ranks by words. A query with AND, OR, NOT or field tags, or a mapping of fields to texts, is run exactly: only matching records, best
-    words first. If more than `top_k` match, `complete` is False, `total` is their number, and a remark says so (`systematic` returns all
-    of them). HYBRID returns each work once; where the library has no vectors or no model can be loaded, it searches without vectors, and
-    a remark, which is also logged as a warning, says so. With `rerank`, the reranker of the settings reorders the first works; the rest
-    keeps its order. With `distill`, each hit has the sentences that answer in `distilled_text`, as far as `distiller.max_context_tokens`
-    goes. Of a very long query, the first `MAX_QUERY_TERMS` different words are searched.
+    The result is a list with `total`, `complete`, `took_ms`, `provenance_hash` and `remarks`. Scores are divided by the best. SPARSE ranks
+    by words. A query with AND, OR, NOT or field tags, or a mapping of fields to texts, is run exactly: only matching records, best words
+    first. If more than `top_k` match, `complete` is False, `total` is their number, and a remark says so (`systematic` returns all of
+    them); if fewer match, remarks name the values that records lack and the query reads. HYBRID returns each work once; where the library
+    has no vectors or no model can be loaded, it searches without vectors, and a remark, which is also logged as a warning, says so. With
+    `rerank`, the reranker of the settings reorders the first works; the rest keeps its order. With `distill`, each hit has the sentences
+    that answer in `distilled_text`, as far as `distiller.max_context_tokens` goes. Of a very long query, the first `MAX_QUERY_TERMS`
+    different words are searched.
 
     Raises `BadRequest` for a request that cannot be understood, `LibraryError` where there is no library, and `NoVectors`,
     `EmbeddingSpaceMismatch` or `ModelError` where required vectors or a required reranker are not available.
@@ -175,6 +177,9 @@ async def _rank_exactly(services: Services, request: SearchRequest) -> Ranking:
     pinned = await (await services.library()).pinned()
     try:
         results, total = await pinned.best(parsed.tree, parse_filter(request.filters or {}), depth)
+        remarks = [*parsed.warnings]
+        if len(results) < request.top_k:  # a full list is not shorter for what records lack
+            remarks += await find_missing_values(parsed.tree, parsed.text, pinned)
         snapshot = f"{pinned.snapshot.library}@{pinned.snapshot.version}"
     finally:
         pinned.close()
@@ -184,8 +189,7 @@ async def _rank_exactly(services: Services, request: SearchRequest) -> Ranking:
     models: dict[str, str] = {}
     if request.rerank_enabled:
         works = await _rerank(services, text, works, models)
-    remarks = tuple(f"{remark.code}: {remark}" for remark in parsed.warnings)
-    return Ranking(works, total, total == len(works), snapshot, models, remarks)
+    return Ranking(works, total, total == len(works), snapshot, models, tuple(f"{remark.code}: {remark}" for remark in remarks))
 
 
 async def search_strategies(
