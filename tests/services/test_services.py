@@ -9,7 +9,7 @@ import outrider.services as services_module
 from outrider.services import Services
 from outrider.settings.model import LibrarySettings, LlmSettings, Settings
 from outrider.settings.sections import CacheSettings, LibrarySourceSettings, SourcesSettings, WebSettings
-from outrider.state.errors import LibraryMissing, SettingsError
+from outrider.state.errors import LibraryError, LibraryMissing, SettingsError
 from support.fakes import Shelf
 
 
@@ -48,6 +48,17 @@ def test_a_cancelled_opening_blocks_nobody(tmp_path: Path) -> None:
             await services.library()
 
     asyncio.run(look())
+
+
+async def test_offline_a_library_is_opened_wherever_it_is_on_this_machine(tmp_path: Path) -> None:
+    """Also at a `file://` address, which names a folder. One in an object store is refused."""
+    offline = SourcesSettings(offline=True)
+    for uri in (str(tmp_path / "one"), f"file://{tmp_path / 'two'}"):
+        services = Services(Settings(library=LibrarySettings(uri=uri), sources=offline))
+        assert (await services.new_library()).library_id
+        services.close()
+    with pytest.raises(LibraryError, match="s3://shelf/lib is not on this machine"):
+        await Services(Settings(library=LibrarySettings(uri="s3://shelf/lib"), sources=offline)).library()
 
 
 def test_parts_are_replaced_by_keyword_also_by_an_empty_tuple() -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from contextlib import asynccontextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -133,7 +133,7 @@ class Services:
         self.chat, self._chat_says = (chat, chat.name) if chat else make_chat(settings.llm, offline=settings.sources.offline)
         """The chat model or None; and its name, or why there is none."""
         if self.lost_model and not settings.sources.offline:
-            log.error("no chat model is used: %s", self.lost_model)
+            _report_lost_model(self.lost_model)
         self.chat_is_of_settings = self.chat is not None and chat is None
         self.shelf: LibraryReader = library if shelf is None else shelf
         self._own_library = library
@@ -390,11 +390,21 @@ class Services:
 
     def _refuse_remote_library(self) -> None:
         """Raise `LibraryError` for a library on the network if this process is offline."""
+        from outrider.library.address_and_locks import Location
+
         settings = self.settings.library
+        if not self.settings.sources.offline or Location.parse(settings.uri).path is not None:
+            return
         options = {name.lower(): value.get_secret_value() for name, value in settings.storage_options.items()}
         endpoint = next((options[name] for name in S3_ENDPOINTS if name in options), "") or os.environ.get("AWS_ENDPOINT_URL", "")
-        if self.settings.sources.offline and "://" in settings.uri and not is_loopback(endpoint):
+        if not is_loopback(endpoint):
             raise LibraryError(f"the library at {without_password(settings.uri)} is not on this machine, {OFFLINE}; use one in a folder")
+
+
+@cache
+def _report_lost_model(reason: str) -> None:
+    """Once for a process: a command has services of its own beside those of `outrider.graph.pipeline.graph`."""
+    log.error("no chat model is used: %s", reason)
 
 
 class LiveMapping(Mapping[str, str]):

@@ -126,7 +126,7 @@ def test_what_is_missing_stands_in_the_answer_and_on_standard_error(shelved: Pat
 def test_a_model_that_is_asked_for_in_part_is_missed_on_standard_error(shelved: Path) -> None:
     """Nothing is missed by a user who asks for no model."""
     cases = (
-        ({"OUTRIDER_LLM__MODEL": "gpt-6-luna"}, "no chat model is used: no model is configured: set OPENAI_API_KEY"),
+        ({"OUTRIDER_LLM__MODEL": "gpt-6-luna"}, "no chat model is used: llm.model is gpt-6-luna, and no key or address is set"),
         ({"OUTRIDER_LLM__BASE_URL": "https://api.openai.com/v1"}, "no chat model is used: gpt-6-luna at api.openai.com needs a key"),
         ({"OUTRIDER_LLM__MODEL": "none", "OPENAI_API_KEY": KEY}, ""),
         ({}, ""),
@@ -135,5 +135,6 @@ def test_a_model_that_is_asked_for_in_part_is_missed_on_standard_error(shelved: 
     searches = run_searches(shelved, *((only_library, {"OUTRIDER_EMBEDDING__MODEL_NAME": "none"} | variables) for variables, _ in cases))
     for (_, missing), ended in zip(cases, searches, strict=True):
         assert missing in ended.errors
+        assert ended.errors.count("no chat model is used") == bool(missing)
         assert bool(ended.errors) is bool(missing)
         assert ended.answer["usage"]["calls"] == 0

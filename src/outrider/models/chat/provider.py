@@ -134,6 +134,7 @@ def describe_schema(schema: dict[str, Any]) -> str:
 AUTO, NONE = "auto", "none"
 OPENAI_URL = "https://api.openai.com/v1"
 NO_MODEL = "no model is configured: set OPENAI_API_KEY or DEEPSEEK_API_KEY, or llm.base_url and llm.model for a model of your own"
+NO_ADDRESS = "llm.model is {}, and no key or address is set: set OPENAI_API_KEY or DEEPSEEK_API_KEY, or llm.base_url"
 SWITCHED_OFF = "llm.model is none"
 MILLION = 1_000_000
 
@@ -214,7 +215,7 @@ def resolve_endpoint(settings: LlmSettings) -> tuple[Endpoint | None, str]:
         return None, SWITCHED_OFF
     key, base_url = settings.api_key, settings.base_url or OPENAI_URL
     if not settings.base_url and not key.get_secret_value():
-        return None, NO_MODEL
+        return None, NO_MODEL if settings.model == AUTO else NO_ADDRESS.format(settings.model)
     if not is_http_url(base_url):
         raise SettingsError(f"llm.base_url {without_password(base_url)!r} is no address; write for example http://localhost:11434/v1")
     host = urlsplit(base_url).hostname or ""
