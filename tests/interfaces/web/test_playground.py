@@ -38,12 +38,17 @@ async def test_a_search_runs_in_the_playground_and_its_output_is_that_of_invoke(
             steps = await page.locator("#steps li").evaluate_all("all => all.map(one => one.dataset.step)")
             output = json.loads(await page.locator("#output").text_content() or "")
             titles = await page.locator("#hits h3").all_text_contents()
+            status = await page.locator("#status").text_content() or ""
+            await page.get_by_label("query", exact=True).fill("xylophone")
+            await page.get_by_role("button", name="Start").click()
+            await page.get_by_text("no work was found").wait_for()
         request = {"query": "aspirin liver", "top_k": 1, "rerank_enabled": False, "filters": {"year": {"$gte": 2000}}}
         async with httpx.AsyncClient(base_url=address, timeout=60) as client:
             expected = (await client.post("/search/invoke", json={"input": request})).json()["output"]
     assert (steps[0], steps[-1]) == ("translator", "distiller")
     assert output["hits"] == expected["hits"]
     assert titles == ["Aspirin and the liver"]
+    assert status.endswith(": 1 of 1 works.")
 
 
 async def test_an_analysis_runs_in_its_playground(opens: Opens) -> None:

@@ -83,7 +83,7 @@ async function start() {
     const response = await ask(new URL("stream", endpoint), { method: "POST", body, signal: mine.controller.signal });
     for await (const event of parseEvents(response)) handleEvent(mine, event);
     showOutput(mine.output);
-    byId("status").textContent = `Done in ${duration(performance.now() - mine.began)}.`;
+    byId("status").textContent = `Done in ${duration(performance.now() - mine.began)}${describeCount(mine.output)}.`;
   } catch (error) {
     if (running === mine && error.name !== "AbortError") showProblem(error);
   } finally {
@@ -118,6 +118,13 @@ function showOutput(output) {
   fill(byId("hits"), hits.map((hit) => el("li", { class: "hit" }, el("h3", {}, link(hit.url, hit.title)), el("p", { class: "meta" }, `${hit.kind}, ${hit.score.toFixed(3)} by ${words(hit.scored_by)}`), el("p", { dir: "auto" }, hit.distilled_text ?? hit.content ?? ""))));
   byId("output-open").open = !hits.length;
   byId("output").textContent = JSON.stringify(output, null, 2);
+}
+
+/** How much a search found: an output without works must not look like a page that failed to show them. */
+function describeCount({ result_set: systematic, hits, total_found: total }) {
+  if (systematic) return `: ${systematic.total.toLocaleString("en")} records match; they are in the ledger that the output names`;
+  if (!hits) return "";
+  return hits.length ? `: ${hits.length} of ${total.toLocaleString("en")} works` : ": no work was found";
 }
 
 function showProblem(error) {
