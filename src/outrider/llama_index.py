@@ -22,6 +22,7 @@ from outrider.state.errors import MissingExtra
 
 try:
     from llama_index.core.base.base_retriever import BaseRetriever
+    from llama_index.core.callbacks import CallbackManager
     from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
     from llama_index.core.tools.types import AsyncBaseTool, ToolMetadata, ToolOutput
 except ImportError as error:
@@ -41,8 +42,8 @@ def make_node(document: Document) -> NodeWithScore:
 class OutriderRetriever(BaseRetriever):
     """Returns the first `k` works as nodes. Takes the arguments of `outrider.langchain.OutriderRetriever`, and raises its errors."""
 
-    def __init__(self, **fields: Any) -> None:
-        super().__init__()
+    def __init__(self, callback_manager: CallbackManager | None = None, **fields: Any) -> None:
+        super().__init__(callback_manager)
         self.inner = langchain.OutriderRetriever(**fields)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:

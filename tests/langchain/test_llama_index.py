@@ -42,12 +42,16 @@ def test_without_its_packages_the_install_command_is_shown(monkeypatch: pytest.M
 
 @with_llama_index
 async def test_a_query_engine_answers_from_nodes_with_score_metadata_and_spans() -> None:
+    from llama_index.core.callbacks import CallbackManager, LlamaDebugHandler
+    from llama_index.core.callbacks.schema import CBEventType
     from llama_index.core.llms import MockLLM
     from llama_index.core.query_engine import RetrieverQueryEngine
 
     from outrider.llama_index import OutriderRetriever
 
-    engine = RetrieverQueryEngine.from_args(OutriderRetriever(services=opened(), k=2), llm=MockLLM())
+    events = LlamaDebugHandler(print_trace_on_end=False)
+    retriever = OutriderRetriever(services=opened(), k=2, callback_manager=CallbackManager([events]))
+    engine = RetrieverQueryEngine.from_args(retriever, llm=MockLLM())
     for answer in (await engine.aquery(QUESTION), engine.query(QUESTION)):  # the latter inside a running loop
         assert len(answer.source_nodes) == 2
         first, second = answer.source_nodes
@@ -59,6 +63,7 @@ async def test_a_query_engine_answers_from_nodes_with_score_metadata_and_spans()
         assert first.text in prompt
         assert first.metadata["title"] in prompt
         assert "A. Author" not in prompt, "metadata must not outweigh the texts"
+    assert len(events.get_event_pairs(CBEventType.RETRIEVE)) == 2
 
 
 @with_llama_index
