@@ -74,7 +74,8 @@ def to_common_syntax(query: str) -> str:
         is_same = bool(common) and parse(common).tree == tree
     except BooleanSyntaxError:
         return ""
-    return query if is_same and parses(query) else common
+    is_clear = "NOT" not in query  # of words after NOT, parsers exclude one or all; the common form has parentheses
+    return query if is_same and is_clear and parses(query) else common
 
 
 def _write(node: Node) -> str:
@@ -82,9 +83,12 @@ def _write(node: Node) -> str:
     match node:
         case And(parts):
             parts = tuple(inner for part in parts for inner in (part.parts if isinstance(part, And) else (part,)))
-            excluded = [part.part for part in parts if isinstance(part, Not) and _is_in_any_text(part.part)]
-            required = _join([_write(part) for part in parts if not isinstance(part, Not)], " AND ")
-            return " NOT ".join(filter(None, (required, *(_enclose(_write(part)) for part in excluded)))) if required else ""
+            required = list(dict.fromkeys(filter(None, (_write(part) for part in parts if not isinstance(part, Not)))))
+            left_out = [part.part for part in parts if isinstance(part, Not) and _is_in_any_text(part.part)]
+            excluded = [operand for part in left_out if (operand := _enclose(_write(part)))]
+            if excluded and len(required) == 1:
+                required = [_enclose(required[0])]
+            return " NOT ".join((_join(required, " AND "), *excluded)) if required else ""
         case Or(parts):
             return _join([_write(part) for part in parts], " OR ")
         case Text(pattern, fields) if WORD_FIELDS & set(fields):

@@ -46,6 +46,8 @@ UPPER = frozenset({"under", "fewer than", "less than", "at most"})
 QUOTED = re.compile(r'(?<!\w)["“”„«]([^"“”„«»]{1,200})["“”»](?!\w)')
 TOKEN = re.compile(r"(?:(?<![\w.])\.)?[^\W_]+(?:(?:[-.'’/]|[+#]+)[^\W_]+)*[+#]*|[^\s\w]")
 """Words as they are written, including `C++`, `F#` and `.NET`; any other sign by itself."""
+BESIDE_NOT = re.compile(r"(?:\b(?!AND\b|OR\b)(\w+)\W+)?\bNOT\s+(\w*)")
+EXCLUDED = re.compile(r"\bNOT (?:(?!(?:AND|OR|NOT)\b)[^\s()\"“”„«»]+ ?)+")
 FIELDS = re.compile(r"\[|\w/(?:\s|$)|\.\w\w[.,]")
 """Signs of fields: `[tiab]`, `exp Liver/`, `.ti,ab.`"""
 REQUEST_WORDS = frozenset(
@@ -178,13 +180,26 @@ def parse_intent(query: str, stars: StarsSettings, this_year: int) -> tuple[Pars
 
 
 def read_operators(text: str) -> str:
-    """The Boolean query that a text holds as the user wrote it: AND, OR, NOT in capitals, or fields of a platform. Empty without one."""
+    """The Boolean query that a text holds as the user wrote it: AND, OR, NOT in capitals, or fields of a platform. Empty without one.
+
+    NOT beside a stop word only stresses a sentence: "should NOT be given to children". What it excludes ends at the next stop word.
+    """
     if not OPERATOR.search(text) and not FIELDS.search(text):
         return ""
     from outrider.boolean.parser import uses_boolean_syntax
 
     text = text.rstrip(" .?!")
-    return to_common_syntax(text) if uses_boolean_syntax(text) else ""
+    if not uses_boolean_syntax(text) or any(not STOP_WORDS.isdisjoint(word.lower() for word in pair) for pair in BESIDE_NOT.findall(text)):
+        return ""
+    return to_common_syntax(text if FIELDS.search(text) else EXCLUDED.sub(_end_exclusion, text))
+
+
+def _end_exclusion(excluded: re.Match[str]) -> str:
+    """`NOT ibuprofen in adults` as `NOT ibuprofen AND adults`."""
+    first, *rest = excluded[0].split(" ")
+    end = next((place for place, word in enumerate(rest) if word.lower() in STOP_WORDS), None)
+    after = [] if end is None else [word for word in rest[end:] if word.lower() not in STOP_WORDS]
+    return " ".join((first, *rest[:end], *(("AND", *after) if after else ())))
 
 
 def leave_out_operators(text: str) -> str:

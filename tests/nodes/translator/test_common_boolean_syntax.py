@@ -156,6 +156,8 @@ def test_the_phrases_of_a_query() -> None:
         ("aspirin AND 2020:2024[dp]", "aspirin"),
         ("aspirin OR NOT alcohol", "aspirin"),
         ("NOT alcohol", ""),
+        ("(liver OR kidney) NOT alcohol", "(liver OR kidney) NOT alcohol"),
+        ("liver NOT heart failure", "liver NOT (heart AND failure)"),
         ("aspirin NOT (alcohol OR wine[tiab])", "aspirin NOT (alcohol OR wine)"),
         ("aspirin NOT (alcohol AND smith[au])", "aspirin"),
         ("aspirin NOT review[ti] NOT animals[mh]", "aspirin"),
