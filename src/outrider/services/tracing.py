@@ -121,7 +121,7 @@ def _open_provider(endpoint: str) -> TracerProvider:
         raise MissingExtra("tracing", "tracing") from error
     session = None
     if is_loopback(endpoint):  # a proxy of the environment would send the spans elsewhere
-        import requests  # type: ignore[import-untyped]  # the exporter depends on it
+        import requests  # the exporter depends on it
 
         session = requests.Session()
         session.trust_env = False
