@@ -21,6 +21,7 @@ from outrider.interfaces.cli.options import (
     wait_for,
 )
 from outrider.interfaces.cli.terminal import exit_code, follow_run, note, note_remarks, print_json, show_answer
+from outrider.runtime.threads_and_loops import load_module
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -143,9 +144,8 @@ async def _stream(request: SearchRequest, services: Services, context: RunContex
     """The graph's stream. On a thread, each step is saved."""
     await services.prepare()
     if thread is None:
-        from outrider.graph.pipeline import build
-
-        parts: Any = build(services).astream(request, context=context, stream_mode=["custom", "updates", "values"])
+        pipeline = await load_module("outrider.graph.pipeline")
+        parts: Any = pipeline.build(services).astream(request, context=context, stream_mode=["custom", "updates", "values"])
         async for kind, part in parts:
             yield kind, part
         return
