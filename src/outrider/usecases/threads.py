@@ -7,8 +7,8 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 DAY_S = 86_400.0
 MAX_NAME_CHARS = 200
 MODES: list[StreamMode] = ["custom", "updates", "values"]
-_running: set[str] = set()
-"""Threads with a run in this process."""
+_claimed: set[str] = set()
+"""Threads that this process runs or deletes."""
 
 Part = tuple[str, Any]
 """A part of a run's stream: `custom` events of nodes, `updates` of their fields, or the whole state as `values`."""
@@ -70,17 +70,18 @@ class Threads:
 
     async def delete(self, thread: str) -> int:
         """Delete a thread and return the number of its runs."""
-        runs = await self.runs(thread)
-        self._refuse_busy(thread, runs)
-        with self.store.raise_thread_errors():
-            await self.store.saver.adelete_thread(thread)
-        await self.store.ledger.forget(thread)
+        with _claim(thread):
+            runs = await self.runs(thread)
+            self._refuse_busy(thread, runs)
+            with self.store.raise_thread_errors():
+                await self.store.saver.adelete_thread(thread)
+            await self.store.ledger.forget(thread)
         return len(runs)
 
     async def expire(self) -> tuple[str, ...]:
         """Delete threads without a run for `threads.retention_days`."""
         before = time.time() - self.services.settings.threads.retention_days * DAY_S
-        old = [thread for thread in await self.store.ledger.idle_threads(before) if thread not in _running]
+        old = [thread for thread in await self.store.ledger.idle_threads(before) if thread not in _claimed]
         for thread in old:
             await self.delete(thread)
         return tuple(old)
@@ -94,17 +95,24 @@ class Threads:
         context = context or RunContext()
         if not (0 < len(thread) <= MAX_NAME_CHARS and thread.isprintable() and thread == thread.strip()):
             raise BadRequest(f"a thread's name has 1 to {MAX_NAME_CHARS} printable characters, and no space at its ends")
-        self._refuse_busy(thread, await self.store.ledger.runs(thread))
-        now = time.time()
-        texts = search_request.model_dump_json(exclude_defaults=True), context.model_dump_json(exclude_none=True)
-        run = ThreadRun(run_id or uuid.uuid4().hex, thread, str(search_request.query), *texts, "begun", self.holder, now, now)
-        await self.store.ledger.begin(run)
-        async with aclosing(self._run(build(self.services, self.store.saver), run, search_request)) as parts:
-            async for part in parts:
-                yield part
+        with _claim(thread):
+            self._refuse_busy(thread, await self.store.ledger.runs(thread))
+            now = time.time()
+            texts = search_request.model_dump_json(exclude_defaults=True), context.model_dump_json(exclude_none=True)
+            run = ThreadRun(run_id or uuid.uuid4().hex, thread, str(search_request.query), *texts, "begun", self.holder, now, now)
+            await self.store.ledger.begin(run)
+            async with aclosing(self._run(build(self.services, self.store.saver), run, search_request)) as parts:
+                async for part in parts:
+                    yield part
 
     async def resume(self, thread: str) -> AsyncGenerator[Part]:
         """Resume the last run at the time of its interruption; a run that has ended gives its last state."""
+        with _claim(thread):
+            async with aclosing(self._resume(thread)) as parts:
+                async for part in parts:
+                    yield part
+
+    async def _resume(self, thread: str) -> AsyncGenerator[Part]:
         runs = await self.runs(thread)
         run = runs[-1]
         self._refuse_busy(thread, runs)
@@ -135,7 +143,6 @@ class Threads:
             "metadata": {"run": run.run},
         }
         context = RunContext.model_validate_json(run.context)
-        _running.add(run.thread)
         has_ended = False
         try:
             with self.store.raise_thread_errors():
@@ -145,14 +152,25 @@ class Threads:
                         yield kind, part
             has_ended = True
         finally:
-            _running.discard(run.thread)
             await self.store.ledger.touch(run.run, "ended" if has_ended else "failed", self.holder, time.time())
         await self.store.ledger.thin(run.thread)
 
     def _refuse_busy(self, thread: str, runs: tuple[ThreadRun, ...]) -> None:
         holder = runs[-1].holder if runs and runs[-1].status == "begun" else ""
-        if thread in _running or (holder and holder != self.holder and _is_alive(holder)):
-            raise ThreadBusy(f"thread {thread!r} is under way{f' in process {holder}' if holder else ''}; wait for it, or name another")
+        if holder and holder != self.holder and _is_alive(holder):
+            raise ThreadBusy(f"thread {thread!r} is under way in process {holder}; wait for it, or name another")
+
+
+@contextmanager
+def _claim(thread: str) -> Iterator[None]:
+    """One run or deletion of a thread at a time in this process. Claimed before anything is awaited: two requests may come at once."""
+    if thread in _claimed:
+        raise ThreadBusy(f"thread {thread!r} is under way; wait for it, or name another")
+    _claimed.add(thread)
+    try:
+        yield
+    finally:
+        _claimed.discard(thread)
 
 
 @asynccontextmanager

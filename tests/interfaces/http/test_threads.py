@@ -113,3 +113,17 @@ async def test_a_thread_of_the_command_with_any_name_can_be_shown(tmp_path: Path
             pass
         shown = await client.get("/api/threads/liver%20%2F%20drugs%2C%202nd%20round%3F")
     assert shown.json()["thread"] == name
+
+
+async def test_of_requests_at_once_one_runs_a_thread(tmp_path: Path) -> None:
+    """Also where the thread is new, so that no run of it is stored yet: two would write one state."""
+    shelf = BlockingLibrary([ASPIRIN])
+    async with client_over(tmp_path, shelf) as client:
+        requests = [asyncio.create_task(search(client, "one")) for _ in range(4)]
+        async with asyncio.timeout(60):
+            busy = [kind(await one) for _, one in zip(range(3), asyncio.as_completed(requests), strict=False)]
+        shelf.let.set()
+        statuses = sorted([(await one).status_code for one in requests])
+        shown = (await client.get("/api/threads/one")).json()
+    assert busy == [(409, "thread-busy")] * 3
+    assert (statuses, len(shown["runs"])) == ([200, 409, 409, 409], 1)
