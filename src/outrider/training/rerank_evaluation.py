@@ -24,7 +24,7 @@ from outrider.state.records import Record
 from outrider.state.reranking import Effect, Verdict, blend_scores, make_reranker_text, order_by_score, verdict_order
 from outrider.training.model_card import read_trained_ids
 from outrider.training.questions import KnownItem, known_items
-from outrider.training.ranking_measures import ndcg
+from outrider.training.training_set import ndcg
 
 if TYPE_CHECKING:
     from outrider.library.library import Library

@@ -12,12 +12,11 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from outrider.training import ranking_measures as measure
 from outrider.training import trainable_cross_encoder as model
 from outrider.training import training_loop as loop
 from outrider.training.model_card import TrainingReport, base_name, read_licence, refuse_foreign, render_card, replace_folder, write_record
 from outrider.training.training_loop import Recipe, TrainingResult
-from outrider.training.training_set import TrainingSet, build_training_set, count_kinds
+from outrider.training.training_set import TrainingSet, blend_equally, build_training_set, count_kinds, mean_ndcg, score_by_words
 from outrider.version import __version__
 
 if TYPE_CHECKING:
@@ -94,14 +93,14 @@ class _Run:
 
     def _report(self, trained: TrainingResult, took_s: float) -> TrainingReport:
         lists = self.training_set.held_out
-        words = measure.score_by_words(lists)
+        words = score_by_words(lists)
         return TrainingReport(
             out=str(self.out),
             saved=trained.best is not None,
             ended=trained.ended,
-            words_ndcg=measure.mean_ndcg(lists, words),
+            words_ndcg=mean_ndcg(lists, words),
             reranker_ndcg=trained.best.ndcg if trained.best else None,
-            blended_ndcg=measure.mean_ndcg(lists, measure.blend_equally(words, trained.scores)) if trained.best else None,
+            blended_ndcg=mean_ndcg(lists, blend_equally(words, trained.scores)) if trained.best else None,
             base=self.base,
             base_licence=read_licence(self.base),
             library_id=self.library_id,

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from outrider.models.loading import empty_cache
 from outrider.training.questions import make_generator
-from outrider.training.ranking_measures import mean_ndcg
 from outrider.training.trainable_cross_encoder import TrainableCrossEncoder, freeze_word_vectors, halve_batch
-from outrider.training.training_set import Group
+from outrider.training.training_set import Group, mean_ndcg
 
 if TYPE_CHECKING:
     import torch

@@ -1,19 +1,23 @@
-"""Training set of a reranker: questions split by source, grouped with texts to rank.
+"""Training set of a reranker: questions split by source, grouped with texts to rank, and how well an order of such texts is.
 
-Wrong answers come from searches and from any record.
+Wrong answers come from searches and from any record. nDCG with linear gain: Jarvelin and Kekalainen, "Cumulated gain-based evaluation of
+IR techniques", ACM TOIS 20(4), 2002.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Scored
 from outrider.state.records import Record
+from outrider.state.reranking import blend_scores
+from outrider.text.words import stems
 from outrider.training import questions as gather
 from outrider.training.questions import Question, QuestionKind, is_same_text, make_generator, make_passage
 
@@ -39,6 +43,8 @@ HELD_OUT = (10, 100)
 """Minimum and maximum number of held-out questions."""
 FEWEST = 20
 """Minimum number of groups to train on; this is enough to run, not to learn much."""
+CUT = 10
+"""Ranks that nDCG looks at."""
 OnPair = Callable[[int, int], None]
 """Called with the number of finished questions and the total."""
 
@@ -198,3 +204,48 @@ class _Counter:
         if self._on_pair is not None:
             self._on_pair(self._done, self._of)
         return result
+
+
+def ndcg(ranked: Iterable[int], every: Iterable[int]) -> float:
+    """nDCG@10 as trec_eval computes it, from 0 to 1; 0 if no record is relevant.
+
+    `ranked` has the relevance at each rank, `every` that of all records, retrieved or not.
+    """
+    best = _gain(sorted(every, reverse=True))
+    return _gain(list(ranked)) / best if best else 0.0
+
+
+def _gain(relevance: list[int]) -> float:
+    return sum(value / math.log2(place + 2) for place, value in enumerate(relevance[:CUT]))
+
+
+def mean_ndcg(groups: Sequence[Group], scores: Sequence[Sequence[float]]) -> float:
+    return sum(ordered_ndcg(group.relevance, row) for group, row in zip(groups, scores, strict=True)) / len(groups)
+
+
+def ordered_ndcg(relevance: Sequence[int], scores: Sequence[float]) -> float:
+    """nDCG@10 of the order by score; ties are put in the worse order."""
+    order = sorted(range(len(scores)), key=lambda at: (-scores[at], relevance[at], at))
+    return ndcg((relevance[at] for at in order), relevance)
+
+
+def score_by_words(groups: Sequence[Group]) -> list[list[float]]:
+    """BM25 scores of the texts that the model reads; term weights come from all texts of all lists.
+
+    The library's own index is not used, because it contains the part that the query was taken from.
+    """
+    from rank_bm25 import BM25Okapi
+
+    engine = BM25Okapi([stems(text) or [""] for group in groups for text in group.texts])
+    scores: list[list[float]] = []
+    start = 0
+    for group in groups:
+        end = start + len(group.texts)
+        scores.append([float(score) for score in engine.get_batch_scores(stems(group.query), list(range(start, end)))])
+        start = end
+    return scores
+
+
+def blend_equally(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Blend two score lists with weight 0.5, as a search does by default (`reranker.weight`)."""
+    return [blend_scores(one, other, 0.5) for one, other in zip(first, second, strict=True)]
