@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 GRAPH_FOLDERS = frozenset({"langchain", "graph", "nodes", "services", "usecases", "interfaces", "sources", "library"})
 """Folders of tests that run the graph or its parts on an event loop."""
+COMMAND_FOLDER = ("interfaces", "cli")
+"""Tests of the command, whose process has its loop to itself: where it reads a file, nobody waits."""
 MAY_BLOCK = (
     # a synchronous function that is called inside a loop blocks it, which its docstring says
     (("threading.Lock.acquire",), "runtime/threads_and_loops.py", {"run_in_background"}),
@@ -96,9 +98,10 @@ def blocking_calls() -> BlockBuster:
 @pytest.fixture(autouse=True)
 def _refuse_blocking_calls(request: pytest.FixtureRequest) -> Iterator[None]:
     """Tests of the graph and of what it runs fail at a blocking call; `--allow-blocking` shows what fails besides."""
-    folder = request.path.relative_to(Path(__file__).parent).parts[0]
+    folders = request.path.relative_to(Path(__file__).parent).parts
+    is_guarded = folders[0] in GRAPH_FOLDERS and folders[:2] != COMMAND_FOLDER
     is_marked = request.node.get_closest_marker("blocking") is not None
-    if folder not in GRAPH_FOLDERS or is_marked or request.config.getoption("--allow-blocking"):
+    if not is_guarded or is_marked or request.config.getoption("--allow-blocking"):
         yield
         return
     guard: BlockBuster = request.getfixturevalue("blocking_calls")
