@@ -6,13 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outrider.boolean.parser import parse
 from outrider.sources import openalex, pubmed, semantic_scholar
-from outrider.sources.adapter import build_answer, content_words, drop_stop_words, format_age, query_terms, score_results, split_words
+from outrider.sources.adapter import (
+    build_answer,
+    content_words,
+    drop_stop_words,
+    format_age,
+    match_then_rank,
+    query_terms,
+    score_results,
+    split_words,
+)
 from outrider.sources.arxiv import select_terms
 from outrider.sources.github.search import build_query
 from outrider.sources.http.service import Reply
-from outrider.state.errors import RateLimited, SourceUnavailable
-from outrider.state.ports import SourceQuery
+from outrider.state.errors import RateLimited, SourceError, SourceTimeout, SourceUnavailable
+from outrider.state.ports import BooleanQuery, SourceAnswer, SourceQuery
 from outrider.text.words import STOP_WORDS, WORD
 from support.fakes import paper
 
@@ -117,3 +127,18 @@ def test_no_adapter_sends_stop_words_with_a_content_word(text: str) -> None:
     ):
         assert "liver" in [word.lower() for word in words]
         assert not STOP_WORDS & {word.lower() for word in words}
+
+
+@pytest.mark.parametrize(
+    ("by_words", "raised"), [(SourceTimeout("within 0.0002 s"), "answered 500"), (SourceUnavailable("answered 503"), "answered 503")]
+)
+async def test_a_search_by_words_without_time_reports_what_used_the_time_up(by_words: SourceError, raised: str) -> None:
+    async def match(_: BooleanQuery) -> SourceAnswer:
+        raise SourceUnavailable("answered 500")
+
+    async def rank() -> SourceAnswer:
+        raise by_words
+
+    query = SourceQuery("liver", "relevance", None, 10, boolean=BooleanQuery(parse("liver").tree, "liver"))
+    with pytest.raises(SourceError, match=raised):
+        await match_then_rank(query, match, rank)

@@ -77,15 +77,16 @@ async def match_then_rank(
 
     What the query excludes with NOT is left out, because a service may be unable to exclude it. `verified` also leaves out matches of a
     wider expression that the record itself contradicts. If the service does not accept the expression, or does not answer it in time
-    (see `half_way`), only `rank` is used.
+    (see `half_way`), only `rank` is used. If that has no time left either, the error of the Boolean query says why.
     """
     boolean = query.boolean
     if boolean is None or not boolean.expression:
         return await rank()
+    failure: SourceError | None = None
     try:
         matched = await match(boolean)
     except (SourceUnavailable, SourceTimeout, Malformed) as error:
-        matched = SourceAnswer((), message=f"the Boolean query failed: {error}")
+        failure, matched = error, SourceAnswer((), message=f"the Boolean query failed: {error}")
     if verified and boolean.wider and matched.results:
         from outrider.boolean.evaluator import Evaluator
 
@@ -98,6 +99,8 @@ async def match_then_rank(
         ranked = leave_out_excluded(await rank(), boolean)
     except SourceError as error:
         if not matched.results:
+            if failure is not None and isinstance(error, SourceTimeout):
+                raise failure from None
             raise
         note = f"fewer than {query.limit:,} match the Boolean query, and the search by words failed: {error}"
         return replace(matched, status="partial", message="; ".join(filter(None, (matched.message, note))), retry_at=error.retry_at)

@@ -1,4 +1,4 @@
-"""Training set of a reranker: questions split by source, grouped with texts to rank, and how well an order of such texts is.
+"""Training set of a reranker: questions with texts to rank, and measures of their order.
 
 Wrong answers come from searches and from any record. nDCG with linear gain: Jarvelin and Kekalainen, "Cumulated gain-based evaluation of
 IR techniques", ACM TOIS 20(4), 2002.
