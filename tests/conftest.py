@@ -6,6 +6,7 @@ Only the live suite sees the keys of the services. Caches go to a temporary fold
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import tempfile
@@ -84,6 +85,16 @@ def _restore_config_variable() -> Iterator[None]:
     os.environ.pop("OUTRIDER_CONFIG", None)
     if before is not None:
         os.environ["OUTRIDER_CONFIG"] = before
+
+
+@pytest.fixture(autouse=True)
+def _remove_log_of_commands() -> Iterator[None]:
+    """`--verbose` logs to standard error for the rest of the process, which in tests is a stream that ends with the test."""
+    yield
+    root = logging.getLogger()
+    for handler in [one for one in root.handlers if type(one.formatter).__name__ == "JsonFormatter"]:
+        root.removeHandler(handler)
+        logging.getLogger("outrider").setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")
