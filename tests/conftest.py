@@ -48,10 +48,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # several workers with as many th
 _CACHE = tempfile.TemporaryDirectory(prefix="outrider-tests-", ignore_cleanup_errors=True)
 os.environ["XDG_CACHE_HOME"] = _CACHE.name  # cached answers and plans
 
-# Machines are busy, and imports happen at first use: no deadline. `ci` is Hypothesis's own profile: derandomized, without a database,
-# with twice the examples; `dev` draws others in each run.
+# Machines are busy, and imports happen at first use: no deadline. `ci` is Hypothesis's own profile: derandomized, without a database.
 _profile = "ci" if settings.get_current_profile_name() == "ci" else "dev"
-settings.register_profile("dev", settings.get_profile("default"), deadline=None, max_examples=50)
+settings.register_profile("dev", settings.get_profile("default"), deadline=None)
 settings.register_profile("ci", settings.get_profile("ci"), deadline=None)
 settings.load_profile(_profile)
 gc.set_threshold(20_000, 20, 20)  # the default walks all loaded modules so often that it takes a twentieth of the time
