@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from outrider.runtime import threads_and_loops
 from outrider.runtime.threads_and_loops import Abandoned, in_background, run_in_background, run_in_thread, run_isolated, stop_if_abandoned
 from support.patience import BUSY_S
 
@@ -281,6 +282,31 @@ async def leaves(work):
 
 def _program(last: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", PROGRAM + last], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("when", ["before the start", "after it"])
+def test_an_interrupt_between_the_start_and_the_wait_cancels_the_work(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, ended = threading.Event(), threading.Event()
+    start = threads_and_loops._Call.start
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(600)
+        finally:
+            ended.set()
+
+    def interrupted(call: Any) -> None:
+        if when == "after it":
+            start(call)
+            assert begun.wait(60)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threads_and_loops._Call, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_in_background(work())
+    assert begun.is_set() == (when == "after it")
+    assert ended.wait(60) if begun.is_set() else not ended.is_set()
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,7 @@ def run_in_background(work: Coroutine[Any, Any, Result]) -> Result:
     """Run a coroutine from synchronous code, also inside a running loop. An interrupt (Ctrl-C) of the caller cancels it."""
     call = _Call(_loop(BACKGROUND), work)
     try:
+        call.start()  # in here: an interrupt may come before the caller waits
         return call.future.result()
     except asyncio.CancelledError as error:
         raise CancelledError from error  # asyncio's own is no `Exception` and would end the calling thread
@@ -136,6 +137,7 @@ async def in_background(work: Coroutine[Any, Any, Result]) -> Result:
         return await work
     call = _Call(loop, work)
     try:
+        call.start()
         await wait_for_future(call.future)
     except asyncio.CancelledError:
         call.cancel()
@@ -168,6 +170,7 @@ async def run_isolated(name: str, work: Callable[[], Awaitable[Result]], within_
 
     call = _Call(_loop(name), coroutine())
     try:
+        call.start()
         if await wait_for_future(call.future, max(within_s, 0.0)):
             return call.future
     finally:
@@ -185,8 +188,10 @@ class _Call(Generic[Result]):
         self.begun = False
         self._loop = loop
         self._work = work
-        self._task: asyncio.Task[None]
-        loop.call_soon_threadsafe(self._begin)  # in the caller's context
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._loop.call_soon_threadsafe(self._begin)  # in the caller's context
 
     def cancel(self) -> None:
         self._loop.call_soon_threadsafe(self._cancel)
@@ -197,7 +202,10 @@ class _Call(Generic[Result]):
         self._task.add_done_callback(self._close)
 
     def _cancel(self) -> None:
-        self._task.cancel()  # it exists: a loop runs callbacks in the order of scheduling
+        if self._task is None:  # an interrupt came before the start: a loop runs callbacks in the order of scheduling
+            self._close()
+        else:
+            self._task.cancel()
 
     async def _run(self) -> None:
         try:
@@ -207,8 +215,8 @@ class _Call(Generic[Result]):
         else:
             self.future.set_result(result)
 
-    def _close(self, _: asyncio.Task[None]) -> None:
-        """Complete the future of a task that was cancelled before its first step."""
+    def _close(self, _: asyncio.Task[None] | None = None) -> None:
+        """Complete the future of work that was cancelled before its first step."""
         if not self.future.done():
             self._work.close()
             self.future.set_exception(asyncio.CancelledError())
