@@ -1,4 +1,4 @@
-"""A process that is killed for real, for `serve/test_threads.py`: started once, it forks for each case, since imports take seconds.
+"""A process that is killed for real, for `usecases/test_threads.py`: started once, it forks for each case, since imports take seconds.
 
 Reads cases from standard input, one JSON a line, and answers each on a line of its own: the exit code or signal of the fork.
 """
@@ -10,12 +10,14 @@ import json
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
 
 import outrider.models.chat.transport
+from outrider.graph import guard
 from outrider.services import Services
 from outrider.services.checkpoints import ThreadLedger
 from outrider.services.sources import make_sources
@@ -70,9 +72,28 @@ def killed_after(answers: int) -> None:
     ThreadLedger.keep_answer = keep_and_count  # type: ignore[method-assign]
 
 
+def killed_at(event: list[str]) -> None:
+    """Where a node writes this event: whoever reads it may be late, and requests that are under way by then have no answer to keep."""
+    get_runtime = guard.get_runtime
+
+    def watch(schema: type[Any]) -> Any:
+        runtime = get_runtime(schema)
+
+        def write(part: dict[str, Any]) -> None:
+            if [part["node"], part["event"]] == event:
+                os.kill(os.getpid(), signal.SIGKILL)
+            runtime.stream_writer(part)
+
+        return replace(runtime, stream_writer=write)
+
+    guard.get_runtime = watch
+
+
 async def run(case: dict[str, Any]) -> None:
     if answers := case.get("kill_after_answers"):
         killed_after(answers)
+    if event := case.get("kill_at"):
+        killed_at(event)
     async with open_threads(services(case)) as threads:
         request = {"query": QUERY, "top_k": 5}
         parts = threads.resume("one") if case.get("resume") else threads.search("one", request)
@@ -80,9 +101,8 @@ async def run(case: dict[str, Any]) -> None:
             response = (await collect_response(parts)).model_dump_json()
             Path(case["answer"]).write_text(response, encoding="utf-8")  # noqa: ASYNC240 - this loop has no other task
             return
-        async for kind, part in parts:
-            if kind == "custom" and [part["node"], part["event"]] == case.get("kill_at"):
-                os.kill(os.getpid(), signal.SIGKILL)
+        async for _ in parts:
+            pass
 
 
 def main() -> None:

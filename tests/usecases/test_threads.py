@@ -123,8 +123,11 @@ def undisturbed(killer: Killer) -> tuple[dict[str, Any], list[str]]:
     return answer, paid
 
 
-EVERY = bool(os.environ.get("OUTRIDER_EVERY_NODE"))
-"""Whether runs are killed at every node, which takes longer, or only at the first, the most expensive and the last."""
+EVERY = bool(os.environ.get("EVERY_NODE"))
+"""Whether runs are killed at every node, which takes longer, or only at the first, the most expensive and the last.
+
+The variable has no prefix of ours: with one it would have to be a setting.
+"""
 CASES = [(node, ("finished", "started")[at % 2]) for at, node in enumerate(NODES)]
 """One event a node: what was finished is of the node before what was started."""
 if not EVERY:
