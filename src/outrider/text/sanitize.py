@@ -66,24 +66,27 @@ def is_loopback(address: str) -> bool:
     return (mapped or literal).is_loopback
 
 
-def find_proxy_fault() -> str:
-    """What is wrong with the proxies of the environment; empty if nothing is. An HTTP client would end with a traceback of its own."""
+def find_proxy_fault(address: str = "") -> str:
+    """What is wrong with the proxies of the environment; empty if nothing is, or if the address is on this machine and needs none.
+
+    An HTTP client would end with a traceback of its own.
+    """
+    if is_loopback(address):
+        return ""
     from urllib.request import getproxies
 
     import httpx
 
-    for kind, address in getproxies().items():
+    for kind, proxy in getproxies().items():
         if kind not in {"http", "https", "all"}:
             continue
         try:
-            url = httpx.URL(address if "://" in address else f"http://{address}")
+            url = httpx.URL(proxy if "://" in proxy else f"http://{proxy}")
             usable = url.scheme in PROXY_SCHEMES and bool(url.host)
         except httpx.InvalidURL:
             usable = False
         if not usable:
-            return (
-                f"{kind}_proxy in the environment, {without_password(address)!r}, is no proxy; write for example http://proxy.example:3128"
-            )
+            return f"{kind}_proxy in the environment, {without_password(proxy)!r}, is no proxy; write for example http://proxy.example:3128"
     return ""
 
 

@@ -36,10 +36,9 @@ def get_http_client(base_url: str) -> httpx2.AsyncClient:
 
     Raises `ChatUnavailable` for an unusable proxy.
     """
-    uses_proxy = not is_loopback(base_url)
-    if uses_proxy and (fault := find_proxy_fault()):
+    if fault := find_proxy_fault(base_url):
         raise ChatUnavailable(fault)
-    return _make_http_client(uses_proxy)
+    return _make_http_client(not is_loopback(base_url))
 
 
 @cache

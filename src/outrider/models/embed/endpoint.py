@@ -75,8 +75,7 @@ class EmbeddingClient:
             raise MissingExtra("an embeddings endpoint", "openai") from error
         if not is_http_url(settings.base_url):
             raise ModelUnavailable(f"{self.name}: embedding.base_url must be an address such as http://localhost:8080/v1")
-        uses_proxy = not is_loopback(settings.base_url)
-        if uses_proxy and (fault := find_proxy_fault()):
+        if fault := find_proxy_fault(settings.base_url):
             raise ModelUnavailable(f"{self.name} cannot be reached: {fault}")
         self._client: Any = OpenAIEmbeddings(
             model=settings.model_name,
@@ -86,7 +85,7 @@ class EmbeddingClient:
             check_embedding_ctx_length=False,
             timeout=settings.timeout_s,
             max_retries=2,
-            **({} if uses_proxy else _get_direct_clients()),
+            **(_get_direct_clients() if is_loopback(settings.base_url) else {}),
         ).client
 
     def ask(self, texts: Sequence[str]) -> EmbeddingResponse:

@@ -73,10 +73,9 @@ class EndpointReranker:
         until = time.monotonic() + self.timeout_s
         headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
         scores: list[float] = []
-        uses_proxy = not is_loopback(self.base_url)
-        if uses_proxy and (fault := find_proxy_fault()):
+        if fault := find_proxy_fault(self.base_url):
             raise ModelUnavailable(f"{self.name} cannot be reached: {fault}")
-        with httpx.Client(headers=headers, verify=httpx.create_ssl_context(), trust_env=uses_proxy) as client:
+        with httpx.Client(headers=headers, verify=httpx.create_ssl_context(), trust_env=not is_loopback(self.base_url)) as client:
             for start in range(0, len(texts), BATCH):
                 stop_if_abandoned()
                 scores.extend(self._score_batch(client, query, list(texts[start : start + BATCH]), until))

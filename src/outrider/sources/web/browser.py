@@ -1,6 +1,6 @@
 """Chromium through Playwright: a few tabs, one of them ready, closed after a minute
 
-A Chromium that does not start is not started again for `START_PAUSE_S`, then twice as long after each failure; callers learn that at once.
+A Chromium that does not start is left alone for a while (`pause_after`); callers learn that at once.
 
 It starts at first use, or earlier by `prepare` if a search is coming. It identifies itself: nothing here disguises it. Playwright is an
 extra; Chromium is the installed one (`OUTRIDER_CHROMIUM`, else on the path, else Playwright's own).
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from outrider.runtime.threads_and_loops import in_background, load_module
 from outrider.sources.http.ssrf_guard import Guard
 from outrider.sources.web.browser_tab import LOOPBACK_TOO, NavigationCheck, RenderedPage, Tab
+from outrider.sources.web.crawl_rules import pause_after
 from outrider.state.errors import MissingExtra, RateLimited, SourceTimeout, SourceUnavailable
 from outrider.text.sanitize import redact
 
@@ -50,10 +51,6 @@ OPEN_TAB_S = 30.0
 """Time limit for starting Chromium and opening a tab."""
 LATE_S = 2.5
 """A start that took a caller this long is not waited for by the next ones."""
-START_PAUSE_S = 30.0
-"""Pause after the first failed start ..."""
-MAX_PAUSE_S = 900.0
-"""... and after many."""
 NOWHERE = "socks5://127.0.0.1:9"
 """Proxy for the browser's own traffic, such as updates: the discard port, so that it reaches nothing."""
 FLAGS = (
@@ -237,8 +234,8 @@ class Chromium:
             tab = await self._open_tab()
         except Exception as error:
             self._start_error = redact(error, "") or f"it took more than {OPEN_TAB_S:g} s"
-            pause_s = min(MAX_PAUSE_S, START_PAUSE_S * 2 ** min(self._failed_starts, 10))
-            self._failed_starts, self._closed_until = self._failed_starts + 1, time.monotonic() + pause_s
+            self._failed_starts += 1
+            self._closed_until = time.monotonic() + pause_after(self._failed_starts)
             raise
         self._failed_starts, self._closed_until = 0, 0.0
         return tab

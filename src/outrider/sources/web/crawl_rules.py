@@ -24,6 +24,13 @@ ESCAPE = re.compile(r"%([0-9a-fA-F]{2})")
 UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 MOST_HOSTS = 10_000
 """Hosts in memory; the least recently requested ones are dropped."""
+FIRST_PAUSE_S, MAX_PAUSE_S = 30.0, 900.0
+"""Pause after the first of several failures in a row; it doubles with each, up to the second value."""
+
+
+def pause_after(failures: int) -> float:
+    """Seconds to leave alone what has failed so often in a row: a browser, or a host that it cannot reach."""
+    return min(MAX_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10))
 
 
 @dataclass(slots=True)

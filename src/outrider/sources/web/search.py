@@ -26,7 +26,7 @@ from outrider.runtime.threads_and_loops import in_background
 from outrider.sources.adapter import deadline_after, format_age
 from outrider.sources.http.cache import AnswerCache, NoCache, read_cached, store_later
 from outrider.sources.json_fields import link, text
-from outrider.sources.web.crawl_rules import HostSchedule
+from outrider.sources.web.crawl_rules import HostSchedule, pause_after
 from outrider.sources.web.link_identifiers import find_identifiers
 from outrider.state.errors import Malformed, MissingExtra, RateLimited, SourceError, SourceTimeout, SourceUnavailable
 from outrider.state.hits import Scored
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
     from lxml.html import HtmlElement  # type: ignore[import-untyped]
 
-UNREACHABLE_PAUSE_S = 30.0
-"""Pause of an engine that the browser could not reach."""
-MAX_PAUSE_S = 900.0
 MOST_QUERY_CHARS = 400
 """Engines cut or refuse longer queries."""
 
@@ -326,8 +323,8 @@ class WebSearch:
         """Skip an engine that the browser cannot reach, at each failure twice as long. Searches wait for it once, not each of them."""
         circuits = _circuits()
         failures = circuits[engine.host] = circuits.get(engine.host, 0) + 1
-        pause_s = min(MAX_PAUSE_S, UNREACHABLE_PAUSE_S * 2 ** min(failures - 1, 10))
-        _schedule().close(engine.host, _schedule().clock() + pause_s, f"the browser could not reach it: {error}", type(error))
+        until = _schedule().clock() + pause_after(failures)
+        _schedule().close(engine.host, until, f"the browser could not reach it: {error}", type(error))
 
     def _test_in_background(self, engine: SearchEngine, url: str, key: str) -> None:
         """After the pause, load the page while no search waits for it; this search and others are told so. A page goes to the cache."""
