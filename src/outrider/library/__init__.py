@@ -23,11 +23,13 @@ def postpone_client() -> bool:
     imported. The `__init__` runs when a name is read that is no submodule, so the package is complete for whoever uses it. False if it was
     imported before, or is of a version that was not tested.
     """
+    if CLIENT in sys.modules:
+        return False
     try:
         is_tested = version(CLIENT.replace("_", "-")).startswith(TESTED)
     except PackageNotFoundError:
         is_tested = False
-    spec = find_spec(CLIENT) if is_tested and CLIENT not in sys.modules else None
+    spec = find_spec(CLIENT) if is_tested else None
     if spec is None or spec.loader is None:
         return False
     loader, module, lock, begun = spec.loader, module_from_spec(spec), threading.RLock(), threading.Event()
