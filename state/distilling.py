@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from outrider.state.errors import BadRequest
 
-UnitKind = Literal["sentence", "heading", "item", "row", "code", "text"]
+UnitKind = Literal["sentence", "heading", "item", "row", "code", "caption", "text"]
 """A `text` is a whole text, passed on unchanged."""
 Why = Literal["relevant", "best", "context", "heading", "passed"]
 """Why a unit was kept: its own score; best of a text in which none reached the threshold; the next unit refers to it; heading of a kept

@@ -9,81 +9,98 @@ from outrider.distiller.units import find_units, segment_text
 from outrider.state.distilling import Reading, UnitKind
 from support.distiller_fakes import ODD, texts
 
-PAGE = """# Title
+PAGE = """# Tool
+
+[![ci](https://ci.example.org/b.svg)](https://ci.example.org)
 
 An introduction. This is it.
 
-1. Methods
-We gave 5 mg.
+## 1. Usage
 
-| a | b |
-| 1 | 2 |
+Run this:
 
 ```py
 x = 1. Y
 
 z = 2
 ```
+
 - item one
 - item two. More of it.
 
-RESULTS
+### Options
 
-It worked (p < 0.05). Not bad!"""
+| name | meaning |
+|------|---------|
+| `a`  | the first |
+
+## Contributors
+
+Ann, Bob and 20 others.
+
+## License
+
+MIT."""
 
 
 def test_the_units_of_a_page() -> None:
-    units = [(unit.kind, PAGE[unit.start : unit.end]) for unit in find_units(PAGE)]
+    units = [(unit.kind, PAGE[unit.start : unit.end], " > ".join(unit.section)) for unit in find_units(PAGE)]
     assert units == [
-        ("heading", "# Title"),
-        ("sentence", "An introduction."),
-        ("sentence", "This is it."),
-        ("heading", "1. Methods"),
-        ("sentence", "We gave 5 mg."),
-        ("row", "| a | b |"),
-        ("row", "| 1 | 2 |"),
-        ("code", "```py\nx = 1. Y\n\nz = 2\n```"),
-        ("item", "- item one"),
-        ("item", "- item two."),
-        ("sentence", "More of it."),
-        ("heading", "RESULTS"),
-        ("sentence", "It worked (p < 0.05)."),
-        ("sentence", "Not bad!"),
+        ("sentence", "An introduction.", "Tool"),
+        ("sentence", "This is it.", "Tool"),
+        ("sentence", "Run this:", "Tool > 1. Usage"),
+        ("code", "x = 1. Y\n\nz = 2", "Tool > 1. Usage"),
+        ("item", "item one", "Tool > 1. Usage"),
+        ("item", "item two.", "Tool > 1. Usage"),
+        ("item", "More of it.", "Tool > 1. Usage"),
+        ("row", "| `a`  | the first |", "Tool > 1. Usage > Options"),
+        ("sentence", "MIT.", "Tool > License"),
     ]
 
 
+def test_a_lead_in_a_table_header_and_a_term_introduce_their_units() -> None:
+    introduced = {PAGE[unit.start : unit.end]: unit.introduced_by for unit in find_units(PAGE)}
+    assert introduced["x = 1. Y\n\nz = 2"] == "Run this:"
+    assert introduced["item one"] == "Run this:"
+    assert introduced["| `a`  | the first |"] == "| name | meaning |"
+    assert introduced["An introduction."] == ""
+    text = "Terms\n=====\n\nspace\n    What is **empty**.\n"
+    assert [(text[unit.start : unit.end], unit.introduced_by) for unit in find_units(text)] == [("What is **empty**.", "space")]
+
+
 @pytest.mark.parametrize(
-    ("text", "kind"),
+    ("text", "kind", "first"),
     [
-        ("<h2>Results</h2>\nIt worked.", "heading"),
-        ("A short line without an end\n\nIt worked.", "heading"),
-        ("A short line that goes\non in the next. It worked.", "sentence"),
-        ("1. First of a list.\nIt worked.", "item"),
-        ("a\tb\tc\nIt worked.", "row"),
-        ("\n    indented = code\nIt worked.", "code"),
-        ("The last line without an end", "sentence"),
+        ("<h2>Results</h2>\n<p>It worked.", "sentence", "It worked."),
+        ("A short line without an end\n\nIt worked.", "sentence", "It worked."),
+        ("A short line that goes\non in the next. It worked.", "sentence", "A short line that goes\non in the next."),
+        ("1. First of a list.\nIt worked.", "item", "First of a list."),
+        ("a\tb\tc\nIt worked.", "row", "a\tb\tc"),
+        ("It works so:\n\n    indented = code\n\nIt worked.", "sentence", "It works so:"),
+        ("Figure 2. Things over time.\n\nIt worked.", "caption", "Figure 2."),
     ],
 )
-def test_the_kind_of_a_first_unit(text: str, kind: UnitKind) -> None:
-    assert find_units(text)[0].kind == kind
+def test_the_kind_of_a_first_unit(text: str, kind: UnitKind, first: str) -> None:
+    unit = find_units(text)[0]
+    assert (unit.kind, text[unit.start : unit.end]) == (kind, first)
 
 
 @given(texts)
-def test_units_are_in_order_do_not_overlap_and_lose_nothing(text: str) -> None:
+def test_units_are_in_order_and_do_not_overlap(text: str) -> None:
     its = segment_text(Reading("a", text))
     assert all(unit.start < unit.end for unit in its.units)
     assert all(first.end <= second.start and first.block <= second.block for first, second in itertools.pairwise(its.units))
     assert its.texts() == [text[unit.start : unit.end] for unit in its.units]
-    assert "".join("".join(its.texts()).split()) == "".join(text.split())
-    assert all((unit.level > 0) == (unit.kind == "heading") for unit in its.units)
+    assert all(unit.kind != "heading" for unit in its.units)
 
 
 @pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
 def test_odd_texts_are_segmented(text: str) -> None:
     units = find_units(text)
-    assert bool(units) == bool(text.strip())
     assert find_units(text) == units
+    if any(word.isalpha() and len(word) >= 3 for word in text.split()):
+        assert units
 
 
 def test_blank_lines_separate_paragraphs() -> None:
-    assert [unit.block for unit in find_units("One. Two.\nThree.\n\nFour.")] == [0, 0, 0, 1]
+    assert [unit.block for unit in find_units("One is. Two is.\nThree is.\n\nFour is.")] == [0, 0, 0, 1]

@@ -1,8 +1,7 @@
 """Selection of the units to keep: threshold, budget, context and repeats.
 
-Context: a sentence that begins with "this" or a pronoun needs the one before it, and a kept sentence is easier to understand under its
-heading. Both get the score of the unit that needs them, before any threshold applies: a higher threshold never adds a unit, and a
-threshold fitted on these scores takes the added context into account.
+Context: a sentence that begins with "this" or a pronoun needs the one before it, which gets its score before any threshold applies: a
+higher threshold never adds a unit, and a threshold fitted on these scores takes the added context into account.
 
 Repeats: two units repeat each other if they share at least four fifths of their content stems, and all numbers and negations. Prefix
 filtering finds the pairs (Chaudhuri, Ganti and Kaushik 2006, "A Primitive Operator for Similarity Joins").
@@ -65,17 +64,6 @@ def lift_context_scores(segmented: SegmentedText, scores: Sequence[float]) -> tu
             back -= 1
             if score > lifted[back]:
                 lifted[back], why[back] = score, "context"
-    # each heading gets the best score of its section, subsections included
-    open_headings: list[int] = []
-    for at, unit in enumerate(units):
-        if unit.kind == "heading":
-            while open_headings and units[open_headings[-1]].level >= unit.level:
-                open_headings.pop()
-        for heading in open_headings:
-            if lifted[at] > lifted[heading]:
-                lifted[heading], why[heading] = lifted[at], "heading"
-        if unit.kind == "heading":
-            open_headings.append(at)
     return lifted, why
 
 
@@ -112,10 +100,16 @@ def numbers_and_negations(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class SelectionSettings:
-    """Limits on the kept units: probabilities for `threshold` and `noise`, and tokens of the rendered text."""
+    """Limits on the kept units: probabilities for `threshold` and `noise`, units of one text, and tokens of the rendered text."""
 
     threshold: float = THRESHOLD
     noise: float = NOISE
+    max_units: int = 0
+    """Units of one text; 0 for no limit."""
+    max_units_first: int = 0
+    """Units of the first text, which is the best hit's; 0 for no limit."""
+    close: float = 0.0
+    """Share of its text's best score that every further unit must have."""
     max_tokens: int = 1_000_000
     count_tokens: CountTokens = estimate_tokens
 
@@ -184,7 +178,14 @@ def _rank_candidates(cuts: Sequence[SegmentedText], scores: Scores, settings: Se
         lifted, reasons = lift_context_scores(segmented, own)
         first = max(range(len(own)), key=lambda at: (own[at], -at), default=-1)
         reading = segmented.reading
+        few = settings.max_units_first if number == 0 else settings.max_units
+        order = sorted(range(len(own)), key=lambda at: (-lifted[at], at))
+        allowed = {first, *(order[:few] if few else order)}
+        if few and len(allowed) > few:
+            allowed.discard(order[few - 1])
         for at, unit in enumerate(segmented.units):
+            if at not in allowed or (at != first and lifted[at] < settings.close * own[first]):
+                continue
             score, why, ranking = lifted[at], reasons[at], others
             if at == first and own[at] >= settings.noise:
                 score, why, ranking = own[at], "relevant" if own[at] >= settings.threshold else "best", best

@@ -1,4 +1,4 @@
-"""Units of a text: sentences, headings, list items, table rows and code.
+"""Units of a text: sentences, list items, table rows and code, each with the headings above it.
 
 Sentence boundaries are character offsets into the unchanged text, by rules, not by a model: on SciFact's abstracts they agree with the
 human segmentation as often as the tested libraries, and are many times as fast (docs/dependencies.md).
@@ -7,9 +7,11 @@ human segmentation as often as the tested libraries, and are many times as fast 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
+from outrider.distiller.structure.block import Block, BlockKind
+from outrider.distiller.structure.read_structure import read_structure
 from outrider.state.distilling import Reading, UnitKind
 from outrider.text.words import stems
 
@@ -97,16 +99,17 @@ def _add_trimmed(spans: list[tuple[int, int]], text: str, start: int, end: int) 
         spans.append((start, end))
 
 
-MARKED_HEADING = re.compile(r"\#{1,6}[ \t]+\S")
-TAGGED_HEADING = re.compile(r"<h([1-6])\b", re.IGNORECASE)
-NUMBERED_HEADING = re.compile(r"\d+(?:\.\d+)*\.?[ \t]+[^\W\d_]")
-ITEM = re.compile(r"(?:[-*+•‣◦–][ \t]|\(?\d{1,3}[.)][ \t]|\(?[a-z][.)][ \t])")
-ROW = re.compile(r"\|.*\||[^\t\n]+(?:\t[^\t\n]*){2,}")
-ENDS_SENTENCE = re.compile(r"[.!?…。！？;,:]['\"”’)\]]*$")
-MAX_HEADING_CHARS = 90
-MAX_HEADING_WORDS = 12
-PLAIN_LEVEL = 7
-"""Level of a heading that is recognised only by its shape; its section ends at the next heading of any kind."""
+UNREAD_SECTION = re.compile(
+    r"(?:table of )?contents|(?:our )?(?:contributors|sponsors|backers|supporters)|authors?|credits|thanks|acknowledge?ments?", re.IGNORECASE
+)
+"""Titles of sections that list people or other sections."""
+LEAD_IN = re.compile(r":{1,2}\s*\Z")
+HEADING_MARKS = re.compile(r"[ \t]+#+[ \t]*$|<[^>]+>|[*`_]{1,2}(?=\S)|(?<=\S)[*`_]{1,2}|[ :]+$")
+MIN_WORD_CHARS = 3
+"""Word characters of a unit; a shorter one is a bullet, a rule or a lone symbol, and says nothing."""
+WORD_CHARACTER = re.compile(r"\w")
+KINDS: dict[BlockKind, UnitKind] = {"paragraph": "sentence", "item": "item", "row": "row", "code": "code", "caption": "caption"}
+"""Kinds of blocks that can answer. Headings name the section of others; badges, links alone and furniture are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +120,11 @@ class Unit:
     end: int
     kind: UnitKind = "sentence"
     block: int = 0
-    """Number of its paragraph; blank lines separate paragraphs."""
-    level: int = 0
-    """Level of a heading; 1 is the highest."""
+    """Number of its block: paragraph, item, row or piece of code."""
+    section: tuple[str, ...] = ()
+    """The headings above it, from the highest level down, without their marks."""
+    introduced_by: str = ""
+    """The sentence with a colon that stands before its list, table or code; a definition's term; a table's header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,54 +155,36 @@ def segment_text(reading: Reading) -> SegmentedText:
 
 
 def find_units(text: str) -> list[Unit]:
-    """The units of a text in order, with their kinds and paragraphs; offsets are in characters."""
-    spans = sentence_spans(text)
+    """The units that can answer, in order, with kinds and sections; offsets are in characters."""
     units: list[Unit] = []
-    block = 0
-    for at, (start, end) in enumerate(spans):
-        if at and _is_paragraph_break(text, spans[at - 1][1], start):
-            block += 1
-        kind, level = _classify(text, spans, at)
-        units.append(Unit(start, end, kind, block, level))
+    headings: list[tuple[int, str]] = []
+    lead_in = ""
+    for number, block in enumerate(read_structure(text)):
+        if block.kind == "heading":
+            headings = [*takewhile(lambda heading: heading[0] < block.level, headings), (block.level, _plain_heading(text, block))]
+            lead_in = ""
+        elif kind := KINDS.get(block.kind):
+            section = tuple(title for _, title in headings)
+            if any(UNREAD_SECTION.fullmatch(title) for title in section):
+                continue
+            of_lead_in = lead_in if block.kind != "paragraph" else ""
+            spans = _spans(text, block)
+            units += [Unit(start, end, kind, number, section, block.introduced_by or of_lead_in) for start, end in spans]
+            if block.kind == "paragraph":
+                lead_in = text[slice(*spans[-1])] if spans and LEAD_IN.search(text, block.start, block.end) else ""
     return units
 
 
-def _is_paragraph_break(text: str, before: int, after: int) -> bool:
-    return text.count("\n", before, after) > 1
+def _spans(text: str, block: Block) -> list[tuple[int, int]]:
+    """Of prose its sentences, of code and rows the whole."""
+    if block.kind in ("code", "row"):
+        spans = [(block.start, block.end)]
+    else:
+        spans = [(block.start + start, block.start + end) for start, end in sentence_spans(text[block.start : block.end])]
+    return [span for span in spans if len(WORD_CHARACTER.findall(text, *span)) >= MIN_WORD_CHARS]
 
 
-def _classify(text: str, spans: Sequence[tuple[int, int]], at: int) -> tuple[UnitKind, int]:
-    """The kind of a unit, and the level of a heading."""
-    start, end = spans[at]
-    beginning = text[start : min(end, start + 200)]
-    line = text.rfind("\n", max(0, start - 200), start) + 1
-    if FENCE.match(beginning):
-        return "code", 0
-    if not (line or start < 200) or text[line:start].strip():
-        return "sentence", 0  # not at the beginning of a line
-    if text[max(0, start - 5) : start].endswith(("\n    ", "\n\t")):
-        return "code", 0  # indented like a Markdown code block; continuation lines of lists are indented less
-    if end - start <= MAX_HEADING_CHARS:
-        if MARKED_HEADING.match(beginning):
-            return "heading", len(beginning) - len(beginning.lstrip("#"))
-        if tag := TAGGED_HEADING.match(beginning):
-            return "heading", int(tag[1])
-        if _looks_like_heading(text, beginning, spans, at):
-            return "heading", PLAIN_LEVEL
-    if ROW.match(beginning):
-        return "row", 0
-    return ("item", 0) if ITEM.match(beginning) else ("sentence", 0)
-
-
-def _looks_like_heading(text: str, beginning: str, spans: Sequence[tuple[int, int]], at: int) -> bool:
-    """Whether the unit is a short separate line without a full stop, with words, and followed by more text."""
-    follows = at + 1 < len(spans) and "\n" in text[spans[at][1] : spans[at + 1][0]]
-    if not follows or ENDS_SENTENCE.search(beginning) or "\n" in beginning or len(beginning.split()) > MAX_HEADING_WORDS:
-        return False
-    if NUMBERED_HEADING.match(beginning):
-        return True
-    first = beginning.lstrip("0123456789.) \t")[:1]
-    own_paragraph = _is_paragraph_break(text, spans[at][1], spans[at + 1][0]) and (
-        at == 0 or _is_paragraph_break(text, spans[at - 1][1], spans[at][0])
-    )
-    return first.isupper() and (own_paragraph or beginning.isupper()) and not ROW.match(beginning)
+def _plain_heading(text: str, block: Block) -> str:
+    """The first line of a heading without its marks."""
+    line = text[block.start : block.end].lstrip("#=-~^\"'` \t\n").split("\n")[0]
+    return " ".join(HEADING_MARKS.sub("", line).split())

@@ -1,0 +1,94 @@
+"""Blocks of HTML, by the standard library's parser, which gives the place of each tag."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+from outrider.distiller.structure.block import Block, BlockKind, Lines, in_order, is_sentence
+
+BREAKS = frozenset(
+    "address article aside blockquote body br caption center dd details dialog div dl dt fieldset figcaption figure footer form "
+    "h1 h2 h3 h4 h5 h6 head header hgroup hr html li main nav ol p pre search section summary table tbody td tfoot th thead title tr ul".split()
+)
+"""Elements that end a paragraph (https://html.spec.whatwg.org/multipage/rendering.html#flow-content-3), and cells."""
+UNSHOWN = frozenset({"script", "style", "template", "noscript", "svg", "nav", "footer", "select", "textarea", "button", "head"})
+KINDS: dict[str, BlockKind] = {"li": "item", "dd": "item", "dt": "item", "pre": "code", "tr": "row", "figcaption": "caption", "caption": "caption"}
+HEADING = re.compile(r"h[1-6]")
+HTML_LINE = re.compile(r"\n")
+WORD = re.compile(r"\w")
+
+
+def read_html(text: str) -> list[Block]:
+    """The blocks of shown text in order, without overlap; what is between two tags of one block belongs to it."""
+    parser = _BlockParser(text)
+    parser.feed(text)
+    parser.close()
+    parser.end_block()
+    return in_order(text, parser.blocks)
+
+
+class _BlockParser(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=False)
+        self.blocks: list[Block] = []
+        self._lines = Lines(text, HTML_LINE)
+        self._open: list[str] = []
+        """The open elements that decide on kind or visibility."""
+        self._start = self._end = -1
+        self._words = self._links = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        row = "tr" in self._open and tag in ("td", "th", "p", "br", "div")
+        if tag in BREAKS and not row:
+            self.end_block()
+        if tag in KINDS or tag in UNSHOWN or tag == "a" or HEADING.fullmatch(tag):
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        row = "tr" in self._open and tag in ("td", "th", "p", "div")
+        if tag in BREAKS and not row:
+            self.end_block()
+        if tag in self._open:
+            del self._open[len(self._open) - 1 - self._open[::-1].index(tag)]
+
+    def handle_data(self, data: str) -> None:
+        if data.strip() and not any(tag in UNSHOWN for tag in self._open):
+            lead = len(data) - len(data.lstrip())
+            self._extend(lead, len(data.rstrip()))
+            if WORD.search(data):
+                self._words += "a" not in self._open or is_sentence(data)
+                self._links += "a" in self._open
+
+    def handle_entityref(self, name: str) -> None:
+        if self._start >= 0:
+            self._extend(0, len(name) + 2)
+
+    def handle_charref(self, name: str) -> None:
+        if self._start >= 0:
+            self._extend(0, len(name) + 3)
+
+    def _extend(self, first: int, last: int) -> None:
+        line, column = self.getpos()
+        place = self._lines.offset(line - 1) + column
+        if self._start < 0:
+            self._start = place + first
+        self._end = place + last
+
+    def end_block(self) -> None:
+        """End the block that is being read, if there is one."""
+        if self._start >= 0:
+            kind: BlockKind = "paragraph"
+            level = 0
+            for tag in reversed(self._open):
+                if HEADING.fullmatch(tag):
+                    kind, level = "heading", int(tag[1])
+                    break
+                if tag in KINDS:
+                    kind = KINDS[tag]
+                    break
+            if kind in ("paragraph", "item") and not self._words:
+                kind = "links" if self._links else "badge"
+            self.blocks.append(Block(self._start, self._end, kind, level))
+        self._start = self._end = -1
+        self._words = self._links = 0

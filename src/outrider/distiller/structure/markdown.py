@@ -1,0 +1,106 @@
+"""Blocks of Markdown, as CommonMark (https://spec.commonmark.org/0.31.2) with the tables of GitHub defines them.
+
+markdown-it-py parses. Link definitions are no blocks there, so they never appear.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from outrider.distiller.structure.block import Block, BlockKind, Lines, in_order, is_sentence
+from outrider.distiller.structure.html import read_html
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+MARKER = re.compile(r"(?:[ \t]*(?:>|[-*+](?=[ \t])|\d{1,9}[.)](?=[ \t])))*[ \t]*(?:\[[ xX]\][ \t]+)?")
+"""Marks of quotes, items and tasks before a block's own text."""
+ALERT = re.compile(r"\[!\w+\][ \t]*\n?[> \t]*")
+"""First line of GitHub's alerts (https://docs.github.com/en/get-started/writing-on-github)."""
+WORD = re.compile(r"\w")
+MARKDOWN_LINE = re.compile(r"\r\n|\n|\r")
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").enable("table")
+
+
+def read_markdown(text: str) -> list[Block]:
+    """The blocks in order, without overlap; offsets are in characters of `text`."""
+    blocks = [*_blocks(text, Lines(text, MARKDOWN_LINE), _parser().parse(text))]
+    return in_order(text, [_without_marker(text, block) for block in blocks])
+
+
+def _blocks(text: str, lines: Lines, tokens: Sequence[Token]) -> Iterator[Block]:
+    items, header = 0, ""
+    for at, token in enumerate(tokens):
+        first, last = token.map or (0, 0)
+        start, end = lines.offset(first), lines.offset(last)
+        match token.type:
+            case "list_item_open" | "list_item_close":
+                items += token.nesting
+            case "heading_open":
+                yield Block(start, end, "heading", int(token.tag[1]))
+            case "code_block":
+                yield Block(start, end, "code")
+            case "fence":
+                closed = text[lines.offset(last - 1) : end].lstrip("> \t").startswith(token.markup)
+                yield Block(lines.offset(first + 1), lines.offset(last - closed), "code")
+            case "html_block":
+                yield from (block.moved(start) for block in read_html(text[start:end]))
+            case "thead_open":
+                header = text[start : lines.offset(first + 1)].strip()
+            case "tr_open" if token.map and tokens[at - 1].type != "thead_open":
+                yield Block(start, lines.offset(first + 1), "row", introduced_by=header)
+            case "inline" if tokens[at - 1].type == "paragraph_open":
+                yield from _divide_paragraph(lines, token, "item" if items else "paragraph")
+
+
+def _divide_paragraph(lines: Lines, inline: Token, kind: BlockKind) -> Iterator[Block]:
+    """The paragraph without its lines that hold badges or links alone, which are blocks of their own."""
+    first, last = inline.map or (0, 0)
+    rows: list[list[Token]] = [[]]
+    for child in inline.children or ():
+        if child.type in ("softbreak", "hardbreak"):
+            rows.append([])
+        else:
+            rows[-1].append(child)
+    if len(rows) != last - first:  # a line break within a link or code: the lines cannot be told apart
+        rows = [[child for row in rows for child in row]]
+    kinds = [_kind_of_line(row) or kind for row in rows]
+    begin = 0
+    for at in range(1, len(kinds) + 1):
+        if at == len(kinds) or kinds[at] != kinds[begin]:
+            end = last if at == len(kinds) else first + at
+            yield Block(lines.offset(first + begin), lines.offset(end), kinds[begin])
+            begin = at
+
+
+def _kind_of_line(tokens: Sequence[Token]) -> BlockKind | None:
+    """`badge` for images alone, `links` for links alone, None for text."""
+    depth, linked = 0, False
+    for token in tokens:
+        if token.type in ("link_open", "link_close"):
+            depth += token.nesting
+        elif token.type in ("text", "code_inline") and WORD.search(token.content):
+            if depth == 0 or is_sentence(token.content):
+                return None
+            linked = True
+    return "links" if linked else "badge"
+
+
+def _without_marker(text: str, block: Block) -> Block:
+    if block.kind not in ("paragraph", "item"):
+        return block
+    marker = MARKER.match(text, block.start, block.end)
+    start = marker.end() if marker else block.start
+    if alert := ALERT.match(text, start, block.end):
+        start = alert.end()
+    return Block(start, block.end, block.kind, block.level, block.introduced_by)

@@ -1,0 +1,55 @@
+"""Reading of a text's structure, in the format that its marks show."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Literal
+
+from outrider.distiller.structure.block import Block
+from outrider.distiller.structure.plain_text import read_plain_text
+
+TextFormat = Literal["plain", "markdown", "rst", "html"]
+MAX_CHARS = 400_000
+"""A longer text is read as plain text, whose parser takes a millisecond where the others take a hundred."""
+RST = re.compile(
+    r"^\.\. (?:[\w+.-]+::|_[^:\n]+:|\|[^|\n]+\| \w+::)|^\S.*\n([=~^\"+*#-])\1{2,}[ \t]*$|[^:]::[ \t]*$|:[\w:]+:`|``[^`\n]+``|`[^`\n]+<[^>\n]+>`_|\w_\b(?!\w)|^:[A-Z]\w+: ",
+    re.MULTILINE,
+)
+MARKDOWN = re.compile(
+    r"^\#{1,6} \S|^[ \t]*(?:```|~~~)|!?\[[^\]\n]*\]\([^)\n]*\)|^ {0,3}\[[^\]\n]+\]:[ \t]|\*\*[^*\n]+\*\*|^\|.*\|[ \t]*\n\|[ :|-]+\|[ \t]*$|(?<!`)`[^`\n]+`(?![`_])",
+    re.MULTILINE,
+)
+HTML = re.compile(r"<(?:!doctype html|html|head|body|div|p|section|article|table|ul|ol|h[1-6])\b[^>]*>", re.IGNORECASE)
+LOG = logging.getLogger(__name__)
+
+
+def detect_format(text: str) -> TextFormat:
+    """The format whose marks are more frequent; `plain` where there are none."""
+    if "<" in text and text.lstrip()[:1] == "<" and len(HTML.findall(text)) > len(MARKDOWN.findall(text)):
+        return "html"
+    markdown, rst = len(MARKDOWN.findall(text)), len(RST.findall(text))
+    if not markdown and not rst:
+        return "html" if len(HTML.findall(text)) > 2 else "plain"
+    return "rst" if rst > markdown else "markdown"
+
+
+def read_structure(text: str) -> list[Block]:
+    """The blocks of a text in order, without overlap; offsets are in characters."""
+    form = detect_format(text) if len(text) <= MAX_CHARS else "plain"
+    if form == "html":
+        from outrider.distiller.structure.html import read_html
+
+        return read_html(text)
+    if form == "markdown":
+        from outrider.distiller.structure.markdown import read_markdown
+
+        return read_markdown(text)
+    if form == "rst":
+        from outrider.distiller.structure.restructured_text import read_restructured_text
+
+        try:
+            return read_restructured_text(text)
+        except Exception:  # noqa: BLE001 - docutils raises errors of many kinds for texts of outsiders
+            LOG.debug("docutils cannot read the text; it is read as plain text", exc_info=True)
+    return read_plain_text(text)
