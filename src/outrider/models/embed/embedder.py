@@ -12,11 +12,12 @@ from pydantic import SecretStr, ValidationError
 
 from outrider.models import loading, weights
 from outrider.models.embed import endpoint, local
+from outrider.models.embed.bert import BertEncoder, read_encoder
 from outrider.models.embed.presets import find_preset, list_auto_models
 from outrider.settings.load import format_errors
 from outrider.settings.model import EmbeddingSettings
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole
-from outrider.state.errors import BadRequest, BadVectors, ModelUnavailable, SearchError
+from outrider.state.errors import BadRequest, BadVectors, MissingExtra, ModelUnavailable, SearchError
 from outrider.state.ports import OnCount
 from outrider.text.sanitize import OFFLINE, is_loopback, without_password
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 RETRY_AFTER_S = 30.0
 """A failed load may have waited for the network or read gigabytes; the next searches must not pay for it again."""
+ENCODER_WORK = 1.5e11
+"""Multiplications that the NumPy encoder does for documents before the model is loaded for them: 14,000 tokens of MiniLM, about four
+seconds, which is somewhat less than importing torch and loading the model. So no number of documents takes twice as long as it must.
+"""
 NOT_OF_THE_MODEL = "reindex"
 """The setting of the section that decides what happens to the library, not how a text is embedded."""
 SWITCHED_OFF = "embedding is switched off (embedding.model_name is none)"
@@ -54,7 +59,8 @@ class Backend(Protocol):
 class Embedder:
     """Texts to vectors of one space, with the model's own prompts; a document is one vector, read to the model's limit.
 
-    The model is loaded once, at first use, in the calling thread. Safe to share between threads.
+    The model is loaded once, at first use, in the calling thread. For the model of a library's vectors that is a plain BERT, a small
+    encoder embeds queries and few documents instead, with the same vectors (`outrider.models.embed.bert`). Safe to share between threads.
 
     >>> Embedder(model_name="BAAI/bge-small-en-v1.5").embed("a text").shape  # doctest: +SKIP
     (1, 384)
@@ -98,6 +104,10 @@ class Embedder:
         self._library_space, self._offline = space, offline
         self._lock = threading.Lock()
         self._loaded: Backend | None = None
+        self._weights: weights.Weights | None = None
+        self._encoder: BertEncoder | None = None
+        self._looked_for_encoder = False
+        self._encoder_work = 0
         self._failure: tuple[float, SearchError] | None = None
 
     @classmethod
@@ -110,8 +120,9 @@ class Embedder:
 
     @property
     def space(self) -> EmbeddingSpace:
-        """Loads the model at first use. Raises `ModelUnavailable`, `MissingExtra`."""
-        return self._backend().space
+        """Loads the model, or its encoder, at first use. Raises `ModelUnavailable`, `MissingExtra`."""
+        encoder = self._find_encoder()
+        return encoder.space if encoder else self._backend().space
 
     def embed(self, text: str | Sequence[str], role: TextRole = "document") -> np.ndarray:
         """Vectors of shape (n, d), float32, of length 1 if so configured, in the order of the texts; a single text is n = 1.
@@ -125,7 +136,7 @@ class Embedder:
         for place, answer in enumerate(self.embed_each(texts, role), start=1):
             if answer.vector is None:
                 bad = BadRequest if not texts[place - 1].strip() else BadVectors
-                raise bad(f"text {place} of {len(texts)} cannot be embedded by {self._backend().name}: {answer.problem}")
+                raise bad(f"text {place} of {len(texts)} cannot be embedded by {(self._encoder or self._backend()).name}: {answer.problem}")
             vectors.append(answer.vector)
         return np.stack(vectors) if vectors else np.zeros((0, self.space.dimension), np.float32)
 
@@ -140,7 +151,7 @@ class Embedder:
         texts = _check_texts(texts)
         full = [at for at, text in enumerate(texts) if text.strip()]
         empty = len(texts) - len(full)
-        backend = self._backend()
+        backend = self._choose_backend(texts, role)
         embedded = backend.embed_each(
             [texts[at] for at in full], role, (lambda count, _: progress(count + empty, len(texts))) if progress else None
         )
@@ -172,20 +183,78 @@ class Embedder:
         """
         return self._backend().span_vectors(_make_encodable(text), spans)
 
+    def _choose_backend(self, texts: Sequence[str], role: TextRole) -> Backend | BertEncoder:
+        """The encoder for queries, and for documents until they have cost as much as loading the model."""
+        encoder = self._find_encoder()
+        if encoder is None:
+            return self._backend()
+        work = encoder.count_work(texts)
+        if role == "query" and work <= ENCODER_WORK:
+            return encoder
+        with self._lock:
+            self._encoder_work += work
+            if self._loaded is None and self._encoder_work <= ENCODER_WORK:
+                return encoder
+        try:
+            return self._backend()
+        except MissingExtra:  # slower, but the same vectors
+            return encoder
+
+    def _find_encoder(self) -> BertEncoder | None:
+        with self._lock:
+            if not self._looked_for_encoder:
+                self._raise_recent_failure()
+                try:
+                    self._weights = _find_library_model(self._settings, self._library_space, self._offline)
+                except SearchError as error:
+                    self._failure = (time.monotonic(), error)
+                    raise
+                if self._weights and self._library_space:
+                    self._encoder = _read_encoder(self._weights, self._settings, self._library_space)
+                self._looked_for_encoder = True
+            return self._encoder
+
     def _backend(self) -> Backend:
         with self._lock:
             if self._loaded is None:
-                if self._failure and time.monotonic() - self._failure[0] < RETRY_AFTER_S:
-                    raise self._failure[1].with_traceback(None)
+                self._raise_recent_failure()
                 try:
-                    self._loaded = _load(self._settings, self._library_space, self._offline)
+                    self._loaded = _load(self._settings, self._library_space, self._offline, self._weights)
                 except SearchError as error:
                     self._failure = (time.monotonic(), error)
                     raise
             return self._loaded
 
+    def _raise_recent_failure(self) -> None:
+        if self._failure and time.monotonic() - self._failure[0] < RETRY_AFTER_S:
+            raise self._failure[1].with_traceback(None)
 
-def _load(settings: EmbeddingSettings, library_space: EmbeddingSpace | None, offline: bool) -> Backend:
+
+def _find_library_model(settings: EmbeddingSettings, library_space: EmbeddingSpace | None, offline: bool) -> weights.Weights | None:
+    """The weights that the library's vectors were made with, if the settings mean these and leave the device open; finds no other."""
+    name = settings.model_name
+    is_auto = name.casefold() == "auto"
+    if library_space is None or settings.base_url or name.casefold() == "none" or settings.device not in {"auto", "cpu"}:
+        return None
+    if is_auto and is_served_name(library_space.model_name):
+        return None
+    return _find_weights(name, library_space, (library_space.model_name,) if is_auto else (), fetch=not offline)
+
+
+def _read_encoder(files: weights.Weights, settings: EmbeddingSettings, library_space: EmbeddingSpace) -> BertEncoder | None:
+    """None if the encoder does not read these weights, or its vectors would not be comparable with the library's."""
+    own = library_space if settings.model_name.casefold() == "auto" else None
+    encoder = read_encoder(
+        files,
+        context_length=settings.context_length or (own.context_length if own else 0),
+        normalize_embeddings=own.normalized if own else settings.normalize_embeddings,
+    )
+    return encoder if encoder and encoder.space.id == library_space.id else None
+
+
+def _load(
+    settings: EmbeddingSettings, library_space: EmbeddingSpace | None, offline: bool, files: weights.Weights | None = None
+) -> Backend:
     is_auto = settings.model_name.casefold() == "auto"
     if settings.model_name.casefold() == "none":
         raise ModelUnavailable(SWITCHED_OFF)
@@ -208,7 +277,7 @@ def _load(settings: EmbeddingSettings, library_space: EmbeddingSpace | None, off
             "embedding.base_url to its address and embedding.model_name to its name"
         )
     return local.load_local_model(
-        _find_weights(settings.model_name, library_space, list_auto_models(device, memory) if is_auto else (), fetch=not offline),
+        files or _find_weights(settings.model_name, library_space, list_auto_models(device, memory) if is_auto else (), fetch=not offline),
         device=device,
         context_length=settings.context_length or (own.context_length if own else 0),
         batch_size=settings.batch_size,

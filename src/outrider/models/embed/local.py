@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from outrider.models.embed.presets import Preset, find_preset
-from outrider.models.embed.token_batches import SIMILAR_LENGTH, BatchTooLarge, ModelTokenizer, TokenizedText, run_by_length
+from outrider.models.embed.presets import Preset, choose_context_length, choose_prompts, find_preset
+from outrider.models.embed.token_batches import NO_TOKENS, SIMILAR_LENGTH, BatchTooLarge, ModelTokenizer, TokenizedText, run_by_length
 from outrider.models.loading import catch_load_errors, check_tokenizer, empty_cache, is_out_of_memory
 from outrider.models.weights import FEATURE, Weights, refuse_own_code
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole, TokensRead
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
-MAX_CONTEXT = 32_768
-"""Tokens of a text that are read at most, whatever limit a model states."""
-NO_TOKENS = "it holds nothing that the model reads"
 NO_MEMORY = "it does not fit into memory; a smaller embedding.context_length would let it"
 
 
@@ -160,15 +157,8 @@ def load_local_model(
     positions = getattr(config, "max_position_embeddings", 0) or 0
     if "roberta" in str(config.model_type):
         positions -= (config.pad_token_id or 0) + 1  # its positions count from after the padding token's
-    stated = [int(n) for n in (model.max_seq_length or 0, positions) if n < 10**7]  # some tokenizers state 10^30 for "unknown"
-    limit = min(n for n in (*stated, preset.context_length if preset else 0, context_length, MAX_CONTEXT) if n > 0)
-    # the model's own prompts win over the preset's
-    own = {name: text for name, text in model.prompts.items() if text}
-    default = own.get(model.default_prompt_name or "", "")
-    query_prompt = own.get("query", default)
-    document_prompt = next((own[name] for name in ("document", "passage", "corpus") if name in own), default)
-    if preset and not (query_prompt or document_prompt):
-        query_prompt, document_prompt = preset.query_prompt, preset.document_prompt
+    limit = choose_context_length((model.max_seq_length or 0, positions), preset, context_length)
+    query_prompt, document_prompt = choose_prompts(model.prompts, model.default_prompt_name or "", preset)
     tokens = ModelTokenizer(model.tokenizer, limit, preset.ends_with if preset else "")
     with catch_load_errors(weights):
         dimension = _dimension(model, tokens)

@@ -5,8 +5,13 @@ A prompt in a model's own `config_sentence_transformers.json` wins over the one 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+MAX_CONTEXT = 32_768
+"""Tokens of a text that are read at most, whatever limit a model states."""
+UNKNOWN_LIMIT = 10**7
+"""Some tokenizers state 10^30 tokens for "unknown"."""
 # The task that the cards of Qwen3-Embedding and gte-Qwen2 give for retrieval; the former has no space after "Query:", the latter has one.
 WEB_SEARCH = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
 
@@ -80,3 +85,20 @@ def list_auto_models(device: str, memory: int) -> tuple[str, ...]:
     if device.startswith("cpu"):
         return SMALL
     return (LARGE, MEDIUM, *SMALL) if memory >= LARGE_NEEDS else (MEDIUM, *SMALL)
+
+
+def choose_context_length(stated: Iterable[int], preset: Preset | None, context_length: int) -> int:
+    """The smallest of the limits that the model's files state, its preset's and the configured one; 0 is none."""
+    limits = [int(limit) for limit in stated if limit < UNKNOWN_LIMIT]
+    return min(limit for limit in (*limits, preset.context_length if preset else 0, context_length, MAX_CONTEXT) if limit > 0)
+
+
+def choose_prompts(prompts: Mapping[str, str], default_name: str, preset: Preset | None) -> tuple[str, str]:
+    """The prompts of queries and of documents; the model's own win over the preset's."""
+    own = {name: text for name, text in prompts.items() if text}
+    default = own.get(default_name, "")
+    query = own.get("query", default)
+    document = next((own[name] for name in ("document", "passage", "corpus") if name in own), default)
+    if preset and not (query or document):
+        return preset.query_prompt, preset.document_prompt
+    return query, document

@@ -27,6 +27,7 @@ PIECE_CHARS = 100_000
 """A longer text is tokenized in pieces: the tokenizer holds a few hundred bytes per token."""
 MAX_CHARS_PER_TOKEN = 16
 """The first piece has this many characters per token of the context, so that it suffices for nearly every text."""
+NO_TOKENS = "it holds nothing that the model reads"
 BATCH_CHARS = 400_000
 """Characters tokenized at once, to bound memory."""
 
