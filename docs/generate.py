@@ -19,7 +19,7 @@ import typer.main
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from outrider.interfaces.cli import app
+from outrider.interfaces.cli import make_app
 from outrider.settings.setting_names import Leaf, leaves, sections
 from outrider.state.hits import Duplicate, FoundBy, Hit, Related
 from outrider.state.records import Identifiers
@@ -76,7 +76,7 @@ def _bounds(bound: Any) -> Iterator[tuple[str, Any]]:
 
 def command_page() -> str:
     """A section for each subcommand, nested ones under their full name."""
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(make_app())
     lines = [NOTE, "# The command", ""]
     for name, command in _commands(root, "outrider"):
         lines += [f"{'#' * min(3, 1 + len(name.split()))} `{name}`", "", *_described(name, command)]

@@ -7,60 +7,75 @@ nothing heavy at the top: the help must appear at once.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import signal
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from outrider.interfaces.cli.analyze import analyze
-from outrider.interfaces.cli.config import config_app, doctor
-from outrider.interfaces.cli.dedup import dedup
-from outrider.interfaces.cli.distill import distill
-from outrider.interfaces.cli.export import export
-from outrider.interfaces.cli.ingest import ingest
-from outrider.interfaces.cli.library import decisions, dedup_library, library_app, merge, split
-from outrider.interfaces.cli.library_training import calibrate_distiller, probe, train_reranker
-from outrider.interfaces.cli.search import search
-from outrider.interfaces.cli.serve import mcp, serve_app
-from outrider.interfaces.cli.systematic import replay, systematic, verify
 from outrider.interfaces.cli.terminal import BAD_INPUT, INTERRUPTED, note, report_error, report_json_error
-from outrider.interfaces.cli.threads import threads_app
 from outrider.state.errors import BadRequest, SearchError, explain_limit
 from outrider.version import __version__
 
-app = typer.Typer(
-    name="outrider",
-    help="Search papers, code and your own library at once, and get the sentences that answer, with their sources.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
-)
-app.command()(search)
-app.command()(systematic)
-app.command()(replay)
-app.command()(verify)
-app.command()(analyze)
-app.command()(ingest)
-library_app.command()(probe)
-library_app.command()(train_reranker)
-library_app.command("dedup")(dedup_library)
-library_app.command()(split)
-library_app.command()(merge)
-library_app.command()(decisions)
-library_app.command()(calibrate_distiller)
-app.add_typer(library_app, name="library")
-app.command()(dedup)
-app.command()(distill)
-app.command()(export)
-app.add_typer(threads_app, name="threads")
-app.add_typer(config_app, name="config")
-app.command()(doctor)
-app.add_typer(serve_app, name="serve")
-app.command()(mcp)
+COMMANDS = {
+    "search": "search:search",
+    "systematic": "systematic:systematic",
+    "replay": "systematic:replay",
+    "verify": "systematic:verify",
+    "analyze": "analyze:analyze",
+    "ingest": "ingest:ingest",
+    "dedup": "dedup:dedup",
+    "distill": "distill:distill",
+    "export": "export:export",
+    "doctor": "config:doctor",
+    "mcp": "serve:mcp",
+    "library": "library_training:library_app",
+    "threads": "threads:threads_app",
+    "config": "config:config_app",
+    "serve": "serve:serve_app",
+}
+"""Module and name of each command and group, in the order of the help. A module is imported when its command is needed."""
+HELP_ALONE = ([], ["-h"], ["--help"])
+COMPLETION = "_OUTRIDER_COMPLETE"
+"""The variable with which a shell asks for completions."""
+
+
+def make_app(only: str = "", *, overview: bool = False) -> typer.Typer:
+    """The command line with all commands, or `only` one. An `overview` has their names and helps without their options, whose inspection
+    takes most of the time of a help that does not show them.
+    """
+    app = typer.Typer(
+        name="outrider",
+        help="Search papers, code and your own library at once, and get the sentences that answer, with their sources.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    )
+    app.callback()(main)
+    for name in [only] if only else COMMANDS:
+        module, _, attribute = COMMANDS[name].partition(":")
+        command: Any = getattr(import_module(f"{__name__}.{module}"), attribute)
+        if isinstance(command, typer.Typer):
+            app.add_typer(typer.Typer(help=command.info.help) if overview else command, name=name)
+        else:
+            app.command(name, help=inspect.getdoc(command))(_do_nothing if overview else command)
+    return app
+
+
+def _do_nothing() -> None:
+    """Stands for a command in the overview."""
+
+
+def _choose_app(arguments: list[str]) -> typer.Typer:
+    """The part of the command line that these arguments need. All of it for options before a command and for misspelt commands."""
+    if COMPLETION in os.environ:
+        return make_app()
+    return make_app(arguments[0] if arguments and arguments[0] in COMMANDS else "", overview=arguments in HELP_ALONE)
 
 
 def show_version(value: bool) -> None:
@@ -69,7 +84,6 @@ def show_version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def main(
     version: Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log to standard error, as lines of JSON with the run's id.")] = False,
@@ -99,7 +113,7 @@ def run(arguments: list[str]) -> int:
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")  # libraries warn about files that are read well
     wants_json = "--json" in arguments[: arguments.index("--") if "--" in arguments else None]
     try:
-        code = app(arguments, prog_name="outrider", standalone_mode=False)
+        code = _choose_app(arguments)(arguments, prog_name="outrider", standalone_mode=False)
     except typer.TyperException as error:
         usage: Any = error  # the public base of typer's errors about the command line; each of them has `show`
         if wants_json:

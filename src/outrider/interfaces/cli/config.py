@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import typer
@@ -77,6 +76,8 @@ def _load_settings(library: str | None) -> dict[str, dict[str, Any]]:
 
 def doctor(library: LibraryOption = None, as_json: JsonOption = False) -> None:
     """Show what is installed, what is missing, and what each missing part would add."""
+    from importlib.metadata import version
+
     from outrider.usecases.health import health
 
     rows = [{"what": "outrider", "status": "ok", "says": f"{__version__} on Python {platform.python_version()}"}]
@@ -102,6 +103,8 @@ def doctor(library: LibraryOption = None, as_json: JsonOption = False) -> None:
 
 
 def _check_optional(name: str, packages: Sequence[str], purpose: str) -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         versions = [f"{package} {version(package)}" for package in packages]
     except PackageNotFoundError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,6 +45,8 @@ def distill(
     services = open_services(library)
 
     async def run() -> DistilledContext:
+        import asyncio
+
         from outrider.services.distiller import distil
         from outrider.usecases.distill import read_files
 

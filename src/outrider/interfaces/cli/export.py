@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -15,7 +14,6 @@ import typer
 from outrider.interfaces.cli.options import FiltersOption, LibraryOption, open_services, parse_filters, wait_for
 from outrider.interfaces.cli.terminal import note
 from outrider.state.errors import BadRequest, explain_limit
-from outrider.state.filters import parse_filter
 from outrider.usecases.export import SUFFIXES, make_record
 
 if TYPE_CHECKING:
@@ -37,6 +35,8 @@ def export(
 ) -> None:
     """Write an answer's hits or the whole library for a reference manager, a spreadsheet or a program."""
     name = form.lower() if form else find_format(output, or_else=", or give --format")
+    from outrider.state.filters import parse_filter
+
     where = parse_filter(parse_filters(filters) or {})
     if result is not None and where is not None:
         raise BadRequest("--filters narrows the library; an answer is exported as it is")
@@ -95,6 +95,8 @@ def open_output(output: Path | None) -> Iterator[TextIO]:
     if output is None:
         yield sys.stdout
         return
+    import tempfile
+
     try:
         handle, part = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.")
     except OSError as error:

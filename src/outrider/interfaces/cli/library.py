@@ -14,7 +14,6 @@ import typer
 from outrider.interfaces.cli.options import FiltersOption, JsonOption, LibraryOption, call_library, open_services, parse_filters, wait_for
 from outrider.interfaces.cli.terminal import BAD_INPUT, Progress, console, count, note, plain, print_json, resumable, show_work, table
 from outrider.state.errors import BadRequest, did_you_mean, shorten
-from outrider.state.filters import parse_filter
 
 if TYPE_CHECKING:
     from outrider.library.library import Library
@@ -65,6 +64,7 @@ def list_records(
     as_json: JsonOption = False,
 ) -> None:
     """List records, ordered by id."""
+    from outrider.state.filters import parse_filter
     from outrider.text.words import words
 
     where = parse_filter(parse_filters(filters) or {})

@@ -5,7 +5,6 @@ They train, fit and evaluate models on the library.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from datetime import UTC, datetime
 from functools import partial
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from outrider.interfaces.cli.library import decisions, dedup_library, library_app, merge, split
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
 from outrider.interfaces.cli.terminal import INTERRUPTION_REPORTED, Progress, console, note, plain, print_json, table
 from outrider.state.errors import BadRequest, MissingExtra, ModelError, ModelUnavailable
@@ -168,6 +168,8 @@ def train_reranker(
 
 async def _find_base(services: Services, library: Library) -> str:
     """The settings' embedding model, or under `auto` that of the library's vectors, if its weights are on this machine."""
+    import asyncio
+
     from outrider.models.weights import find_weights
 
     name = services.settings.embedding.model_name
@@ -240,6 +242,8 @@ def probe(
 
 
 async def _probe(services: Services, names: Sequence[str], queries: int, seed: int, *, quiet: bool) -> ProbeResult:
+    import asyncio
+
     from outrider.models.rerank.select import list_rerankers, make_reranker
     from outrider.training.rerank_evaluation import probe as run_probe
 
@@ -275,6 +279,8 @@ async def _probe(services: Services, names: Sequence[str], queries: int, seed: i
 
 async def make_first_stage(services: Services, copy: Library) -> FirstStage:
     """The input of a search's reranker, without query expansion: all strategies, fused, in the order of the rules."""
+    import asyncio
+
     from outrider.nodes.rule_ranker import rank_by_rules
     from outrider.nodes.translator.common_boolean_syntax import conjunction, list_phrases
     from outrider.nodes.translator.rule_plan import extract_concepts
@@ -295,3 +301,12 @@ async def make_first_stage(services: Services, copy: Library) -> FirstStage:
         return [Scored(candidate.record, candidate.score) for candidate in best[:limit]]
 
     return search
+
+
+library_app.command()(probe)
+library_app.command()(train_reranker)
+library_app.command("dedup")(dedup_library)
+library_app.command()(split)
+library_app.command()(merge)
+library_app.command()(decisions)
+library_app.command()(calibrate_distiller)

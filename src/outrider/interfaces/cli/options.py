@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from collections.abc import Coroutine
@@ -57,6 +56,8 @@ def open_services(library: str | None, *, offline: bool = False) -> Services:
 
 def wait_for(work: Coroutine[Any, Any, Result]) -> Result:
     """The coroutine's result. Ctrl-C cancels it, so that it can finish pending writes, and ends the command with 130."""
+    import asyncio
+
     return asyncio.run(work)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import platformdirs
 import typer
 
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, OfflineOption, open_services
@@ -61,6 +60,8 @@ def key(
     as_json: JsonOption = False,
 ) -> None:
     """Make an API key. The key is shown once and stored nowhere; the settings hold its hash."""
+    import platformdirs
+
     from outrider.interfaces.http.access import hash_key, new_key
     from outrider.settings.sections import KEY_NAME
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import json
 import re
@@ -122,6 +121,8 @@ async def _run(
     services: Services, query: Any, names: list[str], syntax: Any, folder: Path | None, resume: str | None, *, quiet: bool
 ) -> Run:
     """Read all pages. After an interruption the hits so far are kept, and a note shows how to continue."""
+    from asyncio import CancelledError
+
     from outrider.services.systematic import begin_run, resume_run
 
     if resume is None:
@@ -135,7 +136,7 @@ async def _run(
             async with aclosing(run), aclosing(run.pages()) as pages:
                 async for page in pages:
                     bar.show(f"{page.source}: hits", run.hits, None)
-    except asyncio.CancelledError:
+    except CancelledError:
         note(f"Interrupted after {run.hits:,} hits, which are saved. To continue: outrider systematic --resume {run.folder}")
         raise typer.Exit(INTERRUPTION_REPORTED) from None
     except BaseException:

@@ -1,7 +1,7 @@
 """BERT encoder in NumPy, for the few texts of a search, without importing torch.
 
 Devlin et al. 2019, "BERT: Pre-training of Deep Bidirectional Transformers". Importing torch, transformers and sentence-transformers
-takes seconds of CPU time, embedding a query with a small model a hundredth of one (docs/adr/0026-queries-without-torch.md).
+takes seconds of CPU time, embedding a query with a small model a hundredth of one (docs/adr/0027-queries-without-torch.md).
 """
 
 from __future__ import annotations
