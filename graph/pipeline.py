@@ -41,8 +41,7 @@ from outrider.nodes.scout import Scout
 from outrider.services import ModelUse, Services
 from outrider.services.checkpoints import register_state_types
 from outrider.services.distiller import make_distiller
-from outrider.services.make_nodes import make_dedup, make_enrich, make_scorer, make_translator
-from outrider.services.systematic import make_systematic_node, refuse_unreadable
+from outrider.services.make_nodes import make_dedup, make_enrich, make_scorer, make_systematic, make_translator, refuse_unreadable
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.request import SearchRequest
 from outrider.state.response import provenance_hash
@@ -122,7 +121,7 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
     scout = Scout(services.sources, services.fuse, services.interleave, settings.run, services.clock)
     nodes = {
         "translator": guard("translator", make_translator(services, plans_kept=not checkpointer), fallback=end_without_results, first=True),
-        "systematic": guard("systematic", make_systematic_node(services), fallback=end_without_results, timed=False),
+        "systematic": guard("systematic", make_systematic(services), fallback=end_without_results, timed=False),
         "scout": guard("scout", scout, fallback=end_without_results),
         "dedup": guard("dedup", make_dedup(services), fallback=end_unfinished),
         "enrich": guard("enrich", make_enrich(services)),

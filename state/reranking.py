@@ -16,6 +16,7 @@ from outrider.state.records import Record
 READ_CHARS = 4_000
 """Characters of title, abstract and body together: about the 1,000 tokens that small rerankers were trained on."""
 
+NOT_PROBED = "not probed yet: `outrider library probe` shows whether one helps"
 LEAST_STEP = 1e-6
 """Least mean distance of neighbouring scores after reranking."""
 

@@ -25,10 +25,7 @@ from outrider.library import inspection, maintenance, postpone_client, record_ta
 from outrider.library import text_search as term_expansion
 from outrider.library.address_and_locks import LOCK_TIMEOUT_S, Location
 from outrider.library.edges import EdgeRow, EdgeTable
-from outrider.library.exact import word_dictionary
-from outrider.library.exact.pinned_library import PinnedVersion
 from outrider.library.filter_sql import in_list
-from outrider.library.inspection import LibraryInfo
 from outrider.library.lance_errors import retry_conflicts
 from outrider.library.metadata_tables import (
     CalibrationTable,
@@ -39,7 +36,6 @@ from outrider.library.metadata_tables import (
     RenamedFileTable,
     RerankEvaluationTable,
 )
-from outrider.library.reindex import OnReindex, ReindexReport, ReindexStatus, reindex
 from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors.store import Vectors
 from outrider.runtime.threads_and_loops import finish, load_module
@@ -58,6 +54,9 @@ if TYPE_CHECKING:
     from lancedb.db import AsyncConnection
     from lancedb.table import AsyncTable
 
+    from outrider.library.exact.pinned_library import PinnedVersion
+    from outrider.library.inspection import LibraryInfo
+    from outrider.library.reindex import OnReindex, ReindexReport, ReindexStatus
     from outrider.library.vectors.index import Near
     from outrider.library.vectors.write import EmbeddingReport
 
@@ -207,6 +206,8 @@ class Library:
         """None where there are no records."""
         table = await self._edges.reader()
         if table is None and await self._table.count_rows():
+            from outrider.library import inspection
+
             raise LibraryError(f"the library at {self._location.address} has no graph yet; {inspection.FIX_EDGES}")
         return table
 
@@ -353,6 +354,8 @@ class Library:
         The old vectors answer until the new ones are complete; a run that was interrupted continues when it is called again.
         `LibraryBusy` while another one runs, `ModelError` where the model fails.
         """
+        from outrider.library.reindex import reindex
+
         return await reindex(self._location, self._vectors, self._table, self._open_version, embedder, progress)
 
     def reindex_command(self, model: str = "") -> str:
@@ -364,7 +367,11 @@ class Library:
         with self._location.translate_errors():
             total = await record_table.count_records(self._table, None)
             done = await self._vectors.count_building(space)
-        return None if done is None and not running else ReindexStatus(done or 0, total, running)
+        if done is None and not running:
+            return None
+        from outrider.library.reindex import ReindexStatus
+
+        return ReindexStatus(done or 0, total, running)
 
     # Versions
 
@@ -396,6 +403,9 @@ class Library:
 
         `LibraryError` for a missing tag. The library's connection must outlive the result.
         """
+        await load_module("outrider.library.exact.pinned_library")
+        from outrider.library.exact.pinned_library import PinnedVersion
+
         with self._location.translate_errors():
             table = await versions.open_version(self._location, self._connection, tag)
             return PinnedVersion(self._location, self._connection, table, await versions.describe_version(table, self.library_id, tag))
@@ -493,11 +503,15 @@ class Library:
     # Maintenance
 
     async def info(self) -> LibraryInfo:
+        from outrider.library import inspection
+
         parts = (self._location, self._table, self._edges, self._files, self._vectors)
         return await self._read(inspection.collect_info(self.library_id, *parts))
 
     async def check(self) -> tuple[str, ...]:
         """Every problem and its remedy, reading every row; empty where the library is sound."""
+        from outrider.library import inspection
+
         try:
             with self._location.translate_errors():
                 return await inspection.find_problems(await self._open_version(), self._edges, self._vectors)
@@ -538,6 +552,8 @@ class Library:
             if edges is not None:
                 await edges.query().limit(1).to_arrow()
             if reason := await maintenance.read_index_error(table, schema.RANKED):
+                from outrider.library import inspection
+
                 raise LibraryCorrupt(f"an index of the library at {self._location.address} is damaged ({reason}); {inspection.FIX_INDEX}")
 
     async def due(self) -> bool:
@@ -549,6 +565,8 @@ class Library:
 
         A tagged version and all later ones stay. Cheap where nothing is due: call it after every few hundred writes.
         """
+        from outrider.library.exact import word_dictionary
+
         async with self._location.write(wait_s):
             await maintenance.ensure_indexes(self._table)
             if force or await maintenance.due(self._table):

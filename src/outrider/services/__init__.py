@@ -34,6 +34,7 @@ from outrider.state.errors import LibraryError, LibraryMissing, MissingExtra, Mo
 from outrider.state.ports import Clock, Fusion, LibraryReader, PageReader, ResultStore, Source
 from outrider.state.records import LIBRARY
 from outrider.state.request import RetrieverType, SearchRequest
+from outrider.state.reranking import NOT_PROBED
 from outrider.text.sanitize import OFFLINE, is_loopback, without_password
 from outrider.version import __version__
 
@@ -319,7 +320,7 @@ class Services:
 
     async def _load_reranker(self, *, requested: bool) -> None:
         reranker, _ = await self._reranker(asked=requested)
-        if isinstance(reranker, (await load_module("outrider.models.rerank.cross_encoder")).CrossEncoderReranker):
+        if reranker and isinstance(reranker, (await load_module("outrider.models.rerank.cross_encoder")).CrossEncoderReranker):
             await run_in_thread(reranker.load)
 
     async def _load_distiller(self) -> None:
@@ -339,15 +340,15 @@ class Services:
 
     async def _reranker(self, *, asked: bool = False) -> tuple[Reranker | None, str]:
         """The reranker of the settings unless evaluations in the library advise against it, or None, and why; `asked` ignores them."""
-        await load_module("outrider.models.rerank.select")
-        from outrider.models.rerank.select import NOT_PROBED, choose_reranker
-
         verdicts: Sequence[Verdict] = ()
         space: EmbeddingSpace | None = None
         with suppress(LibraryMissing):
             verdicts = await (await self.library()).verdicts()
         if self.settings.reranker.model_name == "auto" and not (verdicts or asked):
             return None, NOT_PROBED
+        await load_module("outrider.models.rerank.select")
+        from outrider.models.rerank.select import choose_reranker
+
         with suppress(LibraryMissing):
             space = await (await self.library()).space()
         embedder = self.embedder(space)

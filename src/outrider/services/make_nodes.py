@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from outrider.ingest.targets import PAGE, parse_target
-from outrider.nodes.analyze import AnalysisCache, Evidence, Ratings, Subject, Surroundings, WorkIdentifier
 from outrider.nodes.dedup.dedup import Dedup
 from outrider.nodes.enrich.enrich import Enrich
 from outrider.nodes.fine_scorer.fine_scorer import FineScorer
@@ -14,24 +12,31 @@ from outrider.nodes.fine_scorer.repositories import RepositoryScorer
 from outrider.nodes.fine_scorer.waves import StopWhenSettled
 from outrider.nodes.rule_ranker import RuleRanker
 from outrider.nodes.translator.translator import PlanCache, Translator
+from outrider.runtime.threads_and_loops import load_module
 from outrider.services.distiller import distil
 from outrider.services.sources import find_detailers, is_cache_refused, open_answer_cache
-from outrider.sources.github.parse import normal_name
-from outrider.sources.github.repository import GithubDependencies
-from outrider.sources.github.search import Github
-from outrider.sources.http.cache import AnswerTextCache
-from outrider.sources.semantic_scholar import SemanticScholar
 from outrider.sources.web.link_identifiers import find_identifiers
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from langgraph.runtime import Runtime
+
+    from outrider.nodes.analyze import AnalysisCache, Evidence, Ratings, Subject, Surroundings, WorkIdentifier
     from outrider.services import Services
     from outrider.state.distilling import Reading
+    from outrider.state.pipeline import PipelineState, RunContext, Update
+    from outrider.state.request import SearchRequest
     from outrider.state.response import DistilledContext
 
 
 def parse_analysis_target(text: str) -> WorkIdentifier:
     """`owner/name`, a DOI, `arxiv:...`, `pmid:...`, `pmcid:...`, or a link to one of them. Raises `BadRequest`."""
+    from outrider.ingest.targets import PAGE, parse_target
+    from outrider.nodes.analyze import WorkIdentifier
+    from outrider.sources.github.parse import normal_name
+
     full = text if ":" in text else f"doi:{text}" if text.startswith("10.") else f"github:{text}"
     target = parse_target(full) if ":" in text or text.startswith("10.") or normal_name(text) else None
     if target is None or target.scheme == PAGE:
@@ -40,6 +45,10 @@ def parse_analysis_target(text: str) -> WorkIdentifier:
 
 
 def make_subject(services: Services) -> Subject:
+    from outrider.nodes.analyze import Subject
+    from outrider.sources.github.repository import GithubDependencies
+    from outrider.sources.github.search import Github
+
     sources = services.sources
     github = next((source for source in sources if isinstance(source, Github)), None)
     dependencies = GithubDependencies(github.repositories) if github else None
@@ -47,11 +56,16 @@ def make_subject(services: Services) -> Subject:
 
 
 def make_surroundings(services: Services) -> Surroundings:
+    from outrider.nodes.analyze import Surroundings
+    from outrider.sources.semantic_scholar import SemanticScholar
+
     citing = next((source for source in services.sources if isinstance(source, SemanticScholar)), None)
     return Surroundings(services.sources, citing, services.settings.analyze)
 
 
 def make_ratings(services: Services) -> Ratings:
+    from outrider.nodes.analyze import Ratings
+
     scorer = None
     if services.chat is not None:
         prompts = services.scoring_prompts
@@ -61,6 +75,8 @@ def make_ratings(services: Services) -> Ratings:
 
 
 def make_evidence(services: Services) -> Evidence:
+    from outrider.nodes.analyze import Evidence
+
     async def distil_reading(query: str, reading: Reading, max_tokens: int) -> DistilledContext:
         return await distil(services, query, [reading], max_tokens=max_tokens)
 
@@ -75,6 +91,9 @@ def make_analysis_cache(services: Services) -> AnalysisCache | None:
     settings = services.settings
     if is_cache_refused(settings):
         return None
+    from outrider.nodes.analyze import AnalysisCache
+    from outrider.sources.http.cache import AnswerTextCache
+
     parts = [settings.analyze.model_dump(), settings.distiller.model_dump(mode="json"), list(services.source_names)]
     texts = AnswerTextCache(open_answer_cache(cache), settings.llm.api_key.get_secret_value())
     return AnalysisCache(texts, cache.fresh_s, lambda: json.dumps([dict(services.versions), *parts]))
@@ -101,7 +120,27 @@ def make_plan_cache(services: Services) -> PlanCache | None:
     cache = services.settings.cache
     if not services.chat_is_of_settings or not cache.translations_s or is_cache_refused(services.settings):
         return None
+    from outrider.sources.http.cache import AnswerTextCache
+
     return PlanCache(AnswerTextCache(open_answer_cache(cache), services.settings.llm.api_key.get_secret_value()), cache.translations_s)
+
+
+def make_systematic(services: Services) -> Callable[[PipelineState, Runtime[RunContext]], Awaitable[Update]]:
+    """The node of systematic runs. What they need is imported with the first one: four dozen modules that no other search needs."""
+
+    async def run_systematic(state: PipelineState, runtime: Runtime[RunContext]) -> Update:
+        module = await load_module("outrider.services.systematic")
+        update: Update = await module.make_systematic_node(services)(state, runtime)
+        return update
+
+    return run_systematic
+
+
+def refuse_unreadable(services: Services, request: SearchRequest) -> None:
+    """Raise `BooleanSyntaxError` or `BadRequest` for an invalid query, and for a source that no systematic run can read."""
+    from outrider.services.systematic import refuse_unreadable
+
+    refuse_unreadable(services, request)
 
 
 def make_dedup(services: Services) -> Dedup:

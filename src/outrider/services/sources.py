@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import platformdirs
 from pydantic import JsonValue
@@ -23,27 +23,20 @@ from pydantic import JsonValue
 from outrider.runtime.threads_and_loops import run_isolated
 from outrider.settings.model import Settings
 from outrider.settings.sections import CacheSettings, SerpapiSettings, ServiceSettings, SourcesSettings, is_secret
-from outrider.sources.adapter import DisabledSource, usable_seconds
-from outrider.sources.arxiv import Arxiv
-from outrider.sources.crossref import Crossref
-from outrider.sources.github.search import Github
-from outrider.sources.http.cache import AnswerCache, DiskCache, RedisCache
-from outrider.sources.http.client import Caller, user_agent
-from outrider.sources.http.ssrf_guard import Guard
-from outrider.sources.openalex import Openalex
-from outrider.sources.pubmed import Pubmed
-from outrider.sources.semantic_scholar import SemanticScholar
-from outrider.sources.serpapi import SerpapiGoogle, SerpapiScholar
-from outrider.sources.web.browser import Chromium, unavailable_reason
-from outrider.sources.web.fetch import PageFetcher
-from outrider.sources.web.search import ENGINES, WebSearch
-from outrider.sources.web.search import NAME as WEB
 from outrider.state.errors import Malformed, SearchError, SourceTimeout, SourceUnavailable
 from outrider.state.hits import Scored
 from outrider.state.ports import AnswerStatus, BatchSource, Capabilities, Detailer, PageReader, Source, SourceAnswer, SourceQuery
 from outrider.state.records import Document, Page, Paper, Record, Repository
 from outrider.state.request import KNOWN_SOURCES, source_plugins
 from outrider.text.sanitize import HIDDEN, is_loopback, redact
+
+if TYPE_CHECKING:
+    from outrider.sources.adapter import DisabledSource
+    from outrider.sources.http.cache import AnswerCache
+    from outrider.sources.http.client import Caller
+    from outrider.sources.http.ssrf_guard import Guard
+    from outrider.sources.web.browser import Chromium
+    from outrider.sources.web.fetch import PageFetcher
 
 OPEN_CACHES = 4
 
@@ -55,7 +48,11 @@ def make_sources(settings: Settings, library: Source) -> tuple[Source, ...]:
 
 def find_browser(settings: SourcesSettings) -> Chromium | None:
     """Loads result pages and pages built by scripts. None if no browser is installed or `web` is switched off."""
-    return _open_browser(settings.allowed_hosts, settings.web.tabs) if settings.web.enabled and not unavailable_reason() else None
+    if not settings.web.enabled:
+        return None
+    from outrider.sources.web.browser import unavailable_reason
+
+    return None if unavailable_reason() else _open_browser(settings.allowed_hosts, settings.web.tabs)
 
 
 def make_page_reader(settings: SourcesSettings) -> PageReader | None:
@@ -70,17 +67,24 @@ def make_page_reader(settings: SourcesSettings) -> PageReader | None:
 @cache
 def _open_browser(allowed_hosts: str, tabs: int) -> Chromium:
     """One for a process, like the pages below: all searches share its tabs."""
+    from outrider.sources.web.browser import Chromium
+
     return Chromium(_make_guard(allowed_hosts), tabs)
 
 
 @cache
 def _open_pages(allowed_hosts: str, contact: str, tabs: int) -> PageFetcher:
     """All searches of a process take turns at a host and share its robots.txt. 0 tabs: without a browser."""
+    from outrider.sources.http.client import user_agent
+    from outrider.sources.web.fetch import PageFetcher
+
     return PageFetcher(_make_guard(allowed_hosts), user_agent(contact), _open_browser(allowed_hosts, tabs) if tabs else None)
 
 
 @cache
 def _make_guard(allowed_hosts: str) -> Guard:
+    from outrider.sources.http.ssrf_guard import Guard
+
     return Guard(frozenset(host.strip().lower() for host in allowed_hosts.split(",") if host.strip()))
 
 
@@ -90,6 +94,19 @@ def find_detailers(sources: Sequence[Source]) -> Mapping[str, Detailer]:
 
 
 def _make_services(settings: Settings) -> Iterator[Source]:
+    from outrider.sources.adapter import DisabledSource
+    from outrider.sources.arxiv import Arxiv
+    from outrider.sources.crossref import Crossref
+    from outrider.sources.github.search import Github
+    from outrider.sources.http.client import Caller
+    from outrider.sources.openalex import Openalex
+    from outrider.sources.pubmed import Pubmed
+    from outrider.sources.semantic_scholar import SemanticScholar
+    from outrider.sources.serpapi import SerpapiGoogle, SerpapiScholar
+    from outrider.sources.web.browser import unavailable_reason
+    from outrider.sources.web.search import ENGINES, WebSearch
+    from outrider.sources.web.search import NAME as WEB
+
     sources = settings.sources
     caller = Caller(open_answer_cache(settings.cache), sources.contact, settings.cache.fresh_s)
     adapters: Sequence[tuple[ServiceSettings, Callable[[], Source]]] = (
@@ -122,6 +139,8 @@ def is_cache_refused(settings: Settings) -> bool:
 @lru_cache(maxsize=OPEN_CACHES)
 def open_answer_cache(settings: CacheSettings) -> AnswerCache:
     """The cache of answers, one for a process; it opens nothing before its first use."""
+    from outrider.sources.http.cache import DiskCache, RedisCache
+
     if settings.url:
         return RedisCache(settings.url)
     folder = (
@@ -132,7 +151,7 @@ def open_answer_cache(settings: CacheSettings) -> AnswerCache:
 
 Result = TypeVar("Result")
 PluginSettings = Mapping[str, JsonValue]
-Factory = Callable[[PluginSettings, Caller], Source]
+Factory = Callable[[PluginSettings, "Caller"], Source]
 """Takes `sources.extra.<name>` without `enabled`, and the shared HTTP client."""
 NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 """Can be written as an environment variable and as a file name."""
@@ -143,6 +162,8 @@ LAST_SECOND = 253_402_300_799
 
 def load_plugins(extra: Mapping[str, PluginSettings], caller: Caller) -> Iterator[Source]:
     """Usable sources, and an `Off` for each unusable one; none that is switched off. Raises nothing."""
+    from outrider.sources.adapter import DisabledSource
+
     names = set(KNOWN_SOURCES)
     entries = source_plugins()
     for entry in entries:
@@ -162,6 +183,8 @@ def load_plugins(extra: Mapping[str, PluginSettings], caller: Caller) -> Iterato
 
 
 def _load_plugin(entry: EntryPoint, settings: PluginSettings, caller: Caller) -> Source:
+    from outrider.sources.adapter import DisabledSource
+
     secrets = tuple(str(value) for name, value in settings.items() if is_secret(name) and value)
 
     def off(why: str) -> DisabledSource:
@@ -244,6 +267,8 @@ class PluginSource:
         return records
 
     async def _call(self, work: Callable[[], Awaitable[Result]], within_s: float) -> Result:
+        from outrider.sources.adapter import usable_seconds
+
         name = f"{self.name} ({self.package})"
         try:
             done = await run_isolated(self.name, work, usable_seconds(within_s))

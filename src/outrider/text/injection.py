@@ -15,6 +15,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Iterator, Set
+from functools import cache
 from typing import NamedTuple
 
 # All patterns are for plain text (see `injection`): lower case, `_`, `-` and runs of blanks as one space. `\s` is a space or a line end.
@@ -138,15 +139,25 @@ LEAST_RUN = b"a" * 32
 
 class Pattern(NamedTuple):
     name: str
-    regex: re.Pattern[str]
+    source: str
     signs: tuple[tuple[frozenset[str], ...], ...]
     """Of whatever it finds in a Latin script, one of these is true: a word or mark of each set stands in it."""
+
+    @property
+    def regex(self) -> re.Pattern[str]:
+        """Compiled when a text first holds one of its signs: the six together take longer than most other modules to import."""
+        return _compile(self.source)
+
+
+@cache
+def _compile(source: str) -> re.Pattern[str]:
+    return re.compile(source, re.VERBOSE)
 
 
 def _pattern(name: str, regex: str, *signs: str) -> Pattern:
     """A sign is written as sets with `&` between them, the rarest first."""
     read = tuple(tuple(frozenset(words.split()) for words in sign.split("&")) for sign in signs)
-    return Pattern(name, re.compile(regex, re.VERBOSE), read)
+    return Pattern(name, regex, read)
 
 
 PATTERNS = (

