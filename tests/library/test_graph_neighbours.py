@@ -232,4 +232,72 @@ async def test_duplicates_by_identifier_are_neighbours(library: Library) -> None
     same = Identifiers(doi="10.1/x")
     await library.upsert([Paper(doc_id="a", identifiers=same), Paper(doc_id="b", identifiers=same)])
     (neighbour,) = await LibraryGraph(library).around(["a"], 5)
-    assert (neighbour.doc_id, neighbour.score, explain_paths(neighbour.paths, of="")) == ("b", DIRECT, "is doi:10.1/x like it")
+    assert (neighbour.doc_id, neighbour.score, explain_paths(neighbour.paths, of="")) == ("b", DIRECT, "shares doi:10.1/x with it")
+
+
+DEVELOPERS = "Intended Audience :: Developers"
+
+
+def packages(number: int = 60) -> list[Record]:
+    """Packages for developers, four in five with the keyword `python`; the first ten cite one work, the last three share an author."""
+    return [
+        Repository(
+            doc_id=f"pypi:p{place:02}",
+            identifiers=Identifiers(pypi=f"p{place:02}"),
+            authors=("Hopper, Grace",) if place >= number - 3 else (),
+            tags=("Developers", *(("python",) if place % 5 else ()), *(("retry",) if place % 4 == 0 else ())),
+            edges=cites("doi:10.1/method") if place < 10 else (),
+            metadata={"classifiers": [DEVELOPERS, "Programming Language :: Python"]},
+        )
+        for place in range(number)
+    ]
+
+
+async def test_classifiers_and_universal_keywords_neither_rank_nor_explain(library: Library) -> None:
+    """`python` is on 48 of 60 packages, `developers` on all: neither says why two belong together. `retry` is on 15, and on all anchors."""
+    await library.upsert(packages())
+    graph = LibraryGraph(library)
+    anchors = [f"pypi:p{place:02}" for place in range(0, 60, 12)]
+    neighbours = await graph.around(anchors, 100)
+    throughs = {path.through for place in neighbours for path in place.paths}
+    assert throughs == {"keyword:retry", "doi:10.1/method"}
+    assert {place.doc_id for place in neighbours} == {f"pypi:p{place:02}" for place in range(60) if place % 4 == 0 or place < 10}
+    assert (
+        explain_paths(neighbours[0].paths, "of your top 5")
+        == "cites doi:10.1/method like 1 of your top 5; shares keyword retry with 5 of your top 5"
+    )
+    assert await graph.around(["pypi:p19"], 100) == []
+
+
+async def test_a_request_names_a_rare_classifier_but_no_universal_keyword(library: Library) -> None:
+    await library.upsert([*packages(), Repository(doc_id="pypi:wx", tags=("AsyncIO",), metadata={"classifiers": ["Framework :: AsyncIO"]})])
+    graph = LibraryGraph(library)
+    assert await graph.entities("python developers") == ()
+    assert await graph.entities("asyncio client") == ("keyword:asyncio",)
+    assert len(await graph.around(["keyword:developers"], 100)) == 60, "asked for by its name, such as in `outrider library neighbours`"
+
+
+@given(st.integers(1, 50), st.integers(1, 500), st.data())
+def test_what_every_record_shares_is_never_telling(anchors: int, extra: int, data: st.DataObject) -> None:
+    size = max(anchors, lookup.FEW + 1) + extra
+    assert not lookup._is_telling(size, anchors, size, anchors)
+    named_by = data.draw(st.integers(1, size))
+    shared_by = data.draw(st.integers(1, min(named_by, anchors)))
+    if lookup._is_telling(named_by, shared_by, size, anchors):
+        assert lookup._is_telling(named_by - 1, shared_by, size, anchors), "a rarer one tells more"
+        assert lookup._is_telling(named_by, shared_by + 1, size, anchors), "one of more anchors tells more"
+
+
+def test_reasons_name_works_and_persons_before_subjects() -> None:
+    """The most frequent keyword is not the best reason."""
+    keywords = [Way(str(anchor), "keyword", "keyword:http") for anchor in range(6)]
+    links = [
+        *keywords,
+        Way("1", "author", "author:knuth, d"),
+        Way("2", "cites", "doi:10.1/x"),
+        Way("3", "cites", ""),
+        Way("4", "cites", ""),
+    ]
+    assert explain_paths(links, "of your top 10") == (
+        "cited by 2 of your top 10; cites doi:10.1/x like 1 of your top 10; shares author knuth, d with 1 of your top 10; and 1 more"
+    )

@@ -1,8 +1,8 @@
 """Edges of the graph: the table of entities that records name, written with each record.
 
-`relation` is `is` for a record's own names (`doc:<doc_id>`, its identifiers), `author`, `keyword`, `mesh`, `venue`, or the relation of an
-ingested edge (`cites`, `depends_on`, `adverse_effect`). So an edge `cites doi:x` leads to the record that `is doi:x`, whichever of the
-two came first.
+`relation` is `is` for a record's own names (`doc:<doc_id>`, its identifiers), `author`, `keyword`, `classifier`, `mesh`, `venue`, or the
+relation of an ingested edge (`cites`, `depends_on`, `adverse_effect`). So an edge `cites doi:x` leads to the record that `is doi:x`,
+whichever of the two came first.
 
 New edges are added before their record is written, and its former edges are removed after that. So a process that dies between these
 steps leaves edges that no record names, never a record without edges: `EdgeTable.compare` finds them, `EdgeTable.mend` and the record's
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 NAME = "edges"
 """The table is created with the first record."""
 IS = "is"
+CLASSIFIER = "classifier"
+"""Relation of a package to a keyword that it has from a classifier of PyPI."""
 COLUMNS = ("doc_id", "relation", "kind", "name")
 INDEXED = ("doc_id", "name")
 FEW_ROWS = {"lance-encoding:structural-encoding": "fullzip"}
@@ -50,7 +52,8 @@ def list_edges(record: Record) -> list[EdgeRow]:
     entities: list[tuple[str, Entity | None]] = [(IS, Entity(RECORD, record.doc_id))]
     entities += [(IS, make_entity(scheme, value)) for scheme, value in record.identifiers.pairs()]
     entities += [("author", make_entity("author", name)) for name in record.authors]
-    entities += [("keyword", make_entity("keyword", tag)) for tag in record.tags]
+    classifiers = _list_classifiers(record)
+    entities += [(CLASSIFIER if tag in classifiers else "keyword", make_entity("keyword", tag)) for tag in record.tags]
     qualified = record.metadata.get("mesh_qualified")
     listed = [term for term in qualified if isinstance(term, str)] if isinstance(qualified, list) else []
     for term in (*getattr(record, "mesh", ()), *listed):
@@ -64,6 +67,12 @@ def list_edges(record: Record) -> list[EdgeRow]:
         relation = "_".join(edge.relation.lower().split())
         entities.append((relation, parse_entity(edge.target, relation)))
     return [(record.doc_id, relation, node.kind, node.name) for relation, node in dict.fromkeys(entities) if node]
+
+
+def _list_classifiers(record: Record) -> frozenset[str]:
+    """The tags that a package has from its classifiers, such as `Internet / WWW/HTTP` from `Topic :: Internet :: WWW/HTTP`."""
+    lines = record.metadata.get("classifiers")
+    return frozenset(" / ".join(str(line).split(" :: ")[1:]) for line in lines) if isinstance(lines, list) else frozenset()
 
 
 def build_table(records: Iterable[Record]) -> pa.Table:

@@ -11,7 +11,11 @@ differ in anchor, relation or shared entity.
 & Adar (2003), "Friends and neighbors on the web", Social Networks 25(3): a rare keyword says more than a frequent one. So a further
 path never lowers a record, and the order of the anchors does not matter.
 
-**Hubs.** A name that more than `HUB` edges lead to (a journal, `computer`) connects everything with everything and is not followed.
+**Universal entities.** An entity that the anchors share hardly more often than any records do (the keyword `python` in a library of
+packages, a library's only journal) connects everything with everything: it is not followed, and explains nothing (`_is_telling`). PyPI's
+classifiers (`Intended Audience :: Developers`) are boxes of a form: a request may name one, but two records that share one are not related.
+
+**Hubs.** A name that more than `HUB` edges lead to (`computer`) is not followed either, which bounds the work.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from outrider.library.edges import IS, EdgeRow
+from outrider.library.edges import CLASSIFIER, IS, EdgeRow
 from outrider.library.entity_names import (
     IDENTIFIERS,
     RECORD,
@@ -47,6 +51,10 @@ if TYPE_CHECKING:
 
 HUB = 500
 """A name that more edges lead to is not followed."""
+FEW = 10
+"""An entity that at most this many records name is followed: a share of so few says nothing."""
+LIFT = 3
+"""How many times as frequent among the anchors as in the library any other entity must be."""
 FIRST_ROWS = 10_000
 """Rows of a first query; later ones may be larger."""
 MOST_RECORDS = 2_000
@@ -57,6 +65,8 @@ INVERSE = {"cites": "cited by", "depends on": "needed by", "suggests": "suggeste
 DIRECT = 2.0
 """Of 0.5, 1 and 2: with keywords 2 was better on CACM, with citations alone often 0.5."""
 NAMED_REASONS = 3
+NAMING = frozenset({"author", "cites", IS})
+"""Relations that name one person or one work: they say more than a subject, a journal or a dependency."""
 
 Node = tuple[str, str]
 """An `Entity` as a row has it, kind and name; the two are equal."""
@@ -148,12 +158,12 @@ class LibraryGraph:
         self._hubs: tuple[int, set[str]] = (-1, set())
 
     async def entities(self, text: str) -> tuple[str, ...]:
-        """See `list_phrases`. Most specific first: most words, then fewest records."""
+        """See `list_phrases`. Most specific first: most words, then fewest records. Universal ones are left out."""
         kinds = list_phrases(text)
         if not kinds:
             return ()
-        counts = await self._lookup.count_by_name(kinds)
-        nodes = [node for node in counts if kind_fits(kinds[node.name], node.kind)]
+        counts, size = await asyncio.gather(self._lookup.count_by_name(kinds), self._library.count())
+        nodes = [node for node in counts if kind_fits(kinds[node.name], node.kind) and _is_telling(counts[node], 1, size, 1)]
         return tuple(str(node) for node in sorted(nodes, key=lambda node: (-len(node.name.split()), counts[node], node)))
 
     async def named(self, name: str) -> tuple[str, ...]:
@@ -179,14 +189,20 @@ class LibraryGraph:
         if not starts:
             return []
         lookup = self._lookup
-        own, named, version = await asyncio.gather(
-            lookup.find_by_record(starts), lookup.find_by_entity(entities), self._library.edges_version()
+        own, named, version, size = await asyncio.gather(
+            lookup.find_by_record(starts), lookup.find_by_entity(entities), self._library.edges_version(), self._library.count()
         )
         if version != self._hubs[0]:  # hubs that earlier lookups met in other edges; `find_other_ends` adds to them
             self._hubs = (version, set())
+        own = [row for row in own if row[1] != CLASSIFIER]
         ends = await lookup.find_other_ends((row[2:] for row in own), self._hubs[1])
         records = {row[0] for row in own}
-        weights = {node: 1 / math.log2(1 + max(1, len({row[0] for row in rows if row[1] != IS}))) for node, rows in ends.items()}
+        sharing: Counter[Node] = Counter(node for _, node in {(row[0], row[2:]) for row in own if row[1] != IS})
+        weights: dict[Node, float] = {}
+        for node, rows in ends.items():
+            number = len({row[0] for row in rows if row[1] != IS})
+            if _is_telling(number, sharing[node], size, len(records)):
+                weights[node] = 1 / math.log2(1 + max(1, number))
         routes: dict[str, Routes] = {}
         for doc_id, relation, kind, name in named:
             anchor = entities[kind, name]
@@ -194,7 +210,7 @@ class LibraryGraph:
                 _add_route(routes, doc_id, (((anchor, _spell(relation), f"{kind}:{name}"), DIRECT),))
         for start in own:
             if start[2:] in ends:
-                _add_routes(start, ends[start[2:]], weights[start[2:]], routes)
+                _add_routes(start, ends[start[2:]], weights.get(start[2:]), routes)
         return _rank_neighbours(routes, limit)
 
     async def connected(self, entity: str, kind: str, limit: int) -> list[tuple[str, tuple[str, ...]]]:
@@ -211,18 +227,27 @@ class LibraryGraph:
         return [(name, tuple(sorted(doc_ids))) for name, doc_ids in ranked[: max(limit, 0)]]
 
 
-def _add_routes(start: EdgeRow, ends: Iterable[EdgeRow], weight: float, routes: MutableMapping[str, Routes]) -> None:
+def _is_telling(named_by: int, shared_by: int, size: int, anchors: int) -> bool:
+    """Whether an entity that `named_by` of a library's `size` records name, and `shared_by` of the `anchors`, connects them by more than
+    chance. With one anchor: whether at most one record in `LIFT` names it.
+    """
+    return named_by <= FEW or shared_by * size >= LIFT * named_by * anchors
+
+
+def _add_routes(start: EdgeRow, ends: Iterable[EdgeRow], weight: float | None, routes: MutableMapping[str, Routes]) -> None:
     """Add the routes over an anchor's edge: to the record it leads to, or to those that have an edge to the same entity.
 
-    `weight` is that of a path through the entity. `routes` is changed in place: a search has a thousand of them.
+    `weight` is that of a path through the entity, None if there is none. `routes` is changed in place: a search has a thousand of them.
     """
     anchor, relation, kind, name = start
     word, through = _spell(relation), f"{kind}:{name}"
-    shared: Routes = (((anchor, word, through), weight),)
+    shared: Routes = (((anchor, word, through), weight or 0.0),)
     for doc_id, other, _, _ in ends:
         if doc_id == anchor:
             continue
         if relation != IS != other:
+            if weight is None or other == CLASSIFIER:
+                continue
             known = routes.get(doc_id)  # as in `_add_route`; most of a search's routes are these
             if known is None:
                 routes[doc_id] = shared
@@ -267,19 +292,30 @@ def _invert(word: str) -> str:
 
 
 def explain_paths(paths: Sequence[Path], of: str = "of your best hits") -> str:
-    """Why a record is a neighbour: `cites 3 of your top 10; shares author knuth, d with 2 of your top 10`.
-
-    With an empty `of`, for a single anchor: `cites it`.
-    """
-    if len(paths) == 1:
-        return _format_reason(*_find_reason(paths[0].anchor, paths[0].relation, paths[0].through), 1, of)
-    anchors: defaultdict[tuple[str, bool], set[str]] = defaultdict(set)
-    for path in paths:
-        anchors[_find_reason(path.anchor, path.relation, path.through)].add(path.anchor)
-    ranked = sorted(anchors.items(), key=lambda pair: (pair[0][1], -len(pair[1]), pair[0])) if len(anchors) > 1 else anchors.items()
-    reasons = [_format_reason(reason, is_counted, len(group), of) for (reason, is_counted), group in ranked]
+    """Why a record is a neighbour: `cites 3 of your top 10; shares author knuth, d with 2 of your top 10`; see `list_reasons`."""
+    reasons = list_reasons(paths, of)
     more = len(reasons) - NAMED_REASONS
     return "; ".join(reasons[:NAMED_REASONS]) + (f"; and {more} more" if more > 0 else "")
+
+
+def list_reasons(paths: Sequence[Path], of: str) -> list[str]:
+    """Every reason once, the most telling first.
+
+    First the entities of the request, then what leads straight to the record, then works and persons, then other entities; of each
+    kind that of most anchors first. With an empty `of`, for a single anchor: `cites it`.
+    """
+    if len(paths) == 1:
+        return [_format_reason(*_find_reason(paths[0].anchor, paths[0].relation, paths[0].through), 1, of)]
+    anchors: defaultdict[tuple[str, bool], set[str]] = defaultdict(set)
+    kinds: dict[tuple[str, bool], int] = {}
+    for path in paths:
+        reason = _find_reason(path.anchor, path.relation, path.through)
+        anchors[reason].add(path.anchor)
+        kinds.setdefault(reason, 0 if not reason[1] or not path.through else 1 if path.relation in NAMING else 2)
+    ranked = sorted(anchors, key=lambda reason: (reason[1], kinds[reason], -len(anchors[reason]), reason))
+    if of:  # a subject or a dependency that one of many shares is chance; it is named only where there is no better reason
+        ranked = [reason for reason in ranked if kinds[reason] < 2 or len(anchors[reason]) > 1] or ranked
+    return [_format_reason(text, is_counted, len(anchors[text, is_counted]), of) for text, is_counted in ranked]
 
 
 def _format_reason(reason: str, is_counted: bool, anchors: int, of: str) -> str:
@@ -296,6 +332,8 @@ def _find_reason(anchor: str, relation: str, through: str) -> tuple[str, bool]:
         return _invert(relation), True
     if (node := parse_entity(anchor)) is not None and str(node) == through:
         return f"{relation} {name}", False
+    if relation == IS:
+        return f"shares {through} with", True
     if kind == RECORD or kind in IDENTIFIERS:
         return f"{relation} {through} like", True
     return f"shares {relation} {name} with", True
