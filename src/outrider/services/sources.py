@@ -143,10 +143,12 @@ def open_answer_cache(settings: CacheSettings) -> AnswerCache:
 
     if settings.url:
         return RedisCache(settings.url)
-    folder = (
-        Path(settings.folder).expanduser() if settings.folder else platformdirs.user_cache_path("outrider", appauthor=False) / "answers"
-    )
-    return DiskCache(folder)
+    return DiskCache(find_cache_folder(settings))
+
+
+def find_cache_folder(settings: CacheSettings) -> Path:
+    """The folder of the cache on this machine, also where a server holds the answers."""
+    return Path(settings.folder).expanduser() if settings.folder else platformdirs.user_cache_path("outrider", appauthor=False) / "answers"
 
 
 Result = TypeVar("Result")

@@ -18,12 +18,21 @@ from support.rerank_server import Server
 pytestmark = pytest.mark.slow
 
 
-def test_the_table_shows_rank_title_year_score_reason_source_and_sentences(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["search", "aspirin liver", "--library", str(shelved)]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    for part in ("1. Aspirin and the liver", "2020", "Hepatology", "score 0.", "(rules)", "why: title has", "matched by words (rank 1)"):
-        assert part in text
-    assert "│ Aspirin harms the liver at high doses." in text
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Advice that an earlier test was given is new to each test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_an_answer_shows_rank_title_year_reason_and_sentences(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A score of rules is an order, no confidence: it is shown with --explain only."""
+    for explain in ([], ["--explain"]):
+        assert run(["search", "aspirin liver", *explain, "--library", str(shelved)]) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        for part in ("1. Aspirin and the liver", "2020", "Hepatology", "Matched by words", "│ Aspirin harms the liver at high doses."):
+            assert part in text
+        for part in ("score 0.", "(rules)", "why: title has", "matched by words (rank 1)"):
+            assert (part in text) is bool(explain)
 
 
 def test_json_output_is_one_response(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,7 +179,7 @@ def test_no_model_call_beyond_the_limits(shelved: Path, capsys: pytest.CaptureFi
         assert run(["search", "aspirin", "--max-cost", "0.0000001", "-l", str(shelved)]) == 0
     out, err = capsys.readouterr()
     assert server.requests == []
-    assert "(rules)" in out
+    assert "(model)" not in out
     assert "llm.max_calls" in err
     assert "llm.max_cost_usd" in err
 

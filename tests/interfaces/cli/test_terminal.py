@@ -6,9 +6,8 @@ import pytest
 from rich.console import Console
 
 from outrider.interfaces.cli import terminal as progress
-from outrider.interfaces.cli.terminal import LINE_EVERY_S, Progress, show_answer
-from outrider.state.hits import Hit
-from outrider.state.records import Identifiers
+from outrider.interfaces.cli.answer import show_answer
+from outrider.interfaces.cli.terminal import LINE_EVERY_S, Progress
 from outrider.state.response import Scoring, SearchResponse
 
 CHANCE = "the chance that the rest would change the first"
@@ -85,24 +84,6 @@ def test_the_share_of_works_read_by_a_model_is_reported(scoring: Scoring, messag
     output = " ".join(capsys.readouterr().err.split())
     assert message in output
     assert bool(message) == ("A model read" in output)
-
-
-@pytest.mark.parametrize(
-    ("url", "identifiers", "expected"),
-    [
-        ("https://example.org/1", {"pmid": "1"}, "https://example.org/1"),
-        (None, {"pmid": "1", "doi": "10.1000/1"}, "doi:10.1000/1 · pmid:1"),
-        (None, {}, ""),
-    ],
-)
-def test_a_hit_without_a_link_shows_its_identifiers(
-    url: str | None, identifiers: dict[str, str], expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """PubMed gives no link to its articles, and none is invented."""
-    hit = Hit(rank=1, doc_id="pubmed:1", kind="paper", title="Livers", url=url, identifiers=Identifiers(**identifiers), score=0.5)
-    show_answer(SearchResponse(query="liver", mode="discovery", hits=(hit,)))
-    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
-    assert lines[2].startswith(expected or "why:")
 
 
 def test_an_indented_line_keeps_its_indent_and_loses_its_control_characters() -> None:

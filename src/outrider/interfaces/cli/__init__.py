@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
-from outrider.interfaces.cli.terminal import BAD_INPUT, INTERRUPTED, note, report_error, report_json_error
+from outrider.interfaces.cli.terminal import BAD_INPUT, BEGAN, INTERRUPTED, note, report_error, report_json_error
 from outrider.state.errors import BadRequest, SearchError, explain_limit
 from outrider.version import __version__
 
@@ -108,8 +108,12 @@ def main(
         log_to_stderr(Redactor.from_settings(load().settings))
 
 
-def run(arguments: list[str]) -> int:
-    """Run the command and return its exit code. An error that a user can correct is one line, never a traceback."""
+def run(arguments: list[str], *, began: float | None = None) -> int:
+    """Run the command and return its exit code. An error that a user can correct is one line, never a traceback.
+
+    `began` is the time of `time.monotonic` from which the user has waited.
+    """
+    BEGAN.set(began)
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")  # libraries warn about files that are read well
     wants_json = "--json" in arguments[: arguments.index("--") if "--" in arguments else None]
     try:

@@ -55,6 +55,15 @@ def find_format(output: Path | None, or_else: str = "") -> str:
     return SUFFIXES[output.suffix.lower()]
 
 
+def check_output(output: Path) -> str:
+    """The format of a file that is written later. Raises `BadRequest` where it cannot be, before the work begins."""
+    name = find_format(output)
+    if output.is_dir() or not os.access(output.parent, os.W_OK):
+        what = "is a folder" if output.is_dir() else "cannot be written" if output.parent.is_dir() else f"needs the folder {output.parent}"
+        raise BadRequest(f"{output} {what}; name another file")
+    return name
+
+
 async def _write(source: list[Record] | Services, where: Filter | None, name: str, output: Path | None) -> int:
     from outrider.ingest.export import make_writer
 

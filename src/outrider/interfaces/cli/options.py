@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+import re
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
 
-from outrider.state.errors import BadRequest
+from outrider.state.errors import BadRequest, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 LANGSMITH_SWITCHES = ("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING", "LANGCHAIN_TRACING_V2")
 """Variables that make LangChain send its traces to LangSmith."""
+YEARS = re.compile(r"(?P<first>[0-9]{4})?(?P<to>\s*[-\u2013]\s*)?(?P<last>[0-9]{4})?")
 
 LibraryOption = Annotated[
     str | None,
@@ -82,6 +84,49 @@ def parse_filters(text: str | None) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         raise BadRequest(f'--filters takes a JSON object such as \'{{"language": "Rust"}}\', not {text!r}')
     return value
+
+
+def narrow_filters(
+    filters: dict[str, Any] | None, year: str | None, first: str | None, last: str | None, kinds: Sequence[str] | None
+) -> dict[str, Any] | None:
+    """The filters, those of `--year` or `--from` and `--to`, and those of `--kind`, all of them required. Raises `BadRequest`."""
+    from outrider.state.records import Kind
+
+    if year is not None and (first is not None or last is not None):
+        raise BadRequest("--year and --from, --to mean the same; give one of them, such as --year 2019-2021")
+    parts = [filters] if filters else []
+    if year is not None:
+        parts.append({"year": parse_years(year)})
+    elif first is not None or last is not None:
+        bounds = {"$gte": ("--from", first), "$lte": ("--to", last)}
+        parts.append({"year": _check_order({sign: _parse_year(name, text) for sign, (name, text) in bounds.items() if text is not None})})
+    for kind in kinds or ():
+        if kind not in get_args(Kind):
+            raise BadRequest(f"--kind takes {', '.join(get_args(Kind))}, not {kind!r}{did_you_mean(kind, get_args(Kind))}")
+    if kinds:
+        parts.append({"kind": {"$in": [*kinds]}})
+    return {"$and": parts} if len(parts) > 1 else parts[0] if parts else filters
+
+
+def parse_years(text: str) -> dict[str, int]:
+    """The conditions of `2020`, `2020-`, `-2015` or `2019-2021`. Raises `BadRequest`."""
+    match = YEARS.fullmatch(text.strip())
+    if match is None or not (match["first"] or match["last"]):
+        raise BadRequest(f"--year takes 2020, 2020-, -2015 or 2019-2021, not {text!r}")
+    first, last = match["first"], match["last"] if match["to"] else match["first"]
+    return _check_order({sign: int(number) for sign, number in (("$gte", first), ("$lte", last)) if number})
+
+
+def _parse_year(name: str, text: str) -> int:
+    if not re.fullmatch(r"[0-9]{4}", text.strip()):
+        raise BadRequest(f"{name} takes a year such as 2020, not {text!r}")
+    return int(text)
+
+
+def _check_order(bounds: dict[str, int]) -> dict[str, int]:
+    if len(bounds) == 2 and bounds["$gte"] > bounds["$lte"]:
+        raise BadRequest(f"no year is from {bounds['$gte']} and up to {bounds['$lte']}; exchange the two")
+    return bounds
 
 
 def parse_columns(texts: list[str]) -> dict[str, str]:

@@ -16,11 +16,12 @@ from outrider.interfaces.cli.options import (
     JsonOption,
     LibraryOption,
     OfflineOption,
+    narrow_filters,
     open_services,
     parse_filters,
     wait_for,
 )
-from outrider.interfaces.cli.terminal import exit_code, follow_run, note, note_remarks, print_json, show_answer
+from outrider.interfaces.cli.terminal import exit_code, follow_run, measure_wait, note, note_remarks, print_json
 from outrider.runtime.threads_and_loops import load_module
 from outrider.state.errors import BadRequest
 
@@ -45,6 +46,14 @@ def search(
     search_mode: Annotated[
         str, typer.Option("--search-mode", help="How far to widen the query: focused, balanced or exploratory.")
     ] = "balanced",
+    year: Annotated[
+        str | None, typer.Option("--year", metavar="YEARS", help="Only works of these years: 2020, 2020-, -2015 or 2019-2021.")
+    ] = None,
+    first_year: Annotated[str | None, typer.Option("--from", metavar="YEAR", help="Only works of this year and later.")] = None,
+    last_year: Annotated[str | None, typer.Option("--to", metavar="YEAR", help="Only works of this year and earlier.")] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option("--kind", help="Only this kind: paper, repository, page or document; may be repeated.")
+    ] = None,
     filters: FiltersOption = None,
     source: Annotated[list[str] | None, typer.Option("--source", "-s", help="Search only this source; may be repeated.")] = None,
     strategy: Annotated[
@@ -76,7 +85,14 @@ def search(
         typer.Option("--max-cost", metavar="USD", help="Cost limit of the model; 0 allows only a free one."),
     ] = None,
     offline: OfflineOption = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Show the planned queries and every work that a rule removed.")] = False,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Show all kept sentences, scores, lists and planned queries, and every work that a rule removed."),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Also write the hits, by suffix: .ris .bib .csljson .csv .json .jsonl .md."),
+    ] = None,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -88,7 +104,7 @@ def search(
         "query": sys.stdin.read() if query == "-" else query,
         "top_k": top_k,
         "search_mode": search_mode,
-        "filters": parse_filters(filters),
+        "filters": narrow_filters(parse_filters(filters), year, first_year, last_year, kind),
         "sources": source,
         "strategies": strategy,
         "mode": mode,
@@ -99,9 +115,19 @@ def search(
         "user_feedback": feedback,
         "previous_strategies": [_read_strategy(path) for path in after or ()],
     }
+    if output is not None and mode == "systematic":
+        raise BadRequest("-o writes the hits of a ranked search; every match of a Boolean query goes to: outrider systematic QUERY -o FILE")
+    form = _check_output(output)
     context = make_run_context(run_timeout_s=timeout_s, max_calls=max_calls, max_cost_usd=max_cost)
     services = open_services(library, offline=offline)
     answer, rejected = wait_for(_answer(request, services, context, thread, quiet=as_json))
+    if output is not None and not exit_code(answer):
+        from outrider.interfaces.cli.export import open_output
+        from outrider.usecases.export import make_record, write_records
+
+        with open_output(output) as stream:
+            written = write_records(map(make_record, answer.hits), form, stream)
+        note(f"{written:,} records written to {output}")
     if as_json:
         note_remarks(answer.result_set.remarks if answer.result_set else ())
         if services.lost_model and services.settings.sources.offline:  # otherwise it is logged as an error
@@ -115,7 +141,11 @@ def search(
             note(f"Searched for: {planned.text}  Boolean: {planned.boolean_query}")
         note(f"Added terms: {', '.join(plan.expanded_keywords) or 'none'}")
         note(f"Constraints: {plan.constraints.model_dump_json(exclude_none=True)}")
-    show_answer(answer, rejected=rejected if explain else ())
+    from outrider.interfaces.cli.answer import show_answer
+    from outrider.services.sources import find_cache_folder
+
+    advice_file = find_cache_folder(services.settings.cache) / "advice.json"
+    show_answer(answer, explain=explain, rejected=rejected if explain else (), waited_s=measure_wait(), advice_file=advice_file)
     return exit_code(answer)
 
 
@@ -167,6 +197,15 @@ def make_run_context(**limits: float | None) -> RunContext:
     except ValidationError as error:
         first = error.errors()[0]
         raise BadRequest(f"{LIMITS[str(first['loc'][0])]}, not {first['input']!r}") from error
+
+
+def _check_output(output: Path | None) -> str:
+    """The format of `-o`, empty without it."""
+    if output is None:
+        return ""
+    from outrider.interfaces.cli.export import check_output
+
+    return check_output(output)
 
 
 def _read_strategy(path: Path) -> object:

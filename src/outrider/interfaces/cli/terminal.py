@@ -1,4 +1,4 @@
-"""Terminal output shared by the commands: text, tables, JSON, progress, answers.
+"""Terminal output shared by the commands: text, tables, JSON, progress, advice.
 
 Text from files and services is shown as text, never as markup or as commands to the terminal.
 """
@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -25,26 +26,26 @@ from outrider.text.sanitize import without_control
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
+    from pathlib import Path
     from types import TracebackType
 
     import rich.progress
 
-    from outrider.state.hits import Hit
     from outrider.state.response import SearchResponse
 
 BAD_INPUT = 2
 INTERRUPTED = 130
 INTERRUPTION_REPORTED = -INTERRUPTED
 """Returned by a command that has reported its interruption itself. The exit code is `INTERRUPTED`."""
-MAX_LISTS = 3
-"""Lists shown for a hit. `--json` has all."""
-LIST_NAMES = {"lance_fts": "words", "lance_dense": "meaning", "graph_neighbor": "related works"}
-"""The library's strategies, as people read them."""
 MAX_REASONS = 3
 """Reasons shown for a work or file. `--json` has all."""
 PIPED_WIDTH = 200
 """Columns if the output goes to a file or a program, so that tables are not folded."""
 LINE_EVERY_S = 15.0
+ADVICE_EVERY_S = 86_400.0
+NUMBER = re.compile(r"\d+")
+BEGAN: ContextVar[float | None] = ContextVar("began", default=None)
+"""When the command began, by `time.monotonic`."""
 
 
 @dataclass(slots=True)
@@ -149,6 +150,12 @@ def one_line(text: str) -> str:
     return " ".join(without_control(text).split())
 
 
+def measure_wait() -> float | None:
+    """Seconds since the command began; None within another program."""
+    began = BEGAN.get()
+    return None if began is None else time.monotonic() - began
+
+
 def count(number: int, noun: str) -> str:
     """`1 file`, `1,200 files`."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
@@ -231,82 +238,22 @@ def exit_code(answer: SearchResponse) -> int:
     return NothingSearchable.exit_code if fatal is not None or is_cut else 0
 
 
-def show_answer(answer: SearchResponse, *, rejected: Iterable[tuple[str, str]] = ()) -> None:
-    """Print an answer for people: hits on standard output, notes on standard error. `rejected` are titles and reasons."""
-    out = console()
-    for hit in answer.hits:
-        _show_hit(out, hit)
-    for failure in answer.failures:
-        note(f"Failed: {failure.node}: {failure.message}")
-    if (results := answer.result_set) is not None:
-        out.print(plain(f"{results.total:,} hits, {'complete' if results.complete else 'NOT COMPLETE'}, in {results.path}", "bold"))
-        for missing in results.missing:
-            out.print(plain(f"missing  {missing}", "red"))
-        note_remarks(results.remarks)
-        out.print(plain(f"check them with: outrider verify {results.manifest}", "dim"))
-        return
-    if exit_code(answer):
-        return  # it ended early: no hits do not mean that there are none
-    number = f"{len(answer.hits)} of {answer.total_found} works" if answer.hits else "Nothing was found"
-    lists = ", ".join(f"{row.source}/{row.strategy} {row.status} ({row.returned})" for row in answer.sources)
-    out.print(plain(f"{number} in {answer.execution_time_ms:.0f} ms. Searched: {lists or 'no source'}.", "dim"))
-    if (usage := answer.usage).calls:
-        cost = "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
-        unreported = f"; for {usage.untold_calls:,} the provider reported no usage" if usage.untold_calls else ""
-        tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
-        out.print(plain(f"{usage.calls:,} model calls, {tokens}, {cost}{unreported}", "dim"))
-    for title, why in rejected:
-        out.print(Text.assemble(("left out  ", "yellow"), plain(title), "  ", plain(why, "dim")))
-    _note_limits(answer)
+def select_due(messages: Iterable[str], path: Path, now: float) -> list[str]:
+    """The messages that were not selected within the last day (`now` in seconds since 1970), which the file `path` remembers.
 
-
-def _note_limits(answer: SearchResponse) -> None:
-    """What the search did not do, and why."""
-    if (scoring := answer.scoring) and scoring.read < scoring.of:
-        risk = "not known" if scoring.risk is None else f"put at {scoring.risk:.2g}"
-        chance = f"the chance that the rest would change the first is {risk}"
-        note(f"A model read {scoring.read:,} of {scoring.of:,} works; {chance}")
-    if answer.reranked_by:
-        note(f"Reranked by {answer.reranked_by}")
-    for row in answer.sources:
-        if row.message and row.status != "off":
-            note(f"{row.source}/{row.strategy} ({row.status}): {row.message}")
-    off = [(f"{row.source}/{row.strategy}", row.message) for row in answer.sources if row.status == "off"]
-    names_by_reason: dict[str, list[str]] = {}
-    for name, why in (*off, *((step.step, step.why) for step in answer.bypassed)):
-        names_by_reason.setdefault(why, []).append(name)
-    if names_by_reason:
-        note("Not run: " + "; ".join(f"{', '.join(names)} ({why})" for why, names in names_by_reason.items()))
-
-
-def _show_hit(out: Console, hit: Hit) -> None:
-    def indent(content: Text) -> None:
-        out.print(Padding(content, (0, 0, 0, 5)))
-
-    title = plain(hit.title or hit.content[:80] or hit.doc_id, "bold")
-    out.print(Text.assemble((f"{hit.rank:>3}. ", "bold cyan"), title))
-    facts = [str(hit.year) if hit.year else "", hit.venue or "", f"★ {hit.stars:,}" if hit.stars is not None else "", hit.kind]
-    facts += [f"score {hit.score:.2f} ({hit.scored_by})", hit.doc_id]
-    indent(plain(" · ".join(filter(None, facts)), "dim"))
-    if address := hit.url or " · ".join(f"{scheme}:{value}" for scheme, value in hit.identifiers.pairs()):
-        indent(plain(address, "blue"))
-    # such as `matched by words (rank 1), related works (rank 2: cites 3 of the first 10), openalex (rank 5)`
-    lists = (
-        f"{LIST_NAMES.get(row.strategy, row.source)} (rank {row.rank}{f': {row.why}' if row.why else ''})"
-        for row in hit.found_by[:MAX_LISTS]
-    )
-    seen_in = "" if hit.seen_in == "library-only" else f" ({hit.seen_in})"
-    indent(plain(f"why: {hit.reason} — matched by {', '.join(dict.fromkeys(lists))}{seen_in}", "green"))
-    for duplicate in hit.duplicates:
-        indent(plain(f"also {duplicate.doc_id} ({duplicate.why})", "dim"))
-    duplicate_ids = {duplicate.doc_id for duplicate in hit.duplicates}
-    for related in (related for related in hit.related if related.doc_id not in duplicate_ids):
-        title_part = f": {related.title}" if related.title else ""
-        indent(plain(f"{related.relation} {related.doc_id}{title_part} ({related.why})", "dim"))
-    for start, end in hit.spans:
-        indent(Text.assemble(("│ ", "cyan"), plain(hit.original_text[start:end])))
-    if not hit.spans and hit.content:
-        content = plain(hit.content)
-        content.truncate(200, overflow="ellipsis")
-        indent(content)
-    out.print()
+    Messages that differ only in numbers count as one. A file that cannot be read or written is no error: then they are due once more.
+    """
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        last = {text: float(at) for text, at in stored.items() if now - ADVICE_EVERY_S < float(at) <= now}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        last = {}
+    due = [text for text in dict.fromkeys(messages) if NUMBER.sub("#", text) not in last]
+    if due:
+        last |= {NUMBER.sub("#", text): now for text in due}
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = path.with_name(f"{path.name}.{os.getpid()}")  # replaced at once: another command may read it now
+            part.write_text(json.dumps(last), encoding="utf-8")
+            part.replace(path)
+    return due

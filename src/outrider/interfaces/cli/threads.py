@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
-from outrider.interfaces.cli.terminal import console, count, exit_code, follow_run, note, plain, print_json, show_answer, table
+from outrider.interfaces.cli.terminal import console, count, exit_code, follow_run, measure_wait, note, plain, print_json, table
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def list_threads(as_json: JsonOption = False) -> None:
 @threads_app.command()
 def show(thread: ThreadArgument, library: LibraryOption = None, as_json: JsonOption = False) -> None:
     """Show a thread's searches and its last answer, even if it is not complete."""
+    from outrider.interfaces.cli.answer import show_answer
     from outrider.usecases.threads import describe_run, format_time
 
     async def read(threads: Threads) -> tuple[Any, Any]:
@@ -63,6 +64,7 @@ def show(thread: ThreadArgument, library: LibraryOption = None, as_json: JsonOpt
 @threads_app.command()
 def resume(thread: ThreadArgument, library: LibraryOption = None, as_json: JsonOption = False) -> int:
     """Continue a thread's last search after an interruption. Model answers that were paid for are not requested again."""
+    from outrider.interfaces.cli.answer import show_answer
     from outrider.usecases.threads import make_response
 
     async def follow(threads: Threads) -> Any:
@@ -72,7 +74,7 @@ def resume(thread: ThreadArgument, library: LibraryOption = None, as_json: JsonO
     if as_json:
         print_json(answer)
     else:
-        show_answer(answer)
+        show_answer(answer, waited_s=measure_wait())
     return exit_code(answer)
 
 

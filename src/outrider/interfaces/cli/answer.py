@@ -1,0 +1,444 @@
+"""An answer for people: five hits a screen, their sentences, and what the search did not do.
+
+On a terminal, no line is wider than it, and hits share the height of a screen: each shows its title, one line why and its best sentence;
+further sentences follow as far as there is room. For a file or a program nothing is wrapped, cut to a width or coloured.
+"""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len, set_cell_size
+from rich.text import Text
+
+from outrider.interfaces.cli.terminal import console, errors, exit_code, note, note_remarks, one_line, plain, select_due
+from outrider.state.records import LIBRARY
+from outrider.text.sanitize import without_control
+from outrider.text.strip_markup import fold_text
+from outrider.text.words import CONTINUOUS, WORD, stem, stems, words
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from outrider.state.hits import Hit
+    from outrider.state.hits import Path as Way
+    from outrider.state.response import ContextUnit, ResultSet, SearchResponse, SourceReport
+
+HITS_A_SCREEN = 5
+SENTENCES, BEST_SENTENCES = 3, 5
+"""Most sentences of a hit, and of the best one. `--explain` and `--json` have all that were kept."""
+SENTENCE_LINES, CODE_LINES = 4, 8
+"""Most lines of one of them on a terminal."""
+OTHER_LINES = 4
+"""Of a screen: the summary, two remarks and the shell's prompt."""
+INDENT = 4
+GUTTER = Text(" " * INDENT)
+TITLE_LINES = 2
+MIN_WIDTH = 20
+MATCH = "bold magenta"
+SENTENCE_MARK, CODE_MARK = "│ ", "┊ "
+FENCES = ("```", "~~~")
+MAX_CLAUSES = 4
+"""Reasons of a hit. On a terminal, those that fit one line."""
+MAX_LISTS = 3
+"""Lists of a hit that `--explain` shows."""
+WAYS = {"lance_fts": "by words", "lance_dense": "by meaning"}
+LIST_NAMES = {"lance_fts": "words", "lance_dense": "meaning", "graph_neighbor": "related works"}
+"""The library's strategies, as people read them."""
+SERVICES = {
+    "arxiv": "arXiv", "crossref": "Crossref", "github": "GitHub", "openalex": "OpenAlex", "pubmed": "PubMed",
+    "semantic_scholar": "Semantic Scholar", "serpapi_google": "Google", "serpapi_scholar": "Google Scholar", "web": "the web",
+}  # fmt: skip
+ABOUT_REQUEST = frozenset({"rest of the query", "user_feedback", "new queries"})
+"""Steps whose reason lies in this request. The reasons of others lie in the set-up and are repeated once a day."""
+WARNINGS = frozenset({"retracted by", "corrected by"})
+"""Relations that a reader must see."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How an answer is shown. `width` is None where it goes to a file or a program."""
+
+    out: Console
+    width: int | None
+    terms: Collection[str]
+    """Stems of the request's words, which are highlighted."""
+    explain: bool = False
+
+    def wrap(self, text: Text, gutter: Text, lines: int | None = None) -> list[Text]:
+        """The text in lines after a gutter: at most so many, the last with an ellipsis where something is left out."""
+        if self.width is None:
+            return [gutter + text]
+        room = self.width - cell_len(gutter.plain)
+        long = lines is not None and len(text) > 2 * room * lines  # a novel on one line would take seconds to wrap
+        wrapped = (text[: 2 * room * lines] if long and lines is not None else text).wrap(self.out, room, overflow="fold")
+        parts = [part for part in wrapped if part.plain.strip()]
+        for part in parts:
+            part.rstrip()
+        if lines is not None and parts and (long or len(parts) > lines):
+            parts = parts[:lines]
+            parts[-1] = _add_ellipsis(parts[-1], room)
+        return [gutter + part for part in parts]
+
+    def end(self, line: Text) -> Text:
+        """The last line that is shown of a piece that goes on."""
+        return line if self.width is None else _add_ellipsis(line.copy(), self.width)
+
+    def line(self, text: Text, gutter: Text) -> Text:
+        """The text on one line after a gutter, cut to the width."""
+        if self.width is not None:
+            text = text.copy()
+            text.truncate(self.width - cell_len(gutter.plain), overflow="ellipsis")
+        return gutter + text
+
+    def highlight(self, text: str, style: str = "") -> Text:
+        """The text with the request's words in another style, also in other forms (`harms` for `harm`)."""
+        shown = Text(text, style=style)
+        for match in WORD.finditer(text) if self.terms else ():
+            word = match[0]
+            if CONTINUOUS.search(word):
+                pairs = (at for at in range(len(word)) if word[at : at + 2] in self.terms)
+                places = [(match.start() + at, min(match.start() + at + 2, match.end())) for at in pairs]
+            else:
+                places = [match.span()] if any(stem(part) in self.terms for part in words(fold_text(word))) else []
+            for start, end in places:
+                shown.stylize(MATCH, start, end)
+        return shown
+
+
+@dataclass(slots=True, eq=False)
+class Piece:
+    """A kept sentence or block of code, in lines that are ready to print."""
+
+    start: int
+    lines: list[Text]
+
+
+@dataclass(slots=True)
+class Block:
+    """A hit: the lines of its title, the facts and reasons below, and its pieces, best first."""
+
+    title: list[Text]
+    facts: list[Text]
+    pieces: list[Piece]
+    hidden: int = 0
+    """Kept sentences that are not among the pieces."""
+
+
+def show_answer(
+    answer: SearchResponse,
+    *,
+    explain: bool = False,
+    rejected: Iterable[tuple[str, str]] = (),
+    waited_s: float | None = None,
+    advice_file: Path | None = None,
+) -> None:
+    """Print an answer for people: hits on standard output, remarks on standard error.
+
+    `explain` adds scores, lists, machine names and all kept sentences; `rejected` are titles and reasons. `waited_s` is what the user
+    has waited. `advice_file` remembers which advice was given today.
+    """
+    out = console()
+    query = answer.strategy.queries[0].text if answer.strategy and answer.strategy.queries else str(answer.query)
+    view = View(out, max(out.width, MIN_WIDTH) if out.is_terminal else None, frozenset(stems(query)), explain)
+    hidden = _show_hits(view, answer)
+    for failure in answer.failures:
+        _remark(f"Failed: {failure.node}: {failure.message}")
+    if answer.result_set is not None:
+        _show_run(view, answer.result_set)
+    elif not exit_code(answer):  # otherwise it ended early: no hits do not mean that there are none
+        _show_summary(view, answer, hidden, waited_s)
+        for title, why in rejected:
+            for text in view.wrap(Text.assemble(plain(title), "  ", plain(why, "dim")), Text.assemble(("left out  ", "yellow"))):
+                _print(out, text)
+        _note_limits(answer, advice_file, explain=explain)
+
+
+def _show_hits(view: View, answer: SearchResponse) -> int:
+    """Print the hits and return the number of kept sentences that are not shown."""
+    units: dict[str, dict[tuple[int, int], ContextUnit]] = {}
+    for unit in answer.context.units:
+        units.setdefault(unit.doc_id, {})[unit.start, unit.end] = unit
+    results = frozenset(id_ for hit in answer.hits for id_ in (hit.doc_id, *(duplicate.doc_id for duplicate in hit.duplicates)))
+    blocks = [_make_block(view, hit, units.get(hit.doc_id, {}), results) for hit in answer.hits]
+    hidden, roomy = sum(block.hidden for block in blocks), True
+    if view.width is not None and not view.explain and blocks:
+        screens = -(-len(blocks) // HITS_A_SCREEN)
+        cut, roomy = _fit(view, blocks, view.out.height * screens - OTHER_LINES)
+        hidden += cut
+    for block in blocks:
+        in_order = sorted(block.pieces, key=lambda piece: piece.start)
+        for text in (*block.title, *block.facts, *(line for piece in in_order for line in piece.lines)):
+            _print(view.out, text)
+        if roomy:
+            _print(view.out, Text())
+    return hidden
+
+
+def _print(out: Console, text: Text) -> None:
+    """One line without padding. Characters that the output cannot encode become question marks."""
+    encoding = out.encoding
+    if not encoding.startswith("utf"):
+        text.plain = text.plain.encode(encoding, "replace").decode(encoding)
+    out.print(text, soft_wrap=True)
+
+
+def _remark(text: str) -> None:
+    """A remark on standard error, within the width of a terminal."""
+    screen = errors()
+    if not screen.is_terminal:
+        note(text)
+        return
+    for line in View(screen, max(screen.width, MIN_WIDTH), ()).wrap(plain(text), Text()):
+        _print(screen, line)
+
+
+def _add_ellipsis(text: Text, width: int) -> Text:
+    if not text.plain.endswith("…"):
+        text.truncate(width - 1, overflow="crop")
+        text.rstrip()
+        text.append("…")
+    return text
+
+
+def _cut(text: str, width: int) -> str:
+    return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
+
+
+def _make_block(view: View, hit: Hit, units: Mapping[tuple[int, int], ContextUnit], results: Collection[str]) -> Block:
+    title, facts = _make_title(view, hit)
+    answering = [span for span in hit.spans if view.explain or span not in units or units[span].kind != "heading"]
+    ranked = sorted(answering, key=lambda span: (-(units[span].score if span in units else 0.0), span))
+    most = len(ranked) if view.explain else BEST_SENTENCES if hit.rank == 1 else SENTENCES
+    pieces = [_make_piece(view, hit, span, units.get(span)) for span in ranked[:most]]
+    pieces = [piece for piece in pieces if piece.lines]
+    if not pieces and (content := one_line(hit.content)):
+        text = view.highlight(content if view.width else _cut(content, 200), "dim")
+        pieces = [Piece(0, view.wrap(text, GUTTER, None if view.explain else 2))]
+    return Block(title, [*facts, *_explain_hit(view, hit, results)], pieces, len(ranked) - len(ranked[:most]))
+
+
+def _make_title(view: View, hit: Hit) -> tuple[list[Text], list[Text]]:
+    """The lines of the title, and below it year, venue, stars and an address; all on one line where they fit."""
+    label = Text.assemble((f"{hit.rank:>{INDENT - 2}}. ", "bold cyan"))
+    title = one_line(hit.title) or _cut(one_line(hit.content), 80) or one_line(hit.doc_id)
+    facts = [str(hit.year) if hit.year else "", one_line(hit.venue or ""), f"★ {hit.stars:,}" if hit.stars is not None else ""]
+    facts += [f"score {hit.score:.2f} (model)" if hit.scored_by == "model" else "not scored" if hit.scored_by == "unscored" else ""]
+    known = " · ".join(filter(None, facts))
+    addresses = [one_line(hit.url)] if hit.url else []
+    addresses += [one_line(f"{scheme}:{value}") for scheme, value in hit.identifiers.pairs()]
+    shown, line = view.highlight(title, "bold"), " · ".join(filter(None, (known, *addresses[:1])))
+    if view.width is not None:
+        if line and cell_len(title) + 3 + cell_len(line) <= view.width - len(label):
+            return [label + shown + Text.assemble((f" · {line}", "dim"))], []
+        line = _choose_address(known, addresses, view.width - INDENT)
+    lines = view.wrap(shown, Text(" " * len(label)), TITLE_LINES)
+    lines[0] = label + lines[0][len(label) :]
+    return lines, [GUTTER + Text(line, "dim")] if line else []
+
+
+def _choose_address(known: str, addresses: Sequence[str], room: int) -> str:
+    """What is known and the first address for which there is room; without room, what is known is cut, since half an address is none."""
+    for address in addresses:
+        if cell_len(line := " · ".join(filter(None, (known, address)))) <= room:
+            return line
+    shortest = min(addresses, key=cell_len, default="")
+    left = room - cell_len(shortest) - 3
+    return _cut(f"{_cut(known, left)} · {shortest}" if known and shortest and left >= 4 else shortest or known, room)
+
+
+def _explain_hit(view: View, hit: Hit, results: Collection[str]) -> list[Text]:
+    """One line why the hit is there, and what a reader must know of it; with `--explain` everything."""
+    first, *others = _list_clauses(hit, results)
+    why = first[:1].upper() + first[1:]
+    for clause in others:
+        longer = f"{why}; {clause}"
+        if view.width is None or view.explain or cell_len(longer) <= view.width - INDENT:
+            why = longer
+    lines = view.wrap(plain(why, "green"), GUTTER) if view.explain else [view.line(plain(why, "green"), GUTTER)]
+    duplicate_ids = {duplicate.doc_id for duplicate in hit.duplicates}
+    for related in (related for related in hit.related if related.doc_id not in duplicate_ids):
+        if view.explain:
+            name = f"{related.doc_id}{f': {related.title}' if related.title else ''} ({related.why})"
+            lines += view.wrap(plain(f"{related.relation} {name}", "dim"), GUTTER)
+        elif related.relation in WARNINGS:
+            lines.append(view.line(plain(f"{related.relation.capitalize()}: {related.title or related.doc_id}", "bold red"), GUTTER))
+    details = _list_details(hit) if view.explain else []
+    return lines + [line for text in details for line in view.wrap(plain(text, "dim"), GUTTER)]
+
+
+def _list_clauses(hit: Hit, results: Collection[str]) -> list[str]:
+    """Why a hit is there, in plain words, most important first; never empty."""
+    from outrider.library.graph_neighbours import list_reasons
+    from outrider.library.search_engine import MATCHES
+
+    own = [row for row in hit.found_by if row.source == LIBRARY]
+    ways = list(dict.fromkeys(WAYS[row.strategy] for row in own if row.strategy in WAYS))
+    services = list(dict.fromkeys(SERVICES.get(row.source, row.source) for row in hit.found_by if row.source != LIBRARY))
+    clauses = [hit.reason] if hit.scored_by == "model" else []
+    clauses += [f"matched {' and '.join(ways)}"] if ways else []
+    clauses += ["matches the Boolean query"] if any(row.why == MATCHES for row in own) else []
+    clauses += [f"found by {', '.join(services[:MAX_LISTS])}"] if services else []
+    paths = [path for row in own for path in row.paths]
+    among = [path for path in paths if path.anchor in results - {hit.doc_id} or _is_entity(path)]
+    clauses += list_reasons(among, "of your results") if among else list_reasons(paths, "of the best matches")
+    return [clause for clause in map(one_line, clauses) if clause][:MAX_CLAUSES] or ["related to other results"]
+
+
+def _is_entity(path: Way) -> bool:
+    """Whether the request itself named the entity that the path starts from."""
+    return bool(path.through) and path.through.casefold() == path.anchor.casefold()
+
+
+def _list_details(hit: Hit) -> list[str]:
+    """What `--explain` adds: names that commands take, scores, lists with ranks, merged records."""
+    scores = ", ".join(f"{name} {value:.3g}" for name, value in hit.scores.items())
+    details = [f"{hit.kind} {hit.doc_id}, score {hit.score:.2f} ({hit.scored_by}){f': {scores}' if scores else ''}"]
+    # such as `matched by words (rank 1), related works (rank 2: cites 3 of your top 20), openalex (rank 5)`
+    lists = (
+        f"{LIST_NAMES.get(row.strategy, row.source)} (rank {row.rank}{f': {row.why}' if row.why else ''})"
+        for row in hit.found_by[:MAX_LISTS]
+    )
+    seen_in = "" if hit.seen_in == "library-only" else f" ({hit.seen_in})"
+    details.append(f"why: {hit.reason} — matched by {', '.join(dict.fromkeys(lists))}{seen_in}")
+    return details + [f"also {duplicate.doc_id} ({duplicate.why})" for duplicate in hit.duplicates]
+
+
+def _make_piece(view: View, hit: Hit, span: tuple[int, int], unit: ContextUnit | None) -> Piece:
+    start, end = span
+    text = hit.original_text[start:end]
+    indent = Text(" " * INDENT)
+    if unit is None or unit.kind != "code":
+        gutter = indent + Text(SENTENCE_MARK, "cyan")
+        return Piece(start, view.wrap(view.highlight(one_line(text)), gutter, None if view.explain else SENTENCE_LINES))
+    lines = [line.expandtabs(4) for line in text.splitlines() if not line.lstrip().startswith(FENCES)]
+    lines = textwrap.dedent("\n".join(lines)).strip("\n").splitlines()
+    gutter = indent + Text(CODE_MARK, "dim cyan")
+    most = len(lines) if view.explain or view.width is None or len(lines) <= CODE_LINES else CODE_LINES - 1
+    shown = [view.line(view.highlight(without_control(line, "").rstrip()), gutter) for line in lines[:most]]
+    more = len(lines) - most
+    for line in shown:
+        line.rstrip()
+    return Piece(start, shown + ([gutter + Text(f"… {more} more lines", "dim")] if more else []))
+
+
+def _fit(view: View, blocks: Sequence[Block], room: int) -> tuple[int, bool]:
+    """Drop and cut pieces so that the blocks take at most `room` lines, if their heads do.
+
+    Titles are cut to a line where there is little room. Each block keeps its best piece, or the beginning of it: line by line, in turn.
+    Then the second pieces get what is left, in order of rank, and so on. Returns the number of pieces that were dropped, and whether
+    blank lines between the blocks fit as well.
+    """
+    if sum(len(block.title) + len(block.facts) + 1 for block in blocks) > room:
+        for block in blocks:
+            block.title = [block.title[0] if len(block.title) == 1 else view.end(block.title[0])]
+    heads = sum(len(block.title) + len(block.facts) for block in blocks)
+    roomy = room - heads - len(blocks) >= len(blocks)
+    room -= heads + (len(blocks) if roomy else 0)
+    first = [block.pieces[0] for block in blocks if block.pieces]
+    sizes = [0] * len(first)
+    for turn in range(max((len(piece.lines) for piece in first), default=0)):
+        for place, piece in enumerate(first):
+            if turn < len(piece.lines) and (room > 0 or turn == 0):
+                sizes[place] += 1
+                room -= 1
+    for piece, size in zip(first, sizes, strict=True):
+        if size < len(piece.lines):
+            piece.lines = [*piece.lines[: size - 1], view.end(piece.lines[size - 1])]
+    dropped = 0
+    pending = [(turn, block, piece) for block in blocks for turn, piece in enumerate(block.pieces) if turn]
+    for _, block, piece in sorted(pending, key=lambda entry: entry[0]):
+        if len(piece.lines) <= room:
+            room -= len(piece.lines)
+        else:
+            block.pieces.remove(piece)
+            dropped += 1
+    return dropped, roomy
+
+
+def _show_run(view: View, results: ResultSet) -> None:
+    """The files of a systematic run."""
+    lines = [plain(f"{results.total:,} hits, {'complete' if results.complete else 'NOT COMPLETE'}, in {results.path}", "bold")]
+    lines += [plain(f"missing  {missing}", "red") for missing in results.missing]
+    lines.append(plain(f"check them with: outrider verify {results.manifest}", "dim"))
+    for line in (part for text in lines for part in view.wrap(text, Text())):
+        _print(view.out, line)
+    note_remarks(results.remarks)
+
+
+def _show_summary(view: View, answer: SearchResponse, hidden: int, waited_s: float | None) -> None:
+    """How many works there are, what was searched, and what a model cost."""
+    waited = "" if waited_s is None else f" in {waited_s:.1f} s"
+    if not answer.hits:
+        searched = dict.fromkeys(row.source for row in answer.sources if row.status in {"ok", "partial", "empty", "cached", "stale"})
+        names = ", ".join("your library" if name == LIBRARY else SERVICES.get(name, name) for name in searched)
+        summary = f"Nothing was found{waited}. Searched: {names or 'no source'}."
+    else:
+        summary = f"{len(answer.hits):,} of {answer.total_found:,} works{waited}."
+        if hidden:
+            summary += f" {hidden:,} more sentence{'s' * (hidden != 1)} with --explain."
+    lines = [summary]
+    if view.explain:
+        lists = ", ".join(f"{row.source}/{row.strategy} {row.status} ({row.returned})" for row in answer.sources)
+        lines.append(f"The search itself took {answer.execution_time_ms:.0f} ms. Searched: {lists or 'no source'}.")
+    if (usage := answer.usage).calls:
+        cost = "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+        unreported = f"; for {usage.untold_calls:,} the provider reported no usage" if usage.untold_calls else ""
+        lines.append(f"{usage.calls:,} model calls, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {cost}{unreported}")
+    for line in (part for text in lines for part in view.wrap(plain(text, "dim"), Text())):
+        _print(view.out, line)
+
+
+def _note_limits(answer: SearchResponse, advice_file: Path | None, *, explain: bool) -> None:
+    """What the search did not do, and why."""
+    if (scoring := answer.scoring) and scoring.read < scoring.of:
+        risk = "not known" if scoring.risk is None else f"put at {scoring.risk:.2g}"
+        _remark(f"A model read {scoring.read:,} of {scoring.of:,} works; the chance that the rest would change the first is {risk}")
+    if answer.reranked_by and explain:
+        _remark(f"Reranked by {answer.reranked_by}")
+    reported = [row for row in answer.sources if row.message and row.status != "off"]
+    if explain:
+        for row in reported:
+            _remark(f"{row.source}/{row.strategy} ({row.status}): {row.message}")
+    elif reported:
+        _remark(_summarise_services(answer.sources))
+    setup = [(f"{row.source}/{row.strategy}", row.message) for row in answer.sources if row.status == "off"]
+    for step in answer.bypassed:
+        if step.step in ABOUT_REQUEST:
+            _remark(f"Note: {step.step}: {step.why}")
+        else:
+            setup.append((step.step, step.why))
+    names_by_reason: dict[str, list[str]] = {}
+    for name, why in setup:
+        names_by_reason.setdefault(why, []).append(name)
+    advice = [f"{', '.join(names)} ({why})" for why, names in names_by_reason.items()]
+    if due := advice if explain or advice_file is None else select_due(advice, advice_file, time.time()):
+        _remark("Not run: " + "; ".join(due))
+
+
+def _summarise_services(rows: Sequence[SourceReport]) -> str:
+    """One line about sources that did not answer in full."""
+    by_source: dict[str, list[SourceReport]] = {}
+    for row in rows:
+        if row.status != "off":
+            by_source.setdefault(row.source, []).append(row)
+    services = {name: own for name, own in by_source.items() if name != LIBRARY}
+    unreachable = [name for name, own in services.items() if all(row.status == "unavailable" for row in own)]
+    own_rows = by_source.get(LIBRARY, ())
+    if services and len(unreachable) == len(services) and not any(row.message for row in own_rows):
+        searched = "; searched your library" if own_rows else ""
+        number = f"{len(services)} services" if len(services) > 1 else SERVICES.get(unreachable[0], unreachable[0])
+        return f"Offline: {number} could not be reached{searched}"
+    statuses = {
+        name: ", ".join(dict.fromkeys(row.status.replace("_", " ") for row in own if row.message))
+        for name, own in by_source.items()
+        if any(row.message for row in own)
+    }
+    names = ", ".join(f"{'your library' if name == LIBRARY else SERVICES.get(name, name)} ({status})" for name, status in statuses.items())
+    return f"{len(statuses)} of {len(by_source)} sources did not answer in full: {names}; --explain says why"

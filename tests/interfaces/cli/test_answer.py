@@ -1,0 +1,468 @@
+"""What `outrider search` shows, on a terminal and elsewhere."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from outrider.interfaces.cli import answer as view
+from outrider.interfaces.cli import run
+from outrider.interfaces.cli.answer import BEST_SENTENCES, SENTENCES, show_answer
+from outrider.interfaces.cli.terminal import ADVICE_EVERY_S, one_line, select_due
+from outrider.state.hits import Duplicate, FoundBy, Hit, Related
+from outrider.state.hits import Path as Way
+from outrider.state.records import Identifiers
+from outrider.state.response import Bypass, ContextUnit, DistilledContext, SearchResponse, SourceReport, SourceStatus
+
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
+SENTENCE = "A call that fails is repeated after a delay that grows."
+CODE = "```python\n@retry(wait=wait_exponential(multiplier=1, min=4, max=10))\ndef call():\n    raise OSError\n```"
+
+
+def make_hit(rank: int, *texts: tuple[str, str, float], **fields: object) -> tuple[Hit, tuple[ContextUnit, ...]]:
+    """A hit whose text is made of these units (text, kind, score), all kept."""
+    doc_id, original, units = f"pypi:p{rank}", "", []
+    for text, kind, score in texts:
+        start, end = len(original), len(original) + len(text)
+        original += text + "\n\n"
+        units.append(ContextUnit(doc_id=doc_id, key=f"[{rank}]", start=start, end=end, text=text, score=score, kind=kind))  # type: ignore[arg-type]
+    values: dict[str, object] = {
+        "rank": rank,
+        "doc_id": doc_id,
+        "kind": "repository",
+        "title": f"Package {rank}",
+        "score": 0.93,
+        "scored_by": "rules",
+        "original_text": original,
+        "spans": tuple((unit.start, unit.end) for unit in units),
+        "found_by": (
+            FoundBy("library", "lance_fts", "q", 1),
+            FoundBy("library", "lance_dense", "q", 7, why="only the first 254 of 9,999 tokens"),
+        ),
+    }
+    return Hit.model_validate(values | fields), tuple(units)
+
+
+def make_answer(*hits: tuple[Hit, tuple[ContextUnit, ...]], **fields: object) -> SearchResponse:
+    units = tuple(unit for _, own in hits for unit in own)
+    values: dict[str, object] = {"query": "retry a call", "mode": "discovery", "total_found": 9}
+    context = DistilledContext(units=units, engine="lexical")
+    return SearchResponse.model_validate({**values, "hits": tuple(hit for hit, _ in hits), "context": context, **fields})
+
+
+def screen(monkeypatch: pytest.MonkeyPatch, width: int, height: int = 50) -> io.StringIO:
+    """A terminal of this size in place of standard output."""
+    output = io.StringIO()
+    terminal = Console(
+        file=output, force_terminal=True, color_system="standard", width=width, height=height, highlight=False, legacy_windows=False
+    )
+    monkeypatch.setattr(view, "console", lambda: terminal)
+    return output
+
+
+def lines(output: io.StringIO) -> list[str]:
+    return STYLE.sub("", output.getvalue()).splitlines()
+
+
+HOSTILE = st.one_of(
+    st.text(max_size=300),
+    st.text("aé漢字ひらก😀👩🏽‍🚀🇩🇪שלוםمرحبا\u0301\u200b\u202e\u2066\x1b\x9b]0;[31m\x07\r\n\t\u2028\xad\ufe0f ", max_size=400),
+    st.builds(str.__mul__, st.sampled_from(["x", "漢", "é", "😀", "\x1b[2J", "\u202e", "long "]), st.integers(1, 600)),
+)
+KINDS = st.sampled_from(["sentence", "item", "row", "code", "text", "heading"])
+HITS = st.lists(
+    st.tuples(
+        st.lists(st.tuples(HOSTILE.filter(bool), KINDS, st.floats(0, 1)), max_size=7),
+        st.fixed_dictionaries(
+            {
+                "title": HOSTILE,
+                "venue": HOSTILE,
+                "content": HOSTILE,
+                "reason": HOSTILE,
+                "year": st.none() | st.integers(1900, 2030),
+                "scored_by": st.sampled_from(["rules", "model", "unscored"]),
+                "identifiers": HOSTILE.map(lambda text: Identifiers.model_construct(doi=text or None)),
+            }
+        ),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(width=st.integers(40, 200), height=st.integers(8, 90), drawn=HITS, explain=st.booleans(), query=HOSTILE)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_no_text_leaves_its_line_or_commands_the_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+    width: int,
+    height: int,
+    drawn: list[tuple[list[tuple[str, str, float]], dict[str, object]]],
+    explain: bool,
+    query: str,
+) -> None:
+    output = screen(monkeypatch, width, height)
+    hits = [make_hit(rank, *texts) for rank, (texts, _) in enumerate(drawn, start=1)]
+    hits = [(hit.model_copy(update=fields), units) for (hit, units), (_, fields) in zip(hits, drawn, strict=True)]
+    show_answer(make_answer(*hits, query=query), explain=explain, waited_s=0.1)
+    printed = STYLE.sub("", output.getvalue())
+    assert not CONTROL.search(printed)
+    assert max(map(cell_len, printed.split("\n"))) <= width
+
+
+@given(
+    text=HOSTILE.filter(lambda text: bool(one_line(text))), kind=st.sampled_from(["sentence", "item", "row"]), width=st.integers(40, 200)
+)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_sentence_is_shown_word_for_word(monkeypatch: pytest.MonkeyPatch, text: str, kind: str, width: int) -> None:
+    """Only its line breaks differ from the text."""
+    output = screen(monkeypatch, width)
+    show_answer(make_answer(make_hit(1, (text, kind, 0.9))), explain=True)
+    quoted = "".join(line.strip().removeprefix("│") for line in lines(output) if line.startswith("    │"))
+    assert "".join(quoted.split()) == "".join(one_line(text).split())
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (80, 50), (120, 24), (120, 40)])
+def test_five_hits_fit_one_screen(monkeypatch: pytest.MonkeyPatch, width: int, height: int) -> None:
+    """With long titles, many kept sentences and code, each hit still shows a sentence; the shell's prompt has its line."""
+    output = screen(monkeypatch, width, height)
+    texts = [(f"{SENTENCE} {number} " * 3, "sentence", 0.5 + number / 20) for number in range(6)]
+    long_title = "A randomised controlled trial of delays between attempts in distributed systems with partial failures"
+    hits = [make_hit(rank, *texts, (CODE, "code", 0.95), title=long_title, year=2020, venue="Journal of Delays") for rank in range(1, 6)]
+    show_answer(make_answer(*hits), waited_s=3.21)
+    shown = lines(output)
+    assert len(shown) < height
+    assert sum("A randomised" in line for line in shown) == 5
+    assert sum(line.startswith("    ┊") for line in shown) >= 5
+    assert "5 of 9 works in 3.2 s." in " ".join(shown)
+    assert "more sentences with --explain" in " ".join(shown)
+
+
+def test_the_best_hit_shows_more_and_no_heading_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = screen(monkeypatch, 100, 200)
+    texts = [("## Retries", "heading", 0.99), *((f"Sentence {number}.", "sentence", number / 10) for number in range(8))]
+    show_answer(make_answer(make_hit(1, *texts), make_hit(2, *texts)))
+    quotes = [line.strip() for line in lines(output) if "│" in line]
+    assert len(quotes) == BEST_SENTENCES + SENTENCES
+    assert quotes[:BEST_SENTENCES] == [f"│ Sentence {number}." for number in range(3, 8)], "the best ones, in the order of the text"
+
+
+def test_code_keeps_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = screen(monkeypatch, 44)
+    show_answer(make_answer(make_hit(1, (CODE, "code", 0.9))))
+    code = [line[6:] for line in lines(output) if line.startswith("    ┊")]
+    assert code == ["@retry(wait=wait_exponential(multipli…", "def call():", "    raise OSError"]
+
+
+def test_words_of_the_request_are_highlighted_in_every_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = screen(monkeypatch, 100)
+    show_answer(make_answer(make_hit(1, ("It retries calls. 深度学习", "sentence", 0.9)), query="retry a call 深度"))
+    highlighted = re.findall(r"\x1b\[1;35m(.*?)\x1b\[0m", output.getvalue())
+    assert highlighted == ["retries", "calls", "深度"]
+
+
+def test_one_line_says_why_in_plain_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No rank, score or name of a machine; those stand under --explain."""
+    output = screen(monkeypatch, 100)
+    paths = tuple(Way(f"pypi:{name}", "cites", "") for name in ("p2", "p3", "elsewhere"))
+    graph = FoundBy("library", "graph_neighbor", "q", 4, why="cited by 3 of your top 20", paths=paths)
+    words = FoundBy("library", "lance_fts", "q", 1)
+    hits = [
+        make_hit(1, found_by=(words, graph), content="Retries."),
+        make_hit(2),
+        make_hit(3, found_by=(FoundBy("openalex", "relevance", "q", 1),)),
+    ]
+    show_answer(make_answer(*hits))
+    shown = lines(output)
+    assert "    Matched by words; cited by 2 of your results" in shown
+    assert "    Matched by words and by meaning" in shown
+    assert "    Found by OpenAlex" in shown
+    assert "0.93" not in output.getvalue()
+    assert "rank" not in output.getvalue()
+    assert "lance" not in output.getvalue()
+
+
+def test_explain_shows_scores_lists_and_every_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = screen(monkeypatch, 120, 24)
+    duplicate = Duplicate(doc_id="doi-1", source="library", why="same doi")
+    texts = [(f"Sentence {number}.", "sentence", 0.5) for number in range(9)]
+    hit = make_hit(1, *texts, reason="title has: retry", scores={"rules": 0.93}, duplicates=(duplicate,))
+    show_answer(make_answer(hit), explain=True, rejected=[("Another", "too old")])
+    text = " ".join(" ".join(lines(output)).split())
+    for part in ("repository pypi:p1, score 0.93 (rules): rules 0.93", "why: title has: retry", "meaning (rank 7: only the first 254",
+                 "also doi-1 (same doi)", "│ Sentence 8.", "left out Another too old"):  # fmt: skip
+        assert part in text
+
+
+def test_a_retraction_is_shown_without_explain(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = screen(monkeypatch, 100)
+    related = (Related(relation="retracted by", doc_id="n", title="Retraction: x"), Related(relation="has preprint", doc_id="p", title="x"))
+    show_answer(make_answer(make_hit(1, related=related)))
+    assert "    Retracted by: Retraction: x" in lines(output)
+    assert "preprint" not in output.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("url", "identifiers", "expected"),
+    [
+        ("https://example.org/1", {"pmid": "1"}, "https://example.org/1"),
+        (None, {"pmid": "1", "doi": "10.1000/1"}, "doi:10.1000/1"),
+        (None, {}, ""),
+    ],
+)
+def test_a_hit_without_a_link_shows_an_identifier(
+    url: str | None, identifiers: dict[str, str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """PubMed gives no link to its articles, and none is invented."""
+    hit = Hit(
+        rank=1,
+        doc_id="pubmed:1",
+        kind="paper",
+        title="Livers",
+        url=url,
+        identifiers=Identifiers(**identifiers),
+        score=0.5,
+        scored_by="rules",
+    )
+    show_answer(SearchResponse(query="liver", mode="discovery", hits=(hit,)))
+    shown = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert shown[1] == (expected or "Related to other results")
+
+
+def test_a_program_reads_whole_lines_without_colour_or_padding(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    long = f"{SENTENCE} " * 20
+    show_answer(make_answer(make_hit(1, (long, "sentence", 0.9), (CODE, "code", 0.8), title="x" * 300)))
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert f"│ {long.strip()}\n" in out
+    assert "x" * 300 in out
+    assert "    ┊ @retry(wait=wait_exponential(multiplier=1, min=4, max=10))\n" in out
+    assert not [line for line in out.splitlines() if line != line.rstrip()]
+
+
+def row(source: str, status: SourceStatus, message: str = "", strategy: str = "relevance") -> SourceReport:
+    return SourceReport(source=source, strategy=strategy, asked=10, status=status, message=message)
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        (
+            (
+                row("library", "ok"),
+                row("github", "unavailable", "x"),
+                row("github", "unavailable", "x", "stars"),
+                row("arxiv", "unavailable", "x"),
+            ),
+            "Offline: 2 services could not be reached; searched your library",
+        ),
+        ((row("arxiv", "unavailable", "x"),), "Offline: arXiv could not be reached"),
+        (
+            (row("library", "ok"), row("github", "unauthorized", "key"), row("arxiv", "ok"), row("openalex", "rate_limited", "later")),
+            "2 of 4 sources did not answer in full: GitHub (unauthorized), OpenAlex (rate limited); --explain says why",
+        ),
+        ((row("library", "partial", "x"), row("arxiv", "unavailable", "x")), "your library (partial)"),
+        ((row("library", "ok"), row("arxiv", "ok")), ""),
+    ],
+)
+def test_unreachable_services_are_one_line(rows: tuple[SourceReport, ...], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    show_answer(make_answer(make_hit(1), sources=rows))
+    err = capsys.readouterr().err
+    assert line in err
+    assert len(err.splitlines()) == bool(line)
+
+
+def test_advice_is_given_once_a_day_but_each_request_hears_of_its_own_limits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    steps = (Bypass(step="reranker", why="not probed yet"), Bypass(step="rest of the query", why="only its first 64 words are searched"))
+    answer = make_answer(make_hit(1), bypassed=steps)
+    errs = []
+    for explain in (False, False, True):
+        show_answer(answer, advice_file=tmp_path / "cache" / "advice.json", explain=explain)
+        errs.append(capsys.readouterr().err)
+    assert ["reranker (not probed yet)" in err for err in errs] == [True, False, True]
+    assert ["rest of the query: only its first 64" in err for err in errs] == [True] * 3
+
+
+def test_advice_is_due_again_after_a_day(tmp_path: Path) -> None:
+    path = tmp_path / "advice.json"
+    assert select_due(["a 1", "b", "b"], path, 1_000.0) == ["a 1", "b"]
+    assert select_due(["a 2", "c"], path, 2_000.0) == ["c"], "differs in a number only"
+    assert select_due(["a 3", "c"], path, 1_000.0 + ADVICE_EVERY_S) == ["a 3"]
+    assert select_due(["c"], path, 500.0) == ["c"], "the clock was set back"
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b'{"a": "x"}', b'{"a": null}', b"[" * 100_000])
+def test_a_damaged_memory_of_advice_is_replaced(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "advice.json"
+    path.write_bytes(content)
+    assert select_due(["a"], path, 1_000.0) == ["a"]
+    assert select_due(["a"], path, 1_001.0) == []
+
+
+def test_advice_that_cannot_be_remembered_is_given(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert [select_due(["a"], tmp_path / "file" / "advice.json", now) for now in (1.0, 2.0)] == [["a"], ["a"]]
+
+
+def test_an_output_that_knows_no_stars_gets_question_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    show_answer(make_answer(make_hit(1, (f"{SENTENCE} 漢", "sentence", 0.9), stars=900)))
+    sys.stdout.flush()
+    assert b"? 900" in raw.getvalue()
+
+
+SUBJECTS = ("nurses", "athletes", "infants", "mice", "pilots", "rats")
+PAPERS = [
+    {
+        "id": str(number),
+        "title": f"Aspirin and the liver of {subject}",
+        "abstract": f"Aspirin harms the liver of {subject}. " * 4 + "High doses of aspirin raised liver enzymes. The weather was fine.",
+        "year": 2015 + number,
+        "venue": "Journal of Hepatology",
+        "doi": f"10.1000/liver.{number}",
+    }
+    for number, subject in enumerate(SUBJECTS)
+]
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("papers")
+    (folder / "papers.jsonl").write_text("\n".join(map(json.dumps, PAPERS)), encoding="utf-8")
+    import_module("outrider.graph.pipeline")  # here, since it reads settings: not on the event loop of the first search
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OUTRIDER_SOURCES__OFFLINE", "true")
+        assert run(["ingest", str(folder / "papers.jsonl"), "-l", str(folder / "library")]) == 0
+    return folder / "library"
+
+
+def run_in_terminal(arguments: list[str], columns: int, rows: int, cache: Path) -> str:
+    """What the command prints on a pseudo-terminal of this size; its remarks go elsewhere."""
+    main, side = pty.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    environ = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"}}
+    environ |= {"TERM": "xterm-256color", "OUTRIDER_CACHE__FOLDER": str(cache)}
+    command = [sys.executable, "-m", "outrider", *arguments]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=side, stderr=subprocess.DEVNULL, env=environ) as process:
+        os.close(side)
+        parts = []
+        while True:
+            try:
+                part = os.read(main, 65_536)
+            except OSError:  # Linux' end of a terminal whose last user has gone
+                break
+            if not part:
+                break
+            parts.append(part)
+    os.close(main)
+    assert process.returncode == 0
+    return b"".join(parts).decode().replace("\r\n", "\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 40)])
+def test_a_search_fills_one_screen(papers: Path, tmp_path: Path, columns: int, rows: int) -> None:
+    shown = run_in_terminal(["search", "does aspirin harm the liver?", "-k", "5", "--offline", "-l", str(papers)], columns, rows, tmp_path)
+    plain = STYLE.sub("", shown).splitlines()
+    assert len(plain) < rows
+    assert max(map(cell_len, plain)) <= columns
+    assert [line[:4] for line in plain if re.match(r" \d\. Aspirin and the liver", line)] == [f" {rank}. " for rank in range(1, 6)]
+    assert re.search(r"5 of 6 works in \d+\.\d s\.", plain[-1])
+    assert "\x1b[1;35mliver\x1b[0m" in shown
+
+
+@pytest.mark.slow
+def test_the_time_is_what_the_user_waited(papers: Path) -> None:
+    """The interpreter's start and imports count: the search itself takes a tenth of it."""
+    code = (
+        "import sys, time\nbegan = time.monotonic() - 100\n"
+        "from outrider.interfaces.cli import run\nsys.exit(run(sys.argv[1:], began=began))"
+    )
+    command = [sys.executable, "-c", code, "search", "aspirin", "--offline", "-l", str(papers)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert re.search(r"works in 10\d\.\d s\.", done.stdout)
+
+
+@pytest.mark.slow
+def test_ranked_hits_are_written_by_suffix(papers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    beginnings = {".ris": "TY  - ", ".bib": "@", ".csljson": "[", ".csv": "doc_id", ".json": "[", ".jsonl": "{", ".md": ""}
+    for suffix, beginning in beginnings.items():
+        path = tmp_path / f"hits{suffix}"
+        assert run(["search", "aspirin", "-k", "2", "-o", str(path), "-l", str(papers)]) == 0
+        assert path.read_text(encoding="utf-8").lstrip("\ufeff").startswith(beginning)
+        assert "Aspirin and the liver" in path.read_text(encoding="utf-8")
+    out, err = capsys.readouterr()
+    assert "2 records written to" in err
+    assert "1. Aspirin and the liver" in out, "shown as well"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-o", "hits.docx"], "no known suffix; use one of .bib"),
+        (["-o", "none/hits.ris"], "needs the folder none"),
+        (["-o", "folder.ris"], "folder.ris is a folder"),
+        (["-o", "hits.ris", "--mode", "systematic"], "outrider systematic QUERY -o FILE"),
+        (["--year", "twenty"], "--year takes 2020, 2020-, -2015 or 2019-2021, not 'twenty'"),
+        (["--year", "-"], "--year takes 2020"),
+        (["--year", "2021-2019"], "no year is from 2021 and up to 2019"),
+        (["--from", "2020-01-01"], "--from takes a year such as 2020, not '2020-01-01'"),
+        (["--from", "2021", "--to", "2019"], "no year is from 2021 and up to 2019"),
+        (["--year", "2020", "--from", "2019"], "mean the same"),
+        (["--kind", "papers"], "did you mean 'paper'"),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused_before_the_search(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "folder.ris").mkdir()
+    assert run(["search", "aspirin", *arguments, "-l", str(tmp_path / "none")]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "years"),
+    [
+        (["--year", "2018-"], {2018, 2019, 2020}),
+        (["--year", "-2016"], {2015, 2016}),
+        (["--year=-2016"], {2015, 2016}),
+        (["--year", "2016-2017"], {2016, 2017}),
+        (["--year", "2019"], {2019}),
+        (["--from", "2019"], {2019, 2020}),
+        (["--to", "2015"], {2015}),
+        (["--from", "2016", "--to", "2017", "--kind", "paper", "--kind", "document"], {2016, 2017}),
+        (["--year", "2016-", "--filters", '{"year": {"$lt": 2018}}'], {2016, 2017}),
+        (["--kind", "repository"], set()),
+        (["--filters", "{}", "--year", "2015"], {2015}),
+    ],
+)
+def test_hits_are_narrowed_by_year_and_kind(
+    papers: Path, arguments: list[str], years: set[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["search", "aspirin liver", "--json", *arguments, "-l", str(papers)]) == 0
+    assert {hit.year for hit in SearchResponse.model_validate_json(capsys.readouterr().out).hits} == years
+
+
+def test_nothing_found_names_what_was_searched(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = (row("library", "empty"), row("arxiv", "empty"), row("github", "off", "no key"))
+    show_answer(make_answer(sources=rows), waited_s=0.44)
+    assert capsys.readouterr().out.strip() == "Nothing was found in 0.4 s. Searched: your library, arXiv."
