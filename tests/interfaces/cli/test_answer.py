@@ -170,6 +170,19 @@ def test_code_keeps_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert code == ["@retry(wait=wait_exponential(multipli…", "def call():", "    raise OSError"]
 
 
+def test_long_code_is_cut_to_the_lines_around_the_words_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only whole lines are left out, and counted; with --explain none are."""
+    for best, expected in ((0, range(7)), (20, range(20, 27)), (29, range(23, 30))):
+        code = "\n".join(f"step_{number}()" if number != best else "retry()" for number in range(30))
+        output = screen(monkeypatch, 80)
+        show_answer(make_answer(make_hit(1, (code, "code", 0.9))))
+        shown = [line[6:] for line in lines(output) if line.startswith("    ┊")]
+        assert shown == [*(f"step_{number}()" if number != best else "retry()" for number in expected), "… 23 more lines"]
+    output = screen(monkeypatch, 80)
+    show_answer(make_answer(make_hit(1, (code, "code", 0.9))), explain=True)
+    assert sum(line.startswith("    ┊") for line in lines(output)) == 30
+
+
 def test_words_of_the_request_are_highlighted_in_every_form(monkeypatch: pytest.MonkeyPatch) -> None:
     output = screen(monkeypatch, 100)
     show_answer(make_answer(make_hit(1, ("It retries calls. 深度学习", "sentence", 0.9)), query="retry a call 深度"))
@@ -196,6 +209,22 @@ def test_one_line_says_why_in_plain_words(monkeypatch: pytest.MonkeyPatch) -> No
     assert "0.93" not in output.getvalue()
     assert "rank" not in output.getvalue()
     assert "lance" not in output.getvalue()
+
+
+def test_reasons_count_hits_and_not_their_merged_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hit is no reason for itself, and two records of one work are one result."""
+    output = screen(monkeypatch, 100)
+    duplicate = Duplicate(doc_id="doi-2", source="library", why="same doi")
+    own = Duplicate(doc_id="doi-1", source="library", why="same doi")
+    links = [
+        Way("doi-1", "cites", ""),
+        Way("pypi:p2", "cites", ""),
+        Way("doi-2", "cites", ""),
+        Way("keyword:retry", "keyword", "keyword:retry"),
+    ]
+    graph = FoundBy("library", "graph_neighbor", "q", 4, paths=tuple(links))
+    show_answer(make_answer(make_hit(1, found_by=(graph,), duplicates=(own,)), make_hit(2, duplicates=(duplicate,))))
+    assert "    Has the keyword retry; cited by 1 of your results" in lines(output)
 
 
 def test_explain_shows_scores_lists_and_every_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import textwrap
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from outrider.state.hits import Hit
-    from outrider.state.hits import Path as Way
     from outrider.state.response import ContextUnit, ResultSet, SearchResponse, SourceReport
 
 HITS_A_SCREEN = 5
@@ -165,7 +164,7 @@ def _show_hits(view: View, answer: SearchResponse) -> int:
     units: dict[str, dict[tuple[int, int], ContextUnit]] = {}
     for unit in answer.context.units:
         units.setdefault(unit.doc_id, {})[unit.start, unit.end] = unit
-    results = frozenset(id_ for hit in answer.hits for id_ in (hit.doc_id, *(duplicate.doc_id for duplicate in hit.duplicates)))
+    results = {one.doc_id: hit.doc_id for hit in answer.hits for one in (*hit.duplicates, hit)}
     blocks = [_make_block(view, hit, units.get(hit.doc_id, {}), results) for hit in answer.hits]
     hidden, roomy = sum(block.hidden for block in blocks), True
     if view.width is not None and not view.explain and blocks:
@@ -211,7 +210,8 @@ def _cut(text: str, width: int) -> str:
     return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
 
 
-def _make_block(view: View, hit: Hit, units: Mapping[tuple[int, int], ContextUnit], results: Collection[str]) -> Block:
+def _make_block(view: View, hit: Hit, units: Mapping[tuple[int, int], ContextUnit], results: Mapping[str, str]) -> Block:
+    """`results` leads from the id of each record, merged ones too, to its hit."""
     title, facts = _make_title(view, hit)
     answering = [span for span in hit.spans if view.explain or span not in units or units[span].kind != "heading"]
     ranked = sorted(answering, key=lambda span: (-(units[span].score if span in units else 0.0), span))
@@ -253,7 +253,7 @@ def _choose_address(known: str, addresses: Sequence[str], room: int) -> str:
     return _cut(f"{_cut(known, left)} · {shortest}" if known and shortest and left >= 4 else shortest or known, room)
 
 
-def _explain_hit(view: View, hit: Hit, results: Collection[str]) -> list[Text]:
+def _explain_hit(view: View, hit: Hit, results: Mapping[str, str]) -> list[Text]:
     """One line why the hit is there, and what a reader must know of it; with `--explain` everything."""
     first, *others = _list_clauses(hit, results)
     why = first[:1].upper() + first[1:]
@@ -273,7 +273,7 @@ def _explain_hit(view: View, hit: Hit, results: Collection[str]) -> list[Text]:
     return lines + [line for text in details for line in view.wrap(plain(text, "dim"), GUTTER)]
 
 
-def _list_clauses(hit: Hit, results: Collection[str]) -> list[str]:
+def _list_clauses(hit: Hit, results: Mapping[str, str]) -> list[str]:
     """Why a hit is there, in plain words, most important first; never empty."""
     from outrider.library.graph_neighbours import list_reasons
     from outrider.library.search_engine import MATCHES
@@ -286,14 +286,15 @@ def _list_clauses(hit: Hit, results: Collection[str]) -> list[str]:
     clauses += ["matches the Boolean query"] if any(row.why == MATCHES for row in own) else []
     clauses += [f"found by {', '.join(services[:MAX_LISTS])}"] if services else []
     paths = [path for row in own for path in row.paths]
-    among = [path for path in paths if path.anchor in results - {hit.doc_id} or _is_entity(path)]
-    clauses += list_reasons(among, "of your results") if among else list_reasons(paths, "of the best matches")
+    named = [path for path in paths if path.through and path.through.casefold() == path.anchor.casefold()]  # by the request itself
+    clauses += [
+        f"has the {relation} {entity}"
+        for relation, entity in dict.fromkeys((path.relation, path.through.partition(":")[2]) for path in named)
+    ]
+    others = [path for path in paths if path not in named and results.get(path.anchor) != hit.doc_id]
+    among = [replace(path, anchor=results[path.anchor]) for path in others if path.anchor in results]
+    clauses += list_reasons(among, "of your results") if among else list_reasons(others, "of the best matches")
     return [clause for clause in map(one_line, clauses) if clause][:MAX_CLAUSES] or ["related to other results"]
-
-
-def _is_entity(path: Way) -> bool:
-    """Whether the request itself named the entity that the path starts from."""
-    return bool(path.through) and path.through.casefold() == path.anchor.casefold()
 
 
 def _list_details(hit: Hit) -> list[str]:
@@ -320,9 +321,15 @@ def _make_piece(view: View, hit: Hit, span: tuple[int, int], unit: ContextUnit |
     lines = [line.expandtabs(4) for line in text.splitlines() if not line.lstrip().startswith(FENCES)]
     lines = textwrap.dedent("\n".join(lines)).strip("\n").splitlines()
     gutter = indent + Text(CODE_MARK, "dim cyan")
-    most = len(lines) if view.explain or view.width is None or len(lines) <= CODE_LINES else CODE_LINES - 1
-    shown = [view.line(view.highlight(without_control(line, "").rstrip()), gutter) for line in lines[:most]]
-    more = len(lines) - most
+    parts = [view.highlight(without_control(line, "").rstrip()) for line in lines]
+    if view.explain or view.width is None or len(lines) <= CODE_LINES:
+        begin, end = 0, len(parts)
+    else:  # from the line that has most words of the request
+        begin = max(range(len(parts)), key=lambda at: (len(parts[at].spans), -at))
+        begin = min(begin, len(parts) - CODE_LINES + 1)
+        end = begin + CODE_LINES - 1
+    shown = [view.line(part, gutter) for part in parts[begin:end]]
+    more = len(lines) - len(shown)
     for line in shown:
         line.rstrip()
     return Piece(start, shown + ([gutter + Text(f"… {more} more lines", "dim")] if more else []))
