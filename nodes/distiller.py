@@ -23,6 +23,7 @@ from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock, DistillerProvider, TextDistiller
 from outrider.state.response import Bypass, ContextUnit, DistilledContext, Failure, Support
 from outrider.text.injection import suspicious
+from outrider.text.sentences import first_sentence
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
@@ -65,7 +66,7 @@ class Distiller:
         within_s = time_left(runtime, self.run, self.clock, state) * SHARE_OF_TIME
         result, failures = await distil_readings(await self.provider(), query, readings, self.frames, budget, within_s)
         return {
-            "hits": flag_hits(add_spans(state.hits, result.units)),
+            "hits": flag_hits(add_spans(state.hits, result)),
             "context": make_context(result),
             "bypassed": (*state.bypassed, *(Bypass(step=STEP, why=why) for why in (result.bypassed, *result.notes) if why)),
             "failures": (*state.failures, *failures),
@@ -131,24 +132,29 @@ def make_context(result: Distilled) -> DistilledContext:
         no_promise=no_promise,
         removed=result.removed_share,
         over_budget=result.over_budget,
+        unanswered=result.unanswered,
         verbatim=result.verbatim,
         bypassed=result.bypassed,
         notes=result.notes,
     )
 
 
-def add_spans(hits: Sequence[Hit], units: Sequence[KeptUnit]) -> tuple[Hit, ...]:
-    """Hits with the kept units as spans and, joined by blanks, as distilled_text."""
-    spans: dict[str, list[tuple[int, int]]] = {}
-    for unit in sorted(units, key=lambda unit: unit.start):
-        spans.setdefault(unit.doc_id, []).append((unit.start, unit.end))
+def add_spans(hits: Sequence[Hit], result: Distilled) -> tuple[Hit, ...]:
+    """Hits with the kept units as spans and, joined by blanks, as distilled_text; those in which nothing answers say what they are."""
+    units: dict[str, list[KeptUnit]] = {}
+    for unit in sorted(result.units, key=lambda unit: unit.start):
+        units.setdefault(unit.doc_id, []).append(unit)
     distilled: list[Hit] = []
     for hit in hits:
-        if own := spans.get(hit.doc_id):
-            text = " ".join(hit.original_text[start:end] for start, end in own)
-            distilled.append(hit.model_copy(update={"spans": tuple(own), "distilled_text": text}))
-        else:
-            distilled.append(hit)
+        update: dict[str, object] = {}
+        if own := units.get(hit.doc_id):
+            spans = tuple((unit.start, unit.end) for unit in own)
+            update = {"spans": spans, "distilled_text": " ".join(hit.original_text[start:end] for start, end in spans)}
+            if not result.bypassed:
+                update["answers"] = "yes" if any(unit.why != "best" for unit in own) else "perhaps"
+        elif hit.doc_id in result.unanswered:
+            update = {"answers": "no", "summary": first_sentence(hit.abstract or hit.description or hit.content)}
+        distilled.append(hit.model_copy(update=update) if update else hit)
     return tuple(distilled)
 
 

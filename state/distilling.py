@@ -15,8 +15,8 @@ from outrider.state.errors import BadRequest
 UnitKind = Literal["sentence", "heading", "item", "row", "code", "caption", "text"]
 """A `text` is a whole text, passed on unchanged."""
 Why = Literal["relevant", "best", "context", "heading", "passed"]
-"""Why a unit was kept: its own score; best of a text in which none reached the threshold; the next unit refers to it; heading of a kept
-unit; nothing was left out."""
+"""Why a unit was kept: its own score; best of a text in which none reached the threshold, so that it may not answer; the next unit refers
+to it; heading of a kept unit, in answers of earlier versions; nothing was left out."""
 Frame = Callable[[str], str]
 """Puts the kept lines into their frame; the frame counts towards the budget."""
 
@@ -94,6 +94,8 @@ class Distilled:
     kept_chars: int = 0
     over_budget: int = 0
     """Units above the threshold that did not fit the budget."""
+    unanswered: tuple[str, ...] = ()
+    """Ids of the texts in which nothing answers."""
     notes: tuple[str, ...] = ()
     bypassed: str = ""
     """Why the texts were passed on unchanged; empty if they were distilled."""

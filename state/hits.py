@@ -93,6 +93,9 @@ class Related(Model):
 SeenIn = Literal["both", "api-only", "web-only", "library-only"]
 
 
+Answers = Literal["yes", "perhaps", "no", "unread"]
+
+
 @fast_dataclass
 class Candidate:
     """One work: its leading record, every list that has it, and the results of each stage."""
@@ -165,5 +168,11 @@ class Hit(Model):
     original_text: str = Field("", description="All available text; spans are offsets into it.")
     distilled_text: str = Field("", description="Verbatim pieces of original_text, in order.")
     spans: tuple[tuple[int, int], ...] = Field((), description="Character offsets [start, end) of those pieces.")
+    answers: Answers = Field(
+        "unread",
+        description="Whether a piece answers: `yes`; `perhaps`, if the best one is uncertain; `no`; `unread`, if the text was not among those "
+        "that were distilled.",
+    )
+    summary: str = Field("", description="First sentence of the abstract or description, for a hit without an answer.")
     source_strategy: str = Field("", description="The strategy that ranked the work best.")
     metadata: Metadata = Field(default_factory=dict)

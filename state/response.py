@@ -171,6 +171,7 @@ class DistilledContext(Model):
     over_budget: int = Field(0, description="Sentences above the threshold that did not fit the budget.")
     verbatim: bool = Field(True, description="False if words were left out of sentences.")
     bypassed: str = Field("", description="Why the texts were passed on unchanged.")
+    unanswered: tuple[str, ...] = Field((), description="Ids of the hits that were read and in which no sentence answers.")
     notes: tuple[str, ...] = ()
 
 

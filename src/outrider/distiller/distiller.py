@@ -92,14 +92,15 @@ class Distiller:
             notes.append(f"the calibration is for {fitted_for}, not for {self.engine.name} at {self.engine.revision}")
             calibration = None
         scores = self.engine.scores(query, segmented)
-        if calibration:
+        if calibration and not settings.max_units:
             settings = replace(settings, threshold=calibration.threshold)
         selected = select_units(segmented, scores, settings, frame, self._shorten if self.compressor else None)
         if calibration:
             too_many = (
                 f"the budget was too small for {selected.over_budget:,} units at or over the threshold" if selected.over_budget else ""
             )
-            promise = calibration.promise(too_many or explain_mismatch(calibration, self.engine, segmented, scores))
+            few = f"at most {settings.max_units} sentences of a text are kept; with distiller.max_units=0 it holds" if settings.max_units else ""
+            promise = calibration.promise(few or too_many or explain_mismatch(calibration, self.engine, segmented, scores))
         long = [reading for reading in readings if len(reading.text) > MAX_CHARS_READ]
         notes += [f"of {reading.doc_id} only the first {MAX_CHARS_READ:,} characters were read" for reading in long]
         return Distilled(
@@ -113,6 +114,7 @@ class Distiller:
             chars=sum(len(reading.text) for reading in readings),
             kept_chars=sum(unit.end - unit.start for unit in selected.units),
             over_budget=selected.over_budget,
+            unanswered=selected.unanswered,
             notes=tuple(notes),
         )
 

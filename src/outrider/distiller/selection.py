@@ -8,6 +8,9 @@ filtering finds the pairs (Chaudhuri, Ganti and Kaushik 2006, "A Primitive Opera
 
 All candidates form one list, which the threshold only shortens. Hence a higher threshold never adds a unit, even if others are removed
 as repeats or for lack of room.
+
+With `max_units` the list holds only the best few of each text, those whose scores are close to its best one. The threshold then decides
+what is certain, not what is kept.
 """
 
 from __future__ import annotations
@@ -49,6 +52,8 @@ THRESHOLD = 0.4
 """Threshold of P(relevant | unit, query) for an uncalibrated engine."""
 NOISE = 0.1
 """A text whose best unit scores below this contributes nothing, not even that unit."""
+CLOSE = 0.5
+"""Share of its text's best score that every further of the best few units has."""
 Shorten = Callable[[KeptUnit], str]
 """Returns the shortened text of a kept unit; empty if it stays as it is."""
 
@@ -105,11 +110,10 @@ class SelectionSettings:
     threshold: float = THRESHOLD
     noise: float = NOISE
     max_units: int = 0
-    """Units of one text; 0 for no limit."""
+    """Units of one text: the best few of them. 0 keeps all that reach the threshold."""
     max_units_first: int = 0
-    """Units of the first text, which is the best hit's; 0 for no limit."""
-    close: float = 0.0
-    """Share of its text's best score that every further unit must have."""
+    """Units of the first text, which is the best hit's."""
+    close: float = CLOSE
     max_tokens: int = 1_000_000
     count_tokens: CountTokens = estimate_tokens
 
@@ -122,6 +126,8 @@ class Selection:
     text: str
     tokens: int
     over_budget: int
+    unanswered: tuple[str, ...] = ()
+    """Ids of the texts in which nothing answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +161,7 @@ def select_units(
         text = render_units(units, frame)
         tokens = settings.count_tokens(text) if text else 0
         if tokens <= settings.max_tokens:
-            return Selection(units, text, tokens, len(candidates) - len(fitting))
+            return Selection(units, text, tokens, len(candidates) - len(fitting), _list_unanswered(cuts, scores, settings))
         fitting = fitting[:-1]  # the whole text may have more tokens than its lines together
 
 
@@ -170,29 +176,27 @@ def render_unit(unit: KeptUnit) -> str:
     return f"{unit.key} {text}" if unit.key else text
 
 
+def _list_unanswered(cuts: Sequence[SegmentedText], scores: Scores, settings: SelectionSettings) -> tuple[str, ...]:
+    return tuple(its.reading.doc_id for its, own in zip(cuts, scores, strict=True) if max(own, default=0.0) < settings.noise)
+
+
 def _rank_candidates(cuts: Sequence[SegmentedText], scores: Scores, settings: SelectionSettings) -> list[_Candidate]:
-    """The best unit of each text that is not noise, then all that reach the threshold; best first, ties by text and place."""
+    """The best unit of each text that is not noise, then all others to keep; best first, ties by text and place."""
     best: list[_Candidate] = []
     others: list[_Candidate] = []
     for number, (segmented, own) in enumerate(zip(cuts, scores, strict=True)):
+        if not own:
+            continue
         lifted, reasons = lift_context_scores(segmented, own)
-        first = max(range(len(own)), key=lambda at: (own[at], -at), default=-1)
-        reading = segmented.reading
-        few = settings.max_units_first if number == 0 else settings.max_units
-        order = sorted(range(len(own)), key=lambda at: (-lifted[at], at))
-        allowed = {first, *(order[:few] if few else order)}
-        if few and len(allowed) > few:
-            allowed.discard(order[few - 1])
-        for at, unit in enumerate(segmented.units):
-            if at not in allowed or (at != first and lifted[at] < settings.close * own[first]):
-                continue
-            score, why, ranking = lifted[at], reasons[at], others
-            if at == first and own[at] >= settings.noise:
-                score, why, ranking = own[at], "relevant" if own[at] >= settings.threshold else "best", best
-            elif score < settings.threshold:
-                continue
+        first = max(range(len(own)), key=lambda at: (own[at], -at))
+        most = settings.max_units_first if number == 0 else settings.max_units
+        for at in _best_few(lifted, first, most, settings) if most else _at_threshold(lifted, first, own[first], settings):
+            score, why = (own[at], "relevant") if at == first else (lifted[at], reasons[at])
+            if (own[first] if most else score) < settings.threshold:
+                why = "best"
+            unit, reading = segmented.units[at], segmented.reading
             kept_unit = KeptUnit(reading.doc_id, unit.start, unit.end, segmented.text(at), score, unit.kind, why, reading.key)
-            ranking.append(_Candidate(number, at, kept_unit))
+            (best if at == first and own[at] >= settings.noise else others).append(_Candidate(number, at, kept_unit))
     return [
         candidate
         for ranking in (best, others)
@@ -200,17 +204,30 @@ def _rank_candidates(cuts: Sequence[SegmentedText], scores: Scores, settings: Se
     ]
 
 
+def _at_threshold(lifted: Sequence[float], first: int, best: float, settings: SelectionSettings) -> list[int]:
+    """The units that reach the threshold, and the best one unless it is noise."""
+    return [at for at, score in enumerate(lifted) if score >= settings.threshold or (at == first and best >= settings.noise)]
+
+
+def _best_few(lifted: Sequence[float], first: int, most: int, settings: SelectionSettings) -> list[int]:
+    """The best unit and at most `most - 1` more that are close to it; none if it is noise."""
+    if lifted[first] < settings.noise:
+        return []
+    floor = max(settings.noise, settings.close * lifted[first])
+    others = sorted((at for at, score in enumerate(lifted) if at != first and score >= floor), key=lambda at: (-lifted[at], at))
+    return sorted([first, *others[: most - 1]])
+
+
 def _merge_repeats(candidates: Sequence[_Candidate], cuts: Sequence[SegmentedText]) -> list[_Candidate]:
-    """The first unit of each statement, with the positions of its repeats; headings may repeat."""
-    statements = [candidate for candidate in candidates if candidate.unit.kind != "heading"]
-    stemmed = [cuts[candidate.text].stems()[candidate.position] for candidate in statements]
+    """The first unit of each statement, with the positions of its repeats."""
+    stemmed = [cuts[candidate.text].stems()[candidate.position] for candidate in candidates]
     repeated: set[int] = set()
     support: dict[int, list[Span]] = {}
-    for candidate, first in zip(statements, find_repeats([one.unit.text for one in statements], stemmed), strict=True):
-        if statements[first] is not candidate:
+    for candidate, first in zip(candidates, find_repeats([one.unit.text for one in candidates], stemmed), strict=True):
+        if candidates[first] is not candidate:
             repeated.add(id(candidate))
             span = Span(candidate.unit.doc_id, candidate.unit.start, candidate.unit.end)
-            support.setdefault(id(statements[first]), []).append(span)
+            support.setdefault(id(candidates[first]), []).append(span)
     return [
         replace(candidate, unit=replace(candidate.unit, support=tuple(support[id(candidate)]))) if id(candidate) in support else candidate
         for candidate in candidates

@@ -18,7 +18,7 @@ from outrider.distiller.distiller import Distiller as EngineDistiller
 from outrider.distiller.engines.ensemble import Engine
 from outrider.distiller.engines.select import EngineName, make_engine, make_llmlingua, units_a_second
 from outrider.distiller.engines.select import find_calibration as find_shipped_calibration
-from outrider.distiller.selection import THRESHOLD, SelectionSettings
+from outrider.distiller.selection import NOISE, THRESHOLD, SelectionSettings
 from outrider.distiller.token_counter import estimate_tokens, load_token_counter
 from outrider.library.address_and_locks import Location
 from outrider.nodes.distiller import Distiller, Frames, distil_readings, make_context
@@ -77,7 +77,14 @@ class LazyDistiller:
             calibration = self.find_calibration(engine) if settings.threshold is None else None
             threshold = THRESHOLD if settings.threshold is None else settings.threshold
             count = load_token_counter(settings.tokenizer) if settings.tokenizer else estimate_tokens
-            selection = SelectionSettings(threshold, max_tokens=settings.max_context_tokens, count_tokens=count)
+            selection = SelectionSettings(
+                threshold,
+                noise=settings.threshold if settings.max_units and settings.threshold is not None else NOISE,
+                max_units=settings.max_units,
+                max_units_first=max(settings.max_units, settings.max_units_first) if settings.max_units else 0,
+                max_tokens=settings.max_context_tokens,
+                count_tokens=count,
+            )
             compressor = None if self.verbatim else self._make_compressor()
             worth = None
             if self.bypass and settings.bypass:
@@ -138,10 +145,12 @@ def parse_engine(name: str) -> EngineName:
 
 
 async def prepare_distillers(
-    services: DistillerServices, *, engine: str = "", model: str = "", bypass: bool = True
+    services: DistillerServices, *, engine: str = "", model: str = "", bypass: bool = True, max_units: int | None = None
 ) -> tuple[LazyDistiller, ...]:
     """The engine of the settings and its fallbacks, in the order of their use; a named engine has no fallback."""
     settings = services.settings.distiller
+    if max_units is not None:
+        settings = settings.model_copy(update={"max_units": max_units, "max_units_first": max_units})
     name = parse_engine(engine or settings.engine)
     if model:
         settings = settings.model_copy(update={"llmlingua_model" if name == "llmlingua2" else "model_name": model})
@@ -197,9 +206,10 @@ async def distil(
     model: str = "",
     max_tokens: int | None = None,
     bypass: bool = True,
+    max_units: int | None = None,
 ) -> DistilledContext:
-    """Distil texts outside the graph. A fallback replaces a failing engine of the settings, and `notes` says so; a named engine raises."""
-    distillers = await prepare_distillers(services, engine=engine, model=model, bypass=bypass)
+    """Distil texts outside the graph: at most `max_units` units of each, 0 for all that reach the threshold. A fallback replaces a failing engine of the settings, and `notes` says so; a named engine raises."""
+    distillers = await prepare_distillers(services, engine=engine, model=model, bypass=bypass, max_units=max_units)
     result, failures = await distil_readings(distillers, query, readings, load_frames(), max_tokens)
     context = make_context(result)
     return context.model_copy(update={"notes": (*(failure.message for failure in failures), *context.notes)})

@@ -78,7 +78,7 @@ def make_evidence(services: Services) -> Evidence:
     from outrider.nodes.analyze import Evidence
 
     async def distil_reading(query: str, reading: Reading, max_tokens: int) -> DistilledContext:
-        return await distil(services, query, [reading], max_tokens=max_tokens)
+        return await distil(services, query, [reading], max_tokens=max_tokens, max_units=0)
 
     return Evidence(distil_reading)
 

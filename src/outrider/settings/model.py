@@ -184,6 +184,10 @@ class DistillerSettings(Section):
     threshold: float | None = Field(
         None, ge=0, le=1, description="Sentences with a score below this are left out; null: the engine's fitted threshold, else 0.4."
     )
+    max_units: int = Field(
+        3, ge=0, le=1_000, description="Most sentences of a hit; 0 keeps all that reach the threshold, as the promise requires."
+    )
+    max_units_first: int = Field(5, ge=0, le=1_000, description="Most sentences of the first hit; not used if `max_units` is 0.")
     max_context_tokens: int = Field(4_000, ge=0, le=1_000_000, description="Token budget of the distilled context; never exceeded.")
     tokenizer: str = Field(
         "", description="The tokenizer.json of the model that will read the context, for exact counts; empty for an upper estimate."

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, ValidationError
 
-from outrider.distiller.units import sentence_spans
+from outrider.text.sentences import sentence_spans
 from outrider.library.record_table import chunk_ids
 from outrider.state.errors import BadRequest
 from outrider.state.filters import Compare

@@ -37,6 +37,7 @@ async def adistill(  # noqa: PLR0913 - the options of one call
     engine: str | None = None,
     model: str | None = None,
     max_tokens: int | None = None,
+    max_units: int | None = None,
     bypass: bool = True,
     library: str | PathLike[str] | None = None,
     services: Services | None = None,
@@ -45,7 +46,8 @@ async def adistill(  # noqa: PLR0913 - the options of one call
 
     `texts` are strings, mappings with `text` (and `id`, `title`), records or hits; texts without an id are numbered from 1. `engine` and
     `model` (a folder or hub name) replace those of the settings; an explicitly named engine has no fallback. `max_tokens` is never
-    exceeded. `bypass=False` distils also where it is not worth it. Only the embedding model and the calibrations of a library are used.
+    exceeded. Of each text at most `max_units` sentences are kept, or all that the promise requires with 0; by default as many as of a hit.
+    `bypass=False` distils also where it is not worth it. Only the embedding model and the calibrations of a library are used.
 
     Raises `BadRequest` for arguments that cannot be understood; for a named engine also `ModelError`, `MissingExtra`.
     """
@@ -54,8 +56,11 @@ async def adistill(  # noqa: PLR0913 - the options of one call
         raise BadRequest(f"query takes the question that the texts are to answer, not {shorten(query)}")
     if max_tokens is not None and (isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 0):
         raise BadRequest(f"max_tokens takes a whole number from 0, not {shorten(max_tokens)}")
+    if max_units is not None and (isinstance(max_units, bool) or not isinstance(max_units, int) or max_units < 0):
+        raise BadRequest(f"max_units takes a whole number from 0, not {shorten(max_units)}")
     async with open_services(services, library) as opened:
-        return await distil(opened, query, readings, engine=engine or "", model=model or "", max_tokens=max_tokens, bypass=bypass)
+        options = {"engine": engine or "", "model": model or "", "max_tokens": max_tokens, "max_units": max_units, "bypass": bypass}
+        return await distil(opened, query, readings, **options)
 
 
 def distill(query: str, texts: Text | Iterable[Text], **options: Any) -> DistilledContext:

@@ -278,4 +278,4 @@ async def _distill(services: Services, request: SearchRequest, hits: Sequence[Hi
     budget = services.settings.distiller.max_context_tokens
     result, failures = await distil_readings(await prepare_distillers(services), str(query), readings, load_frames(), budget)
     remarks += [f"distiller: {text}" for text in (*(failure.message for failure in failures), result.bypassed, *result.notes) if text]
-    return list(flag_hits(add_spans(hits, result.units)))
+    return list(flag_hits(add_spans(hits, result)))

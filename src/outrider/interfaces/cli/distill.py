@@ -32,6 +32,15 @@ def distill(
         int | None,
         typer.Option("--max-tokens", "-n", min=0, max=1_000_000, help="Most tokens of the context. Default: the settings'."),
     ] = None,
+    max_units: Annotated[
+        int | None,
+        typer.Option(
+            "--max-sentences",
+            min=0,
+            max=1_000,
+            help="Most sentences of a file; 0 keeps all that answer with the promised recall. Default: the settings', as of a hit.",
+        ),
+    ] = None,
     bypass: Annotated[bool, typer.Option("--bypass/--no-bypass", help="Pass texts unchanged if distilling is not worth it.")] = True,
     library: LibraryOption = None,
     as_json: JsonOption = False,
@@ -54,7 +63,8 @@ def distill(
         with Progress("reading", quiet=as_json) as bar:
             readings = await asyncio.to_thread(read_files, files, limits.max_bytes, limits.max_pages)
             bar.show("choosing sentences", 0, 0)
-            return await distil(services, query, readings, engine=engine or "", model=model or "", max_tokens=max_tokens, bypass=bypass)
+            options = {"engine": engine or "", "model": model or "", "max_tokens": max_tokens, "max_units": max_units, "bypass": bypass}
+            return await distil(services, query, readings, **options)
 
     context = wait_for(run())
     if as_json:

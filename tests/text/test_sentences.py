@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.distiller.units import MAX_SENTENCE_CHARS, sentence_spans
+from outrider.text.sentences import MAX_SENTENCE_CHARS, sentence_spans
 from support.shared_data import DATA
 
 
