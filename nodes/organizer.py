@@ -14,11 +14,12 @@ from outrider.nodes.fine_scorer.repositories import SHOWN_METADATA
 from outrider.nodes.run_settings import run_setting
 from outrider.settings.model import OrganizerSettings
 from outrider.state.errors import SearchError
+from outrider.state.filters import parse_filter
 from outrider.state.hits import Candidate, Hit, SeenIn
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import LibraryReader
 from outrider.state.records import LIBRARY, Record
-from outrider.state.response import Facets, Failure, SourceReport, provenance_hash
+from outrider.state.response import Bypass, Facets, Failure, SourceReport, provenance_hash
 from outrider.text.injection import suspicious
 from outrider.text.strip_markup import fold_text
 from outrider.text.words import STOP_WORDS, words
@@ -41,7 +42,9 @@ SCANNED_METADATA = frozenset({"tree", *SHOWN_METADATA})
 
 @dataclass(frozen=True, slots=True)
 class Organizer:
-    """Reads candidates, strategy, snapshot; writes hits, facets, total_found, provenance_hash, and a failure if texts are cut."""
+    """Reads candidates, strategy, filters, snapshot; writes hits, facets, total_found, provenance_hash, a failure if texts are cut, and in
+    bypassed the records that the filters leave out for lack of a field, if there are fewer hits than requested.
+    """
 
     library: LibraryReader
     settings: OrganizerSettings
@@ -50,10 +53,14 @@ class Organizer:
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         threshold = run_setting(runtime, "relevance_threshold", self.settings.relevance_threshold)
         passed = select_and_sort(state.candidates, threshold)
-        failures = state.failures
+        failures, bypassed = state.failures, state.bypassed
         records: Sequence[Record] = [candidate.record for candidate in passed[: state.top_k]]
+        is_searched = any(isinstance(row, SourceReport) and row.source == LIBRARY for row in state.sources or ())
+        where = parse_filter(state.filters or {}) if is_searched and len(passed) < state.top_k else None
         try:
             records = await self.library.whole(records)
+            if where is not None:
+                bypassed = (*bypassed, *(Bypass(step="filters", why=why) for why in await self.library.explain_filter(where)))
         except SearchError as error:  # the hits stay, with the beginning of their texts
             failures = (*failures, Failure(node="organizer", error=type(error).__name__, message=str(error)))
         first = [replace(candidate, record=record) for candidate, record in zip(passed, records, strict=False)]
@@ -62,6 +69,7 @@ class Organizer:
         return {
             "hits": tuple(to_hit(candidate, rank) for rank, candidate in enumerate(first, start=1)),
             "facets": count_facets(passed, self.settings),
+            "bypassed": bypassed,
             "failures": failures,
             "total_found": len(passed),
             "provenance_hash": provenance_hash(state, state.strategy, state.snapshot, versions, contents),

@@ -8,7 +8,7 @@ Sources that cannot filter by themselves use `matches`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -75,6 +75,41 @@ def combine(first: Filter | None, second: Filter | None) -> Filter | None:
     if first is None or second is None:
         return first or second
     return And((first, second))
+
+
+def find_missing_value_filters(where: Filter) -> dict[str, Filter]:
+    """By field of the filter, what selects the records that fail it only because they have no such field."""
+    filters = {}
+    for field in dict.fromkeys(_iter_compared(where, positive=True)):
+        missing = Compare(field, "$exists", False)
+        filters[field] = And((_assume(where, field, missing, positive=True), missing, Not(where)))
+    return filters
+
+
+def _iter_compared(where: Filter, *, positive: bool) -> Iterator[str]:
+    """The fields whose absence fails a condition: under a negation it fulfils it."""
+    match where:
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from _iter_compared(part, positive=positive)
+        case Not(part):
+            yield from _iter_compared(part, positive=not positive)
+        case Compare(field, operator) if positive and operator != "$exists":
+            yield field
+
+
+def _assume(where: Filter, field: str, condition: Filter, *, positive: bool) -> Filter:
+    """The filter with `condition` in place of each comparison of the field that its absence fails."""
+    match where:
+        case And(parts):
+            return And(tuple(_assume(part, field, condition, positive=positive) for part in parts))
+        case Or(parts):
+            return Or(tuple(_assume(part, field, condition, positive=positive) for part in parts))
+        case Not(part):
+            return Not(_assume(part, field, condition, positive=not positive))
+        case Compare(compared, operator) if positive and compared == field and operator != "$exists":
+            return condition
+    return where
 
 
 class _Parser:

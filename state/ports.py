@@ -192,6 +192,10 @@ class LibraryReader(Protocol):
         """Terms that distinguish the first hits of `text` from the later ones, best first."""
         ...
 
+    async def explain_filter(self, where: Filter) -> tuple[str, ...]:
+        """For each field of a filter, how many records fail it only because they lack the field; empty for none."""
+        ...
+
 
 class ResultStore(Protocol):
     """The library as a store for works that services returned; created if missing. Raises `SearchError`."""

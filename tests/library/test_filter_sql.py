@@ -15,7 +15,18 @@ from hypothesis import strategies as st
 from outrider.library.filter_sql import in_list, literal, to_sql
 from outrider.library.library import Library
 from outrider.state import filters as matching
-from outrider.state.filters import FIELDS, MAX_CONDITIONS, MAX_DEPTH, And, Compare, Filter, Not, Or, parse_filter
+from outrider.state.filters import (
+    FIELDS,
+    MAX_CONDITIONS,
+    MAX_DEPTH,
+    And,
+    Compare,
+    Filter,
+    Not,
+    Or,
+    find_missing_value_filters,
+    parse_filter,
+)
 from outrider.state.records import Document, Identifiers, Page, Paper, Record, Repository
 
 NASTY = [
@@ -197,6 +208,8 @@ def test_the_deepest_filter_that_is_accepted_runs(filled_library: FilledLibrary,
     where = parse_filter(raw)
     assert where is not None
     assert filled_library.ids(where) == filled_library.expected_ids(where)
+    for missing in find_missing_value_filters(where).values():
+        assert filled_library.ids(missing) == filled_library.expected_ids(missing)
 
 
 def test_the_widest_filter_that_is_accepted_runs(filled_library: FilledLibrary) -> None:

@@ -10,8 +10,10 @@ from outrider.nodes.fine_scorer import papers as paper_scoring
 from outrider.nodes.fine_scorer import repositories as repository_scoring
 from outrider.nodes.organizer import BIBLIOGRAPHIC, Organizer, count_facets, count_themes, select_and_sort, to_hit
 from outrider.settings.model import OrganizerSettings
+from outrider.state.filters import Filter
 from outrider.state.pipeline import PipelineState
 from outrider.state.records import Paper, Record, Repository
+from outrider.state.response import SourceReport
 from support.fakes import Shelf, candidate, make_found_by, paper
 
 SETTINGS = OrganizerSettings()
@@ -95,6 +97,25 @@ async def test_the_cut_comes_last_and_the_library_gives_the_whole_text() -> None
     assert update["total_found"] == 4
     assert len(update["facets"].by_year) == 4
     assert len(update["provenance_hash"]) == 64
+
+
+@pytest.mark.parametrize(("hits", "filters", "source", "notes"), [
+    (1, {"year": 2020}, "library", 1), (2, {"year": 2020}, "library", 0), (1, None, "library", 0), (1, {"year": 2020}, "openalex", 0),
+])  # fmt: skip
+async def test_a_filter_that_leaves_too_little_says_what_records_lack(
+    hits: int, filters: dict[str, Any] | None, source: str, notes: int
+) -> None:
+    """Only of a library that was searched, and only if there are fewer hits than requested."""
+
+    class Lacking(Shelf):
+        async def explain_filter(self, where: Filter) -> tuple[str, ...]:
+            return ("9 records of the library have no year",)
+
+    candidates = tuple(candidate(paper(f"d{number}"), scored_by="rules") for number in range(hits))
+    row = SourceReport(source=source, strategy="s", asked=2, status="ok")
+    state = PipelineState.model_validate({"query": "liver", "top_k": 2, "filters": filters})
+    update = await Organizer(Lacking(), SETTINGS, {})(state.model_copy(update={"candidates": candidates, "sources": (row,)}), None)  # type: ignore[arg-type]
+    assert [step.why for step in update["bypassed"]] == ["9 records of the library have no year"] * notes
 
 
 def test_a_hit_names_where_it_was_ranked_best() -> None:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from outrider.state.errors import BadRequest
-from outrider.state.filters import And, Compare, Not, Or, combine, parse_filter
+from outrider.state.filters import FIELDS, And, Compare, Filter, Not, Or, combine, find_missing_value_filters, matches, parse_filter
+from outrider.state.records import Paper
 
 
 @pytest.mark.parametrize(
@@ -77,3 +80,44 @@ def test_both() -> None:
     assert combine(None, None) is None
     assert combine(one, None) == combine(None, one) == one
     assert combine(one, other) == And((one, other))
+
+
+@pytest.mark.parametrize(
+    ("raw", "fields"),
+    [
+        ({"year": {"$gte": 2020}}, {"year"}),
+        ({"kind": "paper", "year": {"$gte": 2020, "$lt": 2024}}, {"year"}),
+        ({"kind": "page", "year": 2020}, set()),
+        ({"year": {"$gte": 2020}, "venue": "Nature"}, set()),
+        ({"$or": [{"year": 2020}, {"venue": "Nature"}]}, {"year", "venue"}),
+        ({"$or": [{"year": 2020}, {"kind": "paper"}]}, set()),
+        ({"year": {"$ne": 2020}}, set()),
+        ({"$not": {"year": {"$not": {"$gte": 2020}}}}, {"year"}),
+        ({"year": {"$exists": True}}, set()),
+        ({"tags": "x", "kind": "paper"}, {"tags"}),
+    ],
+)
+def test_fields_whose_absence_alone_fails_a_filter(raw: dict[str, object], fields: set[str]) -> None:
+    """For a paper without any of them."""
+    where = parse_filter(raw)
+    assert where is not None
+    record = Paper(doc_id="a", title="A")
+    assert {field for field, missing in find_missing_value_filters(where).items() if matches(missing, record)} == fields
+
+
+YEARS = st.none() | st.integers(2019, 2021)
+CONDITIONS = st.builds(Compare, st.just("year"), st.sampled_from(["$eq", "$gt", "$gte", "$lt", "$lte"]), st.integers(2019, 2021))
+OTHERS = st.sampled_from([Compare("kind", "$eq", "paper"), Compare("kind", "$eq", "page"), Compare("year", "$exists", True)])
+
+
+def _nest(inner: st.SearchStrategy[Filter]) -> st.SearchStrategy[Filter]:
+    parts = st.lists(inner, min_size=1, max_size=3).map(tuple)
+    return parts.map(And) | parts.map(Or) | inner.map(Not)
+
+
+@given(where=st.recursive(CONDITIONS | OTHERS, _nest, max_leaves=6), year=YEARS)
+def test_a_record_is_counted_only_if_it_lacks_the_field_and_fails(where: Filter, year: int | None) -> None:
+    record = Paper(doc_id="a", title="A", year=year)
+    for field, missing in find_missing_value_filters(where).items():
+        assert field in FIELDS
+        assert not matches(missing, record) or (year is None and not matches(where, record))

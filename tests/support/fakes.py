@@ -11,6 +11,7 @@ from typing import Any
 from outrider.services import Services
 from outrider.settings.model import Settings
 from outrider.settings.sections import SourcesSettings
+from outrider.state.filters import Filter
 from outrider.state.hits import Candidate, FoundBy, Scored
 from outrider.state.ports import Capabilities, Reranker, SourceAnswer, SourceQuery
 from outrider.state.records import Identifiers, Paper, Record
@@ -77,6 +78,9 @@ class Shelf:
 
     async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
         return ("hepatic", "dose", "enzyme", "serum", "injury", "trial", "cohort", "liver")[:limit]
+
+    async def explain_filter(self, where: Filter) -> tuple[str, ...]:
+        return ()
 
 
 async def no_reranker(*, asked: bool = False) -> tuple[Reranker | None, str]:

@@ -12,7 +12,7 @@ from outrider.library.graph_neighbours import explain_paths
 from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.state.boolean import Node
 from outrider.state.errors import EmbeddingSpaceMismatch, NoVectors
-from outrider.state.filters import Filter
+from outrider.state.filters import Filter, find_missing_value_filters
 from outrider.state.hits import Ranked, RankedList, Scored
 from outrider.state.ports import SourceAnswer, SourceQuery
 from outrider.state.records import LIBRARY, Record
@@ -78,6 +78,17 @@ class Engine:
 
     async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
         return await self.library.related_terms(text, limit)
+
+    async def explain_filter(self, where: Filter) -> tuple[str, ...]:
+        """Such as `12 records of the library have no year and are left out by the filter on it`, for each field whose absence decides."""
+        filters = find_missing_value_filters(where)
+        counts = await asyncio.gather(*map(self.library.count, filters.values()))
+        return tuple(
+            f"{f'{count:,} records of the library have' if count > 1 else '1 record of the library has'} no {field} and "
+            f"{'are' if count > 1 else 'is'} left out by the filter on it"
+            for field, count in zip(filters, counts, strict=True)
+            if count
+        )
 
     async def _sparse(self, query: SourceQuery) -> list[Scored]:
         """By words, and fused with them the exact matches of the Boolean query, which may hold none of the words."""

@@ -31,6 +31,8 @@ class SearchableLibrary(Protocol):
 
     async def first(self, where: Filter) -> Record | None: ...
 
+    async def explain_filter(self, where: Filter) -> tuple[str, ...]: ...
+
 
 @dataclass(frozen=True, slots=True)
 class LibrarySource:
@@ -63,5 +65,11 @@ class LibrarySource:
     async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
         try:
             return await (await self.open_library()).related_terms(text, limit)
+        except LibraryMissing:
+            return ()
+
+    async def explain_filter(self, where: Filter) -> tuple[str, ...]:
+        try:
+            return await (await self.open_library()).explain_filter(where)
         except LibraryMissing:
             return ()
