@@ -23,7 +23,7 @@ from outrider.state.errors import BadRequest
 from outrider.state.hits import Hit
 from outrider.state.pipeline import ParentState, PipelineState, Update
 from outrider.state.request import SearchRequest, check_request
-from outrider.state.response import SearchResponse
+from outrider.state.response import SearchResponse, explain_unanswered
 from outrider.text.sanitize import without_control
 
 REPLY_NAME = "outrider"
@@ -211,15 +211,13 @@ def format_answer(
 ) -> str:
     """The answer for a model or a person, of at most `max_tokens`: the sentences that answer, the works, failures.
 
-    Where no sentence answers, the works have the beginnings of their texts.
+    A work whose sentences may not answer says so. One without sentences says what it is about, if none was found in it or in any work.
     """
-    lines: list[str] = []
+    lines: list[str] = [unanswered, ""] if (unanswered := explain_unanswered(answer.hits)) else []
     if answer.context.units:
         lines += [*answer.context.text.splitlines(), ""]
     if answer.hits:
-        beginnings = ["" if lines else shorten(hit.content, MAX_NOTE_CHARS) for hit in answer.hits]  # where no sentence answers
-        works = (f"{format_hit(hit)} {text}".rstrip() for hit, text in zip(answer.hits, beginnings, strict=True))
-        lines += ["Works:", *works]
+        lines += ["Works:", *(_describe_hit(hit, described=not answer.context.units) for hit in answer.hits)]
     elif answer.result_set:
         state = "complete" if answer.result_set.complete else "incomplete: " + "; ".join(answer.result_set.missing)
         lines.append(f"{answer.result_set.total:,} records match exactly ({state}). Ledger: {answer.result_set.path}")
@@ -229,6 +227,14 @@ def format_answer(
     if notes:
         lines += ["", "Failures:", *notes[:MAX_NOTES]]
     return fit_lines(lines, max_tokens, count_tokens)
+
+
+def _describe_hit(hit: Hit, *, described: bool) -> str:
+    line = format_hit(hit)
+    if hit.answers == "perhaps":
+        return f"{line} (Its sentences may not answer.)"
+    about = shorten(hit.summary or (hit.content if described else ""), MAX_NOTE_CHARS)
+    return " ".join(filter(None, (line, "(No sentence answers.)" if hit.answers == "no" else "", f"About: {about}" if about else "")))
 
 
 def format_hit(hit: Hit) -> str:

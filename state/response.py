@@ -209,3 +209,18 @@ class SearchResponse(Model):
     snapshot: str | None = Field(None, description="Library id and version that were searched.")
     provenance_hash: str = ""
     result_set: ResultSet | None = None
+
+
+def explain_unanswered(hits: Sequence[Hit]) -> str:
+    """One sentence that says so if no text that was read answers; empty if one does, or if none was read."""
+    read = [hit for hit in hits if hit.answers != "unread"]
+    if not read or any(hit.answers != "no" for hit in read):
+        return ""
+    if len(hits) == 1:
+        return "No sentence in this work answers the question; it is the nearest."
+    works = (
+        f"these {len(hits):,} works"
+        if len(read) == len(hits)
+        else f"the {len(read):,} work{'s that were' if len(read) > 1 else ' that was'} read"
+    )
+    return f"No sentence in {works} answers the question; they are the nearest."

@@ -33,7 +33,7 @@ from outrider.settings.model import LlmSettings, Settings
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Hit
 from outrider.state.request import SearchRequest
-from outrider.state.response import SearchResponse, SourceReport
+from outrider.state.response import ContextUnit, DistilledContext, SearchResponse, SourceReport
 from support.chat_client import llm_settings
 from support.chat_server import ChatServer, Reply, Request
 from support.fakes import NOON, Shelf, no_reranker, paper, services
@@ -629,6 +629,20 @@ def test_a_run_without_an_id_logs_one_id(caplog: pytest.LogCaptureFixture) -> No
         graph().invoke({"query": ASPIRIN})
     logger.removeHandler(watch)
     assert len(seen) == 1
+
+
+def test_the_text_says_which_sentences_may_not_answer() -> None:
+    def hit(rank: int, **fields: Any) -> Hit:
+        return Hit(rank=rank, doc_id=f"d{rank}", kind="paper", title="T", score=0.5, **fields)
+
+    unit = ContextUnit(doc_id="d1", key="[1]", start=0, end=2, text="A.", score=0.9)
+    hits = (hit(1, answers="perhaps"), hit(2, answers="no", summary="About B.", content="About B. More."), hit(3, content="C."))
+    answer = SearchResponse(query="q", mode="discovery", hits=hits, context=DistilledContext(text="[1] A.", units=(unit,)))
+    works = ["Works:", "[1] T. d1 (Its sentences may not answer.)", "[2] T. d2 (No sentence answers.) About: About B.", "[3] T. d3"]
+    assert format_answer(answer).splitlines() == ["[1] A.", "", *works]
+    answer = SearchResponse(query="q", mode="discovery", hits=hits[1:2])
+    nothing = "No sentence in this work answers the question; it is the nearest."
+    assert format_answer(answer).splitlines() == [nothing, "", "Works:", works[2]]
 
 
 @given(st.integers(1, 300), st.text(max_size=300), st.lists(st.text(max_size=60), max_size=4))

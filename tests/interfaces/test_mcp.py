@@ -32,10 +32,13 @@ import outrider
 from outrider.interfaces.http.access import hash_key
 from outrider.interfaces.mcp import make_server, run_http, tool_calls
 from outrider.interfaces.mcp.http import build_application
+from outrider.interfaces.mcp.short_answers import format_result, shorten_answer, shorten_hit
 from outrider.library.library import Library
 from outrider.services import Services
 from outrider.settings.sections import ServeSettings
 from outrider.state.errors import BadRequest
+from outrider.state.hits import Hit
+from outrider.state.response import ContextUnit, DistilledContext, SearchResponse
 from support.chat_server import ChatServer, Reply
 from support.fakes import paper
 from support.systematic_runs import LibraryVersions, MemorySource, make_exact_services, make_papers
@@ -94,6 +97,37 @@ async def test_each_tool_has_schemas_and_answers_briefly_with_links_to_the_rest(
         exact = await client.call_tool("library_search", {"query": "statins[ti] NOT x-client[ti]", "strategy": "SPARSE"})
         assert [note.partition(":")[0] for note in exact.structured_content["notes"]] == ["hyphen"]
         assert "Statins lower cholesterol" in (await client.read_resource(read_links(own)[0])).contents[0].text
+
+
+def test_a_short_answer_says_whether_sentences_answer_and_keeps_code() -> None:
+    code = "def call():\n    retry()"
+    text = f"Weak. {code}"
+    units = [
+        ContextUnit(doc_id="a", key="[1]", start=0, end=5, text="Weak.", score=0.1, why="best"),
+        ContextUnit(doc_id="a", key="[1]", start=6, end=len(text), text=code, score=0.2, kind="code", why="best"),
+    ]
+    spans = tuple((unit.start, unit.end) for unit in units)
+    fields: dict[str, Any] = {"kind": "repository", "title": "T", "score": 0.5}
+    perhaps = Hit(rank=1, doc_id="a", answers="perhaps", original_text=text, spans=spans, **fields)
+    no = Hit(rank=2, doc_id="b", answers="no", summary="About B.", **fields)
+    answer = SearchResponse(query="q", mode="discovery", hits=(perhaps, no), context=DistilledContext(units=tuple(units)))
+    short = shorten_answer(answer, "x")
+    assert [(hit.answers, hit.sentences, hit.about) for hit in short.hits] == [("perhaps", ["Weak.", code], ""), ("no", [], "About B.")]
+    assert short.notes == []
+    assert "answers perhaps" in format_result(short)
+    none = shorten_answer(answer.model_copy(update={"hits": (no,)}), "x")
+    assert none.notes == ["No sentence in this work answers the question; it is the nearest."]
+
+
+def test_a_short_answer_has_the_best_sentences_in_the_order_of_the_text() -> None:
+    text = "".join(f"{number}." for number in range(9))
+    units = [
+        ContextUnit(doc_id="a", key="[1]", start=2 * number, end=2 * number + 2, text=f"{number}.", score=number / 10)
+        for number in range(9)
+    ]
+    spans = tuple((unit.start, unit.end) for unit in units)
+    hit = Hit(rank=1, doc_id="a", kind="paper", title="T", score=0.5, original_text=text, spans=spans)
+    assert shorten_hit(hit, units).sentences == ["4.", "5.", "6.", "7.", "8."]
 
 
 async def test_an_exact_run_is_reported_briefly(services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

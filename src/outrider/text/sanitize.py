@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from textwrap import dedent
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_plus, urlsplit
 
@@ -17,6 +18,7 @@ SERVER_KEY = re.compile(r"outrider_[A-Za-z0-9_-]{20,}")
 USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
 MAX_MESSAGE_CHARS = 200
 """Maximum characters of a server's message that are shown."""
+FENCES = ("```", "~~~")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")
 """C0 and C1 controls, zero-width and direction marks, isolates and overrides."""
 
@@ -117,6 +119,17 @@ def redact(message: object, key: str) -> str:
 def without_control(text: str, replacement: str = " ") -> str:
     """The text on one line: each run of control characters becomes `replacement`."""
     return CONTROL.sub(replacement, text)
+
+
+def code_lines(text: str, start: int, end: int) -> list[str]:
+    """The lines of `text[start:end]`, a piece of code, without shared indentation, control characters, and fences of Markdown around it.
+
+    The indentation of its first line may stand before `start`.
+    """
+    begin = text.rfind("\n", 0, start) + 1
+    own = text[start if text[begin:start].strip() else begin : end]
+    lines = [without_control(line.expandtabs(4), "").rstrip() for line in own.splitlines()]
+    return dedent("\n".join(line for line in lines if not line.lstrip().startswith(FENCES))).strip("\n").splitlines()
 
 
 def element_text(element: Element | None) -> str:

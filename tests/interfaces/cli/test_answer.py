@@ -23,7 +23,7 @@ from rich.console import Console
 
 from outrider.interfaces.cli import answer as view
 from outrider.interfaces.cli import run
-from outrider.interfaces.cli.answer import BEST_SENTENCES, SENTENCES, show_answer
+from outrider.interfaces.cli.answer import show_answer
 from outrider.interfaces.cli.terminal import ADVICE_EVERY_S, one_line, select_due
 from outrider.state.hits import Duplicate, FoundBy, Hit, Related
 from outrider.state.hits import Path as Way
@@ -154,13 +154,80 @@ def test_five_hits_fit_one_screen(monkeypatch: pytest.MonkeyPatch, width: int, h
     assert "more sentences with --explain" in " ".join(shown)
 
 
-def test_the_best_hit_shows_more_and_no_heading_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kept_sentence_is_shown_if_there_is_room_and_no_heading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many are kept is the distiller's choice. Answers of earlier versions have headings."""
     output = screen(monkeypatch, 100, 200)
     texts = [("## Retries", "heading", 0.99), *((f"Sentence {number}.", "sentence", number / 10) for number in range(8))]
-    show_answer(make_answer(make_hit(1, *texts), make_hit(2, *texts)))
-    quotes = [line.strip() for line in lines(output) if "│" in line]
-    assert len(quotes) == BEST_SENTENCES + SENTENCES
-    assert quotes[:BEST_SENTENCES] == [f"│ Sentence {number}." for number in range(3, 8)], "the best ones, in the order of the text"
+    show_answer(make_answer(make_hit(1, *texts)))
+    assert [line.strip() for line in lines(output) if "│" in line] == [f"│ Sentence {number}." for number in range(8)]
+
+
+def test_a_hit_says_whether_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The uncertain sentences stand right below the remark; a hit without an answer shows what it is about."""
+    sentence = (SENTENCE, "sentence", 0.9)
+    hits = [
+        make_hit(1, sentence, answers="yes"),
+        make_hit(2, sentence, answers="perhaps"),
+        make_hit(3, answers="no", summary="A package for retries.", content="A package for retries. More."),
+        make_hit(4, content="The beginning of an abstract. More of it."),
+    ]
+    output = screen(monkeypatch, 100)
+    show_answer(make_answer(*hits))
+    blocks = STYLE.sub("", output.getvalue()).split("\n\n")
+    why = "    Matched by words and by meaning"
+    assert [block.splitlines()[1:] for block in blocks[:4]] == [
+        [why, f"    │ {SENTENCE}"],
+        [f"{why}. May not answer:", f"    │ {SENTENCE}"],
+        [f"{why}. No sentence here answers.", "    About: A package for retries."],
+        [why, "    About: The beginning of an abstract."],
+    ]
+    assert "works answers" not in output.getvalue()
+
+
+@pytest.mark.parametrize(("width", "explain"), [(36, False), (100, True)])
+def test_the_remark_on_uncertain_sentences_is_never_cut_and_comes_last(monkeypatch: pytest.MonkeyPatch, width: int, explain: bool) -> None:
+    related = (Related(relation="retracted by", doc_id="n", title="Retraction: x"),)
+    output = screen(monkeypatch, width)
+    show_answer(make_answer(make_hit(1, (SENTENCE, "sentence", 0.9), answers="perhaps", related=related)), explain=explain)
+    shown = lines(output)
+    place = shown.index("    May not answer:")
+    assert shown[place + 1].startswith("    │ A call")
+    assert any("etracted by" in line for line in shown[:place])
+
+
+@pytest.mark.parametrize(
+    ("answers", "line"),
+    [
+        (["no", "no"], "No sentence in these 2 works answers the question; they are the nearest."),
+        (["no", "no", "unread"], "No sentence in the 2 works that were read answers the question; they are the nearest."),
+        (["no", "unread"], "No sentence in the 1 work that was read answers the question; they are the nearest."),
+        (["no"], "No sentence in this work answers the question; it is the nearest."),
+        (["no", "perhaps"], ""),
+        (["unread", "unread"], ""),
+        (["no", "yes"], ""),
+    ],
+)
+def test_the_whole_answer_says_first_if_no_hit_answers(answers: list[str], line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = screen(monkeypatch, 120)
+    show_answer(make_answer(*(make_hit(rank, answers=verdict) for rank, verdict in enumerate(answers, start=1))))
+    assert (lines(output)[0] == line) if line else "No sentence in" not in output.getvalue()
+
+
+def test_a_caption_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = screen(monkeypatch, 100)
+    show_answer(make_answer(make_hit(1, ("Delays in 20 runs.", "caption", 0.9))))
+    assert "    │ Caption: Delays in 20 runs." in lines(output)
+
+
+def test_indented_code_keeps_the_place_of_its_first_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A unit begins at its first character, behind the indentation of its line."""
+    original = "Use it so::\n\n    for call in calls:\n\ttry_it(call)\n    done()\n"
+    start, end = original.index("for"), original.index("()\n") + 2
+    unit = ContextUnit(doc_id="pypi:p1", key="[1]", start=start, end=end, text=original[start:end], score=0.9, kind="code")
+    hit = make_hit(1, original_text=original, spans=((start, end),))[0]
+    output = screen(monkeypatch, 60)
+    show_answer(make_answer((hit, (unit,))))
+    assert [line for line in lines(output) if "┊" in line] == ["    ┊ for call in calls:", "    ┊ try_it(call)", "    ┊ done()"]
 
 
 def test_code_keeps_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,12 +417,13 @@ def test_advice_that_cannot_be_remembered_is_given(tmp_path: Path) -> None:
     assert [select_due(["a"], tmp_path / "file" / "advice.json", now) for now in (1.0, 2.0)] == [["a"], ["a"]]
 
 
-def test_an_output_that_knows_no_stars_gets_question_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_output_that_knows_no_stars_gets_plain_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
     show_answer(make_answer(make_hit(1, (f"{SENTENCE} 漢", "sentence", 0.9), stars=900)))
     sys.stdout.flush()
-    assert b"? 900" in raw.getvalue()
+    assert b"    * 900\n" in raw.getvalue()
+    assert b"    | A call that fails is repeated after a delay that grows. ?\n" in raw.getvalue()
 
 
 SUBJECTS = ("nurses", "athletes", "infants", "mice", "pilots", "rats")
@@ -489,6 +557,25 @@ def test_hits_are_narrowed_by_year_and_kind(
 ) -> None:
     assert run(["search", "aspirin liver", "--json", *arguments, "-l", str(papers)]) == 0
     assert {hit.year for hit in SearchResponse.model_validate_json(capsys.readouterr().out).hits} == years
+
+
+@pytest.mark.slow
+def test_a_year_that_no_record_has_is_no_silent_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"id": str(number), "title": f"Aspirin {number}", "year": 2020 if not number else None} for number in range(4)]
+    (tmp_path / "papers.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert run(["ingest", str(tmp_path / "papers.jsonl"), "-l", str(tmp_path / "library")]) == 0
+    for arguments, hits, remark in (
+        (["--year", "2019-"], 1, "3 records of the library have no year and are left out by the filter on it"),
+        (["--year", "2021-"], 0, "3 records of the library have no year"),
+        (["--year", "2019-", "-k", "1"], 1, ""),
+        (["--kind", "paper"], 4, ""),
+    ):
+        capsys.readouterr()
+        assert run(["search", "aspirin", *arguments, "--offline", "-l", str(tmp_path / "library")]) == 0
+        out, err = capsys.readouterr()
+        assert len(re.findall(r"^ \d\. Aspirin", out, re.MULTILINE)) == hits
+        assert ("have no year" in err) is bool(remark)
+        assert remark in " ".join(err.split())
 
 
 def test_nothing_found_names_what_was_searched(capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,8 +36,10 @@ def test_the_context_is_standard_output_and_its_figures_are_standard_error(here:
     text, about = run_command(capsys, "distill", QUERY, "a.txt")
     assert "[1] In conclusion, aspirin harms the liver of adults at high doses." in text
     assert "weather" not in text
+    assert "1 piece, " in about
     assert "left out" in about
-    assert "SciFact" in about
+    assert "No promise: at most 3 sentences of a text are kept" in about
+    assert "SciFact" in run_command(capsys, "distill", QUERY, "a.txt", "--max-sentences", "0")[1]
 
 
 def test_text_markdown_html_are_read_and_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,3 +104,10 @@ def test_bad_judgements_are_one_line(here: Path, capsys: pytest.CaptureFixture[s
     run(["ingest", "a.txt"])
     for file, message in (("none.jsonl", "No such file"), ("bad.jsonl", "line 1"), ("few.jsonl", "too few")):
         assert message in run_command(capsys, "library", "calibrate-distiller", "--judgements", file, code=2)[1]
+
+
+def test_code_keeps_its_lines_and_its_indentation(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = "for call in calls:\n    if call.failed:\n        retry_the_call(call, after_a_delay=True)"
+    (here / "retry.md").write_text(f"# Calls\n\n{PROSE.format('Nothing')}\n\n```python\n{code}\n```\n")
+    text, _ = run_command(capsys, "distill", "how do I retry a failed call after a delay", "retry.md", "--no-bypass")
+    assert code in text

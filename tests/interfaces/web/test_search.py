@@ -121,6 +121,25 @@ async def test_kept_sentences_are_marked_in_place(results_page: Page) -> None:
     assert "Liver injury by drugs ends." in await review.locator("details mark").all_inner_texts()
 
 
+PASSAGES = """async (hit) => {
+  const { passages } = await import("/page/hits.js");
+  return passages(hit).filter(Boolean).map((node) => [node.tagName, node.className, node.textContent]);
+}"""
+
+
+async def test_a_hit_says_whether_it_answers_and_shows_code_as_code(results_page: Page) -> None:
+    text = "Try it:\n\n    for call in calls:\n        retry(call)\n\nIt waits."
+    spans = [[13, 51], [53, 62]]
+    units = [{"start": 13, "end": 51, "kind": "code"}, {"start": 53, "end": 62, "kind": "caption"}]
+    hit = {"original_text": text, "spans": spans, "units": units, "answers": "perhaps", "summary": "", "content": ""}
+    shown = await results_page.evaluate(PASSAGES, hit)
+    code = "for call in calls:\n    retry(call)"
+    assert shown[:3] == [["P", "verdict", "May not answer:"], ["PRE", "wide", code], ["P", "passage", "... \n\nCaption: It waits."]]
+    nothing = {**hit, "spans": [], "answers": "no", "summary": "A package for retries.", "content": "A package for retries. More."}
+    about = ["P", "passage", "About: A package for retries."]
+    assert await results_page.evaluate(PASSAGES, nothing) == [["P", "verdict", "No sentence here answers."], about]
+
+
 async def test_a_script_in_a_title_is_text_without_a_link(results_page: Page) -> None:
     title = results_page.locator(".hit h3", has_text="onerror")
     assert await title.inner_text() == HOSTILE

@@ -6,7 +6,6 @@ further sentences follow as far as there is room. For a file or a program nothin
 
 from __future__ import annotations
 
-import textwrap
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,9 @@ from rich.text import Text
 
 from outrider.interfaces.cli.terminal import console, errors, exit_code, note, note_remarks, one_line, plain, select_due
 from outrider.state.records import LIBRARY
-from outrider.text.sanitize import without_control
+from outrider.state.response import explain_unanswered
+from outrider.text.sanitize import code_lines
+from outrider.text.sentences import first_sentence
 from outrider.text.strip_markup import fold_text
 from outrider.text.words import CONTINUOUS, WORD, stem, stems, words
 
@@ -26,14 +27,12 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from outrider.state.hits import Hit
+    from outrider.state.hits import Answers, Hit
     from outrider.state.response import ContextUnit, ResultSet, SearchResponse, SourceReport
 
 HITS_A_SCREEN = 5
-SENTENCES, BEST_SENTENCES = 3, 5
-"""Most sentences of a hit, and of the best one. `--explain` and `--json` have all that were kept."""
-SENTENCE_LINES, CODE_LINES = 4, 8
-"""Most lines of one of them on a terminal."""
+SENTENCE_LINES, SUMMARY_LINES, CODE_LINES = 4, 2, 8
+"""Most lines of a sentence, of the words about a hit without one, and of code on a terminal."""
 OTHER_LINES = 4
 """Of a screen: the summary, two remarks and the shell's prompt."""
 INDENT = 4
@@ -42,7 +41,9 @@ TITLE_LINES = 2
 MIN_WIDTH = 20
 MATCH = "bold magenta"
 SENTENCE_MARK, CODE_MARK = "│ ", "┊ "
-FENCES = ("```", "~~~")
+PLAIN_MARKS = str.maketrans("│┊·…★", "|:-~*")
+"""For an output that cannot encode them: each as wide as the sign that it replaces."""
+VERDICTS: dict[Answers, str] = {"perhaps": "May not answer:", "no": "No sentence here answers."}
 MAX_CLAUSES = 4
 """Reasons of a hit. On a terminal, those that fit one line."""
 MAX_LISTS = 3
@@ -54,7 +55,7 @@ SERVICES = {
     "arxiv": "arXiv", "crossref": "Crossref", "github": "GitHub", "openalex": "OpenAlex", "pubmed": "PubMed",
     "semantic_scholar": "Semantic Scholar", "serpapi_google": "Google", "serpapi_scholar": "Google Scholar", "web": "the web",
 }  # fmt: skip
-ABOUT_REQUEST = frozenset({"rest of the query", "user_feedback", "new queries"})
+ABOUT_REQUEST = frozenset({"filters", "rest of the query", "user_feedback", "new queries"})
 """Steps whose reason lies in this request. The reasons of others lie in the set-up and are repeated once a day."""
 WARNINGS = frozenset({"retracted by", "corrected by"})
 """Relations that a reader must see."""
@@ -126,8 +127,6 @@ class Block:
     title: list[Text]
     facts: list[Text]
     pieces: list[Piece]
-    hidden: int = 0
-    """Kept sentences that are not among the pieces."""
 
 
 def show_answer(
@@ -160,17 +159,19 @@ def show_answer(
 
 
 def _show_hits(view: View, answer: SearchResponse) -> int:
-    """Print the hits and return the number of kept sentences that are not shown."""
+    """Print the hits, below a line that says so if none of them answers; return the number of kept sentences that are not shown."""
     units: dict[str, dict[tuple[int, int], ContextUnit]] = {}
     for unit in answer.context.units:
         units.setdefault(unit.doc_id, {})[unit.start, unit.end] = unit
     results = {one.doc_id: hit.doc_id for hit in answer.hits for one in (*hit.duplicates, hit)}
     blocks = [_make_block(view, hit, units.get(hit.doc_id, {}), results) for hit in answer.hits]
-    hidden, roomy = sum(block.hidden for block in blocks), True
+    unanswered = view.wrap(plain(text, "bold yellow"), Text()) if (text := explain_unanswered(answer.hits)) else []
+    hidden, roomy = 0, True
     if view.width is not None and not view.explain and blocks:
         screens = -(-len(blocks) // HITS_A_SCREEN)
-        cut, roomy = _fit(view, blocks, view.out.height * screens - OTHER_LINES)
-        hidden += cut
+        hidden, roomy = _fit(view, blocks, view.out.height * screens - OTHER_LINES - len(unanswered))
+    for line in [*unanswered, Text()] if roomy and unanswered else unanswered:
+        _print(view.out, line)
     for block in blocks:
         in_order = sorted(block.pieces, key=lambda piece: piece.start)
         for text in (*block.title, *block.facts, *(line for piece in in_order for line in piece.lines)):
@@ -184,7 +185,7 @@ def _print(out: Console, text: Text) -> None:
     """One line without padding. Characters that the output cannot encode become question marks."""
     encoding = out.encoding
     if not encoding.startswith("utf"):
-        text.plain = text.plain.encode(encoding, "replace").decode(encoding)
+        text.plain = text.plain.translate(PLAIN_MARKS).encode(encoding, "replace").decode(encoding)
     out.print(text, soft_wrap=True)
 
 
@@ -215,13 +216,12 @@ def _make_block(view: View, hit: Hit, units: Mapping[tuple[int, int], ContextUni
     title, facts = _make_title(view, hit)
     answering = [span for span in hit.spans if view.explain or span not in units or units[span].kind != "heading"]
     ranked = sorted(answering, key=lambda span: (-(units[span].score if span in units else 0.0), span))
-    most = len(ranked) if view.explain else BEST_SENTENCES if hit.rank == 1 else SENTENCES
-    pieces = [_make_piece(view, hit, span, units.get(span)) for span in ranked[:most]]
+    pieces = [_make_piece(view, hit, span, units.get(span)) for span in ranked]
     pieces = [piece for piece in pieces if piece.lines]
-    if not pieces and (content := one_line(hit.content)):
-        text = view.highlight(content if view.width else _cut(content, 200), "dim")
-        pieces = [Piece(0, view.wrap(text, GUTTER, None if view.explain else 2))]
-    return Block(title, [*facts, *_explain_hit(view, hit, results)], pieces, len(ranked) - len(ranked[:most]))
+    if not pieces and (summary := one_line(hit.summary) or first_sentence(one_line(hit.content))):
+        text = Text.assemble(("About: ", "dim"), view.highlight(summary, "dim"))
+        pieces = [Piece(0, view.wrap(text, GUTTER, None if view.explain else SUMMARY_LINES))]
+    return Block(title, [*facts, *_explain_hit(view, hit, results)], pieces)
 
 
 def _make_title(view: View, hit: Hit) -> tuple[list[Text], list[Text]]:
@@ -254,14 +254,28 @@ def _choose_address(known: str, addresses: Sequence[str], room: int) -> str:
 
 
 def _explain_hit(view: View, hit: Hit, results: Mapping[str, str]) -> list[Text]:
-    """One line why the hit is there, and what a reader must know of it; with `--explain` everything."""
+    """One line why the hit is there, and what a reader must know of it; with `--explain` everything. Last, if it may not answer.
+
+    That stands on the first line if there is room and nothing comes between it and the sentences.
+    """
+    verdict, details = VERDICTS.get(hit.answers, ""), _list_relations(view, hit)
+    details += [line for text in _list_details(hit) for line in view.wrap(plain(text, "dim"), GUTTER)] if view.explain else []
+    room = None if view.width is None or view.explain else view.width - INDENT
     first, *others = _list_clauses(hit, results)
     why = first[:1].upper() + first[1:]
+    end = f". {verdict}" if verdict and not details and (room is None or cell_len(f"{why}. {verdict}") <= room) else ""
     for clause in others:
         longer = f"{why}; {clause}"
-        if view.width is None or view.explain or cell_len(longer) <= view.width - INDENT:
+        if room is None or cell_len(longer + end) <= room:
             why = longer
-    lines = view.wrap(plain(why, "green"), GUTTER) if view.explain else [view.line(plain(why, "green"), GUTTER)]
+    line = Text.assemble(plain(why, "green"), (end, "yellow"))
+    lines = view.wrap(line, GUTTER) if view.explain else [view.line(line, GUTTER)]
+    return lines + details + (view.wrap(Text(verdict, "yellow"), GUTTER) if verdict and not end else [])
+
+
+def _list_relations(view: View, hit: Hit) -> list[Text]:
+    """The retraction or correction of a work; with `--explain` every work that belongs to it."""
+    lines: list[Text] = []
     duplicate_ids = {duplicate.doc_id for duplicate in hit.duplicates}
     for related in (related for related in hit.related if related.doc_id not in duplicate_ids):
         if view.explain:
@@ -269,8 +283,7 @@ def _explain_hit(view: View, hit: Hit, results: Mapping[str, str]) -> list[Text]
             lines += view.wrap(plain(f"{related.relation} {name}", "dim"), GUTTER)
         elif related.relation in WARNINGS:
             lines.append(view.line(plain(f"{related.relation.capitalize()}: {related.title or related.doc_id}", "bold red"), GUTTER))
-    details = _list_details(hit) if view.explain else []
-    return lines + [line for text in details for line in view.wrap(plain(text, "dim"), GUTTER)]
+    return lines
 
 
 def _list_clauses(hit: Hit, results: Mapping[str, str]) -> list[str]:
@@ -314,14 +327,14 @@ def _list_details(hit: Hit) -> list[str]:
 def _make_piece(view: View, hit: Hit, span: tuple[int, int], unit: ContextUnit | None) -> Piece:
     start, end = span
     text = hit.original_text[start:end]
-    indent = Text(" " * INDENT)
     if unit is None or unit.kind != "code":
-        gutter = indent + Text(SENTENCE_MARK, "cyan")
-        return Piece(start, view.wrap(view.highlight(one_line(text)), gutter, None if view.explain else SENTENCE_LINES))
-    lines = [line.expandtabs(4) for line in text.splitlines() if not line.lstrip().startswith(FENCES)]
-    lines = textwrap.dedent("\n".join(lines)).strip("\n").splitlines()
-    gutter = indent + Text(CODE_MARK, "dim cyan")
-    parts = [view.highlight(without_control(line, "").rstrip()) for line in lines]
+        label = "Caption: " if unit and unit.kind == "caption" else ""
+        sentence = Text.assemble((label, "dim"), view.highlight(one_line(text)))
+        gutter = GUTTER + Text(SENTENCE_MARK, "cyan")
+        return Piece(start, view.wrap(sentence, gutter, None if view.explain else SENTENCE_LINES))
+    lines = code_lines(hit.original_text, start, end)
+    gutter = GUTTER + Text(CODE_MARK, "dim cyan")
+    parts = [view.highlight(line) for line in lines]
     if view.explain or view.width is None or len(lines) <= CODE_LINES:
         begin, end = 0, len(parts)
     else:  # from the line that has most words of the request

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
-from outrider.interfaces.cli.terminal import Progress, console, note, plain, print_json
+from outrider.interfaces.cli.terminal import Progress, console, count, note, print_json
 from outrider.state.errors import BadRequest
+from outrider.text.sanitize import without_control
 
 if TYPE_CHECKING:
     from outrider.state.response import DistilledContext
@@ -70,12 +72,13 @@ def distill(
     if as_json:
         print_json(context)
         return
-    for line in context.text.splitlines():
-        console().print(plain(line), soft_wrap=True)
+    for line in context.text.splitlines():  # code keeps its indentation
+        console().print(Text(without_control(line.expandtabs(4)).rstrip()), soft_wrap=True)
     if context.bypassed:
         note(f"Passed unchanged, {context.tokens:,} tokens: {context.bypassed}")
     else:
-        size = f"{len(context.units):,} pieces, {context.tokens:,} tokens; {context.engine} left out {context.removed:.0%} of the text"
+        size = f"{count(len(context.units), 'piece')}, {count(context.tokens, 'token')}"
+        size += f"; {context.engine} left out {context.removed:.0%} of the text"
         note(size if context.units else f"No sentence seems to answer, according to {context.engine}")
         if context.keep_rate is None:
             note(f"No promise: {context.no_promise}")

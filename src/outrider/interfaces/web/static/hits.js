@@ -7,6 +7,7 @@ const AROUND = 160;
 const SHOWN_AUTHORS = 4;
 const SHOWN_TEXT = 420;
 const WHOLE_TEXT = 50_000;
+const VERDICTS = { perhaps: "May not answer:", no: "No sentence here answers." };
 
 /** `compare(box)` is called when the check box changes; a card of a partial hit has none. */
 export function card(hit, compare) {
@@ -53,17 +54,40 @@ export function meta(hit) {
     .map((part) => el("span", { dir: "auto" }, String(part)));
 }
 
-/** The selected sentences in their context. Offsets count code points; JavaScript's strings count UTF-16 units. */
+/**
+ * The selected sentences in their context, code as code, and whether they answer. Offsets count code points; JavaScript's strings count
+ * UTF-16 units.
+ */
 export function passages(hit) {
   const chars = Array.from(hit.original_text);
+  const verdict = VERDICTS[hit.answers] ? el("p", { class: "verdict" }, VERDICTS[hit.answers]) : null;
   if (!hit.spans.length) {
-    const text = hit.content || hit.original_text;
-    return text ? el("p", { class: "passage", dir: "auto" }, text.length > SHOWN_TEXT ? `${text.slice(0, SHOWN_TEXT)} ...` : text) : null;
+    const text = hit.summary || hit.content || hit.original_text;
+    const about = hit.answers === "no" ? el("b", {}, "About: ") : null;
+    const shown = text.length > SHOWN_TEXT ? `${text.slice(0, SHOWN_TEXT)} ...` : text;
+    return [verdict, text ? el("p", { class: "passage", dir: "auto" }, about, shown) : null];
   }
-  const windows = joinSpans(hit.spans.map(([start, end]) => [Math.max(0, start - AROUND), Math.min(chars.length, end + AROUND)]));
-  const shown = windows.map(([start, end]) => el("p", { class: "passage", dir: "auto" }, start ? "... " : null, markSpans(chars, hit.spans, start, end), end < chars.length ? " ..." : null));
+  const kinds = new Map((hit.units ?? []).map((unit) => [unit.start, unit.kind]));
+  const isCode = ([start]) => kinds.get(start) === "code";
+  const spans = hit.spans.map(([start, end]) => [start, end, kinds.get(start) === "caption" ? "Caption: " : ""]);
+  const code = spans.filter(isCode);
+  const around = ([start, end]) => [
+    Math.max(0, start - AROUND, ...code.map((span) => span[1]).filter((at) => at <= start)),
+    Math.min(chars.length, end + AROUND, ...code.map((span) => span[0]).filter((at) => at >= end)),
+  ];
+  const windows = joinSpans(spans.filter((span) => !isCode(span)).map(around));
+  const shown = windows.map(([start, end]) => [start, el("p", { class: "passage", dir: "auto" }, start ? "... " : null, markSpans(chars, spans, start, end), end < chars.length ? " ..." : null)]);
+  for (const [start, end] of code) shown.push([start, el("pre", { class: "wide", tabindex: "0" }, el("mark", {}, codeLines(chars, start, end)))]);
   const complete = windows.length === 1 && windows[0][0] === 0 && windows[0][1] === chars.length;
-  return [...shown, complete ? null : wholeText(chars, hit.spans)];
+  return [verdict, ...shown.sort(([one], [other]) => one - other).map(([, node]) => node), complete ? null : wholeText(chars, spans)];
+}
+
+/** The lines of a piece of code without the indentation that all share; that of the first may stand before it. */
+function codeLines(chars, start, end) {
+  const begin = chars.lastIndexOf("\n", start - 1) + 1;
+  const lines = chars.slice(start && !chars.slice(begin, start).join("").trim() ? begin : start, end).join("").split("\n");
+  const shared = Math.min(...lines.filter((line) => line.trim()).map((line) => line.length - line.trimStart().length));
+  return lines.map((line) => line.slice(shared)).join("\n");
 }
 
 function wholeText(chars, spans) {
@@ -87,9 +111,9 @@ function markSpans(chars, spans, start, end) {
   const parts = [];
   let at = start;
   const cut = (from, to) => chars.slice(from, to).join("");
-  for (const [first, last] of spans) {
+  for (const [first, last, label] of spans) {
     if (last <= start || first >= end) continue;
-    parts.push(cut(at, Math.max(at, first)), el("mark", {}, cut(Math.max(at, first), Math.min(last, end))));
+    parts.push(cut(at, Math.max(at, first)), label ? el("b", {}, label) : null, el("mark", {}, cut(Math.max(at, first), Math.min(last, end))));
     at = Math.min(last, end);
   }
   return [...parts, cut(at, end)];

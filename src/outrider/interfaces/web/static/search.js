@@ -124,11 +124,21 @@ function showAnswer(mine, answer) {
   byId("export-form").hidden = !answer.hits.length;
   byId("hits-title").textContent = plural(answer.hits.length, "hit");
   const passed = answer.bypassed.length ? ` Skipped: ${[...new Set(answer.bypassed.map((one) => words(one.step)))].join(", ")}.` : "";
-  status(`Done in ${duration(answer.execution_time_ms)}: ${count(answer.total_found)} found of ${plural(answer.total_candidates, "work")}.${passed}`);
+  status(`Done in ${duration(answer.execution_time_ms)}: ${count(answer.total_found)} found of ${plural(answer.total_candidates, "work")}.${passed}${explainUnanswered(answer.hits)}`);
+  for (const hit of answer.hits) hit.units = answer.context.units.filter((unit) => unit.doc_id === hit.doc_id);
   mine.cards = new Map(answer.hits.map((hit) => [hit.doc_id, card(hit, (box) => mine.comparison.toggle(hit, box))]));
   mine.kept = () => true;
   facets(answer, (test) => filterHits(mine, test));
   filterHits(mine, mine.kept);
+}
+
+/** One sentence if no text that was read answers, as `explain_unanswered` in state/response.py. */
+function explainUnanswered(hits) {
+  const read = hits.filter((hit) => hit.answers !== "unread");
+  if (!read.length || read.some((hit) => hit.answers !== "no")) return "";
+  if (hits.length === 1) return " No sentence in this work answers the question; it is the nearest.";
+  const works = read.length === hits.length ? `these ${count(hits.length)} works` : `the ${plural(read.length, "work")} that ${read.length === 1 ? "was" : "were"} read`;
+  return ` No sentence in ${works} answers the question; they are the nearest.`;
 }
 
 function filterHits(mine, test) {
