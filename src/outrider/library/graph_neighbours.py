@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -62,6 +62,8 @@ MOST_RECORDS = 2_000
 BEGINNING = 3
 """Letters of a mistyped name that are assumed to be right."""
 INVERSE = {"cites": "cited by", "depends on": "needed by", "suggests": "suggested by"}
+PLAIN = {"suggests": "can use", "suggested by": "can be used by"}
+"""Relations of packages as a reason says them: an extra of one requires the other."""
 DIRECT = 2.0
 """Of 0.5, 1 and 2: with keywords 2 was better on CACM, with citations alone often 0.5."""
 NAMED_REASONS = 3
@@ -298,14 +300,14 @@ def explain_paths(paths: Sequence[Path], of: str = "of your best hits") -> str:
     return "; ".join(reasons[:NAMED_REASONS]) + (f"; and {more} more" if more > 0 else "")
 
 
-def list_reasons(paths: Sequence[Path], of: str) -> list[str]:
+def list_reasons(paths: Sequence[Path], of: str, *, named: bool = False, telling: bool = False) -> list[str]:
     """Every reason once, the most telling first.
 
     First the entities of the request, then what leads straight to the record, then works and persons, then other entities; of each
-    kind that of most anchors first. With an empty `of`, for a single anchor: `cites it`.
+    kind that of most anchors first. A subject or a dependency that only one of several anchors shares is chance: it is left out where
+    there is a better reason, with `telling` always. With an empty `of`, for a single anchor: `cites it`. With `named`, a reason of one
+    anchor has its id: `cites result 3`.
     """
-    if len(paths) == 1:
-        return [_format_reason(*_find_reason(paths[0].anchor, paths[0].relation, paths[0].through), 1, of)]
     anchors: defaultdict[tuple[str, bool], set[str]] = defaultdict(set)
     kinds: dict[tuple[str, bool], int] = {}
     for path in paths:
@@ -313,15 +315,18 @@ def list_reasons(paths: Sequence[Path], of: str) -> list[str]:
         anchors[reason].add(path.anchor)
         kinds.setdefault(reason, 0 if not reason[1] or not path.through else 1 if path.relation in NAMING else 2)
     ranked = sorted(anchors, key=lambda reason: (reason[1], kinds[reason], -len(anchors[reason]), reason))
-    if of:  # a subject or a dependency that one of many shares is chance; it is named only where there is no better reason
-        ranked = [reason for reason in ranked if kinds[reason] < 2 or len(anchors[reason]) > 1] or ranked
-    return [_format_reason(text, is_counted, len(anchors[text, is_counted]), of) for text, is_counted in ranked]
+    if of:
+        strong = [reason for reason in ranked if kinds[reason] < 2 or len(anchors[reason]) > 1]
+        ranked = strong if telling else strong or ranked
+    return [_format_reason(*reason, anchors[reason], of, named=named) for reason in ranked]
 
 
-def _format_reason(reason: str, is_counted: bool, anchors: int, of: str) -> str:
+def _format_reason(reason: str, is_counted: bool, anchors: Collection[str], of: str, *, named: bool) -> str:
     if not is_counted:
         return reason
-    return f"{reason} {anchors} {of}" if of else f"{reason} it"
+    if not of:
+        return f"{reason} it"
+    return f"{reason} {next(iter(anchors))}" if named and len(anchors) == 1 else f"{reason} {len(anchors)} {of}"
 
 
 @lru_cache(maxsize=10_000)
@@ -329,7 +334,8 @@ def _find_reason(anchor: str, relation: str, through: str) -> tuple[str, bool]:
     """The reason that such a path gives, and whether the number of anchors belongs to it."""
     kind, _, name = through.partition(":")
     if not kind:
-        return _invert(relation), True
+        word = _invert(relation)
+        return PLAIN.get(word, word), True
     if (node := parse_entity(anchor)) is not None and str(node) == through:
         return f"{relation} {name}", False
     if relation == IS:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from outrider.library import edges as edge_rows
-from outrider.library import inspection, maintenance, postpone_client, record_table, schema, text_search, versions
+from outrider.library import maintenance, postpone_client, record_table, schema, text_search, versions
 from outrider.library import text_search as term_expansion
 from outrider.library.address_and_locks import LOCK_TIMEOUT_S, Location
 from outrider.library.edges import EdgeRow, EdgeTable

@@ -28,6 +28,7 @@ from outrider.interfaces.cli.terminal import ADVICE_EVERY_S, one_line, select_du
 from outrider.state.hits import Duplicate, FoundBy, Hit, Related
 from outrider.state.hits import Path as Way
 from outrider.state.records import Identifiers
+from outrider.state.reranking import NOT_PROBED
 from outrider.state.response import Bypass, ContextUnit, DistilledContext, SearchResponse, SourceReport, SourceStatus
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
@@ -291,7 +292,60 @@ def test_reasons_count_hits_and_not_their_merged_records(monkeypatch: pytest.Mon
     ]
     graph = FoundBy("library", "graph_neighbor", "q", 4, paths=tuple(links))
     show_answer(make_answer(make_hit(1, found_by=(graph,), duplicates=(own,)), make_hit(2, duplicates=(duplicate,))))
-    assert "    Has the keyword retry; cited by 1 of your results" in lines(output)
+    assert "    Has the keyword retry; cited by result 2" in lines(output)
+
+
+def test_reasons_name_what_is_telling_as_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An author and a work, in the hit's own spelling. A venue or a subject that one other result shares is chance."""
+    links = [
+        Way("pypi:p2", "author", "author:meier, a"),
+        Way("pypi:p2", "venue", "venue:plos one"),
+        Way("pypi:p2", "suggests", ""),
+        Way("author:roe, r", "author", "author:roe, r"),
+    ]
+    fields = {"authors": ("Meier, Anna", "R. Roe"), "venue": "PLoS ONE"}
+    hits = [make_hit(1, found_by=(FoundBy("library", "graph_neighbor", "q", 4, paths=tuple(links)),), **fields), make_hit(2)]
+    output = screen(monkeypatch, 100)
+    show_answer(make_answer(*hits))
+    assert "    By R. Roe; can be used by result 2; shares author Meier, Anna with result 2" in lines(output)
+
+
+def test_a_hit_that_only_chance_connects_still_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    links = (Way("pypi:p2", "venue", "venue:plos one"),)
+    hits = [make_hit(1, found_by=(FoundBy("library", "graph_neighbor", "q", 4, paths=links),), venue="PLoS ONE"), make_hit(2)]
+    output = screen(monkeypatch, 100)
+    show_answer(make_answer(*hits))
+    assert "    Shares venue PLoS ONE with result 2" in lines(output)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Read [the guide](https://a.org/b_(c)) and `the API <https://a.org/x>`_.", "Read the guide and the API."),
+        ("See [30] and f(x) in [text](chapter 2), `code` and <b>.", "See [30] and f(x) in [text](chapter 2), `code` and <b>."),
+        ("An ![image](https://a.org/i.png) here.", "An image here."),
+    ],
+)
+def test_addresses_of_links_are_left_out(text: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = screen(monkeypatch, 120)
+    show_answer(make_answer(make_hit(1, (text, "sentence", 0.9))))
+    assert f"    │ {shown}" in lines(output)
+
+
+def test_a_screen_shows_sentences_rather_than_blank_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = (f"{SENTENCE} " * 2, "sentence", 0.9)
+    for height, blank in ((24, False), (32, True)):
+        output = screen(monkeypatch, 80, height)
+        show_answer(make_answer(*(make_hit(rank, sentence) for rank in range(1, 6))))
+        assert ("" in lines(output)) is blank
+        assert sum("grows." in line for line in lines(output)) == 10, "two lines of each"
+
+
+def test_little_room_shows_the_telling_line_of_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import a\nimport b\n\nretry(call)\ndone()"
+    output = screen(monkeypatch, 80, 19)
+    show_answer(make_answer(*(make_hit(rank, (code, "code", 0.9)) for rank in range(1, 6))))
+    assert [line for line in lines(output) if "┊" in line] == ["    ┊ retry(call)…"] * 5
 
 
 def test_explain_shows_scores_lists_and_every_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -394,6 +448,22 @@ def test_advice_is_given_once_a_day_but_each_request_hears_of_its_own_limits(tmp
         errs.append(capsys.readouterr().err)
     assert ["reranker (not probed yet)" in err for err in errs] == [True, False, True]
     assert ["rest of the query: only its first 64" in err for err in errs] == [True] * 3
+
+
+def test_advice_on_a_terminal_is_short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What a new user lacks, in plain words; a reason of another kind stays whole."""
+    why = "no model is configured: set OPENAI_API_KEY"
+    command = "outrider library reindex"
+    dense = SourceReport(source="library", strategy="lance_dense", asked=1, status="off", message="has no vectors", command=command)
+    steps = [("translator.model", why), ("expansion", "0 of 2 terms"), ("fine_scorer", why), ("reranker", NOT_PROBED), ("x", "off")]
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=300)
+    monkeypatch.setattr(view, "errors", lambda: terminal)
+    show_answer(
+        make_answer(make_hit(1), sources=(dense,), bypassed=tuple(Bypass(step=step, why=why) for step, why in steps)),
+        advice_file=tmp_path / "advice.json",
+    )
+    expected = f"Not used: search by meaning (needs: {command}), a chat model, a reranker, x (off); `outrider doctor` says what they need"
+    assert STYLE.sub("", terminal.file.getvalue()).strip() == expected  # type: ignore[attr-defined]
 
 
 def test_advice_is_due_again_after_a_day(tmp_path: Path) -> None:

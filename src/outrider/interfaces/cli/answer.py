@@ -6,6 +6,7 @@ further sentences follow as far as there is room. For a file or a program nothin
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from outrider.interfaces.cli.terminal import console, errors, exit_code, note, note_remarks, one_line, plain, select_due
+from outrider.interfaces.cli.terminal import console, count, errors, exit_code, note, note_remarks, one_line, plain, select_due
 from outrider.state.records import LIBRARY
+from outrider.state.reranking import NOT_PROBED
 from outrider.state.response import explain_unanswered
 from outrider.text.sanitize import code_lines
 from outrider.text.sentences import first_sentence
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 HITS_A_SCREEN = 5
 SENTENCE_LINES, SUMMARY_LINES, CODE_LINES = 4, 2, 8
 """Most lines of a sentence, of the words about a hit without one, and of code on a terminal."""
+ROOMY_LINES = 3
+"""Lines of the best sentences that come before blank lines between the hits."""
 OTHER_LINES = 4
 """Of a screen: the summary, two remarks and the shell's prompt."""
 INDENT = 4
@@ -43,9 +47,13 @@ MATCH = "bold magenta"
 SENTENCE_MARK, CODE_MARK = "│ ", "┊ "
 PLAIN_MARKS = str.maketrans("│┊·…★", "|:-~*")
 """For an output that cannot encode them: each as wide as the sign that it replaces."""
+LINK = re.compile(r"!?\[([^\[\]]+)\]\(https?://[^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|`([^`<>]+?)\s*<https?://[^<>`\s]+>`__?")
+"""A link of Markdown or reStructuredText: its address is left out where a sentence is shown."""
 VERDICTS: dict[Answers, str] = {"perhaps": "May not answer:", "no": "No sentence here answers."}
 MAX_CLAUSES = 4
 """Reasons of a hit. On a terminal, those that fit one line."""
+ENTITY_NOUNS = {"keyword": "keyword", "classifier": "classifier", "mesh": "MeSH term", "venue": "venue"}
+ENTITY_VERBS = {"author": "by", "suggests": "can use"}
 MAX_LISTS = 3
 """Lists of a hit that `--explain` shows."""
 WAYS = {"lance_fts": "by words", "lance_dense": "by meaning"}
@@ -57,6 +65,9 @@ SERVICES = {
 }  # fmt: skip
 ABOUT_REQUEST = frozenset({"filters", "rest of the query", "user_feedback", "new queries"})
 """Steps whose reason lies in this request. The reasons of others lie in the set-up and are repeated once a day."""
+NO_ADVICE = frozenset({"expansion", "rest of the expansion"})
+"""Steps whose reason is of no use to a reader."""
+NEED_MODEL = ["translator.model", "fine_scorer"]
 WARNINGS = frozenset({"retracted by", "corrected by"})
 """Relations that a reader must see."""
 
@@ -118,6 +129,16 @@ class Piece:
 
     start: int
     lines: list[Text]
+    telling: int = 0
+    """The line from which it is shown where there is no room for all."""
+
+    def cut(self, view: View, size: int) -> None:
+        if size < len(self.lines):
+            begin = min(self.telling, len(self.lines) - size)
+            self.lines = self.lines[begin : begin + size]
+            while len(self.lines) > 1 and self.lines[-1].plain.strip() == CODE_MARK.strip():
+                self.lines.pop()
+            self.lines[-1] = view.end(self.lines[-1])
 
 
 @dataclass(slots=True)
@@ -163,7 +184,7 @@ def _show_hits(view: View, answer: SearchResponse) -> int:
     units: dict[str, dict[tuple[int, int], ContextUnit]] = {}
     for unit in answer.context.units:
         units.setdefault(unit.doc_id, {})[unit.start, unit.end] = unit
-    results = {one.doc_id: hit.doc_id for hit in answer.hits for one in (*hit.duplicates, hit)}
+    results = {one.doc_id: f"result {hit.rank}" for hit in answer.hits for one in (*hit.duplicates, hit)}
     blocks = [_make_block(view, hit, units.get(hit.doc_id, {}), results) for hit in answer.hits]
     unanswered = view.wrap(plain(text, "bold yellow"), Text()) if (text := explain_unanswered(answer.hits)) else []
     hidden, roomy = 0, True
@@ -212,7 +233,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _make_block(view: View, hit: Hit, units: Mapping[tuple[int, int], ContextUnit], results: Mapping[str, str]) -> Block:
-    """`results` leads from the id of each record, merged ones too, to its hit."""
+    """`results` has the name of the hit of each record's id, merged ones too."""
     title, facts = _make_title(view, hit)
     answering = [span for span in hit.spans if view.explain or span not in units or units[span].kind != "heading"]
     ranked = sorted(answering, key=lambda span: (-(units[span].score if span in units else 0.0), span))
@@ -300,14 +321,38 @@ def _list_clauses(hit: Hit, results: Mapping[str, str]) -> list[str]:
     clauses += [f"found by {', '.join(services[:MAX_LISTS])}"] if services else []
     paths = [path for row in own for path in row.paths]
     named = [path for path in paths if path.through and path.through.casefold() == path.anchor.casefold()]  # by the request itself
-    clauses += [
-        f"has the {relation} {entity}"
-        for relation, entity in dict.fromkeys((path.relation, path.through.partition(":")[2]) for path in named)
-    ]
-    others = [path for path in paths if path not in named and results.get(path.anchor) != hit.doc_id]
+    clauses += [_name_entity(path.relation, _spell_entity(hit, path.through).partition(":")[2]) for path in named]
+    others = [replace(path, through=_spell_entity(hit, path.through)) for path in paths if path not in named]
+    others = [path for path in others if path.anchor not in results or results[path.anchor] != results[hit.doc_id]]
     among = [replace(path, anchor=results[path.anchor]) for path in others if path.anchor in results]
-    clauses += list_reasons(among, "of your results") if among else list_reasons(others, "of the best matches")
+    is_matched = bool(clauses)
+    clauses += list_reasons(among, "of your results", named=True, telling=is_matched)
+    clauses += [] if clauses else list_reasons(others, "of the best matches")
+    clauses = list(dict.fromkeys(clauses))
     return [clause for clause in map(one_line, clauses) if clause][:MAX_CLAUSES] or ["related to other results"]
+
+
+def _name_entity(relation: str, name: str) -> str:
+    """That a hit has an entity of the request: `by Donald Knuth`, `has the keyword retry`, `depends on httpx`."""
+    if relation in ENTITY_NOUNS:
+        return f"has the {ENTITY_NOUNS[relation]} {name}"
+    return f"{ENTITY_VERBS.get(relation, relation)} {name}"
+
+
+def _spell_entity(hit: Hit, entity: str) -> str:
+    """An entity such as `author:knuth, d` as the hit spells it."""
+    from outrider.library.entity_names import make_entity
+
+    kind, _, name = entity.partition(":")
+    headings = hit.metadata.get("mesh")
+    spellings: Mapping[str, Iterable[object]] = {
+        "author": hit.authors,
+        "keyword": hit.tags,
+        "venue": (hit.venue,),
+        "mesh": headings if isinstance(headings, list) else (),
+    }
+    own = (text for text in spellings.get(kind, ()) if isinstance(text, str) and make_entity(kind, text) == (kind, name))
+    return f"{kind}:{next(own, name)}" if kind else entity
 
 
 def _list_details(hit: Hit) -> list[str]:
@@ -329,39 +374,39 @@ def _make_piece(view: View, hit: Hit, span: tuple[int, int], unit: ContextUnit |
     text = hit.original_text[start:end]
     if unit is None or unit.kind != "code":
         label = "Caption: " if unit and unit.kind == "caption" else ""
-        sentence = Text.assemble((label, "dim"), view.highlight(one_line(text)))
+        sentence = Text.assemble((label, "dim"), view.highlight(LINK.sub(r"\g<1>\g<2>", one_line(text))))
         gutter = GUTTER + Text(SENTENCE_MARK, "cyan")
         return Piece(start, view.wrap(sentence, gutter, None if view.explain else SENTENCE_LINES))
     lines = code_lines(hit.original_text, start, end)
     gutter = GUTTER + Text(CODE_MARK, "dim cyan")
     parts = [view.highlight(line) for line in lines]
+    telling = max(range(len(parts)), key=lambda at: (len(parts[at].spans), -at), default=0)  # it has most words of the request
     if view.explain or view.width is None or len(lines) <= CODE_LINES:
         begin, end = 0, len(parts)
-    else:  # from the line that has most words of the request
-        begin = max(range(len(parts)), key=lambda at: (len(parts[at].spans), -at))
-        begin = min(begin, len(parts) - CODE_LINES + 1)
+    else:
+        begin = min(telling, len(parts) - CODE_LINES + 1)
         end = begin + CODE_LINES - 1
     shown = [view.line(part, gutter) for part in parts[begin:end]]
     more = len(lines) - len(shown)
     for line in shown:
         line.rstrip()
-    return Piece(start, shown + ([gutter + Text(f"… {more} more lines", "dim")] if more else []))
+    return Piece(start, shown + ([gutter + Text(f"… {count(more, 'more line')}", "dim")] if more else []), telling - begin)
 
 
 def _fit(view: View, blocks: Sequence[Block], room: int) -> tuple[int, bool]:
     """Drop and cut pieces so that the blocks take at most `room` lines, if their heads do.
 
     Titles are cut to a line where there is little room. Each block keeps its best piece, or the beginning of it: line by line, in turn.
-    Then the second pieces get what is left, in order of rank, and so on. Returns the number of pieces that were dropped, and whether
-    blank lines between the blocks fit as well.
+    Then come blank lines between the blocks, if there is room for all. The second pieces get what is left, in order of rank, and so on.
+    Returns the number of pieces that were dropped, and whether there are blank lines.
     """
     if sum(len(block.title) + len(block.facts) + 1 for block in blocks) > room:
         for block in blocks:
             block.title = [block.title[0] if len(block.title) == 1 else view.end(block.title[0])]
-    heads = sum(len(block.title) + len(block.facts) for block in blocks)
-    roomy = room - heads - len(blocks) >= len(blocks)
-    room -= heads + (len(blocks) if roomy else 0)
     first = [block.pieces[0] for block in blocks if block.pieces]
+    room -= sum(len(block.title) + len(block.facts) for block in blocks)
+    roomy = room >= len(blocks) + sum(min(len(piece.lines), ROOMY_LINES) for piece in first)
+    room -= len(blocks) if roomy else 0
     sizes = [0] * len(first)
     for turn in range(max((len(piece.lines) for piece in first), default=0)):
         for place, piece in enumerate(first):
@@ -369,8 +414,7 @@ def _fit(view: View, blocks: Sequence[Block], room: int) -> tuple[int, bool]:
                 sizes[place] += 1
                 room -= 1
     for piece, size in zip(first, sizes, strict=True):
-        if size < len(piece.lines):
-            piece.lines = [*piece.lines[: size - 1], view.end(piece.lines[size - 1])]
+        piece.cut(view, size)
     dropped = 0
     pending = [(turn, block, piece) for block in blocks for turn, piece in enumerate(block.pieces) if turn]
     for _, block, piece in sorted(pending, key=lambda entry: entry[0]):
@@ -432,14 +476,24 @@ def _note_limits(answer: SearchResponse, advice_file: Path | None, *, explain: b
     for step in answer.bypassed:
         if step.step in ABOUT_REQUEST:
             _remark(f"Note: {step.step}: {step.why}")
-        else:
+        elif explain or not (step.step in NO_ADVICE or step.why == answer.context.bypassed):
             setup.append((step.step, step.why))
     names_by_reason: dict[str, list[str]] = {}
     for name, why in setup:
         names_by_reason.setdefault(why, []).append(name)
-    advice = [f"{', '.join(names)} ({why})" for why, names in names_by_reason.items()]
-    if due := advice if explain or advice_file is None else select_due(advice, advice_file, time.time()):
+    advice = {why: f"{', '.join(names)} ({why})" for why, names in names_by_reason.items()}
+    due = [*advice.values()] if explain or advice_file is None else select_due(advice.values(), advice_file, time.time())
+    if due and (explain or not errors().is_terminal):
         _remark("Not run: " + "; ".join(due))
+    elif due:
+        commands = {row.message: f"search by meaning (needs: {row.command})" for row in answer.sources if row.command}
+        short = {
+            NOT_PROBED: "a reranker",
+            **{why: "a chat model" for why, names in names_by_reason.items() if names == NEED_MODEL},
+            **commands,
+        }
+        names = [short.get(why, text) for why, text in advice.items() if text in due]
+        _remark(f"Not used: {', '.join(names)}; `outrider doctor` says what they need")
 
 
 def _summarise_services(rows: Sequence[SourceReport]) -> str:

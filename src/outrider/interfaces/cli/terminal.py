@@ -43,6 +43,12 @@ PIPED_WIDTH = 200
 """Columns if the output goes to a file or a program, so that tables are not folded."""
 LINE_EVERY_S = 15.0
 ADVICE_EVERY_S = 86_400.0
+STEPS = {
+    "translator": "planning", "scout": "asking the sources", "dedup": "merging duplicates", "enrich": "fetching details",
+    "coarse_filter": "filtering", "fine_scorer": "scoring", "rule_ranker": "ranking", "reranker": "reranking", "organizer": "sorting",
+    "distiller": "choosing sentences",
+}  # fmt: skip
+"""What the nodes of a search do, as shown while they run."""
 NUMBER = re.compile(r"\d+")
 BEGAN: ContextVar[float | None] = ContextVar("began", default=None)
 """When the command began, by `time.monotonic`."""
@@ -120,7 +126,7 @@ async def follow_run(
     try:
         async for kind, part in parts:
             if kind == "custom" and part.get("event") == "started":
-                status.update(f"{doing}: {part['node']}")
+                status.update(f"{doing}: {STEPS.get(part['node'], part['node'].replace('_', ' '))}")
             elif kind == "updates" and on_updates is not None:
                 on_updates(part)
             elif kind == "values":
