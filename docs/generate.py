@@ -23,12 +23,28 @@ from outrider.interfaces.cli import make_app
 from outrider.settings.setting_names import Leaf, leaves, sections
 from outrider.state.hits import Duplicate, FoundBy, Hit, Related
 from outrider.state.records import Identifiers
-from outrider.state.response import Bypass, ContextUnit, DistilledContext, Facets, Failure, ResultSet, SearchResponse, SourceReport, Usage
+from outrider.state.response import (
+    AnswerCitation,
+    AnswerSentence,
+    Bypass,
+    ContextUnit,
+    DistilledContext,
+    Facets,
+    Failure,
+    ResultSet,
+    SearchResponse,
+    ShortAnswer,
+    SourceReport,
+    Usage,
+)
 
 DOCS = Path(__file__).parent
 REFERENCE = DOCS / "reference"
 NOTE = "<!-- Written by docs/generate.py; run `make docs` to refresh it. -->\n"
-ANSWER = (SearchResponse, Facets, DistilledContext, ContextUnit, SourceReport, Failure, Bypass, Usage, ResultSet)
+ANSWER = (
+    SearchResponse, Facets, DistilledContext, ContextUnit, ShortAnswer, AnswerSentence, AnswerCitation, SourceReport, Failure, Bypass, Usage,
+    ResultSet,
+)  # fmt: skip
 RESPONSE = (*ANSWER, Hit, Identifiers, FoundBy, Duplicate, Related)
 BOUNDS = {"gt": "more than {}", "ge": "at least {}", "lt": "less than {}", "le": "at most {}", "min_length": "not empty"}
 

@@ -202,7 +202,9 @@ class Guard:
                 # Defaults for the fields that an earlier run on the same thread wrote.
                 defaults = PipelineState(query=state.query)
                 sources = tuple(name for name in state.sources or () if isinstance(name, str)) or None
-                clean = {**{name: getattr(defaults, name) for name in RUN_FIELDS}, "started_at": self.clock(), "sources": sources}
+                # `answer` only where there is one: a run that asks for none leaves a parent's key of that name alone.
+                reset = (name for name in RUN_FIELDS if name != "answer" or state.answer is not None)
+                clean = {**{name: getattr(defaults, name) for name in reset}, "started_at": self.clock(), "sources": sources}
                 # Strategies of the caller, and of the earlier run on the same thread with the rounds before it.
                 earlier = (*(parse_rounds((state.strategy,)) if state.strategy else ()), *state.previous_strategies)
                 state = state.model_copy(update={**clean, "previous_strategies": tuple(dict.fromkeys(earlier))[-MAX_ROUNDS:]})
@@ -277,6 +279,8 @@ def _choose_ranking(state: PipelineState) -> str:
 
 after_translator = Route("read", _choose_mode)
 """Returns "failed" if the translator failed, "systematic" for an exact run, else "ok"."""
+after_distiller = Route("answers", lambda state: "answer" if state.answer_enabled else "ok")
+"""Returns "answer" if the request asks for a short answer, else "ok"."""
 after_dedup = Route("accepted", lambda state: "rejected" if _is_key_rejected(state) else "ok")
 """Returns "rejected" if the provider rejected the model's key: every later call would fail, too."""
 after_fine_scorer = Route("scored", _choose_ranking)

@@ -23,7 +23,7 @@ from outrider.state.errors import BadRequest
 from outrider.state.hits import Hit
 from outrider.state.pipeline import ParentState, PipelineState, Update
 from outrider.state.request import SearchRequest, check_request
-from outrider.state.response import SearchResponse, explain_unanswered
+from outrider.state.response import SearchResponse, ShortAnswer, explain_removed, explain_unanswered
 from outrider.text.sanitize import without_control
 
 REPLY_NAME = "outrider"
@@ -213,7 +213,8 @@ def format_answer(
 
     A work whose sentences may not answer says so. One without sentences says what it is about, if none was found in it or in any work.
     """
-    lines: list[str] = [unanswered, ""] if (unanswered := explain_unanswered(answer.hits)) else []
+    lines = format_short_answer(answer.answer) if answer.answer else []
+    lines += [unanswered, ""] if (unanswered := explain_unanswered(answer.hits)) else []
     if answer.context.units:
         lines += [*answer.context.text.splitlines(), ""]
     if answer.hits:
@@ -235,6 +236,14 @@ def _describe_hit(hit: Hit, *, described: bool) -> str:
         return f"{line} (Its sentences may not answer.)"
     about = shorten(hit.summary or (hit.content if described else ""), MAX_NOTE_CHARS)
     return " ".join(filter(None, (line, "(No sentence answers.)" if hit.answers == "no" else "", f"About: {about}" if about else "")))
+
+
+def format_short_answer(answer: ShortAnswer) -> list[str]:
+    """The sentences with the keys of the works that they cite, and what was removed; an empty line follows."""
+    lines = [sentence.with_keys for sentence in answer.sentences]
+    heading = f"Answer by {answer.model}; its numbers, negations and quotations were compared with the sentences that it cites:"
+    lines = [heading, *lines] if lines else [f"No answer: {answer.why}"]
+    return [*lines, *filter(None, [explain_removed(answer)]), ""]
 
 
 def format_hit(hit: Hit) -> str:

@@ -5,8 +5,9 @@
                  +-> systematic -> END   an exact run: pages to a ledger, its location to the state
                  |
     START -> translator -> scout -> dedup -> enrich -> coarse_filter -> fine_scorer -> reranker -> organizer -> distiller -> END
-                 |           |        |                                   |      |        |
-                END         END      END                                 END     +-> rule_ranker   without a model's scores
+                 |           |        |                                   |      |        |                          |
+                END         END      END                                 END     +-> rule_ranker                 +-> answer -> END
+                                                                                    without a model's scores         if asked for
 
 To END with `failures`: if nothing can be searched, or if the provider rejects the model's key.
 As a node of another graph it reads the parent's state: `graph.parent`.
@@ -28,6 +29,7 @@ from outrider.graph.guard import (
     Route,
     TracedGraph,
     after_dedup,
+    after_distiller,
     after_fine_scorer,
     after_translator,
     route_on_failure,
@@ -41,7 +43,15 @@ from outrider.nodes.scout import Scout
 from outrider.services import ModelUse, Services
 from outrider.services.checkpoints import register_state_types
 from outrider.services.distiller import make_distiller
-from outrider.services.make_nodes import make_dedup, make_enrich, make_scorer, make_systematic, make_translator, refuse_unreadable
+from outrider.services.make_nodes import (
+    make_answer,
+    make_dedup,
+    make_enrich,
+    make_scorer,
+    make_systematic,
+    make_translator,
+    refuse_unreadable,
+)
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.request import SearchRequest
 from outrider.state.response import provenance_hash
@@ -65,6 +75,7 @@ DESCRIPTIONS = {
     "reranker": "A model that reads query and text together reorders the first works, where a probe showed that it helps.",
     "organizer": "Threshold, total order, facets, top_k.",
     "distiller": "Only the sentences that answer, verbatim, with offsets.",
+    "answer": "If asked for: a few sentences by a model, each with citations of kept sentences, checked before they are shown.",
 }
 EDGES: Mapping[str, str | tuple[Route, dict[Hashable, str]]] = {
     "translator": (after_translator, {"ok": "scout", "systematic": "systematic", "failed": END}),
@@ -77,7 +88,8 @@ EDGES: Mapping[str, str | tuple[Route, dict[Hashable, str]]] = {
     "rule_ranker": "reranker",
     "reranker": "organizer",
     "organizer": "distiller",
-    "distiller": END,
+    "distiller": (after_distiller, {"ok": END, "answer": "answer"}),
+    "answer": END,
 }
 
 
@@ -131,6 +143,7 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
         "reranker": guard("reranker", Reranker(services.reranker, settings.reranker, settings.run, services.clock)),
         "organizer": guard("organizer", Organizer(services.shelf, settings.organizer, services.versions)),
         "distiller": guard("distiller", make_distiller(services)),
+        "answer": guard("answer", make_answer(services)),
     }
 
     graph = StateGraph(SearchState, context_schema=RunContext, input_schema=SearchInput, output_schema=SearchOutput)
@@ -149,7 +162,10 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
         request, others = read_input(value)
         if request.mode == "systematic":
             refuse_unreadable(services, request)
-        return {**dict(request), **others}
+        fields = dict(request)
+        if request.answer_enabled is None:
+            fields["answer_enabled"] = settings.answer.enabled and request.mode == "discovery"
+        return {**fields, **others}
 
     # Before the first node, since LangGraph itself drops unknown fields silently.
     compiled.nodes[START].mapper = check_input

@@ -12,7 +12,7 @@ from outrider.state.hits import Candidate, Hit, RankedList, Rejected
 from outrider.state.intent import ParsedIntent, SearchStrategy
 from outrider.state.model import Model, restore_tuples
 from outrider.state.request import SearchRequest
-from outrider.state.response import Bypass, DistilledContext, Facets, Failure, ResultSet, Scoring, SourceReport, Usage
+from outrider.state.response import Bypass, DistilledContext, Facets, Failure, ResultSet, Scoring, ShortAnswer, SourceReport, Usage
 
 
 class PipelineState(SearchRequest):
@@ -43,6 +43,7 @@ class PipelineState(SearchRequest):
     hits: tuple[Hit, ...] = ()
     facets: Facets = Facets()
     context: DistilledContext = DistilledContext()
+    answer: ShortAnswer | None = None
     failures: tuple[Failure, ...] = ()
     bypassed: tuple[Bypass, ...] = ()
     scoring: Scoring | None = None
@@ -81,6 +82,7 @@ class Update(TypedDict, total=False):
     hits: tuple[Hit, ...]
     facets: Facets
     context: DistilledContext
+    answer: ShortAnswer | None
     failures: tuple[Failure, ...]
     bypassed: tuple[Bypass, ...]
     scoring: Scoring | None

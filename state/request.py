@@ -82,6 +82,9 @@ class SearchRequest(Model):
     distill_enabled: bool = Field(True, description="Keep only the sentences that answer.")
     top_k: int = Field(10, ge=1, le=MAX_TOP_K, description="How many hits to return.")
     distill_top: int = Field(5, ge=0, le=50, description="How many of the first hits are distilled.")
+    answer_enabled: bool | None = Field(
+        None, description="Also write a short answer with the chat model, each sentence with citations; by default `answer.enabled`."
+    )
     previous_strategies: Rounds = Field((), description="Strategies of earlier answers; the new queries differ from theirs.")
     grey_literature: bool = Field(
         False,
@@ -123,6 +126,8 @@ class SearchRequest(Model):
 def refuse_misfits(request: SearchRequest) -> None:
     """Raise `BadRequest` for fields that the mode cannot honour: none is ignored silently."""
     if request.mode == "systematic":
+        if request.answer_enabled:
+            raise BadRequest("answer_enabled cannot be used in mode 'systematic': it returns every match and keeps no sentence to cite")
         # A run is its query and nothing else: what narrows or widens it must stand in the query, where the manifest shows it.
         for name in ("filters", "user_feedback", "previous_strategies"):
             if getattr(request, name):

@@ -175,6 +175,73 @@ class DistilledContext(Model):
     notes: tuple[str, ...] = ()
 
 
+LackOfAnswer = Literal["no_model", "nothing_kept", "no_answer", "all_removed", "time_spent", "budget_spent", "model_failed"]
+"""Why no sentence was written: no chat model; no kept sentence that a model may read; the model finds no answer in them; no sentence passed
+the checks; the time or the budget of the run is spent; the call failed."""
+RemovalReason = Literal[
+    "no_citation", "unknown_citation", "other_work", "number", "negation", "quote", "markup", "instruction", "too_long", "beyond_limit",
+]  # fmt: skip
+
+
+REMOVALS: Mapping[RemovalReason, str] = {
+    "no_citation": "without a citation",
+    "unknown_citation": "with a citation of nothing that was kept",
+    "other_work": "that names another work than it cites",
+    "number": "with a number that no cited sentence has",
+    "negation": "that negates or affirms otherwise than the cited sentences",
+    "quote": "with a quotation that no cited sentence has",
+    "markup": "with a link or markup",
+    "instruction": "with instructions to a model",
+    "too_long": "that was too long",
+    "beyond_limit": "beyond the limit (answer.max_sentences)",
+}
+"""Reasons to remove a sentence of a short answer, for people."""
+
+
+class AnswerCitation(Model):
+    """A kept sentence, the `ContextUnit` with the same `doc_id`, `start` and `end`."""
+
+    doc_id: str
+    key: str = Field(description="Citation key, `[rank]` of the hit.")
+    start: int
+    end: int
+
+
+class AnswerSentence(Model):
+    """A sentence of a model that passed the checks."""
+
+    text: str
+    citations: tuple[AnswerCitation, ...] = Field(min_length=1)
+
+    @property
+    def with_keys(self) -> str:
+        """`Aspirin harms the liver. [1][3]`"""
+        return f"{self.text} {''.join(dict.fromkeys(citation.key for citation in self.citations))}"
+
+
+class ShortAnswer(Model):
+    """A few sentences of a model, each with citations of kept sentences.
+
+    Checks removed sentences whose numbers, negations, quotes or works differ from what they cite. They cannot see every other change of
+    meaning: nothing here says that the cited sentences support the answer.
+    """
+
+    sentences: tuple[AnswerSentence, ...] = ()
+    removed: dict[RemovalReason, int] = Field(default_factory=dict, description="Removed sentences by the reason.")
+    model: str = Field("", description="The model that wrote; empty if none did.")
+    lack: LackOfAnswer | None = Field(None, description="Why there is no sentence.")
+    why: str = Field("", description="The same, for people, with what to do.")
+
+
+def explain_removed(answer: ShortAnswer) -> str:
+    """`2 sentences were removed: 1 with a number that no cited sentence has, ...`; empty if none was."""
+    if not answer.removed:
+        return ""
+    total = sum(answer.removed.values())
+    reasons = ", ".join(f"{count:,} {REMOVALS[reason]}" for reason, count in answer.removed.items())
+    return f"{total:,} sentence{'s were' if total != 1 else ' was'} removed: {reasons}"
+
+
 class ResultSet(Model):
     """The files of a systematic run; its hits never enter the state. `outrider.iter_hits` reads them."""
 
@@ -196,6 +263,7 @@ class SearchResponse(Model):
     hits: tuple[Hit, ...] = ()
     facets: Facets = Facets()
     context: DistilledContext = DistilledContext()
+    answer: ShortAnswer | None = Field(None, description="A short answer of a model; None if the request does not ask for one.")
     failures: tuple[Failure, ...] = ()
     sources: tuple[SourceReport, ...] = ()
     bypassed: tuple[Bypass, ...] = ()

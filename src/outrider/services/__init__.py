@@ -152,6 +152,7 @@ class Services:
         self.context_frame: Prompt = load("context", frozenset({"query", "sentences"}))
         load("shortened_context", frozenset({"query", "sentences"}))  # read here, so that no search reads a file
         self.dedup_prompt: Prompt = load("dedup", frozenset())
+        self.answer_prompt: Prompt = load("short_answer", frozenset({"max_sentences"}))
         self.query_prompt = QueryPrompt.load(settings.llm.domain)
         self.scoring_prompts = ScoringPrompts.load(settings.llm.domain)
         self._loads_models, self._loads_reranker = shelf is None, shelf is None and reranker is None
@@ -205,7 +206,7 @@ class Services:
         return LiveMapping(self._read_versions)
 
     def _read_versions(self) -> dict[str, str]:
-        prompts = {f"prompt:{prompt.name}": prompt.version for prompt in (self.context_frame, self.dedup_prompt)}
+        prompts = {f"prompt:{prompt.name}": prompt.version for prompt in (self.context_frame, self.dedup_prompt, self.answer_prompt)}
         model = {"chat": self.chat.name} if self.chat else {}
         return {"outrider": __version__, **prompts, **self.query_prompt.versions, **self.scoring_prompts.versions, **model}
 

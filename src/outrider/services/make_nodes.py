@@ -164,6 +164,19 @@ def make_scorer(services: Services) -> FineScorer:
     )
 
 
+def make_answer(services: Services) -> Callable[[PipelineState, Runtime[RunContext]], Awaitable[Update]]:
+    """The node of the short answer. Its checks are imported with the first one, since most searches ask for none."""
+
+    async def write_answer(state: PipelineState, runtime: Runtime[RunContext]) -> Update:
+        module = await load_module("outrider.nodes.answer.answer")
+        settings = services.settings
+        own = (services.answer_prompt, settings.answer, settings.llm, settings.run, services.clock)
+        update: Update = await module.Answer(services.chat, services.chat_says, *own)(state, runtime)
+        return update
+
+    return write_answer
+
+
 def make_enrich(services: Services) -> Enrich:
     settings = services.settings
     return Enrich(

@@ -197,6 +197,13 @@ class DistillerSettings(Section):
     token_ms: float = Field(5.0, ge=0, le=60_000, description="Milliseconds of distilling that saving one token is worth; 0 for any time.")
 
 
+class AnswerSettings(Section):
+    """The short answer that a chat model writes from the kept sentences, with citations."""
+
+    enabled: bool = Field(False, description="Write one in every search with a chat model; else where a search asks for it (--answer).")
+    max_sentences: int = Field(5, ge=1, le=20, description="Maximum number of its sentences.")
+
+
 class StarsSettings(Section):
     """Meaning of words such as "popular" in stars of a repository."""
 
@@ -345,6 +352,7 @@ class Settings(Section):
     llm: LlmSettings = LlmSettings()
     organizer: OrganizerSettings = OrganizerSettings()
     distiller: DistillerSettings = DistillerSettings()
+    answer: AnswerSettings = AnswerSettings()
     stars: StarsSettings = StarsSettings()
     repository: RepositorySettings = RepositorySettings()
     enrich: EnrichSettings = EnrichSettings()

@@ -21,12 +21,14 @@ async def asearch(
     services: outrider.Services | None = None,
     context: outrider.RunContext | None = None,
     thread: str | None = None,
+    answer: bool | None = None,
     **request: Any,
 ) -> outrider.SearchResponse:
     """Answer a request, whose other fields (`top_k`, `filters`, ...) are those of `SearchRequest`.
 
     `offline` searches the library alone, as the setting `sources.offline` does. On a `thread`, each step is saved (`threads.uri`): the
-    next search of that name continues from it, and a killed search can be resumed (`outrider threads resume`).
+    next search of that name continues from it, and a killed search can be resumed (`outrider threads resume`). `answer` is short for
+    `answer_enabled`: the response then has a short `answer` by the chat model, or the reason why there is none.
 
     Raises `BadRequest` for a request that cannot be understood. Where the call asks for the library alone (`sources=["library"]` or
     `offline`), it raises `LibraryMissing` if there is none, or another `LibraryError` if it cannot be opened. Another run that could
@@ -36,7 +38,7 @@ async def asearch(
     from outrider.state.errors import BadRequest
     from outrider.state.request import check_request
 
-    search_request = check_request({"query": query, **request})
+    search_request = check_request({"query": query, **({} if answer is None else {"answer_enabled": answer}), **request})
     await load_module("outrider.graph.pipeline")
     from outrider.graph.pipeline import build
     from outrider.runtime.spans import run_named
@@ -55,13 +57,13 @@ async def asearch(
                 from outrider.usecases.threads import collect_response, open_threads
 
                 async with open_threads(opened) as threads:
-                    answer = await collect_response(threads.search(thread, search_request, context))
+                    response = await collect_response(threads.search(thread, search_request, context))
             else:
                 state = await build(opened, checkpointer=False).ainvoke(search_request, context=context or RunContext())
-                answer = SearchResponse.model_validate(state)
-            if (offline or search_request.sources == (LIBRARY,)) and _found_nothing_to_search(answer):
+                response = SearchResponse.model_validate(state)
+            if (offline or search_request.sources == (LIBRARY,)) and _found_nothing_to_search(response):
                 await opened.library()  # raises `LibraryError`
-    return answer
+    return response
 
 
 def _found_nothing_to_search(answer: outrider.SearchResponse) -> bool:

@@ -18,7 +18,7 @@ from rich.text import Text
 from outrider.interfaces.cli.terminal import console, count, errors, exit_code, note, note_remarks, one_line, plain, select_due
 from outrider.state.records import LIBRARY
 from outrider.state.reranking import NOT_PROBED
-from outrider.state.response import explain_unanswered
+from outrider.state.response import explain_removed, explain_unanswered
 from outrider.text.sanitize import code_lines
 from outrider.text.sentences import first_sentence
 from outrider.text.strip_markup import fold_text
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from outrider.state.hits import Answers, Hit
-    from outrider.state.response import ContextUnit, ResultSet, SearchResponse, SourceReport
+    from outrider.state.response import ContextUnit, ResultSet, SearchResponse, ShortAnswer, SourceReport
 
 HITS_A_SCREEN = 5
 SENTENCE_LINES, SUMMARY_LINES, CODE_LINES = 4, 2, 8
@@ -166,8 +166,11 @@ def show_answer(
     out = console()
     query = answer.strategy.queries[0].text if answer.strategy and answer.strategy.queries else str(answer.query)
     view = View(out, max(out.width, MIN_WIDTH) if out.is_terminal else None, frozenset(stems(query)), explain)
-    hidden = _show_hits(view, answer)
+    taken = _show_short_answer(view, answer.answer) if answer.answer else 0
+    hidden = _show_hits(view, answer, taken)
     for failure in answer.failures:
+        if failure.node == "answer" and answer.answer:
+            continue  # shown above as the reason why there is none
         _remark(f"Failed: {failure.node}: {failure.message}")
     if answer.result_set is not None:
         _show_run(view, answer.result_set)
@@ -179,8 +182,29 @@ def show_answer(
         _note_limits(answer, advice_file, explain=explain)
 
 
-def _show_hits(view: View, answer: SearchResponse) -> int:
-    """Print the hits, below a line that says so if none of them answers; return the number of kept sentences that are not shown."""
+def _show_short_answer(view: View, answer: ShortAnswer) -> int:
+    """Print the answer of a model, each sentence with the numbers of the hits that it cites, and return the number of lines."""
+    lines: list[Text] = []
+    if answer.sentences:
+        lines += view.wrap(Text.assemble(("Answer", "bold cyan"), (f" by {one_line(answer.model)}", "dim")), Text())
+        for sentence in answer.sentences:
+            lines += view.wrap(plain(one_line(sentence.with_keys)), GUTTER)
+        lines += view.wrap(plain(explain_removed(answer), "yellow"), GUTTER) if answer.removed else []
+        lines += view.wrap(plain("The numbers lead to the hits below. Whether these support a sentence was not checked.", "dim"), GUTTER)
+        lines.append(Text())
+    for line in lines:
+        _print(view.out, line)
+    if answer.lack:
+        _remark(f"No answer: {answer.why}")
+        if answer.removed:
+            _remark(explain_removed(answer))
+    return len(lines)
+
+
+def _show_hits(view: View, answer: SearchResponse, taken: int = 0) -> int:
+    """Print the hits, below a line that says so if none of them answers; return the number of kept sentences that are not shown. `taken`
+    are the lines above.
+    """
     units: dict[str, dict[tuple[int, int], ContextUnit]] = {}
     for unit in answer.context.units:
         units.setdefault(unit.doc_id, {})[unit.start, unit.end] = unit
@@ -190,7 +214,7 @@ def _show_hits(view: View, answer: SearchResponse) -> int:
     hidden, roomy = 0, True
     if view.width is not None and not view.explain and blocks:
         screens = -(-len(blocks) // HITS_A_SCREEN)
-        hidden, roomy = _fit(view, blocks, view.out.height * screens - OTHER_LINES - len(unanswered))
+        hidden, roomy = _fit(view, blocks, view.out.height * screens - OTHER_LINES - len(unanswered) - taken)
     for line in [*unanswered, Text()] if roomy and unanswered else unanswered:
         _print(view.out, line)
     for block in blocks:

@@ -67,6 +67,12 @@ def search(
     ] = None,
     distill: Annotated[bool, typer.Option("--distill/--no-distill", help="Keep the sentences that answer.")] = True,
     distill_top: Annotated[int, typer.Option("--distill-top", help="How many of the first hits to distil (0 to 50).")] = 5,
+    answer_enabled: Annotated[
+        bool | None,
+        typer.Option(
+            "--answer/--no-answer", help="Write a short answer with the chat model, with citations. Default: the setting answer.enabled."
+        ),
+    ] = None,
     timeout_s: Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Time limit of the search.")] = None,
     feedback: Annotated[
         str, typer.Option("--feedback", metavar="TEXT", help="Your comment on the earlier results; a model plans the next queries with it.")
@@ -112,6 +118,7 @@ def search(
         "rerank_enabled": rerank,
         "distill_enabled": distill,
         "distill_top": distill_top,
+        "answer_enabled": answer_enabled,
         "user_feedback": feedback,
         "previous_strategies": [_read_strategy(path) for path in after or ()],
     }

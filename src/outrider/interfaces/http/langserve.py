@@ -45,7 +45,7 @@ BATCH_CONCURRENCY = 4
 INTERNAL_FIELDS = frozenset({"lists", "candidates", "rejected", "record"})
 """Fields of the states that no response has, with the works of every source."""
 WORK_FIELDS = frozenset({"hits", "context"})
-LAST_NODES = frozenset({"distiller", "evidence"})
+LAST_NODES = frozenset({"distiller", "answer", "evidence"})
 """The nodes whose hits and sentences are those of the response."""
 Stream = Callable[[Any, RunnableConfig | None, Modes], AsyncIterator["Part"]]
 

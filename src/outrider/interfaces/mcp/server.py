@@ -215,12 +215,15 @@ class Tools:
         ] = "balanced",
         feedback: Annotated[str, Field(description="Changes to the earlier search, such as: only Rust.", max_length=2_000)] = "",
         after: Annotated[str | None, Field(description="`answer` of an earlier search: the new one differs.")] = None,
+        short_answer: Annotated[
+            bool | None, Field(description="Also a short answer with citations by the server's model; by default its setting.")
+        ] = None,
     ) -> Annotated[CallToolResult, SearchResult]:
         """Search papers, code and the library at once: ranked works with the sentences that answer, verbatim."""
         fields: dict[str, Any] = {"query": query, "top_k": top_k, "filters": filters, "sources": sources, "search_mode": search_mode}
         if after is not None:
             fields["previous_strategies"] = [self._load_answer(after).strategy]
-        request = check_request({**fields, "user_feedback": feedback})
+        request = check_request({**fields, "user_feedback": feedback, "answer_enabled": short_answer})
         async with report_progress(context, "warming up", STEPS) as progress:
             await self._wait_until_warm()
             stream: Any = build(self._services).astream(request, context=RunContext(), stream_mode=["custom", "values"])

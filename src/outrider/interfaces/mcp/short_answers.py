@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, Field
 
 from outrider.state.hits import Answers
-from outrider.state.response import explain_unanswered
+from outrider.state.response import explain_removed, explain_unanswered
 from outrider.text.sanitize import code_lines, without_control
 
 if TYPE_CHECKING:
@@ -46,6 +46,11 @@ class SearchResult(BaseModel):
     hits: list[ShortHit]
     total: int = Field(description="Works above the threshold.")
     answer: str = Field("", description="The name of this answer for `export`.")
+    short_answer: list[str] = Field(
+        default_factory=list,
+        description="Sentences of the server's model with the ranks of the works that they cite. Numbers, negations and quotations were "
+        "compared with these works; whether they support the sentence was not.",
+    )
     notes: list[str] = Field(default_factory=list, description="Failures and omissions.")
 
 
@@ -128,9 +133,13 @@ def shorten_answer(answer: SearchResponse, name: str) -> SearchResult:
     failed = [f"{one.node}: {one.message}" for one in answer.failures]
     sources = [f"{one.source}: {one.message}" for one in answer.sources if one.message and one.status != "off"]
     unanswered = [text] if (text := explain_unanswered(answer.hits)) else []
-    notes = shorten_notes([*unanswered, *failed, *sources, *(f"not run: {one.step}: {one.why}" for one in answer.bypassed)])
+    written = answer.answer
+    about_answer = [f"no answer: {written.why}" if written.lack else "", explain_removed(written)] if written else []
+    omissions = (f"not run: {one.step}: {one.why}" for one in answer.bypassed)
+    notes = shorten_notes([*filter(None, about_answer), *unanswered, *failed, *sources, *omissions])
     hits = [shorten_hit(hit, answer.context.units) for hit in answer.hits]
-    return SearchResult(hits=hits, total=answer.total_found, answer=name, notes=notes)
+    sentences = [cut(sentence.with_keys, 2 * SENTENCE_CHARS) for sentence in written.sentences] if written else []
+    return SearchResult(hits=hits, total=answer.total_found, answer=name, short_answer=sentences, notes=notes)
 
 
 def shorten_analysis(analysis: Analysis) -> ShortAnalysis:

@@ -162,6 +162,8 @@ class Step(Model):
 class About(Model):
     version: str
     model: str = Field(description="The chat model, or why there is none.")
+    answers: bool = Field(description="Whether there is a chat model that can write a short answer.")
+    answer_enabled: bool = Field(description="Whether it writes one unless a search says otherwise.")
     sources: tuple[str, ...]
     exact_sources: tuple[str, ...] = Field(description="Sources that a systematic run can read.")
     search_modes: tuple[str, ...]
@@ -174,6 +176,8 @@ def describe_server(services: Services) -> About:
     return About(
         version=__version__,
         model=services.chat_says,
+        answers=services.chat is not None,
+        answer_enabled=services.settings.answer.enabled,
         sources=services.source_names,
         exact_sources=(LIBRARY, *find_remote_sources(services)),
         search_modes=tuple(SearchMode),

@@ -13,6 +13,8 @@ let now = null;
 
 export function begin(serverInfo) {
   about = serverInfo;
+  byId("answer-choice").hidden = !about.answers;
+  byId("search-form").elements.answer_enabled.checked = about.answers && about.answer_enabled;
   makeChoices(byId("search-sources"), "sources", about.sources);
   fill(byId("export-format"), about.formats.map((name) => el("option", { value: name }, FILES[name] ?? name)));
   const form = byId("search-form");
@@ -43,6 +45,7 @@ export function request(form) {
     query: fields.query,
     search_mode: fields.search_mode,
     top_k: Number(fields.top_k),
+    ...(about?.answers && { answer_enabled: fields.answer_enabled === "on" }),
     ...(Object.keys(filters).length && { filters }),
     ...(sources.length && { sources }),
   };
@@ -77,6 +80,7 @@ function showStart(asked) {
   byId("hits-title").textContent = "Hits";
   byId("shown").textContent = "";
   byId("export-form").hidden = true;
+  byId("answer").hidden = true;
   fill(byId("hits"), Array.from({ length: 3 }, () => el("li", { class: "hit coming", "aria-hidden": "true" })));
   fill(byId("facets").querySelector("div"), el("p", { class: "meta" }, "They appear with the answer."));
   now.comparison = new Comparison();
@@ -127,6 +131,7 @@ function showAnswer(mine, answer) {
   status(`Done in ${duration(answer.execution_time_ms)}: ${count(answer.total_found)} found of ${plural(answer.total_candidates, "work")}.${passed}${explainUnanswered(answer.hits)}`);
   for (const hit of answer.hits) hit.units = answer.context.units.filter((unit) => unit.doc_id === hit.doc_id);
   mine.cards = new Map(answer.hits.map((hit) => [hit.doc_id, card(hit, (box) => mine.comparison.toggle(hit, box))]));
+  showShortAnswer(answer.answer, mine.cards, answer.hits);
   mine.kept = () => true;
   facets(answer, (test) => filterHits(mine, test));
   filterHits(mine, mine.kept);
@@ -139,6 +144,46 @@ function explainUnanswered(hits) {
   if (hits.length === 1) return " No sentence in this work answers the question; it is the nearest.";
   const works = read.length === hits.length ? `these ${count(hits.length)} works` : `the ${plural(read.length, "work")} that ${read.length === 1 ? "was" : "were"} read`;
   return ` No sentence in ${works} answers the question; they are the nearest.`;
+}
+
+const REMOVED = {
+  no_citation: "without a citation",
+  unknown_citation: "with a citation of nothing that was kept",
+  other_work: "that names another work than it cites",
+  number: "with a number that no cited sentence has",
+  negation: "that negates or affirms otherwise than the cited sentences",
+  quote: "with a quotation that no cited sentence has",
+  markup: "with a link or markup",
+  instruction: "with instructions to a model",
+  too_long: "that was too long",
+  beyond_limit: "beyond the limit",
+};
+
+/** The sentences of a model above the hits; each citation leads to the card of its hit. */
+function showShortAnswer(written, cards, hits) {
+  const place = byId("answer");
+  place.hidden = !written;
+  if (!written) return;
+  const titles = new Map(hits.map((hit) => [hit.doc_id, hit.title || hit.doc_id]));
+  const cite = ({ doc_id, key }) => el("button", { type: "button", class: "cite", title: titles.get(doc_id) ?? doc_id, "aria-label": `To hit ${key}`, click: () => showCard(cards.get(doc_id)) }, key);
+  const once = (citations) => [...new Map(citations.map((one) => [one.doc_id, one])).values()];
+  const sentences = written.sentences.map((one) => el("li", { dir: "auto" }, one.text, " ", once(one.citations).map(cite)));
+  const removed = Object.entries(written.removed);
+  const total = removed.reduce((sum, [, number]) => sum + number, 0);
+  fill(
+    place,
+    el("h3", {}, "Short answer"),
+    sentences.length ? el("ul", {}, sentences) : el("p", {}, `There is none: ${written.why}.`),
+    total ? el("p", { class: "meta" }, el("span", {}, `${plural(total, "sentence")} removed: ${removed.map(([why, number]) => `${number} ${REMOVED[why] ?? words(why)}`).join(", ")}.`)) : null,
+    sentences.length ? el("p", { class: "meta" }, el("span", {}, `Written by ${written.model}. Numbers, negations and quotations were compared with the cited sentences. Whether these support it was not checked.`)) : null,
+  );
+}
+
+function showCard(node) {
+  if (!node?.isConnected) return;
+  node.tabIndex = -1;
+  node.scrollIntoView({ block: "start" });
+  node.focus({ preventScroll: true });
 }
 
 function filterHits(mine, test) {
