@@ -37,7 +37,7 @@ class Case:
 def cases() -> list[Case]:
     """`Absent` where the collection is not there."""
     folder = corpus_file("scifact").parent
-    rows = {name: _rows(folder / f"{name}.jsonl.gz") for name in ("corpus", "queries", "rationales")}
+    rows = {name: read_rows(folder / f"{name}.jsonl.gz") for name in ("corpus", "queries", "rationales")}
     documents = {row["id"]: row for row in rows["corpus"]}
     claims = {row["id"]: row["text"] for row in rows["queries"]}
     marked: dict[tuple[str, str], set[int]] = defaultdict(set)
@@ -71,6 +71,6 @@ def halves(every: Sequence[Case]) -> tuple[list[Case], list[Case]]:
     ]
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def read_rows(path: Path) -> list[dict[str, Any]]:
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import unescape
 
 from outrider.nodes.answer.negation import find_negation_fault
 from outrider.nodes.answer.quantities import find_new_numbers
@@ -18,7 +19,7 @@ from outrider.text.injection import suspicious
 from outrider.text.sanitize import without_control
 from outrider.text.sentences import sentence_spans
 from outrider.text.strip_markup import IGNORABLE
-from outrider.text.words import words
+from outrider.text.words import stems, words
 
 MAX_SENTENCE_CHARS = 600
 LINK = re.compile(
@@ -26,8 +27,10 @@ LINK = re.compile(
     re.IGNORECASE,
 )
 """Addresses, and links, pictures and link definitions in Markdown (https://spec.commonmark.org/0.31.2/#links)."""
-TAG = re.compile(r"<\s*[/!?]|<[A-Za-z][^<>]*[=/:][^<>]*>|(?<!\w)<[A-Za-z][^<>]*>|```|~~~|&(?:#\w+|[A-Za-z]{2,31});")
-"""Tags of HTML, but no types such as `Vec<T>`; fences of code; entities, which a page would turn into tags."""
+TAG = re.compile(r"<\s*[/!?]|<[A-Za-z][^<>]*[=/:][^<>]*>|(?<!\w)<[A-Za-z][^<>]*>|```|~~~")
+"""Tags of HTML, but no types such as `Vec<T>`; fences of code."""
+ENTITY = re.compile(r"&(?:#\w+|[A-Za-z]\w{1,30});")
+"""A page would turn them into tags."""
 EMPHASIS = re.compile(r"\*\*|(?<!`)`(?!`)|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)")
 LIST_MARK = re.compile(r"^\s*(?:[-*+•>]\s+|#{1,6}\s+|\d{1,2}[.)]\s+(?=\D))+")
 UNIT_IDS = re.compile(r"\s*[\[(]\s*(u\d{1,3}(?:\s*(?:,|;|and|&)\s*u\d{1,3})*)\s*[\])]", re.IGNORECASE)
@@ -43,6 +46,10 @@ INCHES = re.compile(r'(?<=\d)"(?!\w)')
 QUOTE_END = " \t.,;:!?"
 MIN_TITLE_WORDS = 3
 """Words of a title that a sentence names by repeating it; a shorter one is a name, such as that of a package."""
+
+
+MIN_MORE_WORDS, MORE_SHARE = 3, 0.3
+"""By how many words, and by which share of its words, a sentence must be nearer to another work than to those that it cites."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,7 @@ def check_answer(drafts: Iterable[tuple[str, Sequence[str]]], units: Sequence[So
     removed: dict[RemovalReason, int] = {}
     for text, unit_ids in drafts:
         named, pieces = split_draft(text)
-        ids = tuple(dict.fromkeys(normalize_id(one) for one in (*unit_ids, *named)))
+        ids = tuple(dict.fromkeys(filter(None, map(normalize_id, (*unit_ids, *named)))))
         for piece in pieces:
             reason = check_sentence(piece, ids, by_id)
             if reason is None and len(sentences) >= max_sentences:
@@ -106,7 +113,7 @@ def normalize_id(unit_id: str) -> str:
 
 def check_sentence(text: str, unit_ids: Sequence[str], units: Mapping[str, SourceUnit]) -> RemovalReason | None:
     """The first reason to remove a sentence, None if there is none. `units` are all that the model was shown, by their ids."""
-    if LINK.search(text) or TAG.search(text):
+    if LINK.search(text) or TAG.search(text) or any(unescape(one) != one for one in ENTITY.findall(text)):
         return "markup"
     if len(text) > MAX_SENTENCE_CHARS:
         return "too_long"
@@ -118,7 +125,7 @@ def check_sentence(text: str, unit_ids: Sequence[str], units: Mapping[str, Sourc
         return "unknown_citation"
     cited = [units[one] for one in unit_ids]
     texts = [unit.text for unit in cited]
-    if names_other_work(text, cited, units.values()):
+    if names_other_work(text, cited, units.values()) or repeats_other_work(text, cited, units.values()):
         return "other_work"
     plain = WORK_KEYS.sub(" ", text)
     if find_altered_quotes(plain, texts):
@@ -131,7 +138,8 @@ def check_sentence(text: str, unit_ids: Sequence[str], units: Mapping[str, Sourc
 def names_other_work(text: str, cited: Sequence[SourceUnit], units: Iterable[SourceUnit]) -> bool:
     """Whether the sentence names a work that it does not cite, by its key or its title, or cites one besides those that it names."""
     keys = {unit.key for unit in cited}
-    if (named := list_work_keys(text)) and named != keys:
+    quoted = {key for key in list_work_keys(text) if any(key in unit.text for unit in cited)}  # as in `5.5 [3] vs 9 [4]`
+    if (named := list_work_keys(text) - quoted) and named != keys:
         return True
     cited_words = set(words(" ".join(f"{unit.text} {unit.title}" for unit in cited)))
     own = words(text)
@@ -142,6 +150,19 @@ def names_other_work(text: str, cited: Sequence[SourceUnit], units: Iterable[Sou
         if (is_name or len(parts) >= MIN_TITLE_WORDS) and f" {' '.join(parts)} " in line:
             return True
     return False
+
+
+def repeats_other_work(text: str, cited: Sequence[SourceUnit], units: Iterable[SourceUnit]) -> bool:
+    """Whether the words of the sentence stand in another work rather than in those that it cites."""
+    keys = {unit.key for unit in cited}
+    own = set(stems(text))
+    others: dict[str, set[str]] = {}
+    for unit in units:
+        if unit.key not in keys:
+            others.setdefault(unit.key, set()).update(own.intersection(stems(unit.text)))
+    here = own.intersection(stem for unit in cited for stem in stems(f"{unit.title} {unit.text}"))
+    most = max(map(len, others.values()), default=0)
+    return most - len(here) >= max(MIN_MORE_WORDS, MORE_SHARE * len(own))
 
 
 def list_work_keys(text: str) -> set[str]:

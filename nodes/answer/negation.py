@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from typing import Literal
 
 from outrider.text.strip_markup import fold_text
@@ -34,6 +35,15 @@ PREFIXES = {"un": 4, "non": 4, "in": 5, "im": 5, "ir": 5, "il": 5, "dis": 5}
 SCOPE = 2
 """Content words behind a cue that it negates, besides adverbs: enough to see the word that it stands for."""
 COPULAS = frozenset("am is are was were be been being had has have".split())
+AUXILIARIES = COPULAS | frozenset("do does did can could may might must shall should will would".split())
+BEFORE, BEHIND = 6, 4
+"""Words within which a cue before a word, or one behind it (`women were not harmed`), may negate it."""
+MIN_RUN = 3
+"""Content words that must follow each other in both texts, so that the same statement is compared."""
+MAX_WORDS = 400
+"""Content words of a text that are aligned."""
+ALIGNED_SHARE = 0.5
+"""Share of its words from which on a sentence repeats a text: then only the words in their places are compared."""
 PREPOSITIONS = frozenset("with in of by at for on to from under through".split())
 """`no` behind one of them negates a noun only: `works with no configuration`."""
 PARTICIPLES = ("ed", "en")
@@ -50,10 +60,19 @@ Fault = Literal["added", "dropped"]
 
 
 @dataclass(slots=True)
+class Word:
+    """A content word of a clause, as its stem."""
+
+    stem: str
+    negated: bool = False
+    """A cue stands right before it."""
+    near: bool = False
+    """A cue stands near it, so that it may be negated."""
+
+
+@dataclass(slots=True)
 class Clause:
-    stems: set[str] = field(default_factory=set)
-    negated: set[str] = field(default_factory=set)
-    """Of these, the ones behind a cue."""
+    words: list[Word] = field(default_factory=list)
     is_verbal: bool = False
     has_cue: bool = False
 
@@ -63,52 +82,80 @@ class Polarity:
     """Which stems a text affirms, and which it negates; a stem may be both."""
 
     clauses: list[Clause]
-    words: frozenset[str]
-    has_cue: bool
+    forms: frozenset[str]
+    """Its words as they stand."""
 
-    def of(self, word_stem: str) -> set[bool]:
-        """True where the stem is affirmed, False where it is negated."""
-        signs: set[bool] = set()
+    @property
+    def has_cue(self) -> bool:
+        return any(clause.has_cue for clause in self.clauses)
+
+    @property
+    def words(self) -> list[Word]:
+        return [word for clause in self.clauses for word in clause.words]
+
+    def signs(self) -> dict[str, set[bool]]:
+        """For each stem, True where it is affirmed and False where it is negated."""
+        signs: dict[str, set[bool]] = {}
         for clause in self.clauses:
-            if word_stem in clause.stems:
-                signs |= {False} if word_stem in clause.negated else {True, False} if clause.has_cue else {True}
+            negated = {word.stem for word in clause.words if word.negated}
+            for word in clause.words:
+                here = {False} if word.stem in negated else {True, False} if clause.has_cue else {True}
+                signs.setdefault(word.stem, set()).update(here)
         return signs
-
-
-def read_polarity(text: str) -> Polarity:
-    plain = IGNORED.sub(" ", CONTRACTION.sub(_expand, fold_text(text).lower().replace("cannot", "can not")))
-    clauses = [_read_clause(part) for part in CLAUSE_END.split(plain)]
-    return Polarity(
-        [clause for clause in clauses if clause.stems or clause.has_cue],
-        frozenset(words(plain)),
-        any(clause.has_cue for clause in clauses),
-    )
 
 
 def find_negation_fault(sentence: str, texts: Sequence[str]) -> Fault | None:
     """Whether the sentence negates what the texts affirm ("added"), or affirms what they negate ("dropped")."""
-    own, others = read_polarity(sentence), read_polarity("\n\n;".join(texts))
-    opposites = dict(_find_opposites(own.words, others.words))
-    for word_stem in sorted({word_stem for clause in own.clauses for word_stem in clause.stems}):
-        here, there = own.of(word_stem), others.of(word_stem)
-        if there and not here & there:
-            return "added" if False in here else "dropped"
+    own, single = read_polarity(sentence), [read_polarity(text) for text in texts]
+    fault, share = _compare_aligned(own.words, [one.words for one in single])
+    if fault:
+        return fault
+    others = Polarity([clause for one in single for clause in one.clauses], frozenset().union(*(one.forms for one in single)))
+    here, there = own.signs(), others.signs()
+    for word_stem in sorted(here.keys() & there.keys()):
+        if not here[word_stem] & there[word_stem]:
+            return "added" if False in here[word_stem] else "dropped"
+    opposites = dict(_find_opposites(own.forms, others.forms))
     for word, is_negative_here in opposites.items():
-        side = others if is_negative_here else own
-        if side.of(stem(word)) == {True}:
+        if (there if is_negative_here else here).get(stem(word)) == {True}:
             return "added" if is_negative_here else "dropped"
-    excused = bool(opposites) or not WEAK.isdisjoint(own.words | others.words)
-    if own.has_cue and not others.has_cue and not excused:
-        return "added"
-    if not own.has_cue and not excused and _rests_on_negation(own, others):
-        return "dropped"
-    return None
+    if opposites or share >= ALIGNED_SHARE or not WEAK.isdisjoint(own.forms | others.forms):
+        return None
+    if own.has_cue:
+        return None if others.has_cue else "added"
+    return "dropped" if _rests_on_negation(own, others) else None
+
+
+def _compare_aligned(own: Sequence[Word], texts: Sequence[Sequence[Word]]) -> tuple[Fault | None, float]:
+    """The fault where the sentence repeats words of a text in their order, and the share of its words that it repeats.
+
+    Of several texts, the one of which it repeats most counts. Of equal ones, any without a fault.
+    """
+    least = min(MIN_RUN, len(own))
+    outcomes: list[tuple[int, bool, Fault | None]] = []
+    for text in texts:
+        read = text[:MAX_WORDS]
+        matcher = SequenceMatcher(None, [word.stem for word in own], [word.stem for word in read], autojunk=False)
+        fault: Fault | None = None
+        count = 0
+        for run in matcher.get_matching_blocks():
+            if run.size < max(least, 1):
+                continue
+            count += run.size
+            for mine, other in zip(own[run.a : run.a + run.size], read[run.b : run.b + run.size], strict=True):
+                if mine.negated and not other.near:
+                    fault = fault or "added"
+                elif other.negated and not mine.near:
+                    fault = fault or "dropped"
+        outcomes.append((count, fault is None, fault))
+    count, _, fault = max(outcomes, key=lambda outcome: outcome[:2], default=(0, True, None))
+    return fault, count / len(own) if own else 0.0
 
 
 def _rests_on_negation(own: Polarity, others: Polarity) -> bool:
     """Whether a sentence without negation shares most words with clauses that all are negated, though not the negated words."""
-    stems = {word_stem for clause in own.clauses for word_stem in clause.stems}
-    shared = [len(stems & clause.stems) for clause in others.clauses]
+    stems = {word.stem for word in own.words}
+    shared = [len(stems & {word.stem for word in clause.words}) for clause in others.clauses]
     most = max(shared, default=0)
     nearest = [clause for clause, count in zip(others.clauses, shared, strict=True) if count == most]
     return most > 0 and all(clause.is_verbal for clause in nearest)
@@ -124,6 +171,12 @@ def _find_opposites(own: frozenset[str], others: frozenset[str]) -> Iterator[tup
                     yield base, is_own
 
 
+def read_polarity(text: str) -> Polarity:
+    plain = IGNORED.sub(" ", CONTRACTION.sub(_expand, fold_text(text).lower().replace("cannot", "can not")))
+    clauses = [_read_clause(part) for part in CLAUSE_END.split(plain)]
+    return Polarity([clause for clause in clauses if clause.words or clause.has_cue], frozenset(words(plain)))
+
+
 def _expand(match: re.Match[str]) -> str:
     return {"ca": "can not", "wo": "will not", "sha": "shall not"}.get(match[1] or match[2] or match[3] or "", " not")
 
@@ -133,20 +186,25 @@ def _read_clause(text: str) -> Clause:
     clause.has_cue = clause.is_verbal
     room = 0
     """Content words that the last cue still negates."""
-    subject, previous, passive = "", "", False
-    for word in words(text):
-        if word in VERBAL or word in NOMINAL:
-            clause.has_cue, room, passive = True, SCOPE, previous in COPULAS
-            clause.is_verbal |= word in VERBAL and not (word == "no" and previous in PREPOSITIONS)
-        elif word not in STOP_WORDS:
-            word_stem = stem(word)
-            clause.stems.add(word_stem)
+    last_cue = -BEFORE - 1
+    recent: list[tuple[int, Word]] = []
+    previous, passive = "", False
+    for at, form in enumerate(words(text)):
+        if form in VERBAL or form in NOMINAL:
+            clause.has_cue, room, passive, last_cue = True, SCOPE, previous in COPULAS, at
+            clause.is_verbal |= form in VERBAL and not (form == "no" and previous in PREPOSITIONS)
+            for place, word in recent if previous in AUXILIARIES else ():
+                word.near |= at - place <= BEHIND
+        elif form not in STOP_WORDS:
+            word = Word(stem(form), negated=room > 0, near=at - last_cue <= BEFORE)
+            clause.words.append(word)
+            if room and passive and recent and form.endswith(PARTICIPLES):
+                recent[-1][1].negated = recent[-1][1].near = True
             if room:
-                clause.negated |= {word_stem, subject} if passive and subject and word.endswith(PARTICIPLES) else {word_stem}
-                room -= not word.endswith("ly")
+                room -= not form.endswith("ly")
             else:
-                subject = word_stem
-        elif room and word in COPULAS and clause.negated:
+                recent = [*recent[-BEHIND:], (at, word)]
+        elif room and form in COPULAS and any(word.negated for word in clause.words):
             room = 0  # the noun behind `no` has ended: `no effect was seen`
-        previous = word
+        previous = form
     return clause

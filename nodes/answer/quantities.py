@@ -15,6 +15,8 @@ from typing import NamedTuple
 from outrider.text.strip_markup import fold_text
 
 DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212\ufe63\uff0d", "-"))
+MIDDLE_DOT = re.compile(r"(?<=\d)·(?=\d)")
+"""The decimal point of some journals."""
 UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
 WORDS = {word: str(value) for value, word in enumerate(UNITS.split())}
 TENS = {word: f"{value}0" for value, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), start=2)}
@@ -95,7 +97,7 @@ class _Part(NamedTuple):
 
 def read_quantities(text: str) -> list[Readings]:
     """All numbers of a text, in order."""
-    plain = fold_text(text).translate(DASHES)
+    plain = MIDDLE_DOT.sub(".", fold_text(text).translate(DASHES))
     parts = list(_find_parts(plain))
     quantities: list[Readings] = []
     for at, part in enumerate(parts):
