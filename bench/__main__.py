@@ -11,7 +11,7 @@ from bench.report import surroundings, table, write
 RECORDS = 100_000
 NAMES = (
     "quality", "stages", "retrieval", "scoring", "adaptive", "scout", "queries", "latency", "scale", "vector_index", "ingestion",
-    "embedding", "startup", "identity", "distil", "exact", "strategies", "doors", "cold_serve", "short_answer",
+    "embedding", "startup", "identity", "distil", "questions", "exact", "strategies", "doors", "cold_serve", "short_answer",
 )  # fmt: skip
 SIZED, OF_SERVICES = ("scale", "exact", "identity"), "queries"
 

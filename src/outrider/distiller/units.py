@@ -6,10 +6,12 @@ Offsets are in characters of the unchanged text.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
 
 from outrider.distiller.structure.block import Block, BlockKind
+from outrider.distiller.structure.inline_markup import strip_inline_markup
 from outrider.distiller.structure.read_structure import read_structure
 from outrider.state.distilling import Reading, UnitKind
 from outrider.text.sentences import sentence_spans
@@ -21,6 +23,9 @@ UNREAD_SECTION = re.compile(
 """Titles of sections that list people or other sections."""
 LEAD_IN = re.compile(r":{1,2}\s*\Z")
 HEADING_MARKS = re.compile(r"[ \t]+#+[ \t]*$|<[^>]+>|[*`_]{1,2}(?=\S)|(?<=\S)[*`_]{1,2}|[ :]+$")
+BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+(?=\S)|\n(?:[ \t]*\n)+")
+MAX_CODE_LINES, CODE_LINES = 24, 14
+"""Code with more lines than the first is divided into parts of at most so many as the second."""
 MIN_WORD_CHARS = 3
 """Word characters of a unit; a shorter one is a bullet, a rule or a lone symbol, and says nothing."""
 WORD_CHARACTER = re.compile(r"\w")
@@ -50,6 +55,7 @@ class SegmentedText:
     reading: Reading
     units: tuple[Unit, ...]
     _stems: list[list[str]] = field(default_factory=list, init=False, repr=False, compare=False)
+    _plain: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def text(self, at: int) -> str:
         unit = self.units[at]
@@ -58,10 +64,17 @@ class SegmentedText:
     def texts(self) -> list[str]:
         return [self.reading.text[unit.start : unit.end] for unit in self.units]
 
+    def plain_texts(self) -> list[str]:
+        """The words of each unit without marks, as engines read them; code as it is. Computed once."""
+        if len(self._plain) != len(self.units):
+            pairs = zip(self.units, self.texts(), strict=True)
+            self._plain[:] = [text if unit.kind == "code" else strip_inline_markup(text) for unit, text in pairs]
+        return self._plain
+
     def stems(self) -> list[list[str]]:
         """The stemmed content words of each unit; computed once, for engines and for repeats."""
         if len(self._stems) != len(self.units):
-            self._stems[:] = map(stems, self.texts())
+            self._stems[:] = map(stems, self.plain_texts())
         return self._stems
 
 
@@ -92,12 +105,27 @@ def find_units(text: str) -> list[Unit]:
 
 
 def _spans(text: str, block: Block) -> list[tuple[int, int]]:
-    """Of prose its sentences, of code and rows the whole."""
-    if block.kind in ("code", "row"):
+    """Of prose its sentences, of rows the whole, of long code its parts."""
+    if block.kind == "code":
+        spans = list(_divide_code(text, block))
+    elif block.kind == "row":
         spans = [(block.start, block.end)]
     else:
         spans = [(block.start + start, block.start + end) for start, end in sentence_spans(text[block.start : block.end])]
     return [span for span in spans if len(WORD_CHARACTER.findall(text, *span)) >= MIN_WORD_CHARS]
+
+
+def _divide_code(text: str, block: Block) -> Iterator[tuple[int, int]]:
+    """Short code as a whole. Longer code is divided at blank lines into parts of at most `CODE_LINES` lines, where its lines allow it."""
+    start = end = block.start
+    for part in (*BLANK_LINES.finditer(text, block.start, block.end), None):
+        last = part.start() if part else block.end
+        if end > start and text.count("\n", block.start, block.end) >= MAX_CODE_LINES and text.count("\n", start, last) >= CODE_LINES:
+            yield start, end
+            start = next_start
+        end, next_start = last, part.end() if part else block.end
+    if end > start:
+        yield start, end
 
 
 def _plain_heading(text: str, block: Block) -> str:
