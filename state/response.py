@@ -179,7 +179,8 @@ LackOfAnswer = Literal["no_model", "nothing_kept", "no_answer", "all_removed", "
 """Why no sentence was written: no chat model; no kept sentence that a model may read; the model finds no answer in them; no sentence passed
 the checks; the time or the budget of the run is spent; the call failed."""
 RemovalReason = Literal[
-    "no_citation", "unknown_citation", "other_work", "number", "negation", "quote", "markup", "instruction", "too_long", "beyond_limit",
+    "no_citation", "unknown_citation", "other_work", "number", "negation", "quote", "markup", "instruction", "too_long", "repeated",
+    "beyond_limit",
 ]  # fmt: skip
 
 
@@ -193,6 +194,7 @@ REMOVALS: Mapping[RemovalReason, str] = {
     "markup": "with a link or markup",
     "instruction": "with instructions to a model",
     "too_long": "that was too long",
+    "repeated": "that repeats an earlier one",
     "beyond_limit": "beyond the limit (answer.max_sentences)",
 }
 """Reasons to remove a sentence of a short answer, for people."""

@@ -80,14 +80,19 @@ def check_answer(drafts: Iterable[tuple[str, Sequence[str]]], units: Sequence[So
     by_id = {unit.unit_id: unit for unit in units}
     sentences: list[AnswerSentence] = []
     removed: dict[RemovalReason, int] = {}
+    shown: set[str] = set()
     for text, unit_ids in drafts:
         named, pieces = split_draft(text)
         ids = tuple(dict.fromkeys(filter(None, map(normalize_id, (*unit_ids, *named)))))
         for piece in pieces:
             reason = check_sentence(piece, ids, by_id)
+            key = " ".join(words(piece))
+            if reason is None and key in shown:
+                reason = "repeated"
             if reason is None and len(sentences) >= max_sentences:
                 reason = "beyond_limit"
             if reason is None:
+                shown.add(key)
                 citations = (by_id[one] for one in ids)
                 cited = tuple(AnswerCitation(doc_id=one.doc_id, key=one.key, start=one.start, end=one.end) for one in citations)
                 sentences.append(AnswerSentence(text=END_KEYS.sub("", piece), citations=cited))

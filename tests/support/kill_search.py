@@ -95,7 +95,7 @@ async def run(case: dict[str, Any]) -> None:
     if event := case.get("kill_at"):
         killed_at(event)
     async with open_threads(services(case)) as threads:
-        request = {"query": QUERY, "top_k": 5}
+        request = {"query": QUERY, "top_k": 5, **case.get("request", {})}
         parts = threads.resume("one") if case.get("resume") else threads.search("one", request)
         if case.get("answer"):
             response = (await collect_response(parts)).model_dump_json()

@@ -78,7 +78,7 @@ def make_records() -> list[Record]:
 
 
 def answer_as_model(request: ChatRequest) -> Reply:
-    """The answers of a model: a plan, a score for each paper, one for a repository."""
+    """The answers of a model: a plan, a score for each paper, one for a repository, a short answer."""
     data = request.data
     if "papers" in data:
         scores = [(one["id"], 0.95 if "review" in one["title"] else 0.75 - at / 50) for at, one in enumerate(data["papers"])]
@@ -87,6 +87,10 @@ def answer_as_model(request: ChatRequest) -> Reply:
     if "repository" in data:
         reasons = {"relevance_reason": "a tool for it", "documentation_reason": "a README only", "ease_of_use_reason": "one command"}
         return Reply({"relevance": 1.0, "documentation": 6, "ease_of_use": 8, **reasons})
+    if "works" in data:
+        text = data["works"][0]["units"][0]["text"]
+        drafts = [(text, "u1"), (f"<b>{text}</b>", "u1"), (f"{text} In 99 of 100.", "u1")]
+        return Reply({"sentences": [{"text": draft, "citations": [unit]} for draft, unit in drafts]})
     if "request" not in data:
         return Reply({"groups": []})
     text = data["request"]["text"] if isinstance(data.get("request"), dict) else str(data.get("request", "liver injury by drugs"))

@@ -53,6 +53,8 @@ def by_kind(request: Request) -> Reply:
         return Reply({"relevance": 0.6, "documentation": 5, "ease_of_use": 5}, usage=usage)
     if "blocks" in request.data:
         return Reply({"groups": [["r1", "r2"]]}, usage=usage)
+    if "works" in request.data:
+        return Reply({"sentences": [{"text": request.data["works"][0]["units"][0]["text"], "citations": ["u1"]}]}, usage=usage)
     return Reply(PLAN, usage=usage)
 
 
@@ -142,6 +144,17 @@ def test_a_run_killed_at_a_node_resumes_to_the_same_answer_and_pays_nothing_twic
     assert killer.fork(uri, kill_at=[node, event]) == -9
     answer = killer.read_answer(uri, resume=True)
     assert (answer, sorted(killer.paid_requests())) == undisturbed
+
+
+@pytest.mark.parametrize("event", ["started", "finished"])
+def test_a_run_killed_while_it_writes_a_short_answer_pays_nothing_twice(killer: Killer, event: str) -> None:
+    request = {"answer_enabled": True}
+    expected = killer.read_answer(killer.fresh(), request=request)
+    paid = sorted(killer.paid_requests())
+    assert expected["answer"]["sentences"]
+    uri = killer.fresh()
+    assert killer.fork(uri, kill_at=["answer", event], request=request) == -9
+    assert (killer.read_answer(uri, resume=True), sorted(killer.paid_requests())) == (expected, paid)
 
 
 @pytest.mark.parametrize("answers", [1, 4] if EVERY else [4])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.page_site import HOSTILE, QUERY, Opens, hold, search
+from support.page_site import HOSTILE, QUERY, Opens, grave, hold, search
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Route
@@ -44,6 +44,45 @@ async def test_first_hits_appear_before_the_search_ends(page: Page) -> None:
     assert "waits" not in dict(states).values()
     assert "model calls" in await page.locator("#cost").inner_text()
     assert "Done in" in await page.locator("#search-status").inner_text()
+
+
+async def test_a_short_answer_stands_above_the_hits_and_leads_to_them(page: Page) -> None:
+    """Its switch is off at first; what was removed is counted; a citation moves the focus to the card of its hit."""
+    box = page.get_by_label("Short answer written by a model")
+    assert not await box.is_checked()
+    await box.check()
+    await search(page)
+    answer = page.locator("#answer")
+    assert await answer.locator("li").count() == 1
+    assert "3 sentences removed: 1 with a link or markup, 1 that repeats an earlier one, 1 with a number that no cited sentence has" in await answer.inner_text()
+    assert "was not checked" in await answer.inner_text()
+    assert (await page.locator('#strip li[data-step="answer"]').get_attribute("data-state")) == "done"
+    top, hits = await answer.bounding_box(), await page.locator("#hits").bounding_box()
+    assert top
+    assert hits
+    assert top["y"] < hits["y"]
+    cited = answer.locator("button.cite").first
+    title = await cited.get_attribute("title")
+    await cited.click()
+    assert title == await page.evaluate("document.activeElement.querySelector('h3').innerText")
+    assert await grave(page) == []
+    await box.uncheck()
+    await search(page)
+    assert await answer.is_hidden()
+    assert (await page.locator('#strip li[data-step="answer"]').get_attribute("data-state")) == "passed"
+
+
+async def test_without_a_model_there_is_no_switch(page: Page) -> None:
+    async def without_model(route: Route) -> None:
+        response = await route.fetch()
+        await route.fulfill(response=response, json={**await response.json(), "answers": False})
+
+    await page.route("**/api/about", without_model)
+    await page.reload()
+    await page.wait_for_selector("html[data-ready=yes]")
+    assert await page.locator("#answer-choice").is_hidden()
+    await search(page)
+    assert await page.locator("#answer").is_hidden()
 
 
 async def test_partial_hits_are_shown_on_arrival(page: Page) -> None:

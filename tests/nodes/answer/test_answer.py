@@ -99,7 +99,8 @@ def test_what_is_removed_is_counted_by_its_reason() -> None:
 
 
 def test_at_most_five_sentences_are_shown() -> None:
-    with ChatServer(write(*["Aspirin harms the liver."] * 9)) as server:
+    parts = ("cells", "lobes", "ducts", "veins", "enzymes", "tissue", "function", "capsule", "duct")
+    with ChatServer(write(*(f"Aspirin harms the liver {part}." for part in parts))) as server:
         response = ask(make_services(server))
         fewer = ask(make_services(server, answer=AnswerSettings(max_sentences=2)))
     assert response.answer

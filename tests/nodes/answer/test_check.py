@@ -138,6 +138,11 @@ def test_several_sentences_in_one_are_checked_one_by_one() -> None:
     assert result.removed == {"number": 1}
 
 
+def test_a_repeated_sentence_is_shown_once() -> None:
+    result = check_answer([("Aspirin reduced stroke.", ["u1"]), ("ASPIRIN reduced stroke!", ["u1"])], list(UNITS.values()), 5)
+    assert ([one.text for one in result.sentences], result.removed) == (["Aspirin reduced stroke."], {"repeated": 1})
+
+
 def test_control_characters_do_not_pass() -> None:
     result = check_answer([("Aspirin\x1b[2J reduced\u202e stroke.\x07", ["u1"])], list(UNITS.values()), 5)
     assert not any(char in one.text for one in result.sentences for char in "\x1b\x07\u202e")

@@ -156,6 +156,7 @@ const REMOVED = {
   markup: "with a link or markup",
   instruction: "with instructions to a model",
   too_long: "that was too long",
+  repeated: "that repeats an earlier one",
   beyond_limit: "beyond the limit",
 };
 
