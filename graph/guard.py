@@ -202,8 +202,9 @@ class Guard:
                 # Defaults for the fields that an earlier run on the same thread wrote.
                 defaults = PipelineState(query=state.query)
                 sources = tuple(name for name in state.sources or () if isinstance(name, str)) or None
-                # `answer` only where there is one: a run that asks for none leaves a parent's key of that name alone.
-                reset = (name for name in RUN_FIELDS if name != "answer" or state.answer is not None)
+                # A parent's key `answer` is left alone, unless an earlier run of ours on this thread wrote it.
+                is_foreign = getattr(state, "parent", None) is not None and state.answer is None
+                reset = (name for name in RUN_FIELDS if not (name == "answer" and is_foreign))
                 clean = {**{name: getattr(defaults, name) for name in reset}, "started_at": self.clock(), "sources": sources}
                 # Strategies of the caller, and of the earlier run on the same thread with the rounds before it.
                 earlier = (*(parse_rounds((state.strategy,)) if state.strategy else ()), *state.previous_strategies)

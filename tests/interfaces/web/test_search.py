@@ -54,7 +54,8 @@ async def test_a_short_answer_stands_above_the_hits_and_leads_to_them(page: Page
     await search(page)
     answer = page.locator("#answer")
     assert await answer.locator("li").count() == 1
-    assert "3 sentences removed: 1 with a link or markup, 1 that repeats an earlier one, 1 with a number that no cited sentence has" in await answer.inner_text()
+    removed = "3 sentences removed: 1 with a link or markup, 1 that repeats an earlier one, 1 with a number that no cited sentence has"
+    assert removed in await answer.inner_text()
     assert "was not checked" in await answer.inner_text()
     assert (await page.locator('#strip li[data-step="answer"]').get_attribute("data-state")) == "done"
     top, hits = await answer.bounding_box(), await page.locator("#hits").bounding_box()
