@@ -217,11 +217,12 @@ class SearchTool(OutriderTool):
         f"the number of its work, and the works. {UNTRUSTED}"
     )
     args_schema: type[BaseModel] = SearchFields
+    answer_enabled: bool | None = Field(None, description="Begin with a short answer by Outrider's model; by default `answer.enabled`.")
     fixed: ClassVar[dict[str, Any]] = {}
     """Fields of the request that the model does not choose."""
 
     async def _answer(self, **fields: Any) -> tuple[str, Sequence[Hit]]:
-        request = {**fields, **self.fixed}
+        request = {**fields, **self.fixed, "answer_enabled": self.answer_enabled}
         room = max(self.max_tokens - LINE_TOKENS * int(request.get("top_k") or 1), self.max_tokens // 2)
         answer = await self.search(request, context_tokens=room)
         raise_if_failed(answer)
@@ -313,11 +314,14 @@ class OutriderToolkit(Connection, BaseToolkit):
     """The tools `search`, `systematic`, `analyze` and `library` over the same services."""
 
     max_tokens: int = Field(DEFAULT_TOKENS, ge=MIN_TOKENS, le=MAX_TOKENS, description="Of each result.")
+    answer_enabled: bool | None = Field(None, description="Of the tools `search` and `library`: begin with a short answer.")
     prefix: str = Field("", pattern=r"^[A-Za-z0-9_-]*$", description="Before each name, where an agent has other tools of these names.")
 
     def get_tools(self) -> list[BaseTool]:
         kinds: tuple[type[OutriderTool], ...] = (SearchTool, SystematicTool, AnalyzeTool, LibraryTool)
-        tools = [kind.model_validate({"services": self.opened, "max_tokens": self.max_tokens}) for kind in kinds]
+        own = {"services": self.opened, "max_tokens": self.max_tokens}
+        answering = {**own, "answer_enabled": self.answer_enabled}
+        tools = [kind.model_validate(answering if issubclass(kind, SearchTool) else own) for kind in kinds]
         return [tool.model_copy(update={"name": f"{self.prefix}{tool.name}"}) for tool in tools]
 
 

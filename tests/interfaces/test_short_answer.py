@@ -145,6 +145,16 @@ async def test_the_tool_of_mcp_gives_it(services: Services) -> None:
     assert plain.structured_content["short_answer"] == []
 
 
+def test_tools_for_agents_begin_with_it(services: Services) -> None:
+    from outrider.langchain import OutriderToolkit
+
+    tools = {tool.name: tool for tool in OutriderToolkit(services=services, answer_enabled=True).get_tools()}
+    plain = {tool.name: tool for tool in OutriderToolkit(services=services).get_tools()}
+    for name in ("search", "library"):
+        assert str(tools[name].invoke({"query": QUESTION})).splitlines()[1] == f"{RIGHT} [1]"
+        assert "Answer by" not in str(plain[name].invoke({"query": QUESTION}))
+
+
 class Parent(TypedDict, total=False):
     query: str
     answer: str
