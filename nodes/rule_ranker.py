@@ -1,6 +1,8 @@
 """The node that ranks works without a model: BM25+, fused rank, recency and citations.
 
-BM25+ (Lv and Zhai 2011), not BM25: among a few dozen candidates a term in half of them must not count as nothing.
+BM25+ (Lv and Zhai 2011), not BM25: among a few dozen candidates a term in half of them must not count as nothing. Neighbouring words of
+the query count a second time where they stand side by side in the text, after the sequential dependence model (Metzler and Croft, "A
+Markov random field model for term dependencies", SIGIR 2005).
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import pairwise
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from outrider.settings.model import RankingSettings
 from outrider.state.hits import Candidate
@@ -24,10 +28,13 @@ from outrider.text.words import content_words, stem, words
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
+Term = TypeVar("Term", str, tuple[str, str])
 TEXT_DEPTH = 50
 """Number of first candidates that are compared by their texts, or `top_k` if that is more."""
-BODY_CHARS = 1_200
-"""Characters of a body that count besides its abstract; the fused rank reflects the rest."""
+BODY_CHARS, README_CHARS = 1_200, 800
+"""Characters of a body that count besides its abstract, and of a README, which mentions too much else further down; the fused rank reflects
+the rest.
+"""
 
 K1, B, DELTA = 1.5, 0.75, 1.0
 
@@ -68,55 +75,76 @@ def rank_by_rules(
     terms: dict[str, str] = {}
     for word in content_words(query):
         terms.setdefault(stem(word), word)
+    stems = [stem(word) for word in content_words(query)]
+    pairs = [pair for pair in dict.fromkeys(pairwise(stems)) if pair[0] != pair[1]]
     first = candidates[:depth]
     titles = count_terms([candidate.record.title for candidate in first], terms)
     texts = []
     for record in (candidate.record for candidate in first):
-        # a README mentions too much else, so a repository counts by name, description and topics
-        body = "" if isinstance(record, Repository) else record.text[:BODY_CHARS]
+        body = record.text[: README_CHARS if isinstance(record, Repository) else BODY_CHARS]
         texts.append(" ".join((*(record.title, record.description) * 2, record.abstract, " ".join(record.tags), body)))
-    documents = count_terms(texts, terms)
+    documents = count_terms(texts, terms, pairs)
     scored = [
         _score(candidate, bm25, _explain(candidate.record, terms, title.counts.keys(), document.counts.keys()), weights, this_year)
-        for candidate, bm25, title, document in zip(first, bm25_plus(terms, documents), titles, documents, strict=True)
+        for candidate, bm25, title, document in zip(first, bm25_plus(terms, documents, pairs), titles, documents, strict=True)
     ]
     scored += [_score(candidate, None, "by its place in the lists", weights, this_year) for candidate in candidates[depth:]]
     return tuple(sorted(scored, key=lambda candidate: (-candidate.score, candidate.record.title, candidate.record.doc_id)))
 
 
+Pair = tuple[str, str]
+"""Stems of two words that follow each other."""
+
+
 class TermCounts(NamedTuple):
-    """How often a text has each of the query's stems, and its number of words."""
+    """How often a text has each of the query's stems, its number of words, and how often it has each pair of stems."""
 
     counts: Mapping[str, int]
     length: int
+    pairs: Mapping[Pair, int] = MappingProxyType({})
 
 
-def count_terms(texts: Sequence[str], terms: Collection[str]) -> list[TermCounts]:
-    """Counts of the stems `terms` in each text. Each word is stemmed once over all texts."""
+def count_terms(texts: Sequence[str], terms: Collection[str], pairs: Collection[Pair] = ()) -> list[TermCounts]:
+    """Counts of the stems `terms`, and of `pairs` of them, in each text. Each word is stemmed once over all texts."""
     split = [words(fold_text(text)) for text in texts]
     initials = {term[0] for term in terms}  # a stem begins as its word does
     forms = {word: stemmed for word in set().union(*split) if word[0] in initials and (stemmed := stem(word)) in terms}
-    return [TermCounts(Counter(forms[word] for word in text if word in forms), len(text)) for text in split]
+    counted = []
+    for text in split:
+        stems = [forms.get(word, "") for word in text]
+        counts = Counter(filter(None, stems))
+        present = Counter(pairwise(stems)) if any(first in counts and second in counts for first, second in pairs) else {}
+        counted.append(TermCounts(counts, len(text), {pair: count for pair in pairs if (count := present.get(pair, 0))}))
+    return counted
 
 
-def bm25_plus(terms: Collection[str], documents: Sequence[TermCounts]) -> list[float]:
-    """BM25+ of each document (k1 1.5, b .75, delta 1), divided by the best; 0 for a document without any term.
+def bm25_plus(terms: Collection[str], documents: Sequence[TermCounts], pairs: Collection[Pair] = ()) -> list[float]:
+    """BM25+ of the terms and of the pairs of each document, divided by the best sum; 0 for a document without any term.
 
-    The sum of `idf * tf (k1 + 1) / (tf + k1 (1 - b + b length / mean length))` over the terms that it has, and of `idf * delta` over
-    the terms that any document has, where idf is `log((documents + 1) / documents with the term)`. The paper adds delta for its own terms
-    only; for all, as the package rank-bm25 does, leaves more of the order to the fused rank, which measured better. That package gives the
-    same scores more slowly: it counts every word of a text, not only those of the query (`bench stages`).
+    BM25+ (k1 1.5, b .75, delta 1) is the sum of `idf * tf (k1 + 1) / (tf + k1 (1 - b + b length / mean length))` over the terms that a
+    document has, and of `idf * delta` over the terms that any document has, where idf is `log((documents + 1) / documents with the term)`.
+    The paper adds delta for its own terms only; for all, as the package rank-bm25 does, leaves more of the order to the fused rank, which
+    measured better. That package gives the same scores more slowly: it counts every word of a text, not only those of the query
+    (`bench stages`).
     """
-    mean = sum(document.length for document in documents) / max(len(documents), 1) or 1.0
-    holding = Counter(term for document in documents for term in document.counts)
+    lengths = [document.length for document in documents]
+    single = _sum_bm25(terms, [document.counts for document in documents], lengths)
+    paired = _sum_bm25(pairs, [document.pairs for document in documents], lengths)
+    scores = list(map(sum, zip(single, paired, strict=True)))
+    best = max(scores, default=0.0)
+    return [score / best if best > 0 else 0.0 for score in scores]
+
+
+def _sum_bm25(terms: Collection[Term], documents: Sequence[Mapping[Term, int]], lengths: Sequence[int]) -> list[float]:
+    mean = sum(lengths) / max(len(lengths), 1) or 1.0
+    holding = Counter(term for counts in documents for term in counts)
     idf = {term: math.log((len(documents) + 1) / holding[term]) for term in terms if holding[term]}
     floor = DELTA * sum(idf.values())
     scores = []
-    for counts, length in documents:
+    for counts, length in zip(documents, lengths, strict=True):
         room = K1 * (1 - B + B * length / mean)
         scores.append(floor + sum(idf[term] * tf * (K1 + 1) / (tf + room) for term, tf in counts.items()) if counts else 0.0)
-    best = max(scores, default=0.0)
-    return [score / best if best > 0 else 0.0 for score in scores]
+    return scores
 
 
 def recency(year: int | None, this_year: int, half_life_years: float) -> float:

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Plus
 
-from outrider.nodes.rule_ranker import FORMULAS, bm25_plus, count_terms, rank_by_rules, recency, renown
+from outrider.nodes.rule_ranker import FORMULAS, README_CHARS, bm25_plus, count_terms, rank_by_rules, recency, renown
 from outrider.settings.model import RankingSettings
+from outrider.state.hits import Candidate
+from outrider.state.records import Repository
 from support.fakes import candidate, paper
 
 WEIGHTS = RankingSettings()
@@ -42,6 +45,41 @@ def compared(query: list[str], documents: list[str]) -> list[float]:
 def test_a_term_in_half_of_the_candidates_still_counts() -> None:
     """Plain BM25 gives such a term nothing."""
     assert compared(["liver"], ["liver cell", "heart cell"]) == [1.0, 0.0]
+
+
+def test_neighbouring_words_count_where_they_stand_side_by_side() -> None:
+    """In the order of the request, in any form of the words, and over no word that the text has between them."""
+    pairs = [("protocol", "buffer")]
+    texts = ["protocol buffers are fast", "buffers of a protocol, fast", "protocol of fast buffers", "protocol buffers protocol buffer a"]
+    counted = count_terms(texts, ["protocol", "buffer"], pairs)
+    assert [one.pairs for one in counted] == [{pairs[0]: 1}, {}, {}, {pairs[0]: 2}]
+    first, *others = bm25_plus(["protocol", "buffer"], counted[:3], pairs)
+    assert first == 1.0
+    assert max(others) < 1.0
+    works = [
+        candidate(paper("a", "A vector that a database has"), scores={"fused": 1.0}),
+        candidate(paper("b", "A vector database is here"), scores={"fused": 0.99}),
+    ]
+    assert [one.record.doc_id for one in rank_by_rules(works, "vector database", WEIGHTS, 2026)] == ["b", "a"]
+
+
+def test_a_readme_counts_by_its_beginning() -> None:
+    def repository(name: str, text: str) -> Candidate:
+        return candidate(Repository(doc_id=name, title=name, text=text), scores={"fused": 1.0})
+
+    works = [repository("a", "x " * README_CHARS + "retry"), repository("b", "It can retry. " + "x " * README_CHARS)]
+    first, second = rank_by_rules(works, "retry", WEIGHTS, 2026)
+    assert (first.record.doc_id, first.reason) == ("b", "text has: retry")
+    assert (second.scores["bm25"], second.reason) == (0.0, "by its place in the lists")
+
+
+@given(st.lists(st.lists(st.sampled_from(WORDS), max_size=8), max_size=8), st.lists(st.sampled_from(WORDS), max_size=5))
+def test_pairs_never_put_a_text_without_any_word_above_zero(texts: list[list[str]], query: list[str]) -> None:
+    pairs = [pair for pair in dict.fromkeys(pairwise(query)) if pair[0] != pair[1]]
+    counted = count_terms([" ".join(text) for text in texts], query, pairs)
+    scores = bm25_plus(dict.fromkeys(query), counted, pairs)
+    assert all(0 <= score <= 1 for score in scores)
+    assert [score > 0 for score in scores] == [bool(set(query) & set(text)) for text in texts]
 
 
 def test_no_match_is_zero_not_the_floor_of_bm25_plus() -> None:
