@@ -22,6 +22,8 @@ WORDS = {word: str(value) for value, word in enumerate(UNITS.split())}
 TENS = {word: f"{value}0" for value, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), start=2)}
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "mn": 6, "billion": 9, "bn": 9, "trillion": 12}
 """Places by which the decimal point moves."""
+SHORT_SCALES = {"k": 3, "m": 6, "b": 9}
+"""As in `30M downloads`; `5m` may also be a measure."""
 _SCALE = rf"[\s-]?(?P<scale>{'|'.join(SCALES)})s?\b"
 _WORD = "|".join(sorted((*WORDS, *TENS), key=len, reverse=True))
 QUANTITY = re.compile(
@@ -36,7 +38,9 @@ QUANTITY = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-AFTER = re.compile(rf"(?:{_SCALE})?(?P<percent>\s?(?:%|per[ -]?cent\b|pct\b|percentage\s+points?\b))?", re.IGNORECASE)
+AFTER = re.compile(
+    rf"(?:{_SCALE}|(?P<short>[kmb])(?!\w))?(?P<percent>\s?(?:%|per[ -]?cent\b|pct\b|percentage\s+points?\b))?", re.IGNORECASE
+)
 MEASURES = {
     name: measure
     for measure, names in {
@@ -57,6 +61,13 @@ _MORE = (
     r"(?:>|≥|⩾|(?:more|greater|higher|larger|longer|older)\s+than|above|exceed(?:s|ed|ing)?|at\s+least|(?:no|not)\s+(?:less|fewer)\s+than)"
 )
 BOUND = re.compile(rf"(?:(?P<less>{_LESS})|(?P<more>{_MORE}))=?\s*(?:an?\s+)?[+-]?\Z", re.IGNORECASE)
+BOUND_AFTER = re.compile(
+    r"\s*(?:(?:years?|months?|days?|hours?)\s+)?(?:of\s+age\s+)?(?:or|and)\s+"
+    r"(?:(?P<less>less|fewer|lower|younger|shorter|below|under|earlier)|(?P<more>more|older|greater|higher|longer|above|over|later|newer|up))\b(?!\s+(?:an?|the|than|\d))"
+    r"|(?P<plus>\+(?!\s*\w))",
+    re.IGNORECASE,
+)
+"""`65 years or older`, `3.8+`."""
 NEAR = 24
 """Characters before a number in which a bound stands."""
 CHAIN = re.compile(r"\s*(?:-|to|and|or|,|/|vs\.?|versus|through|until|&|,\s*and|,\s*or)\s*[+-]?\Z", re.IGNORECASE)
@@ -91,6 +102,7 @@ class _Part(NamedTuple):
     negative: bool
     bound: str
     scale: int
+    short_scale: int
     percent: bool
     measure: str
 
@@ -101,12 +113,12 @@ def read_quantities(text: str) -> list[Readings]:
     parts = list(_find_parts(plain))
     quantities: list[Readings] = []
     for at, part in enumerate(parts):
-        scales, percents, measures = {part.scale}, {part.percent}, {part.measure}
+        scales, percents, measures = {part.scale, part.short_scale}, {part.percent}, {part.measure}
         # What stands behind the last of a list belongs to all.
         for before, after in pairwise(parts[at : at + MAX_CHAIN]):
             if (before.scale or before.percent or before.measure) or not CHAIN.fullmatch(plain[before.end : after.start]):
                 break
-            scales.add(after.scale)
+            scales |= {after.scale, after.short_scale}
             percents.add(after.percent)
             measures.add(after.measure)
         ways = product(part.amounts, sorted(scales), sorted(percents), sorted(measures))
@@ -128,7 +140,9 @@ def find_new_numbers(sentence: str, texts: Sequence[str]) -> list[str]:
 
     def is_in_texts(value: Value) -> bool:
         same = by_amount.get((value.amount, value.percent), ())
-        return any(value.bound in ("", one.bound) and (not (value.measure and one.measure) or value.measure == one.measure) for one in same)
+        measures = {one.measure for one in same} - {""}
+        is_other_measure = value.measure and measures and value.measure not in measures
+        return not is_other_measure and any(value.bound in ("", one.bound) for one in same)
 
     return [
         " ".join(value.amount for value in readings[0])
@@ -149,13 +163,15 @@ def _find_parts(plain: str) -> Iterator[_Part]:
         end = after.end()
         measure = None if after["percent"] else MEASURE.match(plain, end)
         bound = BOUND.search(plain[max(0, start - NEAR) : start])
+        above = BOUND_AFTER.match(plain, end)
         yield _Part(
             start,
             measure.end() if measure else end,
             _read_amounts(match),
             negative=_is_negative(plain, start),
-            bound="" if bound is None else "<" if bound["less"] else ">",
+            bound=("<" if bound["less"] else ">") if bound else ("<" if above["less"] else ">") if above else "",
             scale=SCALES[after["scale"].lower()] if after["scale"] else 0,
+            short_scale=SHORT_SCALES.get((after["short"] or "").lower(), SCALES.get((after["scale"] or "").lower(), 0)),
             percent=bool(after["percent"]),
             measure=MEASURES[measure[1].lower()] if measure else "",
         )
