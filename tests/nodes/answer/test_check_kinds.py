@@ -1,7 +1,7 @@
 """Cases of other kinds: software, German, French, Chinese, medicine, law, energy.
 
-They were written after the rules and run once before anything was mended: of the first 51 the checks decided 46 as expected, of the second 24,
-after that, all. `LIMITS` are what the checks get wrong, so that a change shows.
+They were written after the rules and run once before anything was mended: of the first 51 the checks decided 46 as expected, and of the
+second 24, after that, all. `LIMITS` are what the checks get wrong, so that a change shows.
 """
 
 from __future__ import annotations
@@ -20,46 +20,64 @@ FIRST_TEXTS: Texts = {
     "u1": (
         "[1]",
         "jd/tenacity",
-        "Tenacity is an Apache 2.0 licensed general-purpose retrying library, "
-        "written in Python, to simplify the task of adding retry behavior to just about anything.",
+        (
+            "Tenacity is an Apache 2.0 licensed general-purpose retrying library, written in Python, to simplify the "
+            "task of adding retry behavior to just about anything."
+        ),
     ),
     "u2": (
         "[1]",
         "jd/tenacity",
-        "By default, the decorator retries forever without waiting between attempts; "
-        "use stop_after_attempt(7) to stop after 7 attempts, or stop_after_delay(10) to stop after 10 seconds.",
+        (
+            "By default, the decorator retries forever without waiting between attempts; use stop_after_attempt(7) to "
+            "stop after 7 attempts, or stop_after_delay(10) to stop after 10 seconds."
+        ),
     ),
     "u3": (
         "[2]",
         "psf/requests",
-        "Requests 2.32.3 officially supports Python 3.8+, and does not support Python 2.7 any longer. "
-        "It is downloaded around 30M times a week.",
+        (
+            "Requests 2.32.3 officially supports Python 3.8+, and does not support Python 2.7 any longer. It is "
+            "downloaded around 30M times a week."
+        ),
     ),
     "u4": (
         "[3]",
         "encode/httpx",
-        "HTTPX is a fully featured HTTP client for Python 3, which provides sync and async APIs. HTTP/2 support is not enabled by default: install httpx[http2].",
+        (
+            "HTTPX is a fully featured HTTP client for Python 3, which provides sync and async APIs. HTTP/2 support is"
+            " not enabled by default: install httpx[http2]."
+        ),
     ),
     "u5": (
         "[4]",
         "Metformin and cancer in adults with type 2 diabetes",
-        "Neither metformin nor placebo lowered cancer incidence over a median of 3.7 years (hazard ratio 1.02, 95% CI 0.91 to 1.14; n = 10,251).",
+        (
+            "Neither metformin nor placebo lowered cancer incidence over a median of 3.7 years (hazard ratio 1.02, 95%"
+            " CI 0.91 to 1.14; n = 10,251)."
+        ),
     ),
     "u6": (
         "[4]",
         "Metformin and cancer in adults with type 2 diabetes",
-        "HbA1c fell from 8.1% to 7.4%, and weight decreased by two to three kilograms; only one in twenty patients stopped because of nausea.",
+        (
+            "HbA1c fell from 8.1% to 7.4%, and weight decreased by two to three kilograms; only one in twenty patients"
+            " stopped because of nausea."
+        ),
     ),
     "u7": (
         "[5]",
         "Schlaf und Gedächtnis",
-        "Die Studie fand keinen Einfluss von Schlaf auf das Gedächtnis bei 48 Kindern, aber die Reaktionszeit sank um 12,5 ms.",
+        ("Die Studie fand keinen Einfluss von Schlaf auf das Gedächtnis bei 48 Kindern, aber die Reaktionszeit sank um 12,5 ms."),
     ),
     "u8": ("[6]", "睡眠研究", "睡眠不足没有影响记忆，但反应时间增加了15%。"),
     "u9": (
         "[7]",
         "Soil carbon",
-        "The authors call biochar “a promising, yet unproven, sink”, since fewer than half of the trials lasted longer than 10 years and yields ranged from -4 to +12 per cent.",
+        (
+            "The authors call biochar “a promising, yet unproven, sink”, since fewer than half of the trials lasted "
+            "longer than 10 years and yields ranged from -4 to +12 per cent."
+        ),
     ),
 }
 FIRST: Cases = (
@@ -115,7 +133,10 @@ SECOND_TEXTS: Texts = {
     "u1": (
         "[1]",
         "Vaccine trial in older adults",
-        "Vaccine efficacy was 86·4% (95% CI 79·9–90·8) against confirmed infection in 15,203 participants aged 65 years or older; no vaccine-related deaths were recorded.",
+        (
+            "Vaccine efficacy was 86·4% (95% CI 79·9–90·8) against confirmed infection in 15,203 participants aged 65 "
+            "years or older; no vaccine-related deaths were recorded."
+        ),
     ),
     "u2": (
         "[1]",
@@ -125,12 +146,15 @@ SECOND_TEXTS: Texts = {
     "u3": (
         "[2]",
         "pallets/click",
-        "Click parses arguments lazily and cannot handle unicode surrogates; pass `max_content_width=120` to widen help pages beyond 80 characters.",
+        (
+            "Click parses arguments lazily and cannot handle unicode surrogates; pass `max_content_width=120` to widen"
+            " help pages beyond 80 characters."
+        ),
     ),
     "u4": (
         "[3]",
         "Energy of data centres",
-        "Data centres used 460 TWh in 2022, i.e. nearly 2% of global demand, and could use more than 1,000 TWh in 2026.",
+        ("Data centres used 460 TWh in 2022, i.e. nearly 2% of global demand, and could use more than 1,000 TWh in 2026."),
     ),
     "u5": (
         "[4]",
@@ -187,11 +211,11 @@ def check(texts: Texts, text: str, unit: str) -> str | None:
     return next(iter(check_answer([(text, [unit])], units, 5).removed), None)
 
 
-@pytest.mark.parametrize(("text", "unit", "reason"), (*FIRST, *LIMITS))
+@pytest.mark.parametrize(("text", "unit", "reason"), [*FIRST, *LIMITS])
 def test_cases_of_the_first_set(text: str, unit: str, reason: str | None) -> None:
     assert check(FIRST_TEXTS, text, unit) == reason
 
 
-@pytest.mark.parametrize(("text", "unit", "reason"), (*SECOND, *LIMITS_OF_SECOND))
+@pytest.mark.parametrize(("text", "unit", "reason"), [*SECOND, *LIMITS_OF_SECOND])
 def test_cases_of_the_second_set(text: str, unit: str, reason: str | None) -> None:
     assert check(SECOND_TEXTS, text, unit) == reason
