@@ -42,8 +42,8 @@ DOCS = Path(__file__).parent
 REFERENCE = DOCS / "reference"
 NOTE = "<!-- Written by docs/generate.py; run `make docs` to refresh it. -->\n"
 ANSWER = (
-    SearchResponse, Facets, DistilledContext, ContextUnit, ShortAnswer, AnswerSentence, AnswerCitation, SourceReport, Failure, Bypass, Usage,
-    ResultSet,
+    SearchResponse, Facets, DistilledContext, ContextUnit, ShortAnswer, AnswerSentence, AnswerCitation, SourceReport, Failure, Bypass,
+    Usage, ResultSet,
 )  # fmt: skip
 RESPONSE = (*ANSWER, Hit, Identifiers, FoundBy, Duplicate, Related)
 BOUNDS = {"gt": "more than {}", "ge": "at least {}", "lt": "less than {}", "le": "at most {}", "min_length": "not empty"}

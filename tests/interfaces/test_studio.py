@@ -90,7 +90,8 @@ async def test_studio_runs_draws_and_describes_the_graph(studio: str) -> None:
         assert "filters" in schemas["input_schema"]["properties"]
         assert "run_timeout_s" in schemas["context_schema"]["properties"]
         drawing = await client.assistants.get_graph(assistant["assistant_id"])
-        assert {"translator", "scout", "distiller"} <= {node["id"] for node in drawing["nodes"]}
+        assert {"translator", "scout", "distiller", "answer"} <= {node["id"] for node in drawing["nodes"]}
+        assert "answer_enabled" in schemas["input_schema"]["properties"]
         answer = await client.runs.wait(None, "search", input={"query": "aspirin liver"}, context={"run_timeout_s": 120})
         assert answer["hits"][0]["doc_id"] == "a"
         thread = await client.threads.create()

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from support.chat_client import llm_settings
 from support.chat_server import ChatServer, Reply, Request
 from support.fakes import NOON, Shelf, no_reranker, paper
 from support.injection_canaries import CANARIES, Canary
+from support.systematic_runs import LibraryVersions, make_exact_services, make_papers
 
 RECORDS = (
     paper("a", "Aspirin and the liver", abstract="Aspirin harms the liver in 12% of patients. The weather was fine."),
@@ -213,8 +215,12 @@ def test_a_rejected_key_is_reported_as_such() -> None:
     assert ("answer", "KeyRejected") in {(one.node, one.error) for one in response.failures}
 
 
-def test_a_systematic_run_refuses_the_switch_and_ignores_the_setting() -> None:
-    services = make_services(None, answer=AnswerSettings(enabled=True))
+def test_a_systematic_run_refuses_the_switch_and_ignores_the_setting(tmp_path: Path) -> None:
+    services = make_exact_services(tmp_path, LibraryVersions(make_papers(5)))
+    services.settings = services.settings.model_copy(update={"answer": AnswerSettings(enabled=True)})
+    exact = SearchResponse.model_validate(build(services).invoke({"query": "aspirin[ti]", "mode": "systematic"}))
+    assert exact.answer is None
+    assert exact.result_set
     with pytest.raises(BadRequest, match="answer_enabled cannot be used in mode 'systematic'"):
         build(services).invoke({"query": "aspirin", "mode": "systematic", "answer_enabled": True})
 
