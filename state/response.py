@@ -214,11 +214,13 @@ class AnswerSentence(Model):
 
     text: str
     citations: tuple[AnswerCitation, ...] = Field(min_length=1)
+    uncertain: bool = Field(False, description="Whether all that it cites may not answer: the `why` of these units is `best`.")
 
     @property
     def with_keys(self) -> str:
-        """`Aspirin harms the liver. [1][3]`"""
-        return f"{self.text} {''.join(dict.fromkeys(citation.key for citation in self.citations))}"
+        """`Aspirin harms the liver. [1][3]`, with a remark if it is uncertain."""
+        keys = "".join(dict.fromkeys(citation.key for citation in self.citations))
+        return f"{self.text} {keys}{' (may not answer)' if self.uncertain else ''}"
 
 
 class ShortAnswer(Model):

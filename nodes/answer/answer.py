@@ -100,11 +100,10 @@ class Answer:
     ) -> tuple[ShortAnswer, Failure | None]:
         """Raises `KeyRejected`."""
         most = self.settings.max_sentences
-        uncertain = {(unit.doc_id, unit.start, unit.end) for unit in state.context.units if unit.why == "best"}
         request = ChatRequest(
             node=STEP,
             system=self.prompt.fill(max_sentences=str(most)),
-            user=fence({"request": _to_line(str(state.query), QUERY_CHARS), "works": describe_works(units, uncertain)}),
+            user=fence({"request": _to_line(str(state.query), QUERY_CHARS), "works": describe_works(units)}),
             max_output_tokens=TOKENS_OVERHEAD + TOKENS_PER_SENTENCE * most,
         )
         try:
@@ -147,18 +146,18 @@ def select_units(hits: Sequence[Hit], context_units: Sequence[ContextUnit]) -> t
             left_out += len(own)
             continue
         units += [
-            SourceUnit(f"u{len(units) + at}", doc_id, f"[{hit.rank}]", unit.start, unit.end, unit.text, hit.title)
+            SourceUnit(f"u{len(units) + at}", doc_id, f"[{hit.rank}]", unit.start, unit.end, unit.text, hit.title, unit.why == "best")
             for at, unit in enumerate(own[: MAX_UNITS - len(units)], start=1)
         ]
     return units, left_out
 
 
-def describe_works(units: Sequence[SourceUnit], uncertain: set[tuple[str, int, int]]) -> list[JsonValue]:
+def describe_works(units: Sequence[SourceUnit]) -> list[JsonValue]:
     """What the model sees, in the order of the hits."""
     works: dict[str, tuple[SourceUnit, list[JsonValue]]] = {}
     for unit in units:
         shown: dict[str, JsonValue] = {"id": unit.unit_id, "text": _to_line(unit.text, UNIT_CHARS)}
-        if (unit.doc_id, unit.start, unit.end) in uncertain:
+        if unit.uncertain:
             shown["uncertain"] = True
         works.setdefault(unit.doc_id, (unit, []))[1].append(shown)
     return [{"key": unit.key, "title": _to_line(unit.title, TITLE_CHARS), "units": shown} for unit, shown in works.values()]

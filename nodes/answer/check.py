@@ -65,6 +65,8 @@ class SourceUnit:
     end: int
     text: str
     title: str = ""
+    uncertain: bool = False
+    """Whether it may not answer the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +95,10 @@ def check_answer(drafts: Iterable[tuple[str, Sequence[str]]], units: Sequence[So
                 reason = "beyond_limit"
             if reason is None:
                 shown.add(key)
-                citations = (by_id[one] for one in ids)
-                cited = tuple(AnswerCitation(doc_id=one.doc_id, key=one.key, start=one.start, end=one.end) for one in citations)
-                sentences.append(AnswerSentence(text=END_KEYS.sub("", piece), citations=cited))
+                cited = [by_id[one] for one in ids]
+                citations = tuple(AnswerCitation(doc_id=one.doc_id, key=one.key, start=one.start, end=one.end) for one in cited)
+                uncertain = all(one.uncertain for one in cited)
+                sentences.append(AnswerSentence(text=END_KEYS.sub("", piece), citations=citations, uncertain=uncertain))
             else:
                 removed[reason] = removed.get(reason, 0) + 1
     return CheckResult(tuple(sentences), removed)

@@ -67,7 +67,7 @@ def test_the_command_prints_the_answer_first(shelved: Path, model: ChatServer) -
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("Answer by scripted at 127.0.0.1")
-    assert lines[1].strip() == f"{RIGHT} [1]"
+    assert lines[1].strip().startswith(f"{RIGHT} [1]")
     assert lines[2].strip().startswith("2 sentences were removed: 1 with a number that no cited sentence has, 1 that negates")
     assert "was not checked" in lines[3]
     assert next(line for line in lines[4:] if line.strip()).strip().startswith("1. Aspirin and the liver")
@@ -140,7 +140,8 @@ async def test_the_tool_of_mcp_gives_it(services: Services) -> None:
     async with Client(make_server(services)) as client:
         result = await client.call_tool("search", {"query": QUESTION, "short_answer": True})
         plain = await client.call_tool("search", {"query": QUESTION})
-    assert result.structured_content["short_answer"] == [f"{RIGHT} [1]"]
+    (sentence,) = result.structured_content["short_answer"]
+    assert sentence.startswith(f"{RIGHT} [1]")
     assert any(note.startswith("2 sentences were removed") for note in result.structured_content["notes"])
     assert plain.structured_content["short_answer"] == []
 
@@ -151,7 +152,7 @@ def test_tools_for_agents_begin_with_it(services: Services) -> None:
     tools = {tool.name: tool for tool in OutriderToolkit(services=services, answer_enabled=True).get_tools()}
     plain = {tool.name: tool for tool in OutriderToolkit(services=services).get_tools()}
     for name in ("search", "library"):
-        assert str(tools[name].invoke({"query": QUESTION})).splitlines()[1] == f"{RIGHT} [1]"
+        assert str(tools[name].invoke({"query": QUESTION})).splitlines()[1].startswith(f"{RIGHT} [1]")
         assert "Answer by" not in str(plain[name].invoke({"query": QUESTION}))
 
 
@@ -192,4 +193,4 @@ def test_a_later_run_on_a_thread_has_no_answer_of_the_earlier_one(services: Serv
 
 def test_messages_get_the_answer_first(services: Services) -> None:
     reply = build(services).invoke({"messages": [("user", QUESTION)], "answer_enabled": True})["messages"][-1].content
-    assert reply.splitlines()[1] == f"{RIGHT} [1]"
+    assert reply.splitlines()[1].startswith(f"{RIGHT} [1]")

@@ -138,6 +138,15 @@ def test_several_sentences_in_one_are_checked_one_by_one() -> None:
     assert result.removed == {"number": 1}
 
 
+def test_a_sentence_whose_units_all_may_not_answer_is_uncertain() -> None:
+    units = [SourceUnit("u1", "a", "[1]", 0, 9, "Aspirin reduced stroke.", uncertain=True), UNITS["u3"]]
+    result = check_answer([("Aspirin reduced stroke.", ["u1"]), ("Tenacity supports async.", ["u1", "u3"])], units, 5)
+    assert [(one.uncertain, one.with_keys) for one in result.sentences] == [
+        (True, "Aspirin reduced stroke. [1] (may not answer)"),
+        (False, "Tenacity supports async. [1][3]"),
+    ]
+
+
 def test_a_repeated_sentence_is_shown_once() -> None:
     result = check_answer([("Aspirin reduced stroke.", ["u1"]), ("ASPIRIN reduced stroke!", ["u1"])], list(UNITS.values()), 5)
     assert ([one.text for one in result.sentences], result.removed) == (["Aspirin reduced stroke."], {"repeated": 1})

@@ -168,7 +168,7 @@ function showShortAnswer(written, cards, hits) {
   const titles = new Map(hits.map((hit) => [hit.doc_id, hit.title || hit.doc_id]));
   const cite = ({ doc_id, key }) => el("button", { type: "button", class: "cite", title: titles.get(doc_id) ?? doc_id, "aria-label": `To hit ${key}`, click: () => showCard(cards.get(doc_id)) }, key);
   const once = (citations) => [...new Map(citations.map((one) => [one.doc_id, one])).values()];
-  const sentences = written.sentences.map((one) => el("li", { dir: "auto" }, one.text, " ", once(one.citations).map(cite)));
+  const sentences = written.sentences.map((one) => el("li", { dir: "auto" }, one.text, " ", once(one.citations).map(cite), one.uncertain ? " (may not answer)" : null));
   const removed = Object.entries(written.removed);
   const total = removed.reduce((sum, [, number]) => sum + number, 0);
   fill(
