@@ -108,7 +108,7 @@ HITS = st.lists(
 )
 
 
-@given(width=st.integers(40, 200), height=st.integers(8, 90), drawn=HITS, explain=st.booleans(), query=HOSTILE)
+@given(width=st.integers(20, 200), height=st.integers(8, 90), drawn=HITS, explain=st.booleans(), query=HOSTILE)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_no_text_leaves_its_line_or_commands_the_terminal(
     monkeypatch: pytest.MonkeyPatch,
@@ -229,6 +229,14 @@ def test_indented_code_keeps_the_place_of_its_first_line(monkeypatch: pytest.Mon
     output = screen(monkeypatch, 60)
     show_answer(make_answer((hit, (unit,))))
     assert [line for line in lines(output) if "┊" in line] == ["    ┊ for call in calls:", "    ┊ try_it(call)", "    ┊ done()"]
+
+
+def test_later_lines_of_a_sentence_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kept sentences need not be neighbours: where one begins must be seen."""
+    output = screen(monkeypatch, 40)
+    show_answer(make_answer(make_hit(1, (SENTENCE, "sentence", 0.9), ("It ends.", "sentence", 0.9))))
+    shown = [line for line in lines(output) if "│" in line]
+    assert shown == ["    │ A call that fails is repeated", "    │   after a delay that grows.", "    │ It ends."]
 
 
 def test_code_keeps_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -576,8 +584,15 @@ def test_ranked_hits_are_written_by_suffix(papers: Path, tmp_path: Path, capsys:
         assert run(["search", "aspirin", "-k", "2", "-o", str(path), "-l", str(papers)]) == 0
         assert path.read_text(encoding="utf-8").lstrip("\ufeff").startswith(beginning)
         assert "Aspirin and the liver" in path.read_text(encoding="utf-8")
+    link = tmp_path / "link.ris"
+    link.symlink_to(tmp_path / "target.ris")
+    for path in (link, tmp_path / "hits.ris"):  # a link stays one; an existing file is replaced
+        assert run(["search", "aspirin", "-k", "1", "-o", str(path), "-l", str(papers)]) == 0
+    assert link.is_symlink()
+    assert link.read_text(encoding="utf-8").count("TY  - ") == (tmp_path / "hits.ris").read_text(encoding="utf-8").count("TY  - ") == 1
     out, err = capsys.readouterr()
     assert "2 records written to" in err
+    assert "1 record written to" in err
     assert "1. Aspirin and the liver" in out, "shown as well"
 
 

@@ -45,6 +45,8 @@ TITLE_LINES = 2
 MIN_WIDTH = 20
 MATCH = "bold magenta"
 SENTENCE_MARK, CODE_MARK = "│ ", "┊ "
+HANG = "  "
+"""Before the second line of a sentence and later ones: where the next sentence begins is seen."""
 PLAIN_MARKS = str.maketrans("│┊·…★", "|:-~*")
 """For an output that cannot encode them: each as wide as the sign that it replaces."""
 LINK = re.compile(r"!?\[([^\[\]]+)\]\(https?://[^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|`([^`<>]+?)\s*<https?://[^<>`\s]+>`__?")
@@ -82,11 +84,11 @@ class View:
     """Stems of the request's words, which are highlighted."""
     explain: bool = False
 
-    def wrap(self, text: Text, gutter: Text, lines: int | None = None) -> list[Text]:
-        """The text in lines after a gutter: at most so many, the last with an ellipsis where something is left out."""
+    def wrap(self, text: Text, gutter: Text, lines: int | None = None, hang: str = "") -> list[Text]:
+        """The text in lines after a gutter, and `hang` from the second on: at most so many, then an ellipsis where text is left out."""
         if self.width is None:
             return [gutter + text]
-        room = self.width - cell_len(gutter.plain)
+        room = self.width - cell_len(gutter.plain) - len(hang)
         long = lines is not None and len(text) > 2 * room * lines  # a novel on one line would take seconds to wrap
         wrapped = (text[: 2 * room * lines] if long and lines is not None else text).wrap(self.out, room, overflow="fold")
         parts = [part for part in wrapped if part.plain.strip()]
@@ -95,7 +97,7 @@ class View:
         if lines is not None and parts and (long or len(parts) > lines):
             parts = parts[:lines]
             parts[-1] = _add_ellipsis(parts[-1], room)
-        return [gutter + part for part in parts]
+        return [(gutter + Text(hang) if at else gutter) + part for at, part in enumerate(parts)]
 
     def end(self, line: Text) -> Text:
         """The last line that is shown of a piece that goes on."""
@@ -400,7 +402,7 @@ def _make_piece(view: View, hit: Hit, span: tuple[int, int], unit: ContextUnit |
         label = "Caption: " if unit and unit.kind == "caption" else ""
         sentence = Text.assemble((label, "dim"), view.highlight(LINK.sub(r"\g<1>\g<2>", one_line(text))))
         gutter = GUTTER + Text(SENTENCE_MARK, "cyan")
-        return Piece(start, view.wrap(sentence, gutter, None if view.explain else SENTENCE_LINES))
+        return Piece(start, view.wrap(sentence, gutter, None if view.explain else SENTENCE_LINES, HANG))
     lines = code_lines(hit.original_text, start, end)
     gutter = GUTTER + Text(CODE_MARK, "dim cyan")
     parts = [view.highlight(line) for line in lines]

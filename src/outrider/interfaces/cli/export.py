@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from outrider.interfaces.cli.options import FiltersOption, LibraryOption, open_services, parse_filters, wait_for
-from outrider.interfaces.cli.terminal import note
+from outrider.interfaces.cli.terminal import count, note
 from outrider.state.errors import BadRequest, explain_limit
 from outrider.usecases.export import SUFFIXES, make_record
 
@@ -43,7 +43,7 @@ def export(
     source = _read_answer(result) if result is not None else open_services(library)
     written = wait_for(_write(source, where, name, output))
     if output:
-        note(f"{written:,} records written to {output}")
+        note(f"{count(written, 'record')} written to {output}")
 
 
 def find_format(output: Path | None, or_else: str = "") -> str:
@@ -106,6 +106,7 @@ def open_output(output: Path | None) -> Iterator[TextIO]:
         return
     import tempfile
 
+    output = output.resolve() if output.is_symlink() else output  # else the link itself would be replaced
     try:
         handle, part = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.")
     except OSError as error:

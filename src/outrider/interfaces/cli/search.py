@@ -21,7 +21,7 @@ from outrider.interfaces.cli.options import (
     parse_filters,
     wait_for,
 )
-from outrider.interfaces.cli.terminal import exit_code, follow_run, measure_wait, note, note_remarks, print_json
+from outrider.interfaces.cli.terminal import count, exit_code, follow_run, measure_wait, note, note_remarks, print_json
 from outrider.runtime.threads_and_loops import load_module
 from outrider.state.errors import BadRequest
 
@@ -134,7 +134,7 @@ def search(
 
         with open_output(output) as stream:
             written = write_records(map(make_record, answer.hits), form, stream)
-        note(f"{written:,} records written to {output}")
+        note(f"{count(written, 'record')} written to {output}")
     if as_json:
         note_remarks(answer.result_set.remarks if answer.result_set else ())
         if services.lost_model and services.settings.sources.offline:  # otherwise it is logged as an error

@@ -120,7 +120,8 @@ async def follow_run(
 ) -> Any:
     """The last state that a graph streams. Meanwhile shows `waiting`, then `doing` with the node that runs; nothing if `quiet`."""
     state: Any = {}
-    status = errors().status(waiting)
+    screen = errors()
+    status = screen.status(waiting, spinner="dots" if screen.encoding.startswith("utf") else "line")
     if not quiet:
         status.start()
     try:
