@@ -1,4 +1,4 @@
-"""The checks of the short answer on SciFact's rationales: a scripted model writes right and wrong sentences, and each should meet its fate.
+"""The checks of the short answer on right and wrong sentences made from SciFact's rationales.
 
 A case is a claim and an abstract with the sentences that people marked; the abstracts of the next two cases stand beside it as further
 hits. The script turns each marked sentence into right sentences (as it is, shortened, in other words, quoted) and into wrong ones, each

@@ -1,4 +1,4 @@
-"""The node that writes a short answer with the chat model, each sentence with citations of kept sentences.
+"""The node that writes a short answer with the chat model, with citations of kept sentences.
 
 The model sees only kept sentences, and no text with known patterns of instructions to a model. Sentences that fail a check are removed and
 counted (`check`).

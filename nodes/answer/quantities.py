@@ -1,4 +1,4 @@
-"""Numbers of a sentence with their sign, percent, bound and measure, to compare them with a text.
+"""Numbers of a text with sign, percent, bound and measure, and those that a sentence adds.
 
 Amounts are compared as decimal texts, so that no digit is lost. What can be read in two ways (`1,5` as a decimal or as a list, the 5 of
 `5-10 %` with or without the percent sign) has several readings.

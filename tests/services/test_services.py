@@ -78,7 +78,7 @@ def test_a_wrong_setting_of_a_search_breaks_nothing_else(tmp_path: Path) -> None
 
 
 def test_versions_name_tool_and_prompts() -> None:
-    prompts = {f"prompt:{name}" for name in ("context", "dedup", "translate", "score_papers", "score_repository")}
+    prompts = {f"prompt:{name}" for name in ("context", "dedup", "short_answer", "translate", "score_papers", "score_repository")}
     assert set(Services(Settings()).versions) == {"outrider", *prompts}
 
 
