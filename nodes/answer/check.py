@@ -1,7 +1,8 @@
 """Checks of a model's sentences against the kept sentences that they cite.
 
-Pure functions, no model. They find contradictions that can be seen: ids that do not exist, works that do not fit, numbers, negations and quotations. A sentence that
-passes them may still be wrong: `rose` for `fell` has none of these signs. So nothing here calls a sentence supported.
+Pure functions, no model. They find contradictions that can be seen: ids that do not exist, works that do not fit, numbers, negations and
+quotations. A sentence that passes them may still be wrong: `rose` for `fell` has none of these signs. So nothing here calls a sentence
+supported.
 """
 
 from __future__ import annotations
