@@ -43,7 +43,7 @@ def model() -> Embedder:
 class Remembering:
     """A model with a file of document vectors; the model computes missing ones and adds them to the file."""
 
-    model: TextEmbedder
+    model: Embedder
     file: Path
     vectors: dict[str, EmbeddedText] = field(init=False)
 
@@ -60,6 +60,9 @@ class Remembering:
 
     def embed(self, text: str | Sequence[str], role: TextRole = "document") -> np.ndarray:
         return self.model.embed(text, role)
+
+    def token_vectors(self, texts: Sequence[str], role: TextRole = "document") -> list[np.ndarray]:
+        return self.model.token_vectors(texts, role)
 
     def embed_each(self, texts: Sequence[str], role: TextRole = "document", progress: OnCount | None = None) -> list[EmbeddedText]:
         if role == "query":

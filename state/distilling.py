@@ -141,6 +141,8 @@ class Calibration:
     best: Range
     """The score of a text's best unit."""
     most_units: int
+    structured: bool = False
+    """Whether it was fitted on texts with sections, such as READMEs and full papers, too."""
     fitted_at: str = ""
     """ISO 8601, if a user fitted it."""
     version: int = FORMAT

@@ -6,8 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.distiller.selection import REPEAT_SIMILARITY, find_repeats, lift_context_scores, numbers_and_negations
-from outrider.distiller.units import segment_text
+from outrider.distiller.distiller import Distiller
+from outrider.distiller.selection import (
+    CLOSE,
+    NOISE,
+    REPEAT_SIMILARITY,
+    THRESHOLD,
+    SelectionSettings,
+    find_repeats,
+    lift_context_scores,
+    numbers_and_negations,
+)
+from outrider.distiller.units import SegmentedText, segment_text
 from outrider.state.distilling import Reading
 from outrider.text.words import content_words, stem
 from support.distiller_fakes import texts
@@ -86,11 +96,9 @@ def test_this_study_refers_to_no_sentence() -> None:
     assert _lift_scores("Mice sleep. This study shows risk.", 0.1, 0.9)[0] == [0.1, 0.9]
 
 
-def test_a_heading_gets_the_best_score_of_its_section_and_subsections() -> None:
-    text = "# A\n\nOne.\n\n## B\n\nTwo.\n\n# C\n\nThree."
-    worth, why = _lift_scores(text, 0.0, 0.1, 0.0, 0.8, 0.0, 0.3)
-    assert worth == [0.8, 0.1, 0.8, 0.8, 0.3, 0.3]
-    assert why == ["heading", "relevant", "heading", "relevant", "heading", "relevant"]
+def test_a_heading_is_no_unit_and_gets_no_score() -> None:
+    worth, why = _lift_scores("# A\n\nOne is.\n\n## B\n\nTwo is.", 0.1, 0.8)
+    assert (worth, why) == ([0.1, 0.8], ["relevant", "relevant"])
 
 
 @given(texts, st.lists(st.floats(0, 1), min_size=1, max_size=8))
@@ -101,3 +109,45 @@ def test_lifting_lowers_no_score_and_exceeds_no_maximum(text: str, values: list[
     assert all(one >= own for one, own in zip(worth, scores, strict=True))
     assert max(worth, default=0) == max(scores, default=0)
     assert all((one > own) == (reason != "relevant") for one, own, reason in zip(worth, scores, why, strict=True))
+
+
+class _Given:
+    """An engine with given scores, the same for each text."""
+
+    name = revision = "given"
+
+    def __init__(self, values: list[float]) -> None:
+        self.values = values
+
+    def scores(self, query: str, cuts: list[SegmentedText]) -> list[list[float]]:
+        return [[self.values[at % len(self.values)] for at in range(len(its.units))] for its in cuts]
+
+
+FEW = SelectionSettings(max_units=3, max_units_first=5)
+
+
+@given(st.lists(texts, min_size=1, max_size=3), st.lists(st.floats(0, 1), min_size=1, max_size=8), st.integers(1, 4), st.integers(4, 6))
+def test_few_units_are_the_best_and_close_to_the_best(bodies: list[str], values: list[float], most: int, first: int) -> None:
+    readings = [Reading(str(at), body) for at, body in enumerate(bodies)]
+    kept = Distiller(_Given(values), selection=SelectionSettings(max_units=most, max_units_first=first)).distil("q", readings)
+    for at, reading in enumerate(readings):
+        own = [unit for unit in kept.units if unit.doc_id == reading.doc_id]
+        scores = [values[place % len(values)] for place in range(len(segment_text(reading).units))]
+        best = max(scores, default=0.0)
+        assert len(own) <= (first if at == 0 else most)
+        assert all(unit.score >= max(NOISE, CLOSE * best) for unit in own)
+        assert (reading.doc_id in kept.unanswered) == (best < NOISE)
+        assert not (own and reading.doc_id in kept.unanswered)
+        assert all((unit.why == "best") == (best < THRESHOLD) for unit in own)
+
+
+def test_nothing_is_kept_where_nothing_answers() -> None:
+    readings = [Reading("a", "Mice sleep at night. Cats do not."), Reading("b", "Dogs bark at cats.")]
+    kept = Distiller(_Given([0.05]), selection=FEW).distil("q", readings)
+    assert (kept.units, kept.text, kept.unanswered) == ((), "", ("a", "b"))
+
+
+def test_without_a_limit_the_threshold_decides() -> None:
+    text = " ".join(f"Sentence number {word} is here." for word in "one two three four five six seven".split())
+    assert len(Distiller(_Given([0.9])).distil("q", [Reading("a", text)]).units) == 7
+    assert len(Distiller(_Given([0.9]), selection=FEW).distil("q", [Reading("a", text)]).units) == 5

@@ -64,8 +64,8 @@ def test_a_lead_in_a_table_header_and_a_term_introduce_their_units() -> None:
     assert introduced["item one"] == "Run this:"
     assert introduced["| `a`  | the first |"] == "| name | meaning |"
     assert introduced["An introduction."] == ""
-    text = "Terms\n=====\n\nspace\n    What is **empty**.\n"
-    assert [(text[unit.start : unit.end], unit.introduced_by) for unit in find_units(text)] == [("What is **empty**.", "space")]
+    text = "Terms\n=====\n\nspace\n    What is ``empty``.\n"
+    assert [(text[unit.start : unit.end], unit.introduced_by) for unit in find_units(text)] == [("What is ``empty``.", "space")]
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_the_context_is_verbatim_in_order_and_within_the_budget(bodies: list[str
     for unit in context.units:
         assert unit.text == bodies[int(unit.doc_id[1:]) - 1][unit.start : unit.end]
         assert f"{unit.key} {unit.text}" in context.text
-    for one in add_spans(hits, distilled.units):
+    for one in add_spans(hits, distilled):
         assert list(one.spans) == sorted(one.spans)
         assert all(first[1] <= second[0] for first, second in zip(one.spans, one.spans[1:], strict=False))
         assert one.distilled_text == " ".join(one.original_text[start:end] for start, end in one.spans)

@@ -150,6 +150,8 @@ def explain_mismatch(calibration: Calibration, engine: Engine, cuts: Sequence[Se
             why = "another script"
         elif share is not None and not calibration.function_words.holds(share):
             why = "another language, or no prose"
+        elif not (calibration.structured or segmented.is_abstract()):
+            why = "it has sections, lists or code, or is longer than an abstract"
         elif units > TIMES_LONGER * calibration.most_units:
             why = f"it is far longer, {units:,} units"
         elif own and max(own) < calibration.best.low:
@@ -203,6 +205,7 @@ def calibrate_scores(
         latin=_range(map(latin_share, texts)),
         best=_range(max(own) for own in scores),
         most_units=max(len(its.units) for its in cuts),
+        structured=sum(not its.is_abstract() for its in cuts) >= len(cuts) / 2,
     )
 
 

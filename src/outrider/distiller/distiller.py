@@ -99,7 +99,11 @@ class Distiller:
             too_many = (
                 f"the budget was too small for {selected.over_budget:,} units at or over the threshold" if selected.over_budget else ""
             )
-            few = f"at most {settings.max_units} sentences of a text are kept; with distiller.max_units=0 it holds" if settings.max_units else ""
+            few = (
+                f"at most {settings.max_units} sentences of a text are kept; with distiller.max_units=0 it holds"
+                if settings.max_units
+                else ""
+            )
             promise = calibration.promise(few or too_many or explain_mismatch(calibration, self.engine, segmented, scores))
         long = [reading for reading in readings if len(reading.text) > MAX_CHARS_READ]
         notes += [f"of {reading.doc_id} only the first {MAX_CHARS_READ:,} characters were read" for reading in long]

@@ -9,8 +9,8 @@ filtering finds the pairs (Chaudhuri, Ganti and Kaushik 2006, "A Primitive Opera
 All candidates form one list, which the threshold only shortens. Hence a higher threshold never adds a unit, even if others are removed
 as repeats or for lack of room.
 
-With `max_units` the list holds only the best few of each text, those whose scores are close to its best one. The threshold then decides
-what is certain, not what is kept.
+With `max_units` the list holds only the best few of each text, those whose scores are close to its best one, without context. The threshold
+then decides what is certain, not what is kept.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ THRESHOLD = 0.4
 """Threshold of P(relevant | unit, query) for an uncalibrated engine."""
 NOISE = 0.1
 """A text whose best unit scores below this contributes nothing, not even that unit."""
-CLOSE = 0.5
+CLOSE = 0.45
 """Share of its text's best score that every further of the best few units has."""
 Shorten = Callable[[KeptUnit], str]
 """Returns the shortened text of a kept unit; empty if it stays as it is."""
@@ -187,9 +187,9 @@ def _rank_candidates(cuts: Sequence[SegmentedText], scores: Scores, settings: Se
     for number, (segmented, own) in enumerate(zip(cuts, scores, strict=True)):
         if not own:
             continue
-        lifted, reasons = lift_context_scores(segmented, own)
-        first = max(range(len(own)), key=lambda at: (own[at], -at))
         most = settings.max_units_first if number == 0 else settings.max_units
+        lifted, reasons = (own, ["relevant"] * len(own)) if most else lift_context_scores(segmented, own)
+        first = max(range(len(own)), key=lambda at: (own[at], -at))
         for at in _best_few(lifted, first, most, settings) if most else _at_threshold(lifted, first, own[first], settings):
             score, why = (own[at], "relevant") if at == first else (lifted[at], reasons[at])
             if (own[first] if most else score) < settings.threshold:

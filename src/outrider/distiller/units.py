@@ -18,7 +18,8 @@ from outrider.text.sentences import sentence_spans
 from outrider.text.words import stems
 
 UNREAD_SECTION = re.compile(
-    r"(?:table of )?contents|(?:our )?(?:contributors|sponsors|backers|supporters)|authors?|credits|thanks|acknowledge?ments?", re.IGNORECASE
+    r"(?:table of )?contents|(?:our )?(?:contributors|sponsors|backers|supporters)|authors?|credits|thanks|acknowledge?ments?",
+    re.IGNORECASE,
 )
 """Titles of sections that list people or other sections."""
 LEAD_IN = re.compile(r":{1,2}\s*\Z")
@@ -26,6 +27,7 @@ HEADING_MARKS = re.compile(r"[ \t]+#+[ \t]*$|<[^>]+>|[*`_]{1,2}(?=\S)|(?<=\S)[*`
 BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+(?=\S)|\n(?:[ \t]*\n)+")
 MAX_CODE_LINES, CODE_LINES = 24, 14
 """Code with more lines than the first is divided into parts of at most so many as the second."""
+MAX_ABSTRACT_UNITS = 40
 MIN_WORD_CHARS = 3
 """Word characters of a unit; a shorter one is a bullet, a rule or a lone symbol, and says nothing."""
 WORD_CHARACTER = re.compile(r"\w")
@@ -63,6 +65,11 @@ class SegmentedText:
 
     def texts(self) -> list[str]:
         return [self.reading.text[unit.start : unit.end] for unit in self.units]
+
+    def is_abstract(self) -> bool:
+        """Whether it is short prose without sections, as abstracts are."""
+        few = len(self.units) <= MAX_ABSTRACT_UNITS
+        return few and all(unit.kind == "sentence" and not unit.section for unit in self.units)
 
     def plain_texts(self) -> list[str]:
         """The words of each unit without marks, as engines read them; code as it is. Computed once."""

@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, ValidationError
 
-from outrider.text.sentences import sentence_spans
 from outrider.library.record_table import chunk_ids
 from outrider.state.errors import BadRequest
 from outrider.state.filters import Compare
 from outrider.state.model import Model
 from outrider.state.records import Record
 from outrider.state.reranking import READ_CHARS, make_reranker_text
+from outrider.text.sentences import sentence_spans
 from outrider.text.words import STOP_WORDS, content_words, words
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ class Words:
 
     def embed_each(self, texts: Sequence[str], role: TextRole = "document", progress: OnCount | None = None) -> list[EmbeddedText]:
         self.requests.append(list(texts))
-        return [EmbeddedText(None, problem="no word") if text == "!" else EmbeddedText(self.words.vector(text)) for text in texts]
+        return [EmbeddedText(None, problem="no word") if text == "Unknown." else EmbeddedText(self.words.vector(text)) for text in texts]
 
     def span_vectors(self, text: str, spans: Sequence[tuple[int, int]]) -> np.ndarray:
         if not self.late:
@@ -49,7 +49,9 @@ class Words:
 
 
 def test_units_similar_to_the_query_score_higher_and_units_without_vector_lowest() -> None:
-    ((like, _, unlike, none),) = Embedding(Words()).scores("wing flutter", [_segment("Wing flutter. Wing soil. Soil bacteria.\n\n!")])
+    ((like, _, unlike, none),) = Embedding(Words()).scores(
+        "wing flutter", [_segment("Wing flutter. Wing soil. Soil bacteria.\n\nUnknown.")]
+    )
     assert like > unlike > none
 
 

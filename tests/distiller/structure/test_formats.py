@@ -64,7 +64,7 @@ of two lines, see `the docs`_::
 - `Docs <https://docs.example.org>`_
 
 :License: MIT
-:Author: A. Person
+:Author: Ann Person
 
 term
     its meaning
@@ -156,7 +156,7 @@ def test_restructured_text() -> None:
         ("item", "first"),
         ("links", "`Docs <https://docs.example.org>`_"),
         ("item", ":License: MIT"),
-        ("item", ":Author: A. Person"),
+        ("item", ":Author: Ann Person"),
         ("item", "its meaning"),
         ("paragraph", "Mind the gap."),
         ("paragraph", "Content of a directive of another package."),

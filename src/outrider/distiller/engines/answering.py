@@ -14,24 +14,26 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from outrider.distiller.engines.embedding import Embedder
 from outrider.distiller.engines.ensemble import Scores, probability
 from outrider.distiller.units import SegmentedText
 from outrider.runtime.threads_and_loops import stop_if_abandoned
+from outrider.state.errors import ModelUnavailable
 from outrider.text.words import stems, words
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from outrider.state.embedding import EmbeddingSpace, TextRole
-
 ASKS_HOW = re.compile(
-    r"\bhow (?:do|can|to|would|should|could|does one|is|are)\b|^\s*how\b.*\b(?:i|we|you|one)\b|\bcommand\b|\bexample\b|\bcode\b", re.IGNORECASE
+    r"\bhow (?:do|can|to|would|should|could|does one|is|are)\b|^\s*how\b.*\b(?:i|we|you|one)\b|\bcommand\b|\bexample\b|\bcode\b",
+    re.IGNORECASE,
 )
 ASKS_NUMBER = re.compile(
     r"\bhow (?:many|much|long|fast|large|big|often|old|well|far|high)\b|\bat (?:what|which)\b|\bwhen\b|\broughly\b|\bby how\b"
@@ -58,14 +60,7 @@ FEATURES = (
 TOKEN_FEATURES = ("centred", "tokens", "tokens_behind", "window_behind")
 TEXT_FEATURES = ("best", "covered", "known")
 TOKEN_TEXT_FEATURES = ("best", "covered", "centred", "tokens")
-WEIGHTS_FILE = Path(__file__).parents[1] / "defaults" / "answering.json"
-
-
-class TokenEmbedder(Protocol):
-    @property
-    def space(self) -> EmbeddingSpace: ...
-
-    def token_vectors(self, texts: Sequence[str], role: TextRole = "document") -> list[np.ndarray]: ...
+WEIGHTS_FILE = Path(__file__).with_name("answering_weights.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +77,7 @@ class Answering:
     `selection.THRESHOLD` on something probably does.
     """
 
-    embedder: TokenEmbedder | None = None
+    embedder: Embedder | None = None
 
     @property
     def name(self) -> str:
@@ -94,15 +89,14 @@ class Answering:
         return f"{own} {self.embedder.space.revision}" if self.embedder else own
 
     def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
-        weights = load_weights("tokens" if self.embedder else "words")
-        return [self._score(query, segmented, weights) for segmented in cuts]
+        return [self._score(query, segmented) for segmented in cuts]
 
-    def _score(self, query: str, segmented: SegmentedText, weights: Weights) -> list[float]:
+    def _score(self, query: str, segmented: SegmentedText) -> list[float]:
         if not segmented.units or not stems(query):
             return [0.0] * len(segmented.units)
         stop_if_abandoned()
-        rows = compute_features(query, segmented)
-        close = compute_closeness(self.embedder, query, segmented) if self.embedder else []
+        rows, close = compute_features(query, segmented), self._compute_closeness(query, segmented)
+        weights = load_weights("tokens" if close else "words")
         if close:
             rows = [(*row, *more) for row, more in zip(rows, close, strict=True)]
         logits = [_weigh(row, weights.unit) for row in rows]
@@ -110,6 +104,12 @@ class Answering:
         worth = [probability(one) / _relative_length(unit.end - unit.start) for one, unit in zip(logits, segmented.units, strict=True)]
         best = max(worth)
         return [answers * one / best for one in worth]
+
+    def _compute_closeness(self, query: str, segmented: SegmentedText) -> list[tuple[float, ...]]:
+        if self.embedder is not None:
+            with suppress(ModelUnavailable):  # an endpoint returns no token vectors
+                return compute_closeness(self.embedder, query, segmented)
+        return []
 
 
 def _weigh(row: Sequence[float], weights: Sequence[float]) -> float:
@@ -180,7 +180,9 @@ def _compute_bm25(query_stems: Sequence[str], bags: Sequence[Sequence[str]]) -> 
     return idf, scores
 
 
-def _cover_sections(segmented: SegmentedText, bags: Sequence[set[str]], covered: object) -> dict[tuple[str, ...], float]:
+def _cover_sections(
+    segmented: SegmentedText, bags: Sequence[set[str]], covered: Callable[[set[str]], float]
+) -> dict[tuple[str, ...], float]:
     """How much of the query each section has, less for long ones, relative to the best section."""
     places: dict[tuple[str, ...], list[int]] = {}
     for at, unit in enumerate(segmented.units):
@@ -188,7 +190,7 @@ def _cover_sections(segmented: SegmentedText, bags: Sequence[set[str]], covered:
     shares = {}
     for section, own in places.items():
         every = set().union(*(bags[at] for at in own)) | set(stems(" ".join(section)))
-        shares[section] = covered(every) / (1 + 0.15 * math.log1p(len(own)))  # type: ignore[operator]
+        shares[section] = covered(every) / (1 + 0.15 * math.log1p(len(own)))
     best = max(shares.values(), default=0.0) or 1.0
     return {section: share / best for section, share in shares.items()}
 
@@ -207,7 +209,7 @@ def compute_text_features(
     return max(logits), covered, sum(count > 0 for count in containing.values()) / len(query_stems)
 
 
-def compute_closeness(embedder: TokenEmbedder, query: str, segmented: SegmentedText) -> list[tuple[float, ...]]:
+def compute_closeness(embedder: Embedder, query: str, segmented: SegmentedText) -> list[tuple[float, ...]]:
     """The values of `TOKEN_FEATURES` of each unit: its cosine with the query, what all units share left out; the mean over the query's
     tokens of the closest token, rare ones counting more, and its distance from the best unit's; and the cosine of the unit with those
     beside it, as a distance from the best.

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from outrider.distiller.engines.ensemble import Scores, probability
-from outrider.distiller.units import SegmentedText
+from outrider.distiller.units import MAX_ABSTRACT_UNITS, SegmentedText
 from outrider.text.words import stems
 
 RESULT = re.compile(
@@ -31,8 +31,6 @@ METHOD = re.compile(
     r"\b(?=[abdhmopsuw])(?:methods?|design|objectives?|backgrounds?|aims?|settings?|participants|unknown|unclear|however"
     r"|we (?:performed|used|conducted|recruited|examined|investigated|sought|aimed|assessed|studied))\b"
 )
-SHORT_TEXT = 40
-"""Maximum number of units of a text whose positions count."""
 PER_UNIT = (0.386, -1.254, 1.524)
 """Weights of stating a result, of stating an aim or method, and of the log length."""
 PLACE = (2.916, -0.892, -0.327)
@@ -67,18 +65,15 @@ class Rhetoric:
 
 def features(segmented: SegmentedText) -> list[tuple[float, ...]]:
     """The feature values of each unit, in the order of the weights."""
-    count = sum(unit.kind != "heading" for unit in segmented.units)
+    count = len(segmented.units)
     rows: list[tuple[float, ...]] = []
-    rank = 0
     for at, unit in enumerate(segmented.units):
         text, position = segmented.text(at).lower(), (0.5, 0.25, 0.0)
-        own_rank = 0 if unit.kind == "heading" else rank
-        if count <= SHORT_TEXT:
-            place = own_rank / (count - 1) if count > 1 else 1.0
-            position = place, place * place, float(own_rank == count - 1)
+        if count <= MAX_ABSTRACT_UNITS:
+            place = at / (count - 1) if count > 1 else 1.0
+            position = place, place * place, float(at == count - 1)
         length = math.log1p(unit.end - unit.start)
         rows.append((float(RESULT.search(text) is not None), float(METHOD.search(text) is not None), length, *position))
-        rank += unit.kind != "heading"
     return rows
 
 

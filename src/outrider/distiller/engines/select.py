@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 from outrider.distiller.calibration import read_calibration
+from outrider.distiller.engines.answering import Answering
+from outrider.distiller.engines.by_kind_of_text import ByKindOfText
 from outrider.distiller.engines.classifier import Classifier
 from outrider.distiller.engines.embedding import Embedder, Embedding
 from outrider.distiller.engines.ensemble import Engine, Ensemble, EnsembleWeights
@@ -23,7 +25,8 @@ from outrider.state.errors import BadRequest
 _read_shipped = lru_cache(maxsize=16)(read_calibration)
 
 EngineName = Literal["words", "lexical", "embedding", "ensemble", "classifier", "classifier+", "llmlingua2"]
-"""`words` combines lexical and rhetoric; `ensemble` adds the embedding; `classifier+` combines the ensemble and the classifier."""
+"""For abstracts, `words` combines lexical and rhetoric, and `ensemble` adds the embedding; other texts are left to `Answering`. `classifier+`
+combines the ensemble and the classifier."""
 
 SHIPPED = Path(__file__).parents[1] / "defaults"
 CALIBRATION_FILE = "calibration"
@@ -58,7 +61,7 @@ def make_engine(
     if name == "lexical":
         return Lexical()
     if name == "words":
-        return Ensemble((Lexical(), Rhetoric()), WORDS_WEIGHTS)
+        return ByKindOfText(Ensemble((Lexical(), Rhetoric()), WORDS_WEIGHTS), Answering())
     if name == "classifier":
         return get_shared(_make_classifier, model_name, device, downloads)
     if name == "llmlingua2":
@@ -70,7 +73,7 @@ def make_engine(
     members = (Lexical(), Rhetoric(), Embedding(embedder))
     every = Ensemble(members, ENSEMBLE_WEIGHTS)
     if name == "ensemble":
-        return every
+        return ByKindOfText(every, Answering(embedder))
     classifier = make_engine("classifier", None, model_name, device, downloads=downloads)
     own = Path(model_name).expanduser() / WEIGHTS_FILE
     return Ensemble((*members, classifier), _weights(own)) if own.is_file() else Ensemble((every, classifier), HALVES)

@@ -13,7 +13,15 @@ BREAKS = frozenset(
 )
 """Elements that end a paragraph (https://html.spec.whatwg.org/multipage/rendering.html#flow-content-3), and cells."""
 UNSHOWN = frozenset({"script", "style", "template", "noscript", "svg", "nav", "footer", "select", "textarea", "button", "head"})
-KINDS: dict[str, BlockKind] = {"li": "item", "dd": "item", "dt": "item", "pre": "code", "tr": "row", "figcaption": "caption", "caption": "caption"}
+KINDS: dict[str, BlockKind] = {
+    "li": "item",
+    "dd": "item",
+    "dt": "item",
+    "pre": "code",
+    "tr": "row",
+    "figcaption": "caption",
+    "caption": "caption",
+}
 HEADING = re.compile(r"h[1-6]")
 HTML_LINE = re.compile(r"\n")
 WORD = re.compile(r"\w")

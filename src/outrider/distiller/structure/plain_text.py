@@ -12,14 +12,20 @@ from dataclasses import replace
 
 from outrider.distiller.structure.block import Block, BlockKind, Lines, in_order
 
-ITEM = re.compile(r"[ \t]*(?:[-*+•‣◦–][ \t]|\(?\d{1,3}[.)][ \t]|\(?[a-z][.)][ \t])")
+ITEM = re.compile(r"[ \t]*(?:[-*+•‣◦–]|\(?\d{1,3}[.)]|\(?[a-z]\))[ \t]+(?=\S)")
 ROW = re.compile(r"[ \t]*\|.*\|[ \t]*$|[^\t\n]+(?:\t[^\t\n]*){2,}")
 MARKED_HEADING = re.compile(r"(\#{1,6})[ \t]+\S")
 NUMBERED_HEADING = re.compile(r"(\d+(?:\.\d+)*)\.?[ \t]+[^\W\d_]")
 ENDS_SENTENCE = re.compile(r"[.!?…。！？;,:]['\"”’)\]]*$")
-CAPTION = re.compile(r"(?:supplementary |additional |extended data )?(?:fig(?:ure|\.)?|table|scheme|box|chart|plate|algorithm|listing)\.? ?S?\d+[a-z]?\b ?[.:|–—]", re.I)
-PAGE_NUMBER = re.compile(r"[ \t]*(?:(?:page|p\.) ?)?\d{1,4}(?: ?(?:of|/) ?\d{1,4})?[ \t]*", re.I)
-REFERENCES = re.compile(r"(?:\d+\.? )?(?:references|bibliography|literature(?: cited)?|works cited|reference list|références|literatur(?:verzeichnis)?)[ :]*", re.I)
+CAPTION = re.compile(
+    r"(?:supplementary |additional |extended data )?(?:fig(?:ure|\.)?|table|scheme|box|chart|plate|algorithm|listing)\.? ?S?\d+[a-z]?\b ?[.:|–—]",
+    re.IGNORECASE,
+)
+PAGE_NUMBER = re.compile(r"[ \t]*(?:(?:page|p\.) ?)?\d{1,4}(?: ?(?:of|/) ?\d{1,4})?[ \t]*", re.IGNORECASE)
+REFERENCES = re.compile(
+    r"(?:\d+\.? )?(?:references|bibliography|literature(?: cited)?|works cited|reference list|références|literatur(?:verzeichnis)?)[ :]*",
+    re.IGNORECASE,
+)
 EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.\w+")
 NAME = re.compile(r"(?:[A-ZÀ-Þ][\w'’.-]*[ ,]*){2,4}(?:[\d*†‡§,]*)(?:,|;| and | & |$)")
 INDENTED = re.compile(r"(?: {4}|\t)[ \t]*\S")
@@ -38,7 +44,9 @@ def read_plain_text(text: str) -> list[Block]:
     lines = Lines(text).spans()
     heads = _running_heads(text, lines)
     blocks = [block for first, last in _paragraphs(text, lines, heads) for block in _read_paragraph(text, lines[first:last])]
-    furniture = [Block(start, end, "furniture") for start, end in lines if _shape(text[start:end]) in heads or _is_page_number(text, start, end)]
+    furniture = [
+        Block(start, end, "furniture") for start, end in lines if _shape(text[start:end]) in heads or _is_page_number(text, start, end)
+    ]
     return in_order(text, [*_mark_references(text, blocks), *furniture])
 
 
@@ -107,7 +115,11 @@ def _kind_of_paragraph(whole: str, lines: Sequence[str]) -> BlockKind | None:
     names = len(NAME.findall(whole))
     if EMAIL.search(whole) and names >= 1 and len(whole.split()) < 60 and not re.search(r"[a-z]{3,}[.!?] [A-Z]", whole):
         return "furniture"
-    if names >= AUTHOR_NAMES and not ENDS_SENTENCE.search(whole) and sum(word[:1].islower() for word in whole.split()) <= len(whole.split()) // 8:
+    if (
+        names >= AUTHOR_NAMES
+        and not ENDS_SENTENCE.search(whole)
+        and sum(word[:1].islower() for word in whole.split()) <= len(whole.split()) // 8
+    ):
         return "furniture"
     return None
 
@@ -118,7 +130,12 @@ def _heading_level(line: str, *, alone: bool) -> int:
         return 0
     if marked := MARKED_HEADING.match(line):
         return len(marked[1])
-    if not alone or ENDS_SENTENCE.search(line) or len(line.split()) > MAX_HEADING_WORDS or ITEM.match(line) and not NUMBERED_HEADING.match(line):
+    if (
+        not alone
+        or ENDS_SENTENCE.search(line)
+        or len(line.split()) > MAX_HEADING_WORDS
+        or (ITEM.match(line) and not NUMBERED_HEADING.match(line))
+    ):
         return 0
     if numbered := NUMBERED_HEADING.match(line):
         return numbered[1].count(".") + 1

@@ -50,6 +50,6 @@ def read_structure(text: str) -> list[Block]:
 
         try:
             return read_restructured_text(text)
-        except Exception:  # noqa: BLE001 - docutils raises errors of many kinds for texts of outsiders
+        except Exception:
             LOG.debug("docutils cannot read the text; it is read as plain text", exc_info=True)
     return read_plain_text(text)

@@ -8,7 +8,7 @@ content stood there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from outrider.distiller.structure.block import Block, BlockKind, in_order, is_sentence
@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
 UNKNOWN_DIRECTIVE = re.compile(r"\.\. [\w.+:-]+::[^\n]*(?:\n[ \t]+:[\w-]+:[^\n]*)*\n?")
 """The first lines of a directive: name, arguments and options."""
-UNSHOWN_DIRECTIVES = re.compile(r"\.\. (?:toctree|contents|index|auto\w+|currentmodule|module|highlight|meta|only|raw|include|image|figure)::")
+UNSHOWN_DIRECTIVES = re.compile(
+    r"\.\. (?:toctree|contents|index|auto\w+|currentmodule|module|highlight|meta|only|raw|include|image|figure)::"
+)
 FIELD_NAME = re.compile(r"(?:[ \t]*:[^:\n]+:|[ \t]*-{1,2}[\w-]+[^\n]*?)[ \t\n]+\Z")
 MAX_DEPTH = 10
 """Unknown directives within each other that are read."""
 FAR = 20_000
 """Characters behind the last block in which the next one is looked for."""
 WORD = re.compile(r"\w")
+BETWEEN_LINES, BETWEEN_CELLS = r"\s*\n[ \t>|]*", r"[ \t|]+"
 
 
 def read_restructured_text(text: str, depth: int = 0) -> list[Block]:
@@ -114,14 +117,22 @@ def _read_row(text: str, row: Element, cursor: int) -> Iterator[Block]:
 
     if isinstance(row.parent, nodes.thead):
         return
-    found: list[Block] = []
-    for cell in row.findall(nodes.paragraph):
+    cells = list(row.findall(nodes.paragraph))
+    found = list(_find_row(text, cells, cursor))
+    for cell in cells if not found else ():
         for block in _find(text, cell, found[-1].end if found else cursor, "row"):
             found.append(block)
     if found:
         group = row.parent.parent
         header = " | ".join(head.astext() for part in group.findall(nodes.thead) for head in part.findall(nodes.entry))
         yield Block(found[0].start, found[-1].end, "row", introduced_by=header)
+
+
+def _find_row(text: str, cells: Sequence[Element], cursor: int) -> Iterator[Block]:
+    """A row on one line, all cells at once: a cell of one letter alone could be anywhere."""
+    parts = [re.escape(cell.rawsource.strip()) for cell in cells]
+    if match := re.compile(rf"(?<!\S){BETWEEN_CELLS.join(parts)}(?!\w)").search(text, cursor, cursor + FAR):
+        yield Block(match.start(), match.end(), "row")
 
 
 def _read_unknown_directive(text: str, source: str, cursor: int, depth: int) -> Iterator[Block]:
@@ -154,6 +165,7 @@ def _find(text: str, node: Element, cursor: int, kind: BlockKind, level: int = 0
     """The node's place behind `cursor`; lines may be indented or quoted there. Nothing if its source was changed by docutils."""
     for source in (node.rawsource, node.astext()):
         lines = [re.escape(line.strip()) for line in source.splitlines() if line.strip()]
-        if lines and (match := re.compile(r"\s*\n[ \t>|]*".join(lines)).search(text, cursor, cursor + FAR + len(source))):
+        pattern = rf"(?<!\w){BETWEEN_LINES.join(lines)}(?!\w)"
+        if lines and (match := re.compile(pattern).search(text, cursor, cursor + FAR + len(source))):
             yield Block(match.start(), match.end(), kind, level)
             return
