@@ -99,6 +99,8 @@ class Answer:
         self, chat: Chat, state: PipelineState, units: Sequence[SourceUnit], budget: Budget, within_s: float
     ) -> tuple[ShortAnswer, Failure | None]:
         """Raises `KeyRejected`."""
+        if within_s <= 0:
+            return _lack("time_spent", "the time of the run was over before the answer (run.run_timeout_s, --timeout)"), None
         most = self.settings.max_sentences
         request = ChatRequest(
             node=STEP,

@@ -86,7 +86,7 @@ def check_answer(drafts: Iterable[tuple[str, Sequence[str]]], units: Sequence[So
     shown: set[str] = set()
     for text, unit_ids in drafts:
         named, pieces = split_draft(text)
-        ids = tuple(dict.fromkeys(filter(None, map(normalize_id, (*unit_ids, *named)))))
+        ids = tuple(dict.fromkeys(one for unit_id in (*unit_ids, *named) for one in resolve_id(unit_id, units)))
         for piece in pieces:
             reason = check_sentence(piece, ids, by_id)
             key = " ".join(words(piece))
@@ -115,9 +115,12 @@ def split_draft(text: str) -> tuple[list[str], list[str]]:
     return named, [piece for piece in pieces if any(map(str.isalnum, WORK_KEYS.sub("", piece)))]
 
 
-def normalize_id(unit_id: str) -> str:
-    """`[U1]` as `u1`."""
-    return unit_id.strip(" []()").lower()
+def resolve_id(unit_id: str, units: Sequence[SourceUnit]) -> list[str]:
+    """`[U1]` as `u1`. Small models often cite a work, `[2]`: then the sentence is compared with all units of that work."""
+    plain = unit_id.strip(" []()").lower()
+    if plain.isascii() and plain.isdigit():
+        return [unit.unit_id for unit in units if unit.key == f"[{plain}]"] or [plain]
+    return [plain] if plain else []
 
 
 def check_sentence(text: str, unit_ids: Sequence[str], units: Mapping[str, SourceUnit]) -> RemovalReason | None:

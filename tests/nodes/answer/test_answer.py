@@ -13,13 +13,14 @@ import pytest
 
 from outrider.graph.parent import format_answer
 from outrider.graph.pipeline import build
-from outrider.nodes.answer.answer import DraftAnswer, select_units
+from outrider.nodes.answer.answer import Answer, DraftAnswer, select_units
 from outrider.services import Services
 from outrider.settings.model import AnswerSettings, DistillerSettings, Settings
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Hit
+from outrider.state.pipeline import PipelineState
 from outrider.state.records import Record
-from outrider.state.response import ContextUnit, SearchResponse
+from outrider.state.response import ContextUnit, DistilledContext, SearchResponse
 from support.chat_client import llm_settings
 from support.chat_server import ChatServer, Reply, Request
 from support.fakes import NOON, Shelf, no_reranker, paper
@@ -185,6 +186,20 @@ def test_a_slow_model_costs_the_answer_and_nothing_else() -> None:
     assert "--timeout" in response.answer.why
     assert [one.doc_id for one in response.hits] == ["a", "b"]
     assert ("answer", "TimeoutError") in {(one.node, one.error) for one in response.failures}
+
+
+async def test_a_run_whose_time_is_over_asks_no_model() -> None:
+    hit = Hit(rank=1, doc_id="a", kind="paper", title="T", score=0.5)
+    unit = ContextUnit(doc_id="a", key="[1]", start=0, end=len(HARM), text=HARM, score=1)
+    state = PipelineState(query="aspirin", hits=(hit,), context=DistilledContext(units=(unit,)), started_at=1.0)
+    with ChatServer(write(HARM)) as server:
+        services = make_services(server)
+        own = services.settings
+        node = Answer(services.chat, "", services.answer_prompt, own.answer, own.llm, own.run, lambda: 100.0)
+        update = await node(state, None)  # type: ignore[arg-type]
+        assert server.requests == []
+    assert update["answer"]
+    assert update["answer"].lack == "time_spent"
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,14 @@ def test_several_sentences_in_one_are_checked_one_by_one() -> None:
     assert result.removed == {"number": 1}
 
 
+def test_the_number_of_a_work_cites_all_its_units() -> None:
+    units = [UNITS["u1"], SourceUnit("u5", "a", "[1]", 500, 523, "Aspirin was well tolerated.", "Aspirin for women"), UNITS["u2"]]
+    result = check_answer([("Aspirin was well tolerated.", ["[1]"]), ("It cured 7%.", ["1"]), ("It is safe.", ["[8]"])], units, 5)
+    (sentence,) = result.sentences
+    assert [one.start for one in sentence.citations] == [0, 500]
+    assert result.removed == {"number": 1, "unknown_citation": 1}
+
+
 def test_a_sentence_whose_units_all_may_not_answer_is_uncertain() -> None:
     units = [SourceUnit("u1", "a", "[1]", 0, 9, "Aspirin reduced stroke.", uncertain=True), UNITS["u3"]]
     result = check_answer([("Aspirin reduced stroke.", ["u1"]), ("Tenacity supports async.", ["u1", "u3"])], units, 5)
