@@ -21,6 +21,7 @@ from outrider.state.hits import Hit
 from outrider.state.pipeline import PipelineState
 from outrider.state.records import Record
 from outrider.state.response import ContextUnit, DistilledContext, SearchResponse
+from outrider.text.sanitize import CONTROL
 from support.chat_client import llm_settings
 from support.chat_server import ChatServer, Reply, Request
 from support.fakes import NOON, Shelf, no_reranker, paper
@@ -254,6 +255,25 @@ def test_no_canary_reaches_the_prompt(canary: Canary) -> None:
         assert canary.text not in shown
     assert response.answer
     assert all(citation.doc_id != "m" for one in response.answer.sentences for citation in one.citations)
+
+
+@pytest.mark.parametrize(
+    "canary", [one for one in CANARIES if not one.caught and one.kind in {"abstract", "title"}], ids=lambda one: one.name
+)
+def test_a_text_that_no_pattern_knows_can_only_add_plain_sentences(canary: Canary) -> None:
+    """It reaches the model, and the model obeys: the hits stay, and what is shown is text with citations of kept units."""
+    title, abstract = ("Aspirin", canary.text) if canary.kind == "abstract" else (canary.text, "")
+    marked = paper("m", title, abstract=f"Aspirin harms the liver of rats. {abstract}")
+    with ChatServer(write(canary.text, HARM)) as server:
+        plain = ask(make_services(server, (*RECORDS, marked)), answer_enabled=False)
+        response = ask(make_services(server, (*RECORDS, marked)))
+    assert response.hits == plain.hits
+    assert response.answer
+    kept = {(unit.doc_id, unit.start, unit.end) for unit in response.context.units}
+    for sentence in response.answer.sentences:
+        assert {(one.doc_id, one.start, one.end) for one in sentence.citations} <= kept
+        assert "://" not in sentence.text
+        assert not CONTROL.search(sentence.text)
 
 
 def test_if_only_marked_texts_were_kept_none_is_read() -> None:
