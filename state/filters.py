@@ -79,7 +79,7 @@ def combine(first: Filter | None, second: Filter | None) -> Filter | None:
 
 def find_missing_value_filters(where: Filter) -> dict[str, Filter]:
     """By field of the filter, what selects the records that fail it only because they have no such field."""
-    filters = {}
+    filters: dict[str, Filter] = {}
     for field in dict.fromkeys(_iter_compared(where, positive=True)):
         missing = Compare(field, "$exists", False)
         filters[field] = And((_assume(where, field, missing, positive=True), missing, Not(where)))

@@ -199,12 +199,12 @@ class LibraryGraph:
         own = [row for row in own if row[1] != CLASSIFIER]
         ends = await lookup.find_other_ends((row[2:] for row in own), self._hubs[1])
         records = {row[0] for row in own}
-        sharing: Counter[Node] = Counter(node for _, node in {(row[0], row[2:]) for row in own if row[1] != IS})
+        sharing: Counter[Node] = Counter(shared for _, shared in {(row[0], row[2:]) for row in own if row[1] != IS})
         weights: dict[Node, float] = {}
-        for node, rows in ends.items():
+        for end, rows in ends.items():
             number = len({row[0] for row in rows if row[1] != IS})
-            if _is_telling(number, sharing[node], size, len(records)):
-                weights[node] = 1 / math.log2(1 + max(1, number))
+            if _is_telling(number, sharing[end], size, len(records)):
+                weights[end] = 1 / math.log2(1 + max(1, number))
         routes: dict[str, Routes] = {}
         for doc_id, relation, kind, name in named:
             anchor = entities[kind, name]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ALL_ROWS = 2**31 - 1
 """LanceDB returns 10 rows where a query has no limit."""
 OWN_WEIGHT = 7
-"""Weight of a query's own words relative to a term that widens it; chosen on the development collections (docs/benchmarks.md), where 5 to 10
+"""Weight of a query's own words relative to a term that widens it; chosen on the collections of `bench stages`, where 5 to 10
 differ by less than .001, and on packages: the first hits of a small library name terms by chance, and 5 is worse there.
 The words are repeated so often in one query, which gives the same scores as two queries with weights, sooner."""
 PHRASE_WEIGHT = 0.1

@@ -59,7 +59,13 @@ async def adistill(  # noqa: PLR0913 - the options of one call
     if max_units is not None and (isinstance(max_units, bool) or not isinstance(max_units, int) or max_units < 0):
         raise BadRequest(f"max_units takes a whole number from 0, not {shorten(max_units)}")
     async with open_services(services, library) as opened:
-        options = {"engine": engine or "", "model": model or "", "max_tokens": max_tokens, "max_units": max_units, "bypass": bypass}
+        options: dict[str, Any] = {
+            "engine": engine or "",
+            "model": model or "",
+            "max_tokens": max_tokens,
+            "max_units": max_units,
+            "bypass": bypass,
+        }
         return await distil(opened, query, readings, **options)
 
 

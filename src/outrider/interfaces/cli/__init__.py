@@ -40,7 +40,7 @@ COMMANDS = {
     "serve": "serve:serve_app",
 }
 """Module and name of each command and group, in the order of the help. A module is imported when its command is needed."""
-HELP_ALONE = ([], ["-h"], ["--help"])
+HELP_ALONE: tuple[list[str], ...] = ([], ["-h"], ["--help"])
 COMPLETION = "_OUTRIDER_COMPLETE"
 """The variable with which a shell asks for completions."""
 

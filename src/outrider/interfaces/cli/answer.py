@@ -211,9 +211,9 @@ def _show_hits(view: View, answer: SearchResponse, taken: int = 0) -> int:
     units: dict[str, dict[tuple[int, int], ContextUnit]] = {}
     for unit in answer.context.units:
         units.setdefault(unit.doc_id, {})[unit.start, unit.end] = unit
-    results = {one.doc_id: f"result {hit.rank}" for hit in answer.hits for one in (*hit.duplicates, hit)}
+    results = {doc_id: f"result {hit.rank}" for hit in answer.hits for doc_id in (*(one.doc_id for one in hit.duplicates), hit.doc_id)}
     blocks = [_make_block(view, hit, units.get(hit.doc_id, {}), results) for hit in answer.hits]
-    unanswered = view.wrap(plain(text, "bold yellow"), Text()) if (text := explain_unanswered(answer.hits)) else []
+    unanswered = view.wrap(plain(remark, "bold yellow"), Text()) if (remark := explain_unanswered(answer.hits)) else []
     hidden, roomy = 0, True
     if view.width is not None and not view.explain and blocks:
         screens = -(-len(blocks) // HITS_A_SCREEN)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -65,7 +65,13 @@ def distill(
         with Progress("reading", quiet=as_json) as bar:
             readings = await asyncio.to_thread(read_files, files, limits.max_bytes, limits.max_pages)
             bar.show("choosing sentences", 0, 0)
-            options = {"engine": engine or "", "model": model or "", "max_tokens": max_tokens, "max_units": max_units, "bypass": bypass}
+            options: dict[str, Any] = {
+                "engine": engine or "",
+                "model": model or "",
+                "max_tokens": max_tokens,
+                "max_units": max_units,
+                "bypass": bypass,
+            }
             return await distil(services, query, readings, **options)
 
     context = wait_for(run())
