@@ -170,8 +170,8 @@ class Hit(Model):
     spans: tuple[tuple[int, int], ...] = Field((), description="Character offsets [start, end) of those pieces.")
     answers: Answers = Field(
         "unread",
-        description="Whether a piece answers: `yes`; `perhaps`, if the best one is uncertain; `no`; `unread`, if the text was not among those "
-        "that were distilled.",
+        description="Whether a piece answers: `yes`; `perhaps`, if the best one is uncertain; `no`; `unread`, if the text was not "
+        "distilled.",
     )
     summary: str = Field("", description="First sentence of the abstract or description, for a hit without an answer.")
     source_strategy: str = Field("", description="The strategy that ranked the work best.")

@@ -188,10 +188,11 @@ def _rank_candidates(cuts: Sequence[SegmentedText], scores: Scores, settings: Se
         if not own:
             continue
         most = settings.max_units_first if number == 0 else settings.max_units
-        lifted, reasons = (own, ["relevant"] * len(own)) if most else lift_context_scores(segmented, own)
+        lifted, reasons = _without_context(own) if most else lift_context_scores(segmented, own)
         first = max(range(len(own)), key=lambda at: (own[at], -at))
         for at in _best_few(lifted, first, most, settings) if most else _at_threshold(lifted, first, own[first], settings):
-            score, why = (own[at], "relevant") if at == first else (lifted[at], reasons[at])
+            score = own[at] if at == first else lifted[at]
+            why: Why = "relevant" if at == first else reasons[at]
             if (own[first] if most else score) < settings.threshold:
                 why = "best"
             unit, reading = segmented.units[at], segmented.reading
@@ -202,6 +203,10 @@ def _rank_candidates(cuts: Sequence[SegmentedText], scores: Scores, settings: Se
         for ranking in (best, others)
         for candidate in sorted(ranking, key=lambda candidate: (-candidate.unit.score, candidate.text, candidate.position))
     ]
+
+
+def _without_context(scores: Sequence[float]) -> tuple[list[float], list[Why]]:
+    return list(scores), ["relevant"] * len(scores)
 
 
 def _at_threshold(lifted: Sequence[float], first: int, best: float, settings: SelectionSettings) -> list[int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import takewhile
 
 from outrider.distiller.structure.block import Block, BlockKind
 from outrider.distiller.structure.inline_markup import strip_inline_markup
@@ -97,7 +96,8 @@ def find_units(text: str) -> list[Unit]:
     lead_in = ""
     for number, block in enumerate(read_structure(text)):
         if block.kind == "heading":
-            headings = [*takewhile(lambda heading: heading[0] < block.level, headings), (block.level, _plain_heading(text, block))]
+            level = block.level
+            headings = [heading for heading in headings if heading[0] < level] + [(level, _plain_heading(text, block))]
             lead_in = ""
         elif kind := KINDS.get(block.kind):
             section = tuple(title for _, title in headings)
@@ -124,7 +124,7 @@ def _spans(text: str, block: Block) -> list[tuple[int, int]]:
 
 def _divide_code(text: str, block: Block) -> Iterator[tuple[int, int]]:
     """Short code as a whole. Longer code is divided at blank lines into parts of at most `CODE_LINES` lines, where its lines allow it."""
-    start = end = block.start
+    start = end = next_start = block.start
     for part in (*BLANK_LINES.finditer(text, block.start, block.end), None):
         last = part.start() if part else block.end
         if end > start and text.count("\n", block.start, block.end) >= MAX_CODE_LINES and text.count("\n", start, last) >= CODE_LINES:

@@ -322,7 +322,7 @@ class Services:
     async def _load_reranker(self, *, requested: bool) -> None:
         reranker, _ = await self._reranker(asked=requested)
         if reranker and isinstance(reranker, (await load_module("outrider.models.rerank.cross_encoder")).CrossEncoderReranker):
-            await run_in_thread(reranker.load)
+            await run_in_thread(reranker.load)  # type: ignore[attr-defined]
 
     async def _load_distiller(self) -> None:
         from outrider.services.distiller import needs_model, prepare_distillers

@@ -197,7 +197,7 @@ def make_distiller(services: DistillerServices) -> Distiller:
     return Distiller(partial(prepare_distillers, services), load_frames(), settings.distiller, settings.run, services.clock)
 
 
-async def distil(
+async def distil(  # noqa: PLR0913 - the options of one call
     services: DistillerServices,
     query: str,
     readings: Sequence[Reading],
@@ -208,7 +208,10 @@ async def distil(
     bypass: bool = True,
     max_units: int | None = None,
 ) -> DistilledContext:
-    """Distil texts outside the graph: at most `max_units` units of each, 0 for all that reach the threshold. A fallback replaces a failing engine of the settings, and `notes` says so; a named engine raises."""
+    """Distil texts outside the graph: at most `max_units` units of each, 0 for all that reach the threshold.
+
+    A fallback replaces a failing engine of the settings, and `notes` says so; a named engine raises.
+    """
     distillers = await prepare_distillers(services, engine=engine, model=model, bypass=bypass, max_units=max_units)
     result, failures = await distil_readings(distillers, query, readings, load_frames(), max_tokens)
     context = make_context(result)

@@ -49,7 +49,7 @@ FEW_WORDS = 5
 END = 0.9
 """Place in the text from which on units rarely answer: licences, credits, outlooks."""
 TYPICAL_CHARS, LEAST_CHARS = 120, 40
-LENGTH_POWER = 0.2
+LENGTH_POWER = 0.25
 """Of two units that are as likely to answer, the shorter one is kept first."""
 CLOSE_TOKENS = 0.7
 """A cosine of two tokens from which on the unit is counted as having the question's one."""
@@ -141,7 +141,7 @@ def compute_features(query: str, segmented: SegmentedText) -> list[tuple[float, 
     titles = {section: set(stems(" ".join(section[-SECTION_TITLES:]))) for section in {unit.section for unit in units}}
     sections = _cover_sections(segmented, own, covered)
     how, number = ASKS_HOW.search(query) is not None, ASKS_NUMBER.search(query) is not None
-    rows = []
+    rows: list[tuple[float, ...]] = []
     for at, (unit, text) in enumerate(zip(units, plain, strict=True)):
         context = own[at] | titles[unit.section] | set(stems(unit.introduced_by))
         end, digit, count = text.rstrip()[-1:], DIGIT.search(text) is not None, max(1, len(words(text)))

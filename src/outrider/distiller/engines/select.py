@@ -25,8 +25,8 @@ from outrider.state.errors import BadRequest
 _read_shipped = lru_cache(maxsize=16)(read_calibration)
 
 EngineName = Literal["words", "lexical", "embedding", "ensemble", "classifier", "classifier+", "llmlingua2"]
-"""For abstracts, `words` combines lexical and rhetoric, and `ensemble` adds the embedding; other texts are left to `Answering`. `classifier+`
-combines the ensemble and the classifier."""
+"""For abstracts, `words` combines lexical and rhetoric, and `ensemble` adds the embedding; other texts are left to `Answering`.
+`classifier+` combines the ensemble and the classifier."""
 
 SHIPPED = Path(__file__).parents[1] / "defaults"
 CALIBRATION_FILE = "calibration"

@@ -26,7 +26,7 @@ class Block:
     introduced_by: str = ""
     """What names the block in the text: the term of a definition, the header of a table, a field's name."""
 
-    def moved(self, by: int) -> Block:
+    def shift(self, by: int) -> Block:
         return replace(self, start=self.start + by, end=self.end + by)
 
 
@@ -44,15 +44,15 @@ def in_order(text: str, blocks: list[Block]) -> list[Block]:
     trimmed = sorted((trim_block(text, block) for block in blocks), key=lambda block: (block.start, block.end))
     result: list[Block] = []
     for block in trimmed:
-        if result and block.start < result[-1].end:
-            block = trim_block(text, replace(block, start=min(result[-1].end, block.end)))
-        if block.start < block.end:
-            result.append(block)
+        begin = result[-1].end if result else 0
+        rest = block if block.start >= begin else trim_block(text, replace(block, start=min(begin, block.end)))
+        if rest.start < rest.end:
+            result.append(rest)
     return result
 
 
 def is_sentence(link: str) -> bool:
-    """Whether the text of a link says something by itself, as "Read the documentation of all settings" does and "Documentation" does not."""
+    """Whether the text of a link says something by itself: "Read the documentation of all settings" does, "Documentation" does not."""
     return len(link.split()) >= SENTENCE_WORDS
 
 

@@ -9,7 +9,8 @@ from outrider.distiller.structure.block import Block, BlockKind, Lines, in_order
 
 BREAKS = frozenset(
     "address article aside blockquote body br caption center dd details dialog div dl dt fieldset figcaption figure footer form "
-    "h1 h2 h3 h4 h5 h6 head header hgroup hr html li main nav ol p pre search section summary table tbody td tfoot th thead title tr ul".split()
+    "h1 h2 h3 h4 h5 h6 head header hgroup hr html li main nav ol p pre search section summary table tbody td tfoot th thead title tr "
+    "ul".split()
 )
 """Elements that end a paragraph (https://html.spec.whatwg.org/multipage/rendering.html#flow-content-3), and cells."""
 UNSHOWN = frozenset({"script", "style", "template", "noscript", "svg", "nav", "footer", "select", "textarea", "button", "head"})

@@ -54,7 +54,7 @@ def _blocks(text: str, lines: Lines, tokens: Sequence[Token]) -> Iterator[Block]
                 closed = text[lines.offset(last - 1) : end].lstrip("> \t").startswith(token.markup)
                 yield Block(lines.offset(first + 1), lines.offset(last - closed), "code")
             case "html_block":
-                yield from (block.moved(start) for block in read_html(text[start:end]))
+                yield from (block.shift(start) for block in read_html(text[start:end]))
             case "thead_open":
                 header = text[start : lines.offset(first + 1)].strip()
             case "tr_open" if token.map and tokens[at - 1].type != "thead_open":

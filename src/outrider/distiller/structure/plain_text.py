@@ -18,7 +18,8 @@ MARKED_HEADING = re.compile(r"(\#{1,6})[ \t]+\S")
 NUMBERED_HEADING = re.compile(r"(\d+(?:\.\d+)*)\.?[ \t]+[^\W\d_]")
 ENDS_SENTENCE = re.compile(r"[.!?…。！？;,:]['\"”’)\]]*$")
 CAPTION = re.compile(
-    r"(?:supplementary |additional |extended data )?(?:fig(?:ure|\.)?|table|scheme|box|chart|plate|algorithm|listing)\.? ?S?\d+[a-z]?\b ?[.:|–—]",
+    r"(?:supplementary |additional |extended data )?(?:fig(?:ure|\.)?|table|scheme|box|chart|plate|algorithm|listing)\.? ?S?\d+[a-z]?\b"
+    r" ?[.:|–—]",
     re.IGNORECASE,
 )
 PAGE_NUMBER = re.compile(r"[ \t]*(?:(?:page|p\.) ?)?\d{1,4}(?: ?(?:of|/) ?\d{1,4})?[ \t]*", re.IGNORECASE)
@@ -86,7 +87,8 @@ def _read_paragraph(text: str, lines: Sequence[tuple[int, int]]) -> Iterator[Blo
     if kind := _kind_of_paragraph(whole, [text[start:end] for start, end in lines]):
         yield Block(lines[0][0], lines[-1][1], kind)
         return
-    begin, kind = 0, "paragraph"
+    begin = 0
+    current: BlockKind = "paragraph"
     for at in range(len(lines) + 1):
         line = text[slice(*lines[at])] if at < len(lines) else ""
         own: BlockKind | None = None
@@ -96,13 +98,13 @@ def _read_paragraph(text: str, lines: Sequence[tuple[int, int]]) -> Iterator[Blo
             own = "row"
         elif _heading_level(line.strip(), alone=False):
             own = "heading"
-        if own is None and kind not in ("row", "heading"):
+        if own is None and current not in ("row", "heading"):
             continue
         if begin < at:
-            marker = ITEM.match(text, lines[begin][0]) if kind == "item" else None
-            level = _heading_level(text[slice(*lines[begin])].strip(), alone=False) if kind == "heading" else 0
-            yield Block(marker.end() if marker else lines[begin][0], lines[at - 1][1], kind, level)
-        begin, kind = at, own or "paragraph"
+            marker = ITEM.match(text, lines[begin][0]) if current == "item" else None
+            level = _heading_level(text[slice(*lines[begin])].strip(), alone=False) if current == "heading" else 0
+            yield Block(marker.end() if marker else lines[begin][0], lines[at - 1][1], current, level)
+        begin, current = at, own or "paragraph"
 
 
 def _kind_of_paragraph(whole: str, lines: Sequence[str]) -> BlockKind | None:

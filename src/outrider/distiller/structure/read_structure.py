@@ -13,11 +13,13 @@ TextFormat = Literal["plain", "markdown", "rst", "html"]
 MAX_CHARS = 400_000
 """A longer text is read as plain text, whose parser takes a millisecond where the others take a hundred."""
 RST = re.compile(
-    r"^\.\. (?:[\w+.-]+::|_[^:\n]+:|\|[^|\n]+\| \w+::)|^\S.*\n([=~^\"+*#-])\1{2,}[ \t]*$|[^:]::[ \t]*$|:[\w:]+:`|``[^`\n]+``|`[^`\n]+<[^>\n]+>`_|\w_\b(?!\w)|^:[A-Z]\w+: ",
+    r"^\.\. (?:[\w+.-]+::|_[^:\n]+:|\|[^|\n]+\| \w+::)|^\S.*\n([=~^\"+*#-])\1{2,}[ \t]*$|[^:]::[ \t]*$|:[\w:]+:`|``[^`\n]+``"
+    r"|`[^`\n]+<[^>\n]+>`_|\w_\b(?!\w)|^:[A-Z]\w+: ",
     re.MULTILINE,
 )
 MARKDOWN = re.compile(
-    r"^\#{1,6} \S|^[ \t]*(?:```|~~~)|!?\[[^\]\n]*\]\([^)\n]*\)|^ {0,3}\[[^\]\n]+\]:[ \t]|\*\*[^*\n]+\*\*|^\|.*\|[ \t]*\n\|[ :|-]+\|[ \t]*$|(?<!`)`[^`\n]+`(?![`_])",
+    r"^\#{1,6} \S|^[ \t]*(?:```|~~~)|!?\[[^\]\n]*\]\([^)\n]*\)|^ {0,3}\[[^\]\n]+\]:[ \t]|\*\*[^*\n]+\*\*"
+    r"|^\|.*\|[ \t]*\n\|[ :|-]+\|[ \t]*$|(?<!`)`[^`\n]+`(?![`_])",
     re.MULTILINE,
 )
 HTML = re.compile(r"<(?:!doctype html|html|head|body|div|p|section|article|table|ul|ol|h[1-6])\b[^>]*>", re.IGNORECASE)

@@ -120,8 +120,7 @@ def _read_row(text: str, row: Element, cursor: int) -> Iterator[Block]:
     cells = list(row.findall(nodes.paragraph))
     found = list(_find_row(text, cells, cursor))
     for cell in cells if not found else ():
-        for block in _find(text, cell, found[-1].end if found else cursor, "row"):
-            found.append(block)
+        found += _find(text, cell, found[-1].end if found else cursor, "row")
     if found:
         group = row.parent.parent
         header = " | ".join(head.astext() for part in group.findall(nodes.thead) for head in part.findall(nodes.entry))
@@ -147,7 +146,7 @@ def _read_unknown_directive(text: str, source: str, cursor: int, depth: int) -> 
     # blanks in place of the first lines keep the offsets
     blanked = [" " * len(one) for one in lines[: head[0].count("\n")]]
     body = "\n".join([*blanked, *lines[len(blanked) :]])
-    yield from (block.moved(line) for block in read_restructured_text(body, depth + 1))
+    yield from (block.shift(line) for block in read_restructured_text(body, depth + 1))
 
 
 def _level(title: Element) -> int:

@@ -86,9 +86,9 @@ def distill(
         size = f"{count(len(context.units), 'piece')}, {count(context.tokens, 'token')}"
         size += f"; {context.engine} left out {context.removed:.0%} of the text"
         note(size if context.units else f"No sentence seems to answer, according to {context.engine}")
-        if context.keep_rate is None:
+        if context.keep_rate is None and not (services.settings.distiller.max_units if max_units is None else max_units):
             note(f"No promise: {context.no_promise}")
-        else:
+        elif context.keep_rate is not None:
             note(f"In {context.keep_rate:.0%} of texts all sentences that answer are kept (fitted on {context.fitted_on})")
         if not context.verbatim:
             note("Words were left out of sentences: do not quote it")
