@@ -269,6 +269,21 @@ async def test_classifiers_and_universal_keywords_neither_rank_nor_explain(libra
     assert await graph.around(["pypi:p19"], 100) == []
 
 
+async def test_extras_that_require_the_same_package_connect_no_packages(library: Library) -> None:
+    """They name the tools of the developers. The package itself is a neighbour of both, and a dependency that two share connects them."""
+
+    def needs(name: str, **targets: str) -> Repository:
+        edges = tuple(Edge(relation=relation, target=target) for relation, target in targets.items())
+        return Repository(doc_id=f"pypi:{name}", identifiers=Identifiers(pypi=name), edges=edges)
+
+    await library.upsert([needs("a", suggests="pypi:ruff", depends_on="pypi:core"), needs("b", suggests="pypi:ruff"), needs("ruff")])
+    await library.upsert([needs("c", depends_on="pypi:core"), needs("d", depends_on="pypi:ruff")])
+    found = await paths(LibraryGraph(library), "pypi:a")
+    assert found == {"pypi:ruff": {("pypi:a", "suggests", "")}, "pypi:c": {("pypi:a", "depends on", "pypi:core")}}
+    (way,) = (Way(*way) for way in found["pypi:c"])
+    assert explain_paths([way], "of your results") == "depends on core like 1 of your results"
+
+
 async def test_a_request_names_a_rare_classifier_but_no_universal_keyword(library: Library) -> None:
     await library.upsert([*packages(), Repository(doc_id="pypi:wx", tags=("AsyncIO",), metadata={"classifiers": ["Framework :: AsyncIO"]})])
     graph = LibraryGraph(library)

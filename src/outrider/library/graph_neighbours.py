@@ -13,7 +13,8 @@ path never lowers a record, and the order of the anchors does not matter.
 
 **Universal entities.** An entity that the anchors share hardly more often than any records do (the keyword `python` in a library of
 packages, a library's only journal) connects everything with everything: it is not followed, and explains nothing (`_is_telling`). PyPI's
-classifiers (`Intended Audience :: Developers`) are boxes of a form: a request may name one, but two records that share one are not related.
+classifiers (`Intended Audience :: Developers`) are boxes of a form: a request may name one, but two records that share one are not related,
+nor are two packages with extras that require the same one.
 
 **Hubs.** A name that more than `HUB` edges lead to (`computer`) is not followed either, which bounds the work.
 """
@@ -66,6 +67,8 @@ PLAIN = {"suggests": "can use", "suggested by": "can be used by"}
 """Relations of packages as a reason says them: an extra of one requires the other."""
 DIRECT = 2.0
 """Of 0.5, 1 and 2: with keywords 2 was better on CACM, with citations alone often 0.5."""
+UNSHARED = frozenset({CLASSIFIER, "suggests"})
+"""Relations that connect no two records with one entity: the extras of packages name the tools of their developers."""
 NAMED_REASONS = 3
 NAMING = frozenset({"author", "cites", IS})
 """Relations that name one person or one work: they say more than a subject, a journal or a dependency."""
@@ -248,7 +251,7 @@ def _add_routes(start: EdgeRow, ends: Iterable[EdgeRow], weight: float | None, r
         if doc_id == anchor:
             continue
         if relation != IS != other:
-            if weight is None or other == CLASSIFIER:
+            if weight is None or relation in UNSHARED or other in UNSHARED:
                 continue
             known = routes.get(doc_id)  # as in `_add_route`; most of a search's routes are these
             if known is None:
@@ -341,5 +344,5 @@ def _find_reason(anchor: str, relation: str, through: str) -> tuple[str, bool]:
     if relation == IS:
         return f"shares {through} with", True
     if kind == RECORD or kind in IDENTIFIERS:
-        return f"{relation} {through} like", True
+        return f"{relation} {name if kind == 'pypi' else through} like", True
     return f"shares {relation} {name} with", True

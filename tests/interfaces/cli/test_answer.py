@@ -310,12 +310,14 @@ def test_reasons_name_what_is_telling_as_it_is_written(monkeypatch: pytest.Monke
         Way("pypi:p2", "venue", "venue:plos one"),
         Way("pypi:p2", "suggests", ""),
         Way("author:roe, r", "author", "author:roe, r"),
+        Way("keyword:retry", "keyword", "keyword:retry"),
+        Way("keyword:retry", "classifier", "keyword:retry"),
     ]
     fields = {"authors": ("Meier, Anna", "R. Roe"), "venue": "PLoS ONE"}
     hits = [make_hit(1, found_by=(FoundBy("library", "graph_neighbor", "q", 4, paths=tuple(links)),), **fields), make_hit(2)]
-    output = screen(monkeypatch, 100)
+    output = screen(monkeypatch, 120)
     show_answer(make_answer(*hits))
-    assert "    By R. Roe; can be used by result 2; shares author Meier, Anna with result 2" in lines(output)
+    assert "    By R. Roe; has the keyword retry; can be used by result 2; shares author Meier, Anna with result 2" in lines(output)
 
 
 def test_a_hit_that_only_chance_connects_still_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

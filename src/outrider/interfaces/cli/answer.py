@@ -348,7 +348,8 @@ def _list_clauses(hit: Hit, results: Mapping[str, str]) -> list[str]:
     clauses += [f"found by {', '.join(services[:MAX_LISTS])}"] if services else []
     paths = [path for row in own for path in row.paths]
     named = [path for path in paths if path.through and path.through.casefold() == path.anchor.casefold()]  # by the request itself
-    clauses += [_name_entity(path.relation, _spell_entity(hit, path.through).partition(":")[2]) for path in named]
+    entities = {_spell_entity(hit, path.through).partition(":")[2]: path.relation for path in reversed(named)}  # each name once
+    clauses += [_name_entity(relation, name) for name, relation in reversed(entities.items())]
     others = [replace(path, through=_spell_entity(hit, path.through)) for path in paths if path not in named]
     others = [path for path in others if path.anchor not in results or results[path.anchor] != results[hit.doc_id]]
     among = [replace(path, anchor=results[path.anchor]) for path in others if path.anchor in results]
