@@ -38,6 +38,8 @@ the rest.
 
 K1, B, DELTA = 1.5, 0.75, 1.0
 
+AUTHORS = 20
+"""Of a work, whose names are compared with the request."""
 LIST_ORDER = "by its place in the lists, which are interleaved"
 
 
@@ -82,7 +84,11 @@ def rank_by_rules(
     texts = []
     for record in (candidate.record for candidate in first):
         body = record.text[: README_CHARS if isinstance(record, Repository) else BODY_CHARS]
-        texts.append(" ".join((*(record.title, record.description) * 2, record.abstract, " ".join(record.tags), body)))
+        texts.append(
+            " ".join(
+                (*(record.title, record.description) * 2, record.abstract, " ".join(record.tags), " ".join(record.authors[:AUTHORS]), body)
+            )
+        )
     documents = count_terms(texts, terms, pairs)
     scored = [
         _score(candidate, bm25, _explain(candidate.record, terms, title.counts.keys(), document.counts.keys()), weights, this_year)

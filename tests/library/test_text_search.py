@@ -14,6 +14,7 @@ from outrider.library import text_search
 from outrider.library.fusion import interleave, min_max
 from outrider.library.graph_neighbours import LibraryGraph
 from outrider.library.library import Library
+from outrider.library.schema import RANKED_AUTHORS
 from outrider.library.search_engine import MATCHES, Engine
 from outrider.library.text_search import FIRST, MAX_QUERY_TERMS, POOL, cut_query, only_stop_words, related_terms
 from outrider.nodes.scout import Scout
@@ -106,6 +107,20 @@ def test_terms_are_few_and_ties_go_by_word() -> None:
     assert related_terms("kangaroo", same, 2) == ("bravo", "charlie")
     assert related_terms("kangaroo", same, 0) == ()
     assert related_terms("kangaroo", [], 3) == ()
+
+
+async def test_a_request_may_be_the_name_of_an_author(library: Library) -> None:
+    """In any order and with or without accents; of a collaboration only the first."""
+    crowd = tuple(f"Roe, {number}" for number in range(RANKED_AUTHORS))
+    await library.upsert(
+        [
+            Paper(doc_id="a", title="Sorting", authors=("Knuth, Donald E.", "Erdős, Paul")),
+            Paper(doc_id="b", title="Searching", authors=(*crowd, "Erdős, Paul")),
+            Paper(doc_id="c", title="Paul and the others"),
+        ]
+    )
+    assert [hit.record.doc_id for hit in await library.search("Donald Knuth")] == ["a"]
+    assert [hit.record.doc_id for hit in await library.search("papers of Paul Erdos")] == ["a", "c"]
 
 
 async def test_a_phrase_ranks_higher_and_costs_no_hit(library: Library) -> None:

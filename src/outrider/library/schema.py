@@ -42,6 +42,8 @@ PRIMARY_KEY = {"lance-schema:unenforced-primary-key:position": "1"}
 """Field metadata that `set_unenforced_primary_key` writes. In the schema from the start, so that no process writes before it."""
 
 LEAD_CHARS = 4_000
+RANKED_AUTHORS = 50
+"""Of a record, in the ranking index."""
 BRIEF = ["record"]
 WITH_EDGES = [*BRIEF, "edges"]
 BODY = ["text", "exact_text"]
@@ -111,7 +113,9 @@ def to_row(record: Record, content_hash: str) -> dict[str, object]:
     abstracts = [fold_text(part) for part in (record.abstract, record.description) if part]
     title, body = fold_text(record.title), fold_text(record.text)
     # The title is there twice in the ranking index: measured better or equal on all of SciFact, Cranfield, CISI and CACM.
-    ranked = (title, title, *abstracts, ", ".join((*tags, *headings)), body)
+    # a request may be a name; the thousands of a collaboration would only make the text long
+    authors = ", ".join(map(fold_text, record.authors[:RANKED_AUTHORS]))
+    ranked = (title, title, *abstracts, ", ".join((*tags, *headings)), authors, body)
     return {
         "doc_id": record.doc_id,
         "kind": record.kind,
