@@ -23,8 +23,10 @@ from rich.console import Console
 
 from outrider.interfaces.cli import answer as view
 from outrider.interfaces.cli import run
+from outrider.interfaces.cli.analyze import _show as show_analysis
 from outrider.interfaces.cli.answer import show_answer
 from outrider.interfaces.cli.terminal import ADVICE_EVERY_S, one_line, select_due
+from outrider.state.analysis import Analysis
 from outrider.state.hits import Duplicate, FoundBy, Hit, Related
 from outrider.state.hits import Path as Way
 from outrider.state.records import Identifiers
@@ -212,6 +214,17 @@ def test_the_whole_answer_says_first_if_no_hit_answers(answers: list[str], line:
     output = screen(monkeypatch, 120)
     show_answer(make_answer(*(make_hit(rank, answers=verdict) for rank, verdict in enumerate(answers, start=1))))
     assert (lines(output)[0] == line) if line else "No sentence in" not in output.getvalue()
+
+
+def test_an_analysis_shows_code_as_code_and_what_may_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    units = make_hit(1, ("Weak.", "sentence", 0.1), ("def call():\n    retry()", "code", 0.2))[1]
+    for why, first in (("best", "May not answer:"), ("relevant", "│ Weak.")):
+        context = DistilledContext(units=tuple(unit.model_copy(update={"why": why}) for unit in units))
+        show_analysis(Analysis(target="x/y", kind="repository", title="T", context=context))
+        shown = capsys.readouterr().out.splitlines()
+        assert shown[-3:] == ["│ Weak.", "┊ def call():", "┊     retry()"]
+        assert first in shown
+        assert ("May not answer:" in shown) is (why == "best")
 
 
 def test_a_caption_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,13 +9,16 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
 from outrider.interfaces.cli.search import make_run_context
 from outrider.interfaces.cli.terminal import console, follow_run, note, plain, print_json, table
+from outrider.text.sanitize import code_lines
 
 if TYPE_CHECKING:
     from outrider.state.analysis import Analysis
+    from outrider.state.response import ContextUnit
 
 MAX_LINES = 5
 MAX_FACT_CHARS = 120
@@ -89,12 +92,23 @@ def _show(analysis: Analysis) -> None:
             lines.append(" · ".join(filter(None, (work.title, str(work.year or ""), stars, work.url or work.doc_id, work.why))))
         _show_lines(name.replace("_", " "), lines)
     out.print(plain(f"text: {analysis.full_text}", "dim"))
-    for unit in analysis.context.units:
-        out.print(plain(f"│ {unit.text}"))
+    _show_units(analysis.context.units)
     for remark in analysis.notes:
         note(remark)
     if analysis.age_s is not None:
         note(f"Analysed {analysis.age_s:,.0f} s ago; --fresh analyses it again")
+
+
+def _show_units(units: Sequence[ContextUnit]) -> None:
+    """The kept sentences, code as code; above them, if none of them is certain to answer."""
+    if units and all(unit.why == "best" for unit in units):
+        console().print("May not answer:", style="yellow")
+    for unit in units:
+        if unit.kind == "code":
+            for line in code_lines(unit.text, 0, len(unit.text)):
+                console().print(Text(f"┊ {line}"), soft_wrap=True)
+        else:
+            console().print(plain(f"│ {unit.text}"))
 
 
 def _show_lines(heading: str, lines: Sequence[str]) -> None:
