@@ -12,6 +12,8 @@ from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
+from rank_bm25 import BM25Okapi
+
 from bench.data import Absent
 from bench.distil_speed import REPEATS, Speed, megabyte, speed, together
 from bench.model import CACHE, NAME, Remembering, model, model_folder
@@ -23,7 +25,8 @@ from outrider.distiller.engines.embedding import Embedding
 from outrider.distiller.engines.ensemble import Engine, EnsembleWeights, Scores, fit_weights, logit
 from outrider.distiller.engines.lexical import Lexical, Rhetoric
 from outrider.distiller.engines.select import ENSEMBLE_WEIGHTS, HALVES, WORDS_WEIGHTS, EngineName, make_engine
-from outrider.distiller.selection import lift_context_scores
+from outrider.distiller.selection import CLOSE, SelectionSettings, lift_context_scores, select_units
+from outrider.text.words import stems
 from outrider.training.rerank_evaluation import sign_flip_p
 
 SPLITS, MANY, FOLDS = 20, 1_000, 5
@@ -34,13 +37,15 @@ TRAINED = CACHE / "distiller"
 TRAINED_ON_OTHERS = CACHE / "distiller-on-others"
 """The same, trained on the held-out claims: it scores the claims that the first one was trained on."""
 BY_WORDS: tuple[EngineName, ...] = ("lexical", "words")
-RANDOM, FIRST = "random", "first sentences"
+RANDOM, FIRST, LAST, BM25 = "random", "first sentences", "last sentences", "BM25"
+FEW = 3
 COLUMNS = (
     "engine", "rationale sentences kept at half", "p against random", "p against first", "text removed, best threshold at 95 %",
     "the same with referenced units", "claims whole at 20 splits, mean", "least", "cases a split", "text removed there",
     f"claims whole at {MANY:,} splits, mean", "share of them below 91 %", "seconds for five", "tokens a second", "to the model alone",
 )  # fmt: skip
 
+FEW_COLUMNS = ("engine", "claims with a whole rationale kept", "sentences kept", "p against first", "p against last", "p against BM25")
 ON_THE_CURVE = ("engine", "threshold", "claims whole", "rationale sentences kept", "text removed")
 
 
@@ -63,11 +68,12 @@ def run() -> Report:
         of[name] |= scored(classifier(TRAINED_ON_OTHERS), {place[id(case)]: case for case in train})
     ensembles(of, every)
     speeds |= of_ensembles(list(speeds.values()))
-    baselines = {RANDOM: _random(every), FIRST: _first(every)}
+    baselines = {RANDOM: _random(every), FIRST: _first(every), LAST: _last(every), BM25: _bm25(every)}
     rows = [_row(name, values, every, tested, baselines, speeds.get(name)) for name, values in {**baselines, **of}.items()]
     curves = [row for name, values in {**baselines, **of}.items() for row in _curve(name, [values[at] for at in tested], held_out)]
     curve_table = Report("thresholds, held-out claims", ON_THE_CURVE, tuple(curves))
-    return Report("distil", COLUMNS, tuple(rows), (*_notes(every, train, held_out), _megabyte(every)), (curve_table,))
+    few_table = Report("three sentences, held-out claims", FEW_COLUMNS, tuple(_few_rows({**baselines, **of}, every, tested)))
+    return Report("distil", COLUMNS, tuple(rows), (*_notes(every, train, held_out), _megabyte(every)), (curve_table, few_table))
 
 
 def engines() -> Iterator[Engine]:
@@ -235,6 +241,32 @@ def _random(every: Sequence[Case]) -> dict[int, list[float]]:
 
 def _first(every: Sequence[Case]) -> dict[int, list[float]]:
     return {at: [1 - unit / len(case.its.units) for unit in range(len(case.its.units))] for at, case in enumerate(every)}
+
+
+def _last(every: Sequence[Case]) -> dict[int, list[float]]:
+    return {at: [(unit + 1) / len(case.its.units) for unit in range(len(case.its.units))] for at, case in enumerate(every)}
+
+
+def _bm25(every: Sequence[Case]) -> dict[int, list[float]]:
+    """BM25 of each unit among those of its text, relative to the best one."""
+    scores = {}
+    for at, case in enumerate(every):
+        own = BM25Okapi([words or [""] for words in case.its.stems()], k1=1.2, b=0.75).get_scores(stems(case.labelled.query))
+        scores[at] = [max(0.0, float(one)) / max(1e-9, *map(float, own)) for one in own]
+    return scores
+
+
+def _few_rows(of: Mapping[str, Mapping[int, list[float]]], every: Sequence[Case], tested: Sequence[int]) -> Iterator[tuple[Cell, ...]]:
+    """With the default of three sentences; an engine may keep fewer, the baselines keep three."""
+    whole: dict[str, list[float]] = {}
+    for name, values in of.items():
+        close = 0.0 if name in (RANDOM, FIRST, LAST, BM25) else CLOSE
+        few = SelectionSettings(noise=0.0, max_units=FEW, max_units_first=FEW, close=close)
+        kept = [{(unit.start, unit.end) for unit in select_units([every[at].its], [values[at]], few).units} for at in tested]
+        right = [{(every[at].its.units[unit].start, every[at].its.units[unit].end) for unit in every[at].right} for at in tested]
+        whole[name] = [float(one <= own) for one, own in zip(right, kept, strict=True)]
+        against = [None if name in (RANDOM, FIRST, LAST, BM25) else _p(whole[name], whole[other]) for other in (FIRST, LAST, BM25)]
+        yield name, mean(whole[name]), mean(map(len, kept)), *against
 
 
 def _notes(every: Sequence[Case], train: Sequence[Case], held_out: Sequence[Case]) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ THRESHOLD = 0.4
 """Threshold of P(relevant | unit, query) for an uncalibrated engine."""
 NOISE = 0.1
 """A text whose best unit scores below this contributes nothing, not even that unit."""
-CLOSE = 0.45
+CLOSE = 0.25
 """Share of its text's best score that every further of the best few units has."""
 Shorten = Callable[[KeptUnit], str]
 """Returns the shortened text of a kept unit; empty if it stays as it is."""
@@ -114,6 +114,8 @@ class SelectionSettings:
     max_units_first: int = 0
     """Units of the first text, which is the best hit's."""
     close: float = CLOSE
+    least: float = 0.0
+    """Least score of the best few units; a text whose best unit is noise has none anyway."""
     max_tokens: int = 1_000_000
     count_tokens: CountTokens = estimate_tokens
 
@@ -218,7 +220,7 @@ def _best_few(lifted: Sequence[float], first: int, most: int, settings: Selectio
     """The best unit and at most `most - 1` more that are close to it; none if it is noise."""
     if lifted[first] < settings.noise:
         return []
-    floor = max(settings.noise, settings.close * lifted[first])
+    floor = max(settings.least, settings.close * lifted[first])
     others = sorted((at for at, score in enumerate(lifted) if at != first and score >= floor), key=lambda at: (-lifted[at], at))
     return sorted([first, *others[: most - 1]])
 

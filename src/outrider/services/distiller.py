@@ -80,6 +80,7 @@ class LazyDistiller:
             selection = SelectionSettings(
                 threshold,
                 noise=settings.threshold if settings.max_units and settings.threshold is not None else NOISE,
+                least=settings.threshold or 0.0,
                 max_units=settings.max_units,
                 max_units_first=max(settings.max_units, settings.max_units_first) if settings.max_units else 0,
                 max_tokens=settings.max_context_tokens,

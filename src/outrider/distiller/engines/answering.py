@@ -51,6 +51,8 @@ END = 0.9
 TYPICAL_CHARS, LEAST_CHARS = 120, 40
 LENGTH_POWER = 0.25
 """Of two units that are as likely to answer, the shorter one is kept first."""
+SHARPNESS = 1.75
+"""Power of a unit's share of the best one: units with .45 of it are worth keeping, and .45 to this power is `selection.CLOSE`."""
 CLOSE_TOKENS = 0.7
 """A cosine of two tokens from which on the unit is counted as having the question's one."""
 FEATURES = (
@@ -103,7 +105,7 @@ class Answering:
         answers = probability(_weigh(compute_text_features(query, segmented, logits, close), weights.text))
         worth = [probability(one) / _relative_length(unit.end - unit.start) for one, unit in zip(logits, segmented.units, strict=True)]
         best = max(worth)
-        return [answers * one / best for one in worth]
+        return [answers * float((one / best) ** SHARPNESS) for one in worth]
 
     def _compute_closeness(self, query: str, segmented: SegmentedText) -> list[tuple[float, ...]]:
         if self.embedder is not None:
