@@ -345,7 +345,8 @@ def test_a_hit_that_only_chance_connects_still_says_so(monkeypatch: pytest.Monke
     ("text", "shown"),
     [
         ("Read [the guide](https://a.org/b_(c)) and `the API <https://a.org/x>`_.", "Read the guide and the API."),
-        ("See [30] and f(x) in [text](chapter 2), `code` and <b>.", "See [30] and f(x) in [text](chapter 2), `code` and <b>."),
+        ("See [30] and f(x) in [text](chapter 2), `code` and `<b>`.", "See [30] and f(x) in [text](chapter 2), `code` and `<b>`."),
+        ('<dfn title="a, b">Conversion</dfn> of H<sub>2</sub>O,<br/>if a <b and c> d.', "Conversion of H2O, if a <b and c> d."),
         ("An ![image](https://a.org/i.png) here.", "An image here."),
     ],
 )

@@ -51,6 +51,10 @@ PLAIN_MARKS = str.maketrans("│┊·…★", "|:-~*")
 """For an output that cannot encode them: each as wide as the sign that it replaces."""
 LINK = re.compile(r"!?\[([^\[\]]+)\]\(https?://[^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|`([^`<>]+?)\s*<https?://[^<>`\s]+>`__?")
 """A link of Markdown or reStructuredText: its address is left out where a sentence is shown."""
+TAG = re.compile(
+    r"(?<!`)</?(?:abbr|a|b|code|dfn|em|i|kbd|mark|small|span|strong|sub|sup|u)(?:\s+[\w-]+=[^<>]*)?\s*/?>|<br\s*/?>", re.IGNORECASE
+)
+"""A tag of HTML within a sentence, which is left out as well."""
 VERDICTS: dict[Answers, str] = {"perhaps": "May not answer:", "no": "No sentence here answers."}
 MAX_CLAUSES = 4
 """Reasons of a hit. On a terminal, those that fit one line."""
@@ -397,12 +401,17 @@ def _list_details(hit: Hit) -> list[str]:
     return details + [f"also {duplicate.doc_id} ({duplicate.why})" for duplicate in hit.duplicates]
 
 
+def _hide_markup(sentence: str) -> str:
+    """A sentence without the addresses of its links and without tags within it; its words stay."""
+    return TAG.sub(lambda tag: " " if tag[0].lower().startswith("<br") else "", LINK.sub(r"\g<1>\g<2>", sentence))
+
+
 def _make_piece(view: View, hit: Hit, span: tuple[int, int], unit: ContextUnit | None) -> Piece:
     start, end = span
     text = hit.original_text[start:end]
     if unit is None or unit.kind != "code":
         label = "Caption: " if unit and unit.kind == "caption" else ""
-        sentence = Text.assemble((label, "dim"), view.highlight(LINK.sub(r"\g<1>\g<2>", one_line(text))))
+        sentence = Text.assemble((label, "dim"), view.highlight(_hide_markup(one_line(text))))
         gutter = GUTTER + Text(SENTENCE_MARK, "cyan")
         return Piece(start, view.wrap(sentence, gutter, None if view.explain else SENTENCE_LINES, HANG))
     lines = code_lines(hit.original_text, start, end)

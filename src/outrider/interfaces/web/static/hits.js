@@ -20,10 +20,15 @@ export function card(hit, compare) {
       { "aria-labelledby": id },
       el("header", {}, el("span", { class: "rank" }, `${hit.rank}.`), el("h3", { id }, link(hit.url ?? identifierAddress(hit), hit.title || hit.doc_id))),
       el("p", { class: "meta" }, meta(hit)),
-      el("p", { class: "score" }, el("b", {}, Number(hit.score).toFixed(2)), ` by ${words(hit.scored_by)}`, hit.reason ? el("span", { dir: "auto" }, ` - ${hit.reason}`) : null),
+      el("p", { class: "score" }, scored(hit), hit.reason ? el("span", { dir: "auto" }, ` - ${hit.reason}`) : null),
       compare ? details(hit, compare) : el("p", { class: "chips" }, (hit.found_by ?? []).map((name) => el("span", { class: "chip" }, name))),
     ),
   );
+}
+
+/** A model's score. That of rules says no more than the rank. */
+function scored(hit) {
+  return hit.scored_by === "model" ? [el("b", {}, Number(hit.score).toFixed(2)), " by model"] : hit.scored_by === "rules" ? "Ranked by rules" : "Not scored";
 }
 
 function details(hit, compare) {
