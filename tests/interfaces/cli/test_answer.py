@@ -367,9 +367,21 @@ def test_a_screen_shows_sentences_rather_than_blank_lines(monkeypatch: pytest.Mo
 
 def test_little_room_shows_the_telling_line_of_code(monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import a\nimport b\n\nretry(call)\ndone()"
-    output = screen(monkeypatch, 80, 19)
+    output = screen(monkeypatch, 80, 18)
     show_answer(make_answer(*(make_hit(rank, (code, "code", 0.9)) for rank in range(1, 6))))
     assert [line for line in lines(output) if "┊" in line] == ["    ┊ retry(call)…"] * 5
+
+
+def test_a_first_search_with_its_remarks_fits_one_screen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Advice and sources that failed take their lines from the sentences; without them the sentences get these lines."""
+    sentence = (f"{SENTENCE} " * 8, "sentence", 0.9)
+    rows = tuple(row(name, "unavailable", "x") for name in ("arxiv", "github"))
+    steps = tuple(Bypass(step=f"step {number}", why=f"a reason of kind {'ab'[number]} " * 4) for number in range(2))
+    for fields in ({}, {"sources": (row("library", "ok"), *rows), "bypassed": steps}):
+        output = screen(monkeypatch, 80, 24)
+        monkeypatch.setattr(view, "errors", view.console)
+        show_answer(make_answer(*(make_hit(rank, sentence) for rank in range(1, 6)), **fields), advice_file=tmp_path / "advice.json")
+        assert 22 <= len(lines(output)) <= 23, "the shell's prompt has its line"
 
 
 def test_explain_shows_scores_lists_and_every_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

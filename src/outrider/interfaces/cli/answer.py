@@ -37,8 +37,8 @@ SENTENCE_LINES, SUMMARY_LINES, CODE_LINES = 4, 2, 8
 """Most lines of a sentence, of the words about a hit without one, and of code on a terminal."""
 ROOMY_LINES = 3
 """Lines of the best sentences that come before blank lines between the hits."""
-OTHER_LINES = 4
-"""Of a screen: the summary, two remarks and the shell's prompt."""
+OTHER_LINES = 3
+"""Of a screen: the summary, which a narrow one wraps or a model's cost follows, and the shell's prompt."""
 INDENT = 4
 GUTTER = Text(" " * INDENT)
 TITLE_LINES = 2
@@ -173,20 +173,23 @@ def show_answer(
     out = console()
     query = answer.strategy.queries[0].text if answer.strategy and answer.strategy.queries else str(answer.query)
     view = View(out, max(out.width, MIN_WIDTH) if out.is_terminal else None, frozenset(stems(query)), explain)
+    is_ranked = answer.result_set is None and not exit_code(answer)  # else it ended early: no hits do not mean that there are none
+    # a failure of the short answer is shown above as the reason why there is none
+    failures = [f"Failed: {one.node}: {one.message}" for one in answer.failures if one.node != "answer" or not answer.answer]
+    remarks = _list_limits(answer, advice_file, explain=explain) if is_ranked else []
     taken = _show_short_answer(view, answer.answer) if answer.answer else 0
-    hidden = _show_hits(view, answer, taken)
-    for failure in answer.failures:
-        if failure.node == "answer" and answer.answer:
-            continue  # shown above as the reason why there is none
-        _remark(f"Failed: {failure.node}: {failure.message}")
+    hidden = _show_hits(view, answer, taken + sum(len(_wrap_remark(text)) for text in (*failures, *remarks)))
+    for text in failures:
+        _remark(text)
     if answer.result_set is not None:
         _show_run(view, answer.result_set)
-    elif not exit_code(answer):  # otherwise it ended early: no hits do not mean that there are none
+    elif is_ranked:
         _show_summary(view, answer, hidden, waited_s)
         for title, why in rejected:
-            for text in view.wrap(Text.assemble(plain(title), "  ", plain(why, "dim")), Text.assemble(("left out  ", "yellow"))):
-                _print(out, text)
-        _note_limits(answer, advice_file, explain=explain)
+            for line in view.wrap(Text.assemble(plain(title), "  ", plain(why, "dim")), Text.assemble(("left out  ", "yellow"))):
+                _print(out, line)
+        for text in remarks:
+            _remark(text)
 
 
 def _show_short_answer(view: View, answer: ShortAnswer) -> int:
@@ -205,12 +208,12 @@ def _show_short_answer(view: View, answer: ShortAnswer) -> int:
         _remark(f"No answer: {answer.why}")
         if answer.removed:
             _remark(explain_removed(answer))
-    return len(lines)
+    return len(lines) + (len(_wrap_remark(f"No answer: {answer.why}")) + bool(answer.removed) if answer.lack else 0)
 
 
 def _show_hits(view: View, answer: SearchResponse, taken: int = 0) -> int:
     """Print the hits, below a line that says so if none of them answers; return the number of kept sentences that are not shown. `taken`
-    are the lines above.
+    are other lines of the screen.
     """
     units: dict[str, dict[tuple[int, int], ContextUnit]] = {}
     for unit in answer.context.units:
@@ -246,9 +249,14 @@ def _remark(text: str) -> None:
     screen = errors()
     if not screen.is_terminal:
         note(text)
-        return
-    for line in View(screen, max(screen.width, MIN_WIDTH), ()).wrap(plain(text), Text()):
+    for line in _wrap_remark(text):
         _print(screen, line)
+
+
+def _wrap_remark(text: str) -> list[Text]:
+    """The lines that a remark takes of a terminal; none if standard error is no terminal."""
+    screen = errors()
+    return View(screen, max(screen.width, MIN_WIDTH), ()).wrap(plain(text), Text()) if screen.is_terminal else []
 
 
 def _add_ellipsis(text: Text, width: int) -> Text:
@@ -496,23 +504,23 @@ def _show_summary(view: View, answer: SearchResponse, hidden: int, waited_s: flo
         _print(view.out, line)
 
 
-def _note_limits(answer: SearchResponse, advice_file: Path | None, *, explain: bool) -> None:
+def _list_limits(answer: SearchResponse, advice_file: Path | None, *, explain: bool) -> list[str]:
     """What the search did not do, and why."""
+    remarks: list[str] = []
     if (scoring := answer.scoring) and scoring.read < scoring.of:
         risk = "not known" if scoring.risk is None else f"put at {scoring.risk:.2g}"
-        _remark(f"A model read {scoring.read:,} of {scoring.of:,} works; the chance that the rest would change the first is {risk}")
+        remarks.append(f"A model read {scoring.read:,} of {scoring.of:,} works; the chance that the rest would change the first is {risk}")
     if answer.reranked_by and explain:
-        _remark(f"Reranked by {answer.reranked_by}")
+        remarks.append(f"Reranked by {answer.reranked_by}")
     reported = [row for row in answer.sources if row.message and row.status != "off"]
     if explain:
-        for row in reported:
-            _remark(f"{row.source}/{row.strategy} ({row.status}): {row.message}")
+        remarks += [f"{row.source}/{row.strategy} ({row.status}): {row.message}" for row in reported]
     elif reported:
-        _remark(_summarise_services(answer.sources))
+        remarks.append(_summarise_services(answer.sources))
     setup = [(f"{row.source}/{row.strategy}", row.message) for row in answer.sources if row.status == "off"]
     for step in answer.bypassed:
         if step.step in ABOUT_REQUEST:
-            _remark(f"Note: {step.step}: {step.why}")
+            remarks.append(f"Note: {step.step}: {step.why}")
         elif explain or not (step.step in NO_ADVICE or step.why == answer.context.bypassed):
             setup.append((step.step, step.why))
     names_by_reason: dict[str, list[str]] = {}
@@ -521,7 +529,7 @@ def _note_limits(answer: SearchResponse, advice_file: Path | None, *, explain: b
     advice = {why: f"{', '.join(names)} ({why})" for why, names in names_by_reason.items()}
     due = [*advice.values()] if explain or advice_file is None else select_due(advice.values(), advice_file, time.time())
     if due and (explain or not errors().is_terminal):
-        _remark("Not run: " + "; ".join(due))
+        remarks.append("Not run: " + "; ".join(due))
     elif due:
         commands = {row.message: f"search by meaning (needs: {row.command})" for row in answer.sources if row.command}
         short = {
@@ -530,7 +538,8 @@ def _note_limits(answer: SearchResponse, advice_file: Path | None, *, explain: b
             **commands,
         }
         names = [short.get(why, text) for why, text in advice.items() if text in due]
-        _remark(f"Not used: {', '.join(names)}; `outrider doctor` says what they need")
+        remarks.append(f"Not used: {', '.join(names)}; `outrider doctor` says what they need")
+    return remarks
 
 
 def _summarise_services(rows: Sequence[SourceReport]) -> str:
