@@ -22,7 +22,6 @@ from outrider.interfaces.cli.options import (
     wait_for,
 )
 from outrider.interfaces.cli.terminal import count, exit_code, follow_run, measure_wait, note, note_remarks, print_json
-from outrider.runtime.threads_and_loops import load_module
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -179,6 +178,8 @@ async def _answer(
 
 async def _stream(request: SearchRequest, services: Services, context: RunContext, thread: str | None) -> AsyncGenerator[tuple[str, Any]]:
     """The graph's stream. On a thread, each step is saved."""
+    from outrider.runtime.threads_and_loops import load_module  # imports asyncio, which the help does not need
+
     await services.prepare()
     if thread is None:
         pipeline = await load_module("outrider.graph.pipeline")
