@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from outrider.state.errors import BadRequest
 
-UnitKind = Literal["sentence", "heading", "item", "row", "code", "caption", "text"]
+UnitKind = Literal["sentence", "heading", "item", "row", "code", "text"]
 """A `text` is a whole text, passed on unchanged."""
 Why = Literal["relevant", "best", "context", "heading", "passed"]
 """Why a unit was kept: its own score; best of a text in which none reached the threshold, so that it may not answer; the next unit refers

@@ -77,7 +77,7 @@ def test_a_lead_in_a_table_header_and_a_term_introduce_their_units() -> None:
         ("1. First of a list.\nIt worked.", "item", "First of a list."),
         ("a\tb\tc\nIt worked.", "row", "a\tb\tc"),
         ("It works so:\n\n    indented = code\n\nIt worked.", "sentence", "It works so:"),
-        ("Figure 2. Things over time.\n\nIt worked.", "caption", "Figure 2."),
+        ("Figure 2. Things over time.\n\nIt worked.", "sentence", "Figure 2."),
     ],
 )
 def test_the_kind_of_a_first_unit(text: str, kind: UnitKind, first: str) -> None:

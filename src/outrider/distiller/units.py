@@ -1,4 +1,4 @@
-"""Units of a text: sentences, list items, table rows and code, each with the headings above it.
+"""Units of a text: sentences, list items, table rows and code, with the headings above.
 
 Offsets are in characters of the unchanged text.
 """
@@ -30,7 +30,7 @@ MAX_ABSTRACT_UNITS = 40
 MIN_WORD_CHARS = 3
 """Word characters of a unit; a shorter one is a bullet, a rule or a lone symbol, and says nothing."""
 WORD_CHARACTER = re.compile(r"\w")
-KINDS: dict[BlockKind, UnitKind] = {"paragraph": "sentence", "item": "item", "row": "row", "code": "code", "caption": "caption"}
+KINDS: dict[BlockKind, UnitKind] = {"paragraph": "sentence", "item": "item", "row": "row", "code": "code", "caption": "sentence"}
 """Kinds of blocks that can answer. Headings name the section of others; badges, links alone and furniture are left out."""
 
 

@@ -227,12 +227,6 @@ def test_an_analysis_shows_code_as_code_and_what_may_not_answer(capsys: pytest.C
         assert ("May not answer:" in shown) is (why == "best")
 
 
-def test_a_caption_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
-    output = screen(monkeypatch, 100)
-    show_answer(make_answer(make_hit(1, ("Delays in 20 runs.", "caption", 0.9))))
-    assert "    │ Caption: Delays in 20 runs." in lines(output)
-
-
 def test_indented_code_keeps_the_place_of_its_first_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """A unit begins at its first character, behind the indentation of its line."""
     original = "Use it so::\n\n    for call in calls:\n\ttry_it(call)\n    done()\n"

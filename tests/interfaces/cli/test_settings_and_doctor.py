@@ -71,7 +71,7 @@ def test_doctor_knows_every_extra(shelved: Path, capsys: pytest.CaptureFixture[s
             raise PackageNotFoundError(name)
         return "1.0"
 
-    monkeypatch.setattr(config, "version", find_version)
+    monkeypatch.setattr("importlib.metadata.version", find_version)
     assert run(["doctor", "--json", "-l", str(shelved)]) == 0
     rows = {row["what"]: row for row in json.loads(capsys.readouterr().out)["checks"]}
     assert [name for name in packages if rows[name]["status"] != "ok"] == ["browser"]

@@ -170,11 +170,11 @@ PASSAGES = """async (hit) => {
 async def test_a_hit_says_whether_it_answers_and_shows_code_as_code(results_page: Page) -> None:
     text = "Try it:\n\n    for call in calls:\n        retry(call)\n\nIt waits."
     spans = [[13, 51], [53, 62]]
-    units = [{"start": 13, "end": 51, "kind": "code"}, {"start": 53, "end": 62, "kind": "caption"}]
+    units = [{"start": 13, "end": 51, "kind": "code"}, {"start": 53, "end": 62, "kind": "sentence"}]
     hit = {"original_text": text, "spans": spans, "units": units, "answers": "perhaps", "summary": "", "content": ""}
     shown = await results_page.evaluate(PASSAGES, hit)
     code = "for call in calls:\n    retry(call)"
-    assert shown[:3] == [["P", "verdict", "May not answer:"], ["PRE", "wide", code], ["P", "passage", "... \n\nCaption: It waits."]]
+    assert shown[:3] == [["P", "verdict", "May not answer:"], ["PRE", "wide", code], ["P", "passage", "... \n\nIt waits."]]
     nothing = {**hit, "spans": [], "answers": "no", "summary": "A package for retries.", "content": "A package for retries. More."}
     about = ["P", "passage", "About: A package for retries."]
     assert await results_page.evaluate(PASSAGES, nothing) == [["P", "verdict", "No sentence here answers."], about]

@@ -1,4 +1,4 @@
-"""Engine of long and structured texts: how likely a unit answers a question, and whether any does.
+"""Engine of texts with sections: how likely a unit answers, and whether any does.
 
 A unit's features are its words, its place, its kind and its section; with an embedding model also how close its tokens come to those of the
 question (late interaction: Khattab and Zaharia 2020, "ColBERT"). A logistic regression weighs them. A second one, over the best unit and
@@ -136,12 +136,12 @@ def compute_features(query: str, segmented: SegmentedText) -> list[tuple[float, 
     idf, bm25 = _compute_bm25(query_stems, bags)
     total, best = sum(idf.values()) or 1.0, max(bm25, default=0.0) or 1.0
 
-    def covered(bag: set[str]) -> float:
+    def get_coverage(bag: set[str]) -> float:
         return sum(idf[stem] for stem in query_stems if stem in bag) / total
 
     own = [set(bag) for bag in bags]
     titles = {section: set(stems(" ".join(section[-SECTION_TITLES:]))) for section in {unit.section for unit in units}}
-    sections = _cover_sections(segmented, own, covered)
+    sections = _cover_sections(segmented, own, get_coverage)
     how, number = ASKS_HOW.search(query) is not None, ASKS_NUMBER.search(query) is not None
     rows: list[tuple[float, ...]] = []
     for at, (unit, text) in enumerate(zip(units, plain, strict=True)):
@@ -150,9 +150,9 @@ def compute_features(query: str, segmented: SegmentedText) -> list[tuple[float, 
         rows.append(
             (
                 bm25[at] / best,
-                covered(context),
+                get_coverage(context),
                 sections[unit.section],
-                covered(own[at - 1]) if at else 0.0,
+                get_coverage(own[at - 1]) if at else 0.0,
                 float(how and unit.kind == "code"),
                 float(how and unit.kind == "item"),
                 float(number and digit),
@@ -183,7 +183,7 @@ def _compute_bm25(query_stems: Sequence[str], bags: Sequence[Sequence[str]]) -> 
 
 
 def _cover_sections(
-    segmented: SegmentedText, bags: Sequence[set[str]], covered: Callable[[set[str]], float]
+    segmented: SegmentedText, bags: Sequence[set[str]], get_coverage: Callable[[set[str]], float]
 ) -> dict[tuple[str, ...], float]:
     """How much of the query each section has, less for long ones, relative to the best section."""
     places: dict[tuple[str, ...], list[int]] = {}
@@ -192,7 +192,7 @@ def _cover_sections(
     shares = {}
     for section, own in places.items():
         every = set().union(*(bags[at] for at in own)) | set(stems(" ".join(section)))
-        shares[section] = covered(every) / (1 + 0.15 * math.log1p(len(own)))
+        shares[section] = get_coverage(every) / (1 + 0.15 * math.log1p(len(own)))
     best = max(shares.values(), default=0.0) or 1.0
     return {section: share / best for section, share in shares.items()}
 

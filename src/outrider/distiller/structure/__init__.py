@@ -1,1 +1,1 @@
-"""Structure of a text: headings, paragraphs, list items, table rows, code, and what never answers."""
+"""Structure of a text: headings, paragraphs, items, rows, code, and what never answers."""

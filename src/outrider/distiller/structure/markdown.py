@@ -1,6 +1,6 @@
-"""Blocks of Markdown, as CommonMark (https://spec.commonmark.org/0.31.2) with the tables of GitHub defines them.
+"""Blocks of Markdown: CommonMark with the tables of GitHub.
 
-markdown-it-py parses. Link definitions are no blocks there, so they never appear.
+markdown-it-py parses (https://spec.commonmark.org/0.31.2). Link definitions are no blocks there, so they never appear.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Blocks of plain text, which has no marks: paragraphs, items and headings by their shape, and what frames a printed page.
+"""Blocks of plain text, by their shape, and what frames a printed page.
 
 PDFs and articles give such text. Running heads, page numbers, lists of references and of authors are furniture: they never answer.
 """

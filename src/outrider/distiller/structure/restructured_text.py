@@ -1,8 +1,8 @@
-"""Blocks of reStructuredText, by docutils (https://docutils.sourceforge.io/docs/ref/rst/restructuredtext.html).
+"""Blocks of reStructuredText, by docutils.
 
-docutils gives the source of each node but not its place, so each is looked up behind the one before it. Comments, link targets, images
-and substitutions are no blocks there, so they never appear. A directive that docutils does not know (many are Sphinx's) is read as if its
-content stood there.
+Specification: https://docutils.sourceforge.io/docs/ref/rst/restructuredtext.html. docutils gives the source of each node but not its
+place, so each is looked up behind the one before it. Comments, link targets, images and substitutions are no blocks there, so they never
+appear. A directive that docutils does not know (many are Sphinx's) is read as if its content stood there.
 """
 
 from __future__ import annotations

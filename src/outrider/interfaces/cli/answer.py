@@ -418,8 +418,7 @@ def _make_piece(view: View, hit: Hit, span: tuple[int, int], unit: ContextUnit |
     start, end = span
     text = hit.original_text[start:end]
     if unit is None or unit.kind != "code":
-        label = "Caption: " if unit and unit.kind == "caption" else ""
-        sentence = Text.assemble((label, "dim"), view.highlight(_hide_markup(one_line(text))))
+        sentence = view.highlight(_hide_markup(one_line(text)))
         gutter = GUTTER + Text(SENTENCE_MARK, "cyan")
         return Piece(start, view.wrap(sentence, gutter, None if view.explain else SENTENCE_LINES, HANG))
     lines = code_lines(hit.original_text, start, end)

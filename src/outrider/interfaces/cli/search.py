@@ -182,6 +182,8 @@ async def _stream(request: SearchRequest, services: Services, context: RunContex
 
     await services.prepare()
     if thread is None:
+        from outrider.runtime.threads_and_loops import load_module
+
         pipeline = await load_module("outrider.graph.pipeline")
         parts: Any = pipeline.build(services).astream(request, context=context, stream_mode=["custom", "updates", "values"])
         async for kind, part in parts:

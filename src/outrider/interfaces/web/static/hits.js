@@ -74,7 +74,7 @@ export function passages(hit) {
   }
   const kinds = new Map((hit.units ?? []).map((unit) => [unit.start, unit.kind]));
   const isCode = ([start]) => kinds.get(start) === "code";
-  const spans = hit.spans.map(([start, end]) => [start, end, kinds.get(start) === "caption" ? "Caption: " : ""]);
+  const spans = hit.spans.map(([start, end]) => [start, end, ""]);
   const code = spans.filter(isCode);
   const around = ([start, end]) => [
     Math.max(0, start - AROUND, ...code.map((span) => span[1]).filter((at) => at <= start)),
