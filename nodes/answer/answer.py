@@ -83,7 +83,7 @@ class Answer:
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         if self.chat is None:
-            return {"answer": _lack("no_model", f"no model writes an answer: {self.why_no_model}")}
+            return {"answer": _lack("no_model", self.why_no_model)}
         units, left_out = select_units(state.hits, state.context.units)
         if not units:
             return {"answer": _lack("nothing_kept", explain_no_units(state, left_out))}

@@ -77,7 +77,7 @@ def test_the_command_prints_the_answer_first(shelved: Path, model: ChatServer) -
 def test_the_command_without_a_model_says_what_to_set(shelved: Path) -> None:
     done = run_command(shelved, None, "--answer")
     assert done.returncode == 0
-    assert "No answer: no model writes an answer" in done.stderr
+    assert "No answer: no model is configured" in done.stderr
     assert "OPENAI_API_KEY" in done.stderr
     assert done.stdout.strip().startswith("1. Aspirin and the liver")
 
