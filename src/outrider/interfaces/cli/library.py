@@ -91,20 +91,28 @@ def list_records(
 
 @library_app.command()
 def show(
-    doc_id: Annotated[str, typer.Argument(metavar="ID", help="A record's id, as search and list show it.")],
+    doc_id: Annotated[
+        str, typer.Argument(metavar="ID", help="A record's id, as `outrider library list` shows it, its DOI, PMID or arXiv number.")
+    ],
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show one record whole."""
+    from outrider.linkage.identifiers import find_identifiers
+    from outrider.sources.library import BY_IDENTIFIER
+    from outrider.state.filters import Compare
 
     async def read(opened: Library) -> tuple[list[Record], dict[str, TokensRead]]:
-        return await opened.fetch([doc_id]), await opened.tokens_read([doc_id])
+        records = await opened.fetch([doc_id])
+        for scheme, value in find_identifiers(doc_id) if not records else ():
+            records = records or (await opened.page(Compare(scheme, "$eq", value), 1) if scheme in BY_IDENTIFIER else [])
+        return records, await opened.tokens_read([record.doc_id for record in records])
 
     records, tokens = call_library(library, read)
     if not records:
         raise BadRequest(f"the library holds no record {doc_id!r}; `outrider library list` shows the ids")
     fields = records[0].model_dump(mode="json", exclude_defaults=True) | {"kind": records[0].kind}
-    vector = tokens.get(doc_id)
+    vector = tokens.get(records[0].doc_id)
     if as_json:
         print_json(fields | {"embedded": vector and vector._asdict()})
         return
