@@ -88,3 +88,11 @@ def test_the_share_of_works_read_by_a_model_is_reported(scoring: Scoring, messag
 
 def test_an_indented_line_keeps_its_indent_and_loses_its_control_characters() -> None:
     assert progress.plain(" one\n\x1b[31mtwo", indent=2).plain == "  one [31mtwo"
+
+
+def test_a_note_on_a_terminal_breaks_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True, width=24, legacy_windows=False)
+    monkeypatch.setattr(progress, "errors", lambda: screen)
+    progress.note("Error: nothing but this machine is\nasked /a/path/that/is/longer/than/it")
+    text = screen.file.getvalue()  # type: ignore[attr-defined]
+    assert text.splitlines() == ["Error: nothing but this", "machine is asked", "/a/path/that/is/longer/t", "han/it"]

@@ -14,8 +14,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from outrider.interfaces.cli.limits import SERVICES, list_limits
-from outrider.interfaces.cli.screen import CODE_MARK, SENTENCE_MARK, Block, Piece, View, cut, fit, print_line
-from outrider.interfaces.cli.terminal import console, count, errors, exit_code, note, note_remarks, one_line, plain
+from outrider.interfaces.cli.screen import CODE_MARK, HANG, SENTENCE_MARK, Block, Piece, View, cut, fit, print_line
+from outrider.interfaces.cli.terminal import MIN_WIDTH, console, count, exit_code, note, note_remarks, one_line, plain, wrap_note
 from outrider.state.records import LIBRARY
 from outrider.state.response import explain_removed, explain_unanswered
 from outrider.text.sanitize import code_lines
@@ -36,9 +36,6 @@ OTHER_LINES = 3
 INDENT = 4
 GUTTER = Text(" " * INDENT)
 TITLE_LINES = 2
-MIN_WIDTH = 20
-HANG = "  "
-"""Before the second line of a sentence and later ones: where the next sentence begins is seen."""
 LINK = re.compile(r"!?\[([^\[\]]+)\]\(https?://[^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|`([^`<>]+?)\s*<https?://[^<>`\s]+>`__?")
 """A link of Markdown or reStructuredText: its address is left out where a sentence is shown."""
 TAG = re.compile(
@@ -89,9 +86,9 @@ def show_answer(
     failures = [f"Failed: {one.node}: {one.message}" for one in answer.failures if one.node != "answer" or not answer.answer]
     remarks = list_limits(answer, advice_file, explain=explain) if is_ranked else []
     taken = _show_short_answer(view, answer.answer) if answer.answer else 0
-    hidden = _show_hits(view, answer, taken + sum(len(_wrap_remark(text)) for text in (*failures, *remarks)))
+    hidden = _show_hits(view, answer, taken + sum(len(wrap_note(text)) for text in (*failures, *remarks)))
     for text in failures:
-        _remark(text)
+        note(text)
     if answer.result_set is not None:
         _show_run(view, answer.result_set)
     elif is_ranked:
@@ -100,7 +97,7 @@ def show_answer(
             for line in view.wrap(Text.assemble(plain(title), "  ", plain(why, "dim")), Text.assemble(("left out  ", "yellow"))):
                 print_line(out, line)
         for text in remarks:
-            _remark(text)
+            note(text)
 
 
 def _show_short_answer(view: View, answer: ShortAnswer) -> int:
@@ -116,10 +113,10 @@ def _show_short_answer(view: View, answer: ShortAnswer) -> int:
     for line in lines:
         print_line(view.out, line)
     if answer.lack:
-        _remark(f"No answer: {answer.why}")
+        note(f"No answer: {answer.why}")
         if answer.removed:
-            _remark(explain_removed(answer))
-    return len(lines) + (len(_wrap_remark(f"No answer: {answer.why}")) + bool(answer.removed) if answer.lack else 0)
+            note(explain_removed(answer))
+    return len(lines) + (len(wrap_note(f"No answer: {answer.why}")) + bool(answer.removed) if answer.lack else 0)
 
 
 def _show_hits(view: View, answer: SearchResponse, taken: int = 0) -> int:
@@ -145,21 +142,6 @@ def _show_hits(view: View, answer: SearchResponse, taken: int = 0) -> int:
         if roomy:
             print_line(view.out, Text())
     return hidden
-
-
-def _remark(text: str) -> None:
-    """A remark on standard error, within the width of a terminal."""
-    screen = errors()
-    if not screen.is_terminal:
-        note(text)
-    for line in _wrap_remark(text):
-        print_line(screen, line)
-
-
-def _wrap_remark(text: str) -> list[Text]:
-    """The lines that a remark takes of a terminal; none if standard error is no terminal."""
-    screen = errors()
-    return View(screen, max(screen.width, MIN_WIDTH), ()).wrap(plain(text), Text()) if screen.is_terminal else []
 
 
 def _make_block(view: View, hit: Hit, units: Mapping[tuple[int, int], ContextUnit], results: Mapping[str, str]) -> Block:

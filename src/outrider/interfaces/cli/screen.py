@@ -22,6 +22,8 @@ ROOMY_LINES = 3
 """Lines of the best sentences that come before blank lines between the hits."""
 MATCH = "bold magenta"
 SENTENCE_MARK, CODE_MARK = "│ ", "┊ "
+HANG = "  "
+"""Before the second line of a sentence and later ones: where the next sentence begins is seen."""
 PLAIN_MARKS = str.maketrans("│┊·…★", "|:-~*")
 """For an output that cannot encode them: each as wide as the sign that it replaces."""
 

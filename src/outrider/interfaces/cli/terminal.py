@@ -39,6 +39,8 @@ INTERRUPTION_REPORTED = -INTERRUPTED
 """Returned by a command that has reported its interruption itself. The exit code is `INTERRUPTED`."""
 MAX_REASONS = 3
 """Reasons shown for a work or file. `--json` has all."""
+MIN_WIDTH = 20
+"""Columns of a terminal at least, for what is wrapped."""
 PIPED_WIDTH = 200
 """Columns if the output goes to a file or a program, so that tables are not folded."""
 LINE_EVERY_S = 15.0
@@ -169,8 +171,23 @@ def count(number: int, noun: str) -> str:
 
 
 def note(text: str) -> None:
-    """Print a line on standard error."""
-    sys.stderr.write(one_line(text) + "\n")
+    """Print a line on standard error; on a terminal it breaks between words."""
+    screen = errors()
+    if not screen.is_terminal:
+        sys.stderr.write(one_line(text) + "\n")
+    for line in wrap_note(text):
+        screen.print(line, soft_wrap=True)
+
+
+def wrap_note(text: str) -> list[Text]:
+    """The lines that a note takes of a terminal; none if standard error is no terminal."""
+    screen = errors()
+    if not screen.is_terminal:
+        return []
+    lines = plain(text).wrap(screen, max(screen.width, MIN_WIDTH), overflow="fold")
+    for line in lines:
+        line.rstrip()
+    return [line for line in lines if line.plain]
 
 
 def note_remarks(remarks: Iterable[str]) -> None:
@@ -187,7 +204,7 @@ def print_json(value: object) -> None:
 
 
 def report_error(error: SearchError) -> None:
-    """Print an error on one line of standard error; that of a query with the query's line and a caret below, blanks included."""
+    """Print an error on standard error; that of a query with the query's line and a caret below, blanks included."""
     from outrider.boolean.diagnostics import BooleanSyntaxError
 
     message, *pointer = str(error).splitlines() if isinstance(error, BooleanSyntaxError) else [str(error)]
