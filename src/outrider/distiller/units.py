@@ -26,6 +26,8 @@ HEADING_MARKS = re.compile(r"[ \t]+#+[ \t]*$|<[^>]+>|[*`_]{1,2}(?=\S)|(?<=\S)[*`
 BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+(?=\S)|\n(?:[ \t]*\n)+")
 MAX_CODE_LINES, CODE_LINES = 24, 14
 """Code with more lines than the first is divided into parts of at most so many as the second."""
+BEGINNING = 5_000
+"""Characters in which the first sentence stands."""
 MAX_ABSTRACT_UNITS = 40
 MIN_WORD_CHARS = 3
 """Word characters of a unit; a shorter one is a bullet, a rule or a lone symbol, and says nothing."""
@@ -109,6 +111,12 @@ def find_units(text: str) -> list[Unit]:
             if block.kind == "paragraph":
                 lead_in = text[slice(*spans[-1])] if spans and LEAD_IN.search(text, block.start, block.end) else ""
     return units
+
+
+def find_first_sentence(text: str) -> str:
+    """The first sentence of a text's prose, on one line; empty if there is none near its beginning."""
+    beginning = text[:BEGINNING]
+    return next((" ".join(beginning[unit.start : unit.end].split()) for unit in find_units(beginning) if unit.kind == "sentence"), "")
 
 
 def _spans(text: str, block: Block) -> list[tuple[int, int]]:

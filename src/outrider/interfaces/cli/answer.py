@@ -17,9 +17,8 @@ from outrider.interfaces.cli.limits import SERVICES, list_limits
 from outrider.interfaces.cli.screen import CODE_MARK, HANG, SENTENCE_MARK, Block, Piece, View, cut, fit, print_line
 from outrider.interfaces.cli.terminal import MIN_WIDTH, console, count, exit_code, note, note_remarks, one_line, plain, wrap_note
 from outrider.state.records import LIBRARY
-from outrider.state.response import explain_removed, explain_unanswered
+from outrider.state.response import asks_for_work, explain_removed, explain_unanswered
 from outrider.text.sanitize import code_lines
-from outrider.text.sentences import first_sentence
 from outrider.text.words import stems
 
 if TYPE_CHECKING:
@@ -72,11 +71,13 @@ def show_answer(
     rejected: Iterable[tuple[str, str]] = (),
     waited_s: float | None = None,
     advice_file: Path | None = None,
+    more: str = "",
 ) -> None:
     """Print an answer for people: hits on standard output, remarks on standard error.
 
     `explain` adds scores, lists, machine names and all kept sentences; `rejected` are titles and reasons. `waited_s` is what the user
-    has waited. `advice_file` remembers which advice was given today.
+    has waited. `advice_file` remembers which advice was given today. With `more`, the option that shows all hits, a terminal shows those
+    of one screen.
     """
     out = console()
     query = answer.strategy.queries[0].text if answer.strategy and answer.strategy.queries else str(answer.query)
@@ -86,13 +87,15 @@ def show_answer(
     failures = [f"Failed: {one.node}: {one.message}" for one in answer.failures if one.node != "answer" or not answer.answer]
     remarks = list_limits(answer, advice_file, explain=explain) if is_ranked else []
     taken = _show_short_answer(view, answer.answer) if answer.answer else 0
-    hidden = _show_hits(view, answer, taken + sum(len(wrap_note(text)) for text in (*failures, *remarks)))
+    hits = answer.hits[:HITS_A_SCREEN] if more and view.width is not None and not explain else answer.hits
+    hidden = _show_hits(view, answer, hits, taken + sum(len(wrap_note(text)) for text in (*failures, *remarks)))
     for text in failures:
         note(text)
     if answer.result_set is not None:
         _show_run(view, answer.result_set)
     elif is_ranked:
-        _show_summary(view, answer, hidden, waited_s)
+        rest = len(answer.hits) - len(hits)
+        _show_summary(view, answer, len(hits), f" {more} shows {rest} more." if rest else "", hidden, waited_s)
         for title, why in rejected:
             for line in view.wrap(Text.assemble(plain(title), "  ", plain(why, "dim")), Text.assemble(("left out  ", "yellow"))):
                 print_line(out, line)
@@ -119,16 +122,20 @@ def _show_short_answer(view: View, answer: ShortAnswer) -> int:
     return len(lines) + (len(wrap_note(f"No answer: {answer.why}")) + bool(answer.removed) if answer.lack else 0)
 
 
-def _show_hits(view: View, answer: SearchResponse, taken: int = 0) -> int:
-    """Print the hits, below a line that says so if none of them answers; return the number of kept sentences that are not shown. `taken`
-    are other lines of the screen.
+def _show_hits(view: View, answer: SearchResponse, hits: Sequence[Hit], taken: int = 0) -> int:
+    """Print the hits, below a line that says so if none of them surely answers; return the number of their kept sentences that are not
+    shown. `taken` are other lines of the screen.
     """
     units: dict[str, dict[tuple[int, int], ContextUnit]] = {}
     for unit in answer.context.units:
         units.setdefault(unit.doc_id, {})[unit.start, unit.end] = unit
-    results = {doc_id: f"result {hit.rank}" for hit in answer.hits for doc_id in (*(one.doc_id for one in hit.duplicates), hit.doc_id)}
-    blocks = [_make_block(view, hit, units.get(hit.doc_id, {}), results) for hit in answer.hits]
-    unanswered = view.wrap(plain(remark, "bold yellow"), Text()) if (remark := explain_unanswered(answer.hits)) else []
+    results = {doc_id: f"result {hit.rank}" for hit in hits for doc_id in (*(one.doc_id for one in hit.duplicates), hit.doc_id)}
+    query = str(answer.query)
+    remark = explain_unanswered(hits, query)
+    if asks_for_work(query, hits):  # whether a sentence answers is no question then
+        hits = [hit.model_copy(update={"answers": "unread"}) for hit in hits]
+    blocks = [_make_block(view, hit, units.get(hit.doc_id, {}), results) for hit in hits]
+    unanswered = view.wrap(plain(remark, "bold yellow"), Text()) if remark else []
     hidden, roomy = 0, True
     if view.width is not None and not view.explain and blocks:
         screens = -(-len(blocks) // HITS_A_SCREEN)
@@ -146,12 +153,14 @@ def _show_hits(view: View, answer: SearchResponse, taken: int = 0) -> int:
 
 def _make_block(view: View, hit: Hit, units: Mapping[tuple[int, int], ContextUnit], results: Mapping[str, str]) -> Block:
     """`results` has the name of the hit of each record's id, merged ones too."""
+    from outrider.nodes.distiller import describe_hit
+
     title, facts = _make_title(view, hit)
     answering = [span for span in hit.spans if view.explain or span not in units or units[span].kind != "heading"]
     ranked = sorted(answering, key=lambda span: (-(units[span].score if span in units else 0.0), span))
     pieces = [_make_piece(view, hit, span, units.get(span)) for span in ranked]
     pieces = [piece for piece in pieces if piece.lines]
-    if not pieces and (summary := one_line(hit.summary) or first_sentence(one_line(hit.content))):
+    if not pieces and (summary := one_line(hit.summary) or one_line(describe_hit(hit))):
         text = Text.assemble(("About: ", "dim"), view.highlight(summary, "dim"))
         pieces = [Piece(0, view.wrap(text, GUTTER, None if view.explain else SUMMARY_LINES))]
     return Block(title, [*facts, *_explain_hit(view, hit, results)], pieces)
@@ -161,10 +170,16 @@ def _make_title(view: View, hit: Hit) -> tuple[list[Text], list[Text]]:
     """The lines of the title, and below it year, venue, stars and an address; all on one line where they fit."""
     label = Text.assemble((f"{hit.rank:>{INDENT - 2}}. ", "bold cyan"))
     title = one_line(hit.title) or cut(one_line(hit.content), 80) or one_line(hit.doc_id)
-    facts = [str(hit.year) if hit.year else "", one_line(hit.venue or ""), f"★ {hit.stars:,}" if hit.stars is not None else ""]
+    facts = [
+        _name_authors(hit),
+        str(hit.year) if hit.year else "",
+        one_line(hit.venue or ""),
+        f"★ {hit.stars:,}" if hit.stars is not None else "",
+    ]
     facts += [f"score {hit.score:.2f} (model)" if hit.scored_by == "model" else "not scored" if hit.scored_by == "unscored" else ""]
     known = " · ".join(filter(None, facts))
     addresses = [one_line(hit.url)] if hit.url else []
+    addresses += [one_line(hit.file)] if hit.file and hit.kind == "document" else []
     addresses += [one_line(f"{scheme}:{value}") for scheme, value in hit.identifiers.pairs()]
     shown, line = view.highlight(title, "bold"), " · ".join(filter(None, (known, *addresses[:1])))
     if view.width is not None:
@@ -174,6 +189,13 @@ def _make_title(view: View, hit: Hit) -> tuple[list[Text], list[Text]]:
     lines = view.wrap(shown, Text(" " * len(label)), TITLE_LINES)
     lines[0] = label + lines[0][len(label) :]
     return lines, [GUTTER + Text(line, "dim")] if line else []
+
+
+def _name_authors(hit: Hit) -> str:
+    """The first author of a paper by family name where that is marked, such as `LeCun et al.`"""
+    if hit.kind != "paper" or not hit.authors:
+        return ""
+    return one_line(hit.authors[0].partition(",")[0]) + (" et al." if len(hit.authors) > 1 else "")
 
 
 def _choose_address(known: str, addresses: Sequence[str], room: int) -> str:
@@ -237,13 +259,21 @@ def _list_clauses(hit: Hit, results: Mapping[str, str]) -> list[str]:
     entities = {name: (relation, kind) for relation, kind, name in spelled}  # each name once
     clauses += [_name_entity(relation, kind, name) for name, (relation, kind) in reversed(entities.items())]
     others = [replace(path, through=_spell_entity(hit, path.through)) for path in paths if path not in named]
+    others = [path for path in others if path.through.partition(":")[2] not in entities]  # said already
     others = [path for path in others if path.anchor not in results or results[path.anchor] != results[hit.doc_id]]
     among = [replace(path, anchor=results[path.anchor]) for path in others if path.anchor in results]
     is_matched = bool(clauses)
     clauses += list_reasons(among, "of your results", named=True, telling=is_matched)
-    clauses += [] if clauses else list_reasons(others, "of the best matches")
+    elsewhere = [replace(path, anchor=_name_record(path.anchor)) for path in others]
+    clauses += [] if clauses else list_reasons(elsewhere, "of the best matches", named=True)
     clauses = list(dict.fromkeys(clauses))
     return [clause for clause in map(one_line, clauses) if clause][:MAX_CLAUSES] or ["related to other results"]
+
+
+def _name_record(doc_id: str) -> str:
+    """A record that is no hit, by the name in its id where that is one."""
+    scheme, _, name = doc_id.partition(":")
+    return name if scheme in {"pypi", "github"} else doc_id if name else f"another match ({doc_id})"
 
 
 def _name_entity(relation: str, kind: str, name: str) -> str:
@@ -323,15 +353,15 @@ def _show_run(view: View, results: ResultSet) -> None:
     note_remarks(results.remarks)
 
 
-def _show_summary(view: View, answer: SearchResponse, hidden: int, waited_s: float | None) -> None:
-    """How many works there are, what was searched, and what a model cost."""
+def _show_summary(view: View, answer: SearchResponse, shown: int, more: str, hidden: int, waited_s: float | None) -> None:
+    """How many works there are, how to see `more`, what was searched, and what a model cost."""
     waited = "" if waited_s is None else f" in {waited_s:.1f} s"
     if not answer.hits:
         searched = dict.fromkeys(row.source for row in answer.sources if row.status in {"ok", "partial", "empty", "cached", "stale"})
         names = ", ".join("your library" if name == LIBRARY else SERVICES.get(name, name) for name in searched)
         summary = f"Nothing was found{waited}. Searched: {names or 'no source'}."
     else:
-        summary = f"{len(answer.hits):,} of {answer.total_found:,} works{waited}."
+        summary = f"{shown:,} of {count(answer.total_found, 'work')}{waited}.{more}"
         if hidden:
             summary += f" {hidden:,} more sentence{'s' * (hidden != 1)} with --explain."
     lines = [summary]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from outrider.state.request import SearchRequest
     from outrider.state.response import SearchResponse
 
+DEFAULT_HITS = 10
 LIMITS = {
     "run_timeout_s": "--timeout takes seconds above 0 and up to 600",
     "max_calls": "--max-calls takes a number from 0 to 100,000",
@@ -41,7 +42,14 @@ LIMITS = {
 
 def search(
     query: Annotated[str, typer.Argument(help="What to search for: words or a question; - reads it from standard input.")],
-    top_k: Annotated[int, typer.Option("--top-k", "-k", help="How many hits to return (1 to 1,000).")] = 10,
+    top_k: Annotated[
+        int | None,
+        typer.Option(
+            "--top-k",
+            "-k",
+            help=f"How many hits to return (1 to 1,000). Default: {DEFAULT_HITS}; a terminal shows the first five of them.",
+        ),
+    ] = None,
     search_mode: Annotated[
         str, typer.Option("--search-mode", help="How far to widen the query: focused, balanced or exploratory.")
     ] = "balanced",
@@ -107,7 +115,7 @@ def search(
     """
     request = {
         "query": sys.stdin.read() if query == "-" else query,
-        "top_k": top_k,
+        "top_k": DEFAULT_HITS if top_k is None else top_k,
         "search_mode": search_mode,
         "filters": narrow_filters(parse_filters(filters), year, first_year, last_year, kind),
         "sources": source,
@@ -151,7 +159,14 @@ def search(
     from outrider.services.sources import find_cache_folder
 
     advice_file = find_cache_folder(services.settings.cache) / "advice.json"
-    show_answer(answer, explain=explain, rejected=rejected if explain else (), waited_s=measure_wait(), advice_file=advice_file)
+    show_answer(
+        answer,
+        explain=explain,
+        rejected=rejected if explain else (),
+        waited_s=measure_wait(),
+        advice_file=advice_file,
+        more=f"-k {DEFAULT_HITS}" if top_k is None else "",
+    )
     return exit_code(answer)
 
 
