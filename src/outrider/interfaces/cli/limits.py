@@ -34,10 +34,10 @@ def list_limits(answer: SearchResponse, advice_file: Path | None, *, explain: bo
         remarks.append(f"A model read {scoring.read:,} of {scoring.of:,} works; the chance that the rest would change the first is {risk}")
     if answer.reranked_by and explain:
         remarks.append(f"Reranked by {answer.reranked_by}")
-    reported = [row for row in answer.sources if row.message and row.status != "off"]
     if explain:
+        reported = (row for row in answer.sources if row.message and row.status != "off")
         remarks += [f"{row.source}/{row.strategy} ({row.status}): {row.message}" for row in reported]
-    elif reported:
+    elif any(map(_is_limited, answer.sources)):
         remarks.append(_summarise_services(answer.sources))
     setup = [(f"{row.source}/{row.strategy}", row.message) for row in answer.sources if row.status == "off"]
     for step in answer.bypassed:
@@ -64,6 +64,11 @@ def list_limits(answer: SearchResponse, advice_file: Path | None, *, explain: bo
     return remarks
 
 
+def _is_limited(row: SourceReport) -> bool:
+    """Whether a source answered less than was asked. What NOT or a filter of the request leaves out is no limit."""
+    return bool(row.message) and row.status not in {"off", "ok", "empty", "cached"}
+
+
 def _summarise_services(rows: Sequence[SourceReport]) -> str:
     """One line about sources that did not answer in full."""
     by_source: dict[str, list[SourceReport]] = {}
@@ -73,14 +78,14 @@ def _summarise_services(rows: Sequence[SourceReport]) -> str:
     services = {name: own for name, own in by_source.items() if name != LIBRARY}
     unreachable = [name for name, own in services.items() if all(row.status == "unavailable" for row in own)]
     own_rows = by_source.get(LIBRARY, ())
-    if services and len(unreachable) == len(services) and not any(row.message for row in own_rows):
+    if services and len(unreachable) == len(services) and not any(map(_is_limited, own_rows)):
         searched = "; searched your library" if own_rows else ""
         number = f"{len(services)} services" if len(services) > 1 else SERVICES.get(unreachable[0], unreachable[0])
         return f"Offline: {number} could not be reached{searched}"
     statuses = {
-        name: ", ".join(dict.fromkeys(row.status.replace("_", " ") for row in own if row.message))
+        name: ", ".join(dict.fromkeys(row.status.replace("_", " ") for row in own if _is_limited(row)))
         for name, own in by_source.items()
-        if any(row.message for row in own)
+        if any(map(_is_limited, own))
     }
     names = ", ".join(f"{'your library' if name == LIBRARY else SERVICES.get(name, name)} ({status})" for name, status in statuses.items())
     return f"{len(statuses)} of {len(by_source)} sources did not answer in full: {names}; --explain says why"
