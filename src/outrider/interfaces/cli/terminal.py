@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -41,6 +42,8 @@ MAX_REASONS = 3
 """Reasons shown for a work or file. `--json` has all."""
 MIN_WIDTH = 20
 """Columns of a terminal at least, for what is wrapped."""
+SPINNER_WIDTH, DOING_WIDTH = 2, 20
+"""Columns of a progress line for its spinner, and at least for what is done."""
 PIPED_WIDTH = 200
 """Columns if the output goes to a file or a program, so that tables are not folded."""
 LINE_EVERY_S = 15.0
@@ -76,18 +79,14 @@ class Progress:
         if screen.is_terminal and not self.quiet:
             from rich import progress as bars
 
-            self._bar = bars.Progress(
-                bars.SpinnerColumn(),
-                bars.TextColumn("{task.description}", markup=False),
-                bars.DownloadColumn() if self.size else bars.MofNCompleteColumn(),
-                bars.BarColumn(),
-                bars.TimeElapsedColumn(),
-                bars.TextColumn("of about"),
-                bars.TimeRemainingColumn(elapsed_when_finished=True),
-                bars.TextColumn("{task.fields[known]}", markup=False),
-                console=screen,
-                transient=True,
-            )
+            class Line(bars.ProgressColumn):
+                """What is done, how far, since when, and how long it may still take: as much of it as the width holds."""
+
+                def render(self, task: rich.progress.Task) -> Text:
+                    return Text(describe(task, screen.width - SPINNER_WIDTH))
+
+            describe = self._describe
+            self._bar = bars.Progress(bars.SpinnerColumn(), Line(), console=screen, transient=True, get_time=self.clock)
             self._bar.add_task(one_line(self.doing), total=None, known="")
             self._bar.start()
         return self
@@ -96,9 +95,12 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def show(self, doing: str, current: int, total: int | None, detail: str = "") -> None:
-        """`current` of `total`, if that is known. A smaller `current` than before begins a new step with its own time."""
-        is_new_step, self._done = current < self._done, current
+    def show(self, doing: str, current: int, total: int | None, detail: str = "", *, size: bool | None = None) -> None:
+        """`current` of `total`, if that is known. A smaller `current` than before begins a new step with its own time, and so does a
+        change between bytes (`size`) and other things.
+        """
+        is_new_step, self._done = current < self._done or size not in (None, self.size), current
+        self.size = self.size if size is None else size
         if self._bar is not None:
             task = self._bar.task_ids[0]
             if is_new_step:
@@ -106,12 +108,27 @@ class Progress:
             self._bar.update(task, description=one_line(doing), completed=current, total=total or None, known=one_line(detail))
         elif not self.quiet and self.clock() - self._line_at >= LINE_EVERY_S:
             self._line_at = self.clock()
-            # such as `embedding: 1,200 of 5,183 (23 %)`
-            if total:
-                doing += f": {self._format(current)} of {self._format(total)} ({100 * current // total} %)"
-            elif current:
-                doing += f": {self._format(current)}"
-            note(f"{doing}, {detail}" if detail else doing)
+            amount = self._count(current, total)
+            note(", ".join(filter(None, (f"{doing}: {amount}" if amount else doing, detail))))
+
+    def _describe(self, task: rich.progress.Task, width: int) -> str:
+        elapsed, left = int(task.elapsed or 0), task.time_remaining
+        times = f"{elapsed // 60}:{elapsed % 60:02}"
+        if task.total and left:
+            times += f", about {int(left) // 60}:{int(left) % 60:02} left"
+        known = [part for part in (self._count(int(task.completed), int(task.total or 0)), times, task.fields["known"]) if part]
+        doing = task.description
+        while known and width - _width(known) < min(cell_len(doing), DOING_WIDTH):
+            known.pop()
+        if cell_len(doing) > (room := width - _width(known)):  # the end of a file's name goes first
+            doing = set_cell_size(doing, max(room - 1, 0)).rstrip() + "…"
+        return doing + "".join(f" · {part}" for part in known)
+
+    def _count(self, current: int, total: int | None) -> str:
+        """Such as `1,200 of 5,183 (23 %)`; empty where nothing is known."""
+        if total:
+            return f"{self._format(current)} of {self._format(total)} ({100 * current // total} %)"
+        return self._format(current) if current else ""
 
     def _format(self, count: int) -> str:
         return f"{count / 2**20:,.1f} MiB" if self.size else f"{count:,}"
@@ -137,6 +154,10 @@ async def follow_run(
     finally:
         status.stop()
     return state
+
+
+def _width(parts: Iterable[str]) -> int:
+    return sum(3 + cell_len(part) for part in parts)
 
 
 def console() -> Console:
