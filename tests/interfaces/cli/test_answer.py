@@ -325,6 +325,25 @@ def test_code_keeps_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert code == ["@retry(wait=wait_exponential(multipli…", "def call():", "    raise OSError"]
 
 
+def test_a_command_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that goes on has a mark, and what it says can be copied; other hits leave it the room."""
+    command = "pip install --index-url https://packages.example.org/simple/ --include-everything retry-library"
+    sentence = (f"{SENTENCE} " * 8, "sentence", 0.9)
+    for height in (24, 60):
+        output = screen(monkeypatch, 60, height)
+        show_answer(make_answer(make_hit(1, sentence), make_hit(2, (command, "code", 0.9)), *(make_hit(at, sentence) for at in (3, 4, 5))))
+        shown = [line[6:] for line in lines(output) if line.startswith("    ┊")]
+        assert shown == ["pip install --index-url", "↪ https://packages.example.org/simple/", "↪ --include-everything retry-library"]
+        assert len(lines(output)) < height
+
+
+def test_explain_shows_long_lines_of_code_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = screen(monkeypatch, 44)
+    show_answer(make_answer(make_hit(1, (CODE, "code", 0.9))), explain=True)
+    code = "".join(line[6:].removeprefix("↪ ") for line in lines(output) if line.startswith("    ┊"))
+    assert "".join(code.split()) == "".join(CODE.removeprefix("```python").removesuffix("```").split())
+
+
 def test_long_code_is_cut_to_the_lines_around_the_words_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only whole lines are left out, and counted; with --explain none are."""
     for best, expected in ((0, range(7)), (20, range(20, 27)), (29, range(23, 30))):

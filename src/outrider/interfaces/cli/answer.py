@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from outrider.interfaces.cli.limits import SERVICES, list_limits
-from outrider.interfaces.cli.screen import CODE_MARK, HANG, SENTENCE_MARK, Block, Piece, View, cut, fit, print_line
+from outrider.interfaces.cli.screen import CODE_MARK, CONTINUED, HANG, SENTENCE_MARK, Block, Piece, View, cut, fit, print_line
 from outrider.interfaces.cli.terminal import MIN_WIDTH, console, count, exit_code, note, note_remarks, one_line, plain, wrap_note
 from outrider.state.records import LIBRARY
 from outrider.state.response import asks_for_work, explain_removed, explain_unanswered
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 HITS_A_SCREEN = 5
 SENTENCE_LINES, SUMMARY_LINES, CODE_LINES = 4, 2, 8
 """Most lines of a sentence, of the words about a hit without one, and of code on a terminal."""
+SHORT_CODE, SHORT_CODE_LINES = 2, 4
+"""Lines of code, such as a command, that are shown whole, and on how many lines of a terminal each of them."""
 OTHER_LINES = 3
 """Of a screen: the summary, which a narrow one wraps or a model's cost follows, and the shell's prompt."""
 INDENT = 4
@@ -336,11 +338,18 @@ def _make_piece(view: View, hit: Hit, span: tuple[int, int], unit: ContextUnit |
     else:
         begin = min(telling, len(parts) - CODE_LINES + 1)
         end = begin + CODE_LINES - 1
-    shown = [view.line(part, gutter) for part in parts[begin:end]]
-    more = len(lines) - len(shown)
+    is_short = len(lines) <= SHORT_CODE
+    rows: list[list[Text]] = []
+    for part in parts[begin:end]:
+        part.rstrip()
+        most = None if view.explain else SHORT_CODE_LINES
+        rows.append(view.wrap(part, gutter, most, CONTINUED) or [gutter] if is_short or view.explain else [view.line(part, gutter)])
+    shown = [line for row in rows for line in row]
     for line in shown:
         line.rstrip()
-    return Piece(start, shown + ([gutter + Text(f"… {count(more, 'more line')}", "dim")] if more else []), telling - begin)
+    more = len(lines) - len(rows)
+    rest = [gutter + Text(f"… {count(more, 'more line')}", "dim")] if more else []
+    return Piece(start, shown + rest, sum(map(len, rows[: telling - begin])), is_short)
 
 
 def _show_run(view: View, results: ResultSet) -> None:

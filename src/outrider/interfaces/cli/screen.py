@@ -24,7 +24,9 @@ MATCH = "bold magenta"
 SENTENCE_MARK, CODE_MARK = "│ ", "┊ "
 HANG = "  "
 """Before the second line of a sentence and later ones: where the next sentence begins is seen."""
-PLAIN_MARKS = str.maketrans("│┊·…★", "|:-~*")
+CONTINUED = "↪ "
+"""Before the rest of a long line of code."""
+PLAIN_MARKS = str.maketrans("│┊·…★↪", "|:-~*>")
 """For an output that cannot encode them: each as wide as the sign that it replaces."""
 
 
@@ -87,6 +89,8 @@ class Piece:
     lines: list[Text]
     telling: int = 0
     """The line from which it is shown where there is no room for all."""
+    whole: bool = False
+    """Whether it says little unless all of it is seen, such as a command."""
 
     def cut(self, view: View, size: int) -> None:
         if size < len(self.lines):
@@ -110,9 +114,9 @@ class Block:
 def fit(view: View, blocks: Sequence[Block], room: int) -> tuple[int, bool]:
     """Drop and cut pieces so that the blocks take at most `room` lines, if their heads do.
 
-    Titles are cut to a line where there is little room. Each block keeps its best piece, or the beginning of it: line by line, in turn.
-    Then come blank lines between the blocks, if there is room for all. The second pieces get what is left, in order of rank, and so on.
-    Returns the number of pieces that were dropped, and whether there are blank lines.
+    Titles are cut to a line where there is little room. Each block keeps its best piece, or the beginning of it: a line each, then those
+    that should be seen whole, then line by line, in turn. Then come blank lines between the blocks, if there is room for all. The second
+    pieces get what is left, in order of rank, and so on. Returns the number of pieces that were dropped, and whether there are blank lines.
     """
     if sum(len(block.title) + len(block.facts) + 1 for block in blocks) > room:
         for block in blocks:
@@ -122,11 +126,11 @@ def fit(view: View, blocks: Sequence[Block], room: int) -> tuple[int, bool]:
     roomy = room >= len(blocks) + sum(min(len(piece.lines), ROOMY_LINES) for piece in first)
     room -= len(blocks) if roomy else 0
     sizes = [0] * len(first)
-    for turn in range(max((len(piece.lines) for piece in first), default=0)):
-        for place, piece in enumerate(first):
-            if turn < len(piece.lines) and (room > 0 or turn == 0):
-                sizes[place] += 1
-                room -= 1
+    wanted = [(1 if turn and piece.whole else 2 * turn, place) for place, piece in enumerate(first) for turn in range(len(piece.lines))]
+    for turn, place in sorted(wanted):
+        if room > 0 or turn == 0:
+            sizes[place] += 1
+            room -= 1
     for piece, size in zip(first, sizes, strict=True):
         piece.cut(view, size)
     dropped = 0
