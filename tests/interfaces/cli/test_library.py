@@ -92,3 +92,10 @@ def test_people_see_tables(library: str, capsys: pytest.CaptureFixture[str]) -> 
     output, notes = capsys.readouterr()
     assert "Liver study 3" in output
     assert "5 of 5 records" in notes
+
+
+def test_a_program_gets_a_line_for_each_record(library: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["library", "list", "-l", library]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [len(row) for row in rows] == [4] * 5
+    assert min(row[3] for row in rows).startswith("Liver study")

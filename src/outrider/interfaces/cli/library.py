@@ -6,13 +6,26 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from outrider.interfaces.cli.options import FiltersOption, JsonOption, LibraryOption, call_library, open_services, parse_filters, wait_for
-from outrider.interfaces.cli.terminal import BAD_INPUT, Progress, console, count, note, plain, print_json, resumable, show_work, table
+from outrider.interfaces.cli.terminal import (
+    BAD_INPUT,
+    Progress,
+    console,
+    count,
+    note,
+    one_line,
+    plain,
+    print_json,
+    resumable,
+    show_work,
+    table,
+)
 from outrider.state.errors import BadRequest, did_you_mean, shorten
 
 if TYPE_CHECKING:
@@ -84,8 +97,13 @@ def list_records(
         return
     listing = table("id", "kind", "year", "title")
     for record in records:
-        listing.add_row(plain(record.doc_id), record.kind, str(record.year or ""), plain(record.title or record.full_text()[:80]))
-    console().print(listing)
+        cells = [record.doc_id, record.kind, str(record.year or ""), record.title or record.full_text()[:80]]
+        if console().is_terminal:
+            listing.add_row(*map(plain, cells))
+        else:  # for programs such as `cut` and `head`: a record is a line
+            sys.stdout.write("\t".join(map(one_line, cells)) + "\n")
+    if console().is_terminal:
+        console().print(listing)
     note(f"{len(records):,} of {total:,} records" + (f", from {offset:,}" if offset else ""))
 
 
