@@ -15,7 +15,7 @@ import typer
 from rich.text import Text
 
 from outrider.interfaces.cli.export import open_output
-from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
+from outrider.interfaces.cli.options import JsonOption, LibraryOption, OfflineOption, open_services, wait_for
 from outrider.interfaces.cli.terminal import INTERRUPTION_REPORTED, Progress, console, count, note, note_remarks, plain, print_json, table
 from outrider.state.errors import BadRequest
 from outrider.text.sanitize import without_control
@@ -54,6 +54,7 @@ def systematic(
     ] = "auto",
     folder: Annotated[Path | None, typer.Option("--folder", metavar="DIR", help="The folder of this run. Default: a new one.")] = None,
     partial: Annotated[bool, typer.Option("--partial", help="Also write the hits of a run that is not complete.")] = False,
+    offline: OfflineOption = False,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -72,7 +73,7 @@ def systematic(
     if explain and query is None:
         raise BadRequest("--explain shows a query; give one")
     form = find_run_format(output) if output else ""
-    services = open_services(library)
+    services = open_services(library, offline=offline)
     parsed = _read_query(query) if query is not None else None
     names = [name.strip() for name in sources.split(",") if name.strip()]
     if explain:
