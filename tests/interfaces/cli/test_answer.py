@@ -32,7 +32,7 @@ from outrider.state.hits import Duplicate, FoundBy, Hit, Related
 from outrider.state.hits import Path as Way
 from outrider.state.records import Identifiers
 from outrider.state.reranking import NOT_PROBED
-from outrider.state.response import Bypass, ContextUnit, DistilledContext, SearchResponse, SourceReport, SourceStatus
+from outrider.state.response import Bypass, ContextUnit, DistilledContext, Failure, SearchResponse, SourceReport, SourceStatus
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
@@ -497,10 +497,10 @@ def test_explain_shows_scores_lists_and_every_sentence(monkeypatch: pytest.Monke
     duplicate = Duplicate(doc_id="doi-1", source="library", why="same doi")
     texts = [(f"Sentence {number}.", "sentence", 0.5) for number in range(9)]
     hit = make_hit(1, *texts, reason="title has: retry", scores={"rules": 0.93}, duplicates=(duplicate,))
-    show_answer(make_answer(hit), explain=True, rejected=[("Another", "too old")])
+    show_answer(make_answer(hit), explain=True, rejected=[("Another", "too old"), ("B", "few stars"), ("C", "too old")])
     text = " ".join(" ".join(lines(output)).split())
     for part in ("repository pypi:p1, score 0.93 (rules): rules 0.93", "why: title has: retry", "meaning (rank 7: only the first 254",
-                 "also doi-1 (same doi)", "│ Sentence 8.", "left out Another too old"):  # fmt: skip
+                 "also doi-1 (same doi)", "│ Sentence 8.", "2 left out, too old: Another; C", "1 left out, few stars: B"):  # fmt: skip
         assert part in text
 
 
@@ -614,6 +614,33 @@ def test_advice_on_a_terminal_is_short(monkeypatch: pytest.MonkeyPatch, tmp_path
     )
     expected = f"Not used: search by meaning (needs: {command}), a chat model, a reranker, x (off); `outrider doctor` says what they need"
     assert STYLE.sub("", terminal.file.getvalue()).strip() == expected  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("steps", "line"),
+    [
+        ([("translator.model", "no model is configured")], "Not used: a chat model; `outrider doctor` says what they need"),
+        ([("distiller", "distill_enabled is false"), ("expansion", "0 of 2 terms")], ""),
+    ],
+)
+def test_advice_speaks_of_no_machine_name_and_of_nothing_that_was_asked_for(
+    steps: list[tuple[str, str]], line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=300)
+    for module in (terminal_module, limits):
+        monkeypatch.setattr(module, "errors", lambda: terminal)
+    bypassed = tuple(Bypass(step=step, why=why) for step, why in steps)
+    show_answer(make_answer(make_hit(1), bypassed=bypassed), advice_file=tmp_path / "advice.json")
+    assert STYLE.sub("", terminal.file.getvalue()).strip() == line  # type: ignore[attr-defined]
+
+
+def test_a_failure_that_ends_the_run_names_no_node(capsys: pytest.CaptureFixture[str]) -> None:
+    failures = (
+        Failure(node="translator", error="NothingSearchable", message="github cannot be searched"),
+        Failure(node="reranker", error="ModelError", message="no memory"),
+    )
+    show_answer(SearchResponse(query="liver", mode="discovery", failures=failures))
+    assert capsys.readouterr().err.splitlines()[:2] == ["Failed: github cannot be searched", "Failed: reranker: no memory"]
 
 
 def test_advice_is_due_again_after_a_day(tmp_path: Path) -> None:
@@ -774,6 +801,7 @@ def test_ranked_hits_are_written_by_suffix(papers: Path, tmp_path: Path, capsys:
         (["--from", "2021", "--to", "2019"], "no year is from 2021 and up to 2019"),
         (["--year", "2020", "--from", "2019"], "mean the same"),
         (["--kind", "papers"], "did you mean 'paper'"),
+        (["--top-k", "0"], "Invalid value for '--top-k'"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused_before_the_search(

@@ -17,7 +17,7 @@ from outrider.interfaces.cli.limits import SERVICES, list_limits
 from outrider.interfaces.cli.screen import CODE_MARK, CONTINUED, HANG, SENTENCE_MARK, Block, Piece, View, cut, fit, print_line
 from outrider.interfaces.cli.terminal import MIN_WIDTH, console, count, exit_code, note, note_remarks, one_line, plain, wrap_note
 from outrider.state.records import LIBRARY
-from outrider.state.response import asks_for_work, explain_removed, explain_unanswered
+from outrider.state.response import FINAL_NODES, asks_for_work, explain_removed, explain_unanswered
 from outrider.text.sanitize import code_lines
 from outrider.text.words import stems
 
@@ -86,7 +86,11 @@ def show_answer(
     view = View(out, max(out.width, MIN_WIDTH) if out.is_terminal else None, frozenset(stems(query)), explain)
     is_ranked = answer.result_set is None and not exit_code(answer)  # else it ended early: no hits do not mean that there are none
     # a failure of the short answer is shown above as the reason why there is none
-    failures = [f"Failed: {one.node}: {one.message}" for one in answer.failures if one.node != "answer" or not answer.answer]
+    failures = [
+        f"Failed: {'' if one.node in FINAL_NODES else f'{one.node}: '}{one.message}"
+        for one in answer.failures
+        if one.node != "answer" or not answer.answer
+    ]
     remarks = list_limits(answer, advice_file, explain=explain) if is_ranked else []
     taken = _show_short_answer(view, answer.answer) if answer.answer else 0
     hits = answer.hits[:HITS_A_SCREEN] if more and view.width is not None and not explain else answer.hits
@@ -98,8 +102,12 @@ def show_answer(
     elif is_ranked:
         rest = len(answer.hits) - len(hits)
         _show_summary(view, answer, len(hits), f" {more} shows {rest} more." if rest else "", hidden, waited_s)
+        titles_by_reason: dict[str, list[str]] = {}
         for title, why in rejected:
-            for line in view.wrap(Text.assemble(plain(title), "  ", plain(why, "dim")), Text.assemble(("left out  ", "yellow"))):
+            titles_by_reason.setdefault(why, []).append(one_line(title))
+        for why, titles in titles_by_reason.items():
+            text = Text.assemble((f"{len(titles):,} left out, {why}: ", "yellow"), plain("; ".join(titles), "dim"))
+            for line in view.wrap(text, Text(), hang=HANG):
                 print_line(out, line)
         for text in remarks:
             note(text)

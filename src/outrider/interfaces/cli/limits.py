@@ -23,7 +23,9 @@ ABOUT_REQUEST = frozenset({"filters", "rest of the query", "user_feedback", "new
 """Steps whose reason lies in this request. The reasons of others lie in the set-up and are repeated once a day."""
 NO_ADVICE = frozenset({"expansion", "rest of the expansion"})
 """Steps whose reason is of no use to a reader."""
-NEED_MODEL = ["translator.model", "fine_scorer"]
+SWITCHED_OFF = "_enabled is false"
+"""End of the reason for a step that the request itself switches off."""
+NEED_MODEL = {"translator.model", "fine_scorer"}
 
 
 def list_limits(answer: SearchResponse, advice_file: Path | None, *, explain: bool) -> list[str]:
@@ -43,7 +45,7 @@ def list_limits(answer: SearchResponse, advice_file: Path | None, *, explain: bo
     for step in answer.bypassed:
         if step.step in ABOUT_REQUEST:
             remarks.append(f"Note: {step.step}: {step.why}")
-        elif explain or not (step.step in NO_ADVICE or step.why == answer.context.bypassed):
+        elif explain or not (step.step in NO_ADVICE or step.why == answer.context.bypassed or step.why.endswith(SWITCHED_OFF)):
             setup.append((step.step, step.why))
     names_by_reason: dict[str, list[str]] = {}
     for name, why in setup:
@@ -56,7 +58,7 @@ def list_limits(answer: SearchResponse, advice_file: Path | None, *, explain: bo
         commands = {row.message: f"search by meaning (needs: {row.command})" for row in answer.sources if row.command}
         short = {
             NOT_PROBED: "a reranker",
-            **{why: "a chat model" for why, names in names_by_reason.items() if names == NEED_MODEL},
+            **{why: "a chat model" for why, names in names_by_reason.items() if set(names) <= NEED_MODEL},
             **commands,
         }
         names = [short.get(why, text) for why, text in advice.items() if text in due]

@@ -131,7 +131,9 @@ class Progress:
         return self._format(current) if current else ""
 
     def _format(self, count: int) -> str:
-        return f"{count / 2**20:,.1f} MiB" if self.size else f"{count:,}"
+        if not self.size:
+            return f"{count:,}"
+        return f"{count / 2**20:,.1f} MiB" if count >= 2**20 else f"{count / 2**10:,.0f} KiB"
 
 
 async def follow_run(
