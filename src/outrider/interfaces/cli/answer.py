@@ -106,8 +106,8 @@ def show_answer(
         for title, why in rejected:
             titles_by_reason.setdefault(why, []).append(one_line(title))
         for why, titles in titles_by_reason.items():
-            text = Text.assemble((f"{len(titles):,} left out, {why}: ", "yellow"), plain("; ".join(titles), "dim"))
-            for line in view.wrap(text, Text(), hang=HANG):
+            group = Text.assemble((f"{len(titles):,} left out, {why}: ", "yellow"), plain("; ".join(titles), "dim"))
+            for line in view.wrap(group, Text(), hang=HANG):
                 print_line(out, line)
         for text in remarks:
             note(text)
