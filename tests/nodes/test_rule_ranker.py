@@ -73,6 +73,36 @@ def test_a_readme_counts_by_its_beginning() -> None:
     assert (second.scores["bm25"], second.reason) == (0.0, "by its place in the lists")
 
 
+def test_what_a_repository_is_counts_more_than_what_its_readme_mentions() -> None:
+    """The index holds the README whole, so that a package that mentions the words often comes first in the lists."""
+    often = Repository(doc_id="often", title="server", description="A web server", text="Pass your own JSON encoder. " + "Routes. " * 9)
+    about = Repository(doc_id="about", title="orjson", description="Fast JSON encoder", text="Usage: call dumps. " * 9)
+    works = [candidate(often, scores={"fused": 1.0}), candidate(about, scores={"fused": 0.82})]
+    first, second = rank_by_rules(works, "JSON encoder", WEIGHTS, 2026)
+    assert (first.record.doc_id, first.scores["summary"], second.scores["summary"]) == ("about", 1.0, 0.0)
+
+
+def test_a_repository_that_was_found_by_meaning_is_compared_by_it() -> None:
+    """The words of the summary stand in where there is no vector, as for the hits of a service."""
+    similarities = {"far": 0.2, "near": 0.6, "between": 0.4}
+    works = [candidate(Repository(doc_id=name, title=name), scores={"fused": 0.5, "lance_dense": s}) for name, s in similarities.items()]
+    works += [candidate(Repository(doc_id="words", title="JSON encoder"), scores={"fused": 0.5})]
+    scores = {one.record.doc_id: one.scores for one in rank_by_rules(works, "JSON encoder", WEIGHTS, 2026)}
+    assert {name: scores[name]["meaning"] for name in similarities} == pytest.approx({"far": 0.0, "near": 1.0, "between": 0.5})
+    assert scores["words"]["summary"] == 1.0
+    assert not any({"summary", "meaning"} <= set(one) for one in scores.values())
+    order = [one.record.doc_id for one in rank_by_rules(works[:3], "library", WEIGHTS, 2026)]
+    assert order == ["near", "between", "far"]
+
+
+def test_the_score_of_a_paper_has_no_part_for_its_subject() -> None:
+    works = [candidate(paper("a", "Retry"), scores={"fused": 0.5}), candidate(Repository(doc_id="b", title="Retry"), scores={"fused": 0.5})]
+    together = {one.record.doc_id: one for one in rank_by_rules(works, "retry", WEIGHTS, 2026)}
+    (alone,) = rank_by_rules(works[:1], "retry", WEIGHTS, 2026)
+    assert together["a"].scores == alone.scores
+    assert ("summary" in together["a"].scores, together["b"].scores["summary"]) == (False, 1.0)
+
+
 @given(st.lists(st.lists(st.sampled_from(WORDS), max_size=8), max_size=8), st.lists(st.sampled_from(WORDS), max_size=5))
 def test_pairs_never_put_a_text_without_any_word_above_zero(texts: list[list[str]], query: list[str]) -> None:
     pairs = [pair for pair in dict.fromkeys(pairwise(query)) if pair[0] != pair[1]]
