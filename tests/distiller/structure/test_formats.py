@@ -149,6 +149,11 @@ def test_markdown() -> None:
     ]
 
 
+def test_code_that_draws_a_picture_is_none() -> None:
+    text = "# T\n\n```mermaid\nflowchart LR\n  a --> b\n```\n\n```sh\nrun it\n```\n"
+    assert shown(text, read_markdown) == [("heading", "# T"), ("furniture", "flowchart LR\n  a --> b"), ("code", "run it")]
+
+
 def test_restructured_text() -> None:
     assert shown(RST, read_restructured_text) == [
         ("badge", "|ci| |docs|"),

@@ -24,6 +24,8 @@ BLOCKS = MarkdownIt("commonmark").enable("table").disable("inline")
 INLINE = MarkdownIt("commonmark")
 NO_WORD_FIRST = re.compile(r"^\W", re.MULTILINE)
 """A line that begins with a word holds text, not badges or links alone."""
+DIAGRAMS = [["mermaid"], ["plantuml"], ["graphviz"], ["dot"]]
+"""Languages of code that draws a picture (https://docs.github.com/en/get-started/writing-on-github)."""
 MAX_BRACKETS = 300
 """A paragraph with more of them is text: the parser takes quadratic time for those that nothing closes."""
 
@@ -50,7 +52,8 @@ def _blocks(text: str, lines: Lines, tokens: Sequence[Token], definitions: dict[
                 yield Block(start, end, "code")
             case "fence":
                 closed = text[lines.offset(last - 1) : end].lstrip("> \t").startswith(token.markup)
-                yield Block(lines.offset(first + 1), lines.offset(last - closed), "code")
+                kind: BlockKind = "furniture" if token.info.split()[:1] in DIAGRAMS else "code"
+                yield Block(lines.offset(first + 1), lines.offset(last - closed), kind)
             case "html_block":
                 yield from (block.shift(start) for block in read_html(text[start:end]))
             case "thead_open":
