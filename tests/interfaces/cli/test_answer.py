@@ -698,12 +698,12 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "library"
 
 
-def run_in_terminal(arguments: list[str], columns: int, rows: int, cache: Path) -> str:
+def run_in_terminal(arguments: list[str], columns: int, rows: int, cache: Path, kind: str = "xterm-256color") -> str:
     """What the command prints on a pseudo-terminal of this size; its remarks go elsewhere."""
     main, side = pty.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     environ = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"}}
-    environ |= {"TERM": "xterm-256color", "OUTRIDER_CACHE__FOLDER": str(cache)}
+    environ |= {"TERM": kind, "OUTRIDER_CACHE__FOLDER": str(cache)}
     command = [sys.executable, "-m", "outrider", *arguments]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=side, stderr=subprocess.DEVNULL, env=environ) as process:
         os.close(side)
@@ -731,6 +731,14 @@ def test_a_search_fills_one_screen(papers: Path, tmp_path: Path, columns: int, r
     assert [line[:4] for line in plain if re.match(r" \d\. Aspirin and the liver", line)] == [f" {rank}. " for rank in range(1, 6)]
     assert re.search(r"5 of 6 works in \d+\.\d s\.", plain[-1])
     assert "\x1b[1;35mliver\x1b[0m" in shown
+
+
+@pytest.mark.slow
+def test_a_terminal_without_cursor_control_has_its_own_width(papers: Path, tmp_path: Path) -> None:
+    arguments = ["search", "does aspirin harm the liver?", "-k", "5", "--offline", "-l", str(papers)]
+    shown = run_in_terminal(arguments, 50, 24, tmp_path, "dumb")
+    assert "\x1b" not in shown
+    assert max(map(cell_len, shown.splitlines())) <= 50
 
 
 @pytest.mark.slow

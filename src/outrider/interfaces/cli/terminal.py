@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -165,12 +166,19 @@ def _width(parts: Iterable[str]) -> int:
 def console() -> Console:
     """Standard output."""
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return Console(highlight=False, width=PIPED_WIDTH if piped else None)
+    width, height = (PIPED_WIDTH, None) if piped else _measure_dumb_terminal()
+    return Console(highlight=False, width=width, height=height)
 
 
 def errors() -> Console:
     """Standard error."""
-    return Console(stderr=True, highlight=False)
+    width, height = _measure_dumb_terminal()
+    return Console(stderr=True, highlight=False, width=width, height=height)
+
+
+def _measure_dumb_terminal() -> tuple[int | None, int | None]:
+    """Columns and lines of a terminal without cursor control, such as a shell in Emacs; rich takes it for one of 80 by 25."""
+    return tuple(shutil.get_terminal_size((80, 25))) if os.environ.get("TERM") in ("dumb", "unknown") else (None, None)
 
 
 def plain(text: str, style: str = "", indent: int = 0) -> Text:
