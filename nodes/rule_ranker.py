@@ -18,6 +18,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from outrider.linkage.identifiers import find_identifiers
 from outrider.settings.model import RankingSettings
 from outrider.state.hits import Candidate
 from outrider.state.pipeline import PipelineState, RunContext, Update
@@ -43,6 +44,11 @@ the rest.
 DENSE = RetrieverType.LANCE_DENSE
 ABOUT_SHARE = 1 / 7
 """Share of the fused rank's weight that a repository's own subject takes instead, by its vector or its summary (ADR 32)."""
+
+NAMED = "you named this work"
+"""Reason of a work whose title the request is, or whose identifier it has: it stands before all others."""
+
+NAMED_SCORE = 0.99
 
 K1, B, DELTA = 1.5, 0.75, 1.0
 
@@ -106,7 +112,19 @@ def rank_by_rules(
     ]
     matches += [Matches(None, {}, "by its place in the lists") for _ in candidates[depth:]]
     scored = [_score(candidate, match, weights, this_year) for candidate, match in zip(candidates, matches, strict=True)]
+    title, identifiers = words(fold_text(query)), frozenset(find_identifiers(query))
+    scored = [_put_first(one) if _is_named(one.record, title, identifiers) else one for one in scored]
     return tuple(sorted(scored, key=lambda candidate: (-candidate.score, candidate.record.title, candidate.record.doc_id)))
+
+
+def _is_named(record: Record, title: Sequence[str], identifiers: Set[tuple[str, str]]) -> bool:
+    return bool(title) and (words(fold_text(record.title)) == title or not identifiers.isdisjoint(record.identifiers.pairs()))
+
+
+def _put_first(candidate: Candidate) -> Candidate:
+    """Several works may have one title: their order stays."""
+    score = NAMED_SCORE + (1 - NAMED_SCORE) * candidate.score
+    return replace(candidate, score=score, scores={**candidate.scores, "rules": score}, reason=NAMED)
 
 
 def compare_subjects(candidates: Sequence[Candidate], terms: Collection[str], pairs: Collection[Pair]) -> list[dict[str, float]]:

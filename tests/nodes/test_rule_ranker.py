@@ -12,7 +12,7 @@ from outrider.nodes.rule_ranker import FORMULAS, README_CHARS, bm25_plus, count_
 from outrider.settings.model import RankingSettings
 from outrider.state.hits import Candidate
 from outrider.state.records import Repository
-from support.fakes import candidate, paper
+from support.fakes import candidate, doi, paper
 
 WEIGHTS = RankingSettings()
 WORDS = ("liver", "heart", "cell", "dose", "trial")
@@ -33,7 +33,7 @@ def test_more_of_the_query_ranks_higher_and_gives_the_reason() -> None:
 
 def test_the_tail_is_not_compared_by_its_text_and_reports_it() -> None:
     works = [candidate(paper(name, "Retry"), scores={"fused": fused}) for name, fused in (("a", 1.0), ("b", 0.9))]
-    first, second = rank_by_rules(works, "retry", WEIGHTS, 2026, depth=1)
+    first, second = rank_by_rules(works, "retry calls", WEIGHTS, 2026, depth=1)
     assert (first.record.doc_id, "bm25" in first.scores) == ("a", True)
     assert (second.reason, "bm25" in second.scores) == ("by its place in the lists", False)
 
@@ -61,6 +61,20 @@ def test_neighbouring_words_count_where_they_stand_side_by_side() -> None:
         candidate(paper("b", "A vector database is here"), scores={"fused": 0.99}),
     ]
     assert [one.record.doc_id for one in rank_by_rules(works, "vector database", WEIGHTS, 2026)] == ["b", "a"]
+
+
+@pytest.mark.parametrize("query", ["Deep learning", "deep LEARNING?", "10.1000/d", "what is doi:10.1000/D?"])
+def test_a_work_that_the_request_names_comes_first(query: str) -> None:
+    other = paper("a", "Deep learning in practice", abstract="Deep learning: deep learning. What is it?", citations=9_000)
+    named = paper("z", "Deep Learning", identifiers=doi("10.1000/d"))
+    first, second = rank_by_rules([candidate(other, scores={"fused": 1.0}), candidate(named, scores={"fused": 0.2})], query, WEIGHTS, 2026)
+    assert (first.record.doc_id, first.reason) == ("z", "you named this work")
+    assert second.score < 0.99 <= first.score <= 1.0
+
+
+def test_an_empty_title_is_no_name() -> None:
+    (one,) = rank_by_rules([candidate(paper("a", ""))], "??", WEIGHTS, 2026)
+    assert one.score < 0.99
 
 
 def test_a_readme_counts_by_its_beginning() -> None:
