@@ -51,7 +51,7 @@ def run_named(name: str = "") -> Iterator[str]:
 
 
 @contextmanager
-def unrecorded() -> Iterator[None]:
+def record_no_spans() -> Iterator[None]:
     """Work inside, in this context, has no spans: it is nobody's search."""
     before = _unrecorded.set(True)
     try:

@@ -1,7 +1,7 @@
-"""What a server loads besides its models before `/readyz` is 200, so that the first request is not slower than the second.
+"""What a server loads besides its models before `/readyz` is 200
 
-It is done by use: a search of the library, and the distillation of short examples. No service, no chat model and no served model is asked,
-nothing is saved, and neither metrics, nor traces, nor the list of searches have any of it.
+So the first request is not slower than the second. It is loaded by use: a search of the library, and the distillation of short examples.
+No service, no chat model and no served model is asked, nothing is saved, and no metric, trace or list of searches has any of it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import anyio.lowlevel
 
 from outrider.graph.pipeline import build
 from outrider.interfaces.http.search_runs import EventWriter
-from outrider.runtime.spans import unrecorded
+from outrider.runtime.spans import record_no_spans
 from outrider.runtime.threads_and_loops import in_background
 from outrider.services.distiller import distil
 from outrider.services.sources import open_answer_cache
@@ -57,11 +57,14 @@ async def warm_up(services: Services) -> None:
     from langsmith import tracing_context
 
     try:
-        with unrecorded(), tracing_context(enabled=False):
+        with record_no_spans(), tracing_context(enabled=False):
             async with asyncio.timeout(WARM_UP_S):
                 await anyio.lowlevel.checkpoint()  # its backend is imported at the first call, by an answer's stream or a client
                 await asyncio.gather(
-                    _search_library(services.of_library()), _distil_examples(services), _load_requests(services), asyncio.to_thread(_load_patterns)
+                    _search_library(services.of_library()),
+                    _distil_examples(services),
+                    _load_requests(services),
+                    asyncio.to_thread(_load_patterns),
                 )
     except TimeoutError:
         log.warning("the first searches may be slow: loading what they need took more than %g s", WARM_UP_S)
@@ -117,9 +120,11 @@ async def _search_library(services: Services) -> None:
         )
         state: dict[str, Any] = {}
         writer = EventWriter()
-        async for mode, part in graph.astream(request, context=RunContext(), stream_mode=MODES):
+        parts: Any = graph.astream(request, context=RunContext(), stream_mode=MODES)
+        async for mode, part in parts:
             if mode == "values":
                 state = part
             else:
                 list(writer.make_events((mode, part)))
-        SearchResponse.model_validate({name: value for name, value in state.items() if name in SearchResponse.model_fields}).model_dump_json()
+        answer = {name: value for name, value in state.items() if name in SearchResponse.model_fields}
+        SearchResponse.model_validate(answer).model_dump_json()
