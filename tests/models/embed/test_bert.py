@@ -89,6 +89,15 @@ def test_any_text_has_the_same_vector(minilm: Embedder, encoder: BertEncoder, te
             np.testing.assert_allclose(ours.vector, theirs.vector, atol=1e-5)
 
 
+@pytest.mark.parametrize("role", ["query", "document"])
+def test_token_vectors_are_those_of_sentence_transformers(minilm: Embedder, encoder: BertEncoder, role: Any) -> None:
+    """Real MiniLM: of a text without tokens none, of a long one those that fit."""
+    texts = [*TEXTS, "", *BLANK]
+    for ours, theirs in zip(encoder.token_vectors(texts, role), minilm._backend().token_vectors(texts, role), strict=True):
+        assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
 def test_nearest_neighbours_are_the_same(minilm: Embedder, encoder: BertEncoder) -> None:
     """Real MiniLM over the summaries of the installed packages."""
     from importlib.metadata import distributions
@@ -155,6 +164,8 @@ def test_a_saved_model_has_the_same_space_and_vectors(tiny: MakeModel, shape: st
             [one.vector for one in theirs._backend().embed_each(texts, role)],  # type: ignore[arg-type]
             atol=1e-5,
         )
+        for own, other in zip(ours.token_vectors(texts, role), theirs._backend().token_vectors(texts, role), strict=True):  # type: ignore[arg-type]
+            np.testing.assert_allclose(own, other, atol=1e-5)
 
 
 def edit_json(name: str, **values: Any) -> Callable[[Path], None]:
@@ -295,6 +306,19 @@ def test_queries_never_load_the_model_and_documents_once_they_are_many(tiny: Mak
     model.embed("a", "query")
     model.embed("a")
     assert loads == [1]
+
+
+def test_token_vectors_of_few_texts_do_not_load_the_model(tiny: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = str(tiny())
+    loaded = Embedder(folder, device="cpu")
+    space, theirs = loaded.space, loaded.token_vectors(["a b", ""])
+    loads = count_loads(monkeypatch)
+    model = Embedder(folder, space=space)
+    assert model.without_torch
+    for own, other in zip(model.token_vectors(["a b", ""]), theirs, strict=True):
+        np.testing.assert_allclose(own, other, atol=1e-5)
+    assert not loads
+    assert not Embedder(folder, space=space.model_copy(update={"pooling": "cls"})).without_torch
 
 
 def test_without_torch_the_encoder_embeds_documents_too(tiny: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,22 +173,50 @@ class BertEncoder:
         read = self._tokens.tokenize(texts, self.space.query_prompt if role == "query" else self.space.document_prompt)
         answers = [EmbeddedText(None, TokensRead(tokens=text.tokens, of=text.total), "" if text.tokens else NO_TOKENS) for text in read]
         done = sum(not text.tokens for text in read)
-        for batch in _iter_batches(read):
-            with ONE_THREAD, self._blas.limit(limits=1, user_api="blas"):
-                vectors = self._encode([read[at].ids for at in batch])
-            for at, vector in zip(batch, vectors, strict=True):
+        for batch, tokens, starts, ends in self._encode_batches(read):
+            for at, vector in zip(batch, self._pool(tokens, starts, ends), strict=True):
                 answers[at] = EmbeddedText(vector, answers[at].read)
             done += len(batch)
             if progress:
                 progress(done, len(read))
         return answers
 
-    def _encode(self, texts: Sequence[np.ndarray]) -> np.ndarray:
-        """Vectors of shape (n, d) of texts as ids of shape (t_i,), special tokens included."""
+    def token_vectors(self, texts: Sequence[str], role: TextRole) -> list[np.ndarray]:
+        """For each text the unit vectors of its own tokens, as `Embedder.token_vectors` gives them."""
         import numpy as np
 
-        ends = np.cumsum([len(ids) for ids in texts])
-        starts = ends - [len(ids) for ids in texts]
+        prompt = self.space.query_prompt if role == "query" else self.space.document_prompt
+        read = self._tokens.tokenize(texts, prompt)
+        rows = [np.zeros((0, self.space.dimension), np.float32) for _ in read]
+        for batch, tokens, starts, ends in self._encode_batches(read):
+            unit = tokens / np.maximum(np.linalg.norm(tokens, axis=1, keepdims=True), 1e-12)
+            for at, start, end in zip(batch, starts, ends, strict=True):
+                rows[at] = unit[start:end][self._tokens.own_slice(read[at], int(end - start), prompt)]
+        return rows
+
+    def _encode_batches(self, read: Sequence[TokenizedText]) -> Iterator[tuple[list[int], np.ndarray, np.ndarray, np.ndarray]]:
+        """For each batch its places, the vectors of all its tokens, and where those of each text start and end."""
+        import numpy as np
+
+        for batch in _iter_batches(read):
+            ends = np.cumsum([len(read[at].ids) for at in batch])
+            starts = ends - [len(read[at].ids) for at in batch]
+            with ONE_THREAD, self._blas.limit(limits=1, user_api="blas"):
+                tokens = self._encode([read[at].ids for at in batch], starts, ends)
+            yield batch, tokens, starts, ends
+
+    def _pool(self, tokens: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        import numpy as np
+
+        vectors = tokens[starts] if self._pooling == "cls" else np.add.reduceat(tokens, starts) / (ends - starts)[:, None]
+        if self._unit:
+            vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return np.asarray(vectors, np.float32)
+
+    def _encode(self, texts: Sequence[np.ndarray], starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Vectors of shape (sum of t_i, d) of all tokens of texts as ids of shape (t_i,), special tokens included."""
+        import numpy as np
+
         different, places = np.unique(np.concatenate(texts), return_inverse=True)
         words = np.concatenate([self._words[int(word) : int(word) + 1] for word in different]).astype(np.float32)
         tokens = words[places] + np.concatenate([self._positions[: len(ids)] for ids in texts])
@@ -197,10 +225,7 @@ class BertEncoder:
             tokens = self._normalize_layer(tokens + self._attend(tokens, layer, starts, ends), layer.attention_norm)
             inner = compute_gelu(_apply(tokens, layer.intermediate))
             tokens = self._normalize_layer(tokens + _apply(inner, layer.output), layer.output_norm)
-        vectors = tokens[starts] if self._pooling == "cls" else np.add.reduceat(tokens, starts) / (ends - starts)[:, None]
-        if self._unit:
-            vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        return np.asarray(vectors, np.float32)
+        return tokens
 
     def _attend(self, tokens: np.ndarray, layer: Layer, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
         import numpy as np

@@ -173,7 +173,13 @@ class Embedder:
 
         Padding, special tokens and the prompt are left out. Raises `ModelUnavailable` for an endpoint, which gives no token vectors.
         """
-        return self._backend().token_vectors(_check_texts(texts), role)
+        texts = _check_texts(texts)
+        return self._choose_backend(texts, role).token_vectors(texts, role)
+
+    @property
+    def without_torch(self) -> bool:
+        """Whether a small encoder reads the model, without importing torch; it is loaded at first use. Raises `ModelUnavailable`."""
+        return self._find_encoder() is not None
 
     def span_vectors(self, text: str, spans: Sequence[tuple[int, int]]) -> np.ndarray:
         """For each span of one document the sum of its tokens' vectors in the whole text, shape (n, d), float32: the mean's direction.
