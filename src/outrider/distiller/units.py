@@ -28,7 +28,10 @@ MAX_CODE_LINES, CODE_LINES = 24, 14
 """Code with more lines than the first is divided into parts of at most so many as the second."""
 BEGINNING = 5_000
 """Characters in which the first sentence stands."""
-MAX_ABSTRACT_UNITS = 40
+MAX_ABSTRACT_UNITS, MAX_ABSTRACT_BLOCKS = 40, 8
+"""Sentences and paragraphs; a letter has more paragraphs, and no aim, method and result."""
+MAX_CONTEXT_CHARS = 300
+"""Of a heading and of what introduces a unit; each unit below has them."""
 MIN_WORD_CHARS = 3
 """Word characters of a unit; a shorter one is a bullet, a rule or a lone symbol, and says nothing."""
 WORD_CHARACTER = re.compile(r"\w")
@@ -69,7 +72,7 @@ class SegmentedText:
 
     def is_abstract(self) -> bool:
         """Whether it is short prose without sections, as abstracts are."""
-        few = len(self.units) <= MAX_ABSTRACT_UNITS
+        few = len(self.units) <= MAX_ABSTRACT_UNITS and len({unit.block for unit in self.units}) <= MAX_ABSTRACT_BLOCKS
         return few and all(unit.kind == "sentence" and not unit.section for unit in self.units)
 
     def plain_texts(self) -> list[str]:
@@ -107,7 +110,9 @@ def find_units(text: str) -> list[Unit]:
                 continue
             of_lead_in = lead_in if block.kind != "paragraph" else ""
             spans = _spans(text, block)
-            units += [Unit(start, end, kind, number, section, block.introduced_by or of_lead_in) for start, end in spans]
+            units += [
+                Unit(start, end, kind, number, section, (block.introduced_by or of_lead_in)[:MAX_CONTEXT_CHARS]) for start, end in spans
+            ]
             if block.kind == "paragraph":
                 lead_in = text[slice(*spans[-1])] if spans and LEAD_IN.search(text, block.start, block.end) else ""
     return units
@@ -147,4 +152,4 @@ def _divide_code(text: str, block: Block) -> Iterator[tuple[int, int]]:
 def _plain_heading(text: str, block: Block) -> str:
     """The first line of a heading without its marks."""
     line = text[block.start : block.end].lstrip("#=-~^\"'` \t\n").split("\n")[0]
-    return " ".join(HEADING_MARKS.sub("", line).split())
+    return " ".join(HEADING_MARKS.sub("", line[:MAX_CONTEXT_CHARS]).split())

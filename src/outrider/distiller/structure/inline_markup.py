@@ -5,10 +5,11 @@ from __future__ import annotations
 import html
 import re
 
-IMAGE = re.compile(r"!\[([^\]\n]*)\]\([^)\n]*\)")
-LINK = re.compile(r"\[([^\]\n]*)\](?:\([^)\n]*\)|\[[^\]\n]*\])")
-RST_LINK = re.compile(r"`([^`<\n]+?)\s*<[^>\n]+>`_{1,2}")
-ROLE = re.compile(r":[a-zA-Z:]+:`([^`\n]*)`")
+# The bounds keep the search linear where a mark is opened again and again.
+IMAGE = re.compile(r"!\[([^\]\n]{0,500})\]\([^)\n]{0,1000}\)")
+LINK = re.compile(r"\[([^\]\n]{0,500})\](?:\([^)\n]{0,1000}\)|\[[^\]\n]{0,500}\])")
+RST_LINK = re.compile(r"`([^`<\n]{1,500})(?<!\s)\s{0,9}<[^>\n]{1,1000}>`_{1,2}")
+ROLE = re.compile(r":[a-zA-Z:]{1,60}:`([^`\n]{0,500})`")
 TAG = re.compile(r"</?[a-zA-Z][^<>\n]*>")
 EMPHASIS = re.compile(r"`+|\*\*|__(?=\w)|(?<=\w)__|\\(?=[*_`])|(?<!\w)\*(?=\w)|(?<=\w)\*(?!\w)")
 
