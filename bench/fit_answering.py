@@ -1,16 +1,18 @@
 """`python -m bench.fit_answering`: fits the weights of the engine `answering`, and prints figures of texts that a fit has not seen.
 
 Cases: the development half of `answers` in the shared data, and those of `question_cases.jsonl`, which hold questions and places over
-READMEs of packages that `constraints.txt` pins and over short texts of our own; its part `apart` is never fitted on. Texts are divided into
-folds, so that no text is in a fit and in its test.
+READMEs of packages that `constraints.txt` pins and over short texts of our own; its parts other than `dev` are never fitted on. Texts are
+divided into folds, so that no text is in a fit and in its test. `--tokens` prints the figures for other budgets of tokens and fits nothing.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
@@ -24,67 +26,119 @@ from bench.questions import load_score
 from outrider.distiller.engines.answering import (
     FEATURES,
     TEXT_FEATURES,
-    TOKEN_FEATURES,
+    TEXT_TOKENS,
     TOKEN_TEXT_FEATURES,
     WEIGHTS_FILE,
-    compute_closeness,
+    ReadUnits,
+    Weights,
     compute_features,
     compute_text_features,
+    load_weights,
+    score_units,
+    shortlist,
 )
+from outrider.distiller.engines.closeness import TOKEN_FEATURES, compute_closeness
+from outrider.distiller.engines.embedding import Embedder
 from outrider.distiller.engines.ensemble import logit
-from outrider.distiller.selection import NOISE, THRESHOLD
+from outrider.distiller.selection import NOISE, THRESHOLD, SelectionSettings, select_units
 from outrider.distiller.units import SegmentedText, segment_text
+from outrider.settings.model import DistillerSettings
 from outrider.state.distilling import Reading
 
 OWN = Path(__file__).with_name("question_cases.jsonl")
-FOLDS = 10
+FOLDS, SEEDS = 10, (0, 1, 2)
 TYPICAL_UNITS, LEAST_UNITS = 40, 10
 """A text with hundreds of units counts as much as one with forty."""
 USED = {
-    "words": ("bm25", "context", "before", "code_for_how", "no_number", "place", "end", "question", "lead_in", "short", "address"),
+    "words": ("bm25", "context", "before", "code_for_how", "no_number", "place", "end", "question", "lead_in", "short", "address", "marks"),
     "tokens": (*(name for name in FEATURES if name != "bm25"), *TOKEN_FEATURES),
 }
 """Features with a weight: more of them were worse on texts of other folds."""
-RIDGE = {"words": 20.0, "tokens": 100.0}
+RIDGE = {"words": 20.0, "tokens": 50.0}
 TEXT_RIDGE = 10.0
-NOTHING, CERTAIN = {"words": 0.55, "tokens": 0.62}, {"words": 0.78, "tokens": 0.80}
+NOTHING, CERTAIN = {"words": 0.55, "tokens": 0.65}, {"words": 0.80, "tokens": 0.82}
 """P(the text answers) that becomes `NOISE`, below which nothing is kept, and `THRESHOLD`, below which an answer is uncertain."""
+BUDGETS = (100, 200, 400, 600, 800, 1_200, 2_000, 100_000)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Case:
     question: str
     text: str
+    of_answers: bool
+    """Whether it is one of `answers`."""
     its: SegmentedText
-    answers: np.ndarray
-    """1 for each unit that answers, shape (units,)."""
-    rows: np.ndarray
-    """Features, shape (units, features)."""
-    close: list[tuple[float, ...]]
+    places: list[tuple[int, int]]
+    rows: list[tuple[float, ...]]
+    """`FEATURES` of each unit."""
+    read: ReadUnits | None = None
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """All features of the units that are scored, shape (units, features)."""
+        if self.read is None:
+            return np.array(self.rows)
+        return np.array([(*self.rows[at], *more) for at, more in zip(self.read.places, self.read.close, strict=True)])
+
+    @cached_property
+    def answers(self) -> np.ndarray:
+        """1 for each of these units that answers, shape (units,)."""
+        every = _find_answers(self.its, self.places)
+        return every if self.read is None else every[self.read.places]
+
+
+@dataclass(slots=True)
+class TokenCache:
+    """Token vectors by text, since budgets and folds share most units."""
+
+    embedder: Embedder
+    known: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def read(self, case: Case, tokens: int) -> Case:
+        """The case with the closeness of the units of its shortlist."""
+        places, _ = shortlist(case.its, case.rows, tokens)
+        (question,) = self.embedder.token_vectors([case.question], "query")
+        close = compute_closeness(self, question, case.its, places)  # type: ignore[arg-type] # no other method is called
+        return Case(case.question, case.text, case.of_answers, case.its, case.places, case.rows, ReadUnits(places, close))
+
+    def token_vectors(self, texts: Sequence[str]) -> list[np.ndarray]:
+        new = [text for text in dict.fromkeys(texts) if text not in self.known]
+        self.known |= dict(zip(new, self.embedder.token_vectors(new), strict=True))
+        return [self.known[text] for text in texts]
 
 
 def main() -> None:
-    """Print the weights of each kind and write them."""
-    cases = {kind: load_cases(kind) for kind in ("words", "tokens")}
-    weights = {kind: fit(kind, own) for kind, own in cases.items()}
+    """Print figures by cross-validation; fit and write the weights."""
+    parser = argparse.ArgumentParser(prog="python -m bench.fit_answering", description="Fit the engine of texts with sections.")
+    parser.add_argument("--tokens", action="store_true", help="print the figures for other budgets of tokens, fit nothing")
+    arguments = parser.parse_args()
+    cases, cache = load_cases(), TokenCache(model())
+    print("kind | tokens | units a question, answered, precision, nothing kept: of `answers`; of the other cases")
+    if arguments.tokens:
+        for tokens in BUDGETS:
+            print(f"tokens | {tokens:,} | {cross_validate('tokens', [cache.read(case, tokens) for case in cases])}", flush=True)
+        return
+    print(f"words | 0 | {cross_validate('words', cases)}", flush=True)
+    weights = {**json.loads(WEIGHTS_FILE.read_text(encoding="utf-8")), "words": fit("words", cases)}
+    WEIGHTS_FILE.write_text(json.dumps(weights, indent=2) + "\n", encoding="utf-8")
+    load_weights.cache_clear()
+    read = [cache.read(case, TEXT_TOKENS) for case in cases]
+    print(f"tokens | {TEXT_TOKENS} | {cross_validate('tokens', read)}", flush=True)
+    weights["tokens"] = fit("tokens", read)
     WEIGHTS_FILE.write_text(json.dumps(weights, indent=2) + "\n", encoding="utf-8")
     print(json.dumps(weights, indent=2))
 
 
-def load_cases(kind: str) -> list[Case]:
-    """Raises `Absent` without the shared data or the model."""
+def load_cases() -> list[Case]:
+    """Raises `Absent` without the shared data."""
     score = load_score()
     rows = [json.loads(line) for line in (data_folder() / "answers" / "dev.jsonl").read_text("utf-8").splitlines()]
-    rows += [row for row in map(json.loads, OWN.read_text("utf-8").splitlines()) if row["split"] == "dev"]
-    embedder = model() if kind == "tokens" else None
+    own = [row for row in map(json.loads, OWN.read_text("utf-8").splitlines()) if row["split"] == "dev"]
     cases = []
-    for row in rows:
+    for row in (*rows, *own):
         text, places = read_case(row, score)
         its = segment_text(Reading("a", text))
-        features = np.array(compute_features(row["question"], its))
-        close = compute_closeness(embedder, row["question"], its) if embedder else []
-        values = np.column_stack([features, np.array(close)]) if close else features
-        cases.append(Case(row["question"], text, its, _find_answers(its, places), values, close))
+        cases.append(Case(row["question"], text, "split" not in row, its, places, compute_features(row["question"], its)))
     return cases
 
 
@@ -113,36 +167,94 @@ def _find_answers(its: SegmentedText, places: Sequence[tuple[int, int]]) -> np.n
     )
 
 
-def fit(kind: str, cases: Sequence[Case]) -> dict[str, dict[str, float]]:
+def fit(kind: str, cases: Sequence[Case], seed: int = 0) -> dict[str, dict[str, float]]:
     """The text's weights are fitted on units whose weights come from other folds, as those of a new text do."""
     names = FEATURES + (TOKEN_FEATURES if kind == "tokens" else ())
-    used = [names.index(name) for name in USED[kind]]
+    fold = _divide(cases, seed)
+    of_fold = [_fit_units(kind, [case for case in cases if fold[case.text] != number]) for number in range(FOLDS)]
+    unit, text = _fit_units(kind, cases), _fit_text(kind, cases, [of_fold[fold[case.text]] for case in cases])
+    text_names = TOKEN_TEXT_FEATURES if kind == "tokens" else TEXT_FEATURES
+    return {"unit": _name(names, unit), "text": _name(text_names, text)}
+
+
+def cross_validate(kind: str, cases: Sequence[Case]) -> str:
+    """The figures of `measure`, means of several divisions: of the cases of `answers`, then of the others. Each text is scored with the
+    weights of other folds.
+    """
+    figures: list[list[float]] = []
+    for seed in SEEDS:
+        fold = _divide(cases, seed)
+        of_fold = [_fit_units(kind, [case for case in cases if fold[case.text] != number]) for number in range(FOLDS)]
+        kept = []
+        for number in range(FOLDS):
+            others = [case for case in cases if fold[case.text] != number]
+            text = _fit_text(kind, others, [of_fold[fold[case.text]] for case in others])
+            weights = Weights(tuple(of_fold[number]), tuple(text))
+            kept += [(case, keep(case, weights)) for case in cases if fold[case.text] == number]
+        figures.append([value for own in (True, False) for value in measure([pair for pair in kept if pair[0].of_answers is own])])
+    return " ".join(f"{value:.3f}" for value in np.mean(figures, axis=0))
+
+
+def keep(case: Case, weights: Weights) -> list[tuple[int, int]]:
+    """The spans that are kept with the limits of the settings."""
+    few = DistillerSettings()
+    limits = SelectionSettings(max_units=few.max_units, max_units_first=few.max_units_first, max_tokens=few.max_context_tokens)
+    scores = score_units(case.question, case.its, case.rows, case.read, weights)
+    return [(unit.start, unit.end) for unit in select_units([case.its], [scores], limits).units]
+
+
+def measure(kept: Sequence[tuple[Case, list[tuple[int, int]]]]) -> tuple[float, float, float, float]:
+    """Units a question, share answered, precision by characters, as `score.py` of `answers` counts, and how many of the unanswerable ones
+    nothing is kept for.
+    """
+    answered, good, chars = 0, 0, 0
+    some = [pair for pair in kept if pair[0].places]
+    for case, spans in some:
+        cut = [
+            [(max(start, first), min(end, last)) for start, end in spans if min(end, last) > max(start, first)]
+            for first, last in case.places
+        ]
+        pairs = zip(case.places, cut, strict=True)
+        answered += any(2 * sum(end - start for start, end in parts) >= last - first for (first, last), parts in pairs)
+        good += sum(_count_chars(case.text, parts) for parts in cut)
+        chars += _count_chars(case.text, spans)
+    nothing = [not spans for case, spans in kept if not case.places]
+    return sum(len(spans) for _, spans in kept) / len(kept), answered / len(some), good / max(1, chars), sum(nothing) / max(1, len(nothing))
+
+
+def _count_chars(text: str, spans: Sequence[tuple[int, int]]) -> int:
+    return sum(len("".join(text[start:end].split())) for start, end in spans)
+
+
+def _divide(cases: Sequence[Case], seed: int) -> dict[str, int]:
     texts = sorted({case.text for case in cases})
-    fold = {text: number % FOLDS for number, text in enumerate(random.Random(0).sample(texts, len(texts)))}
-    answered = np.array([float(case.answers.any()) for case in cases])
-    rows: list[tuple[float, ...]] = []
-    of_fold = [_fit_units(kind, [case for case in cases if fold[case.text] != number], used) for number in range(FOLDS)]
-    for case in cases:
-        unit = of_fold[fold[case.text]]
-        rows.append(compute_text_features(case.question, case.its, list(case.rows @ unit[:-1] + unit[-1]), case.close))
+    return {text: number % FOLDS for number, text in enumerate(random.Random(seed).sample(texts, len(texts)))}
+
+
+def _fit_text(kind: str, cases: Sequence[Case], units: Sequence[np.ndarray]) -> np.ndarray:
+    """`units` are for each case the weights of its units."""
+    rows = []
+    for case, unit in zip(cases, units, strict=True):
+        logits = list(case.values @ unit[:-1] + unit[-1])
+        rows.append(compute_text_features(case.question, case.its, logits, case.read.close if case.read else []))
+    answered = np.array([float(bool(case.places)) for case in cases])
     text = fit_logistic(np.array(rows), answered, np.ones(len(rows)), TEXT_RIDGE, list(range(len(rows[0]))))
     slope = (logit(THRESHOLD) - logit(NOISE)) / (logit(CERTAIN[kind]) - logit(NOTHING[kind]))
     text = text * slope
     text[-1] += logit(NOISE) - slope * logit(NOTHING[kind])
-    unit = _fit_units(kind, cases, used)
-    text_names = TOKEN_TEXT_FEATURES if kind == "tokens" else TEXT_FEATURES
-    return {"unit": _name(names, unit), "text": _name(text_names, text)}
+    return text
 
 
 def _name(names: Sequence[str], weights: np.ndarray) -> dict[str, float]:
     return {name: round(float(weight), 4) for name, weight in zip((*names, "intercept"), weights, strict=True)}
 
 
-def _fit_units(kind: str, cases: Sequence[Case], used: Sequence[int]) -> np.ndarray:
-    counts = np.concatenate([np.full(len(case.answers), TYPICAL_UNITS / max(LEAST_UNITS, len(case.answers))) for case in cases])
-    return fit_logistic(
-        np.vstack([case.rows for case in cases]), np.concatenate([case.answers for case in cases]), counts, RIDGE[kind], used
-    )
+def _fit_units(kind: str, cases: Sequence[Case]) -> np.ndarray:
+    names = FEATURES + (TOKEN_FEATURES if kind == "tokens" else ())
+    answers = [case.answers for case in cases]
+    counts = np.concatenate([np.full(len(own), TYPICAL_UNITS / max(LEAST_UNITS, len(own))) for own in answers])
+    used = [names.index(name) for name in USED[kind]]
+    return fit_logistic(np.vstack([case.values for case in cases]), np.concatenate(answers), counts, RIDGE[kind], used)
 
 
 def fit_logistic(rows: np.ndarray, right: np.ndarray, counts: np.ndarray, ridge: float, used: Sequence[int]) -> np.ndarray:

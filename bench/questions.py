@@ -25,7 +25,7 @@ from outrider.settings.model import DistillerSettings
 from outrider.state.distilling import Reading
 
 RESAMPLES = 2_000
-ENGINES: tuple[EngineName, ...] = ("words", "ensemble")
+ENGINES: tuple[EngineName, ...] = ("words", "words+")
 FIGURES = ("answer_recall", "precision", "junk_rate", "unanswerable_nothing_kept", "kept_share_of_text", "all_answers_recall")
 COLUMNS = (
     "engine", "texts", "questions", "units a question", "answered", "95 %", "precision by characters", "95 %", "junk",
@@ -46,7 +46,7 @@ def run() -> Report:
     rows = [row for row in rows if row["id"] not in skipped]
     for name in ENGINES:
         progress(f"questions: {name}")
-        engine = make_engine(name, embedder if name == "ensemble" else None)
+        engine = make_engine(name, None if name == "words" else embedder)
         few = DistillerSettings()
         selection = SelectionSettings(max_units=few.max_units, max_units_first=few.max_units_first, max_tokens=few.max_context_tokens)
         kept, uncertain = keep(Distiller(engine, selection=selection), rows, score)

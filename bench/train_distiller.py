@@ -49,7 +49,8 @@ def main() -> None:
     words = (lexical.Lexical(), rhetoric.Rhetoric())
     print("select.WORDS_WEIGHTS", format_weights(fitted_weights(training, lambda case: _logits(words, case))))
     print("select.ENSEMBLE_WEIGHTS", format_weights(fitted_weights(training, lambda case: _logits((*words, embedder), case))))
-    engines: list[Engine] = [make_engine("lexical"), make_engine("words"), embedder, make_engine("ensemble", remembering)]
+    both: list[Engine] = [make_engine("words+", remembering), make_engine("ensemble", remembering)]
+    engines: list[Engine] = [make_engine("lexical"), make_engine("words"), embedder, *both]
     for engine in engines:
         write_calibration(fitted := calibration(engine, held_out), SHIPPED / calibration_file_name(engine))
         print(f"{engine.name}: threshold {fitted.threshold:.3f}, {fitted.removed:.1%} of the text removed")

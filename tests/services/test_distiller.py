@@ -11,6 +11,8 @@ import pytest
 import outrider
 from outrider.distiller.calibration import LabelledText
 from outrider.distiller.token_counter import estimate_tokens
+from outrider.library.library import Library
+from outrider.models.embed.embedder import Embedder
 from outrider.services import Services
 from outrider.services.distiller import prepare_distillers
 from outrider.settings.model import DistillerSettings, LibrarySettings, Settings
@@ -19,7 +21,10 @@ from outrider.state.errors import BadRequest, LibraryMissing, ModelUnavailable
 from outrider.state.records import Paper
 from outrider.usecases.distill import calibrate_distiller, find_engine_calibrations
 from support.distiller_fakes import ODD
+from support.extras import needs
 from support.fakes import NOON
+from support.small_library import RECORDS
+from support.tiny_embedder import make_tiny_embedder
 from support.word_embedder import WordEmbedder
 
 WORDS = re.compile(r"\w\W*\w\W*\w")
@@ -155,6 +160,33 @@ async def test_the_embedding_engine_uses_the_model_of_the_services(tmp_path: Pat
     fitted_services = Services(Settings.model_validate({"embedding": {"model_name": "words"}}), embedder=WordEmbedder())  # type: ignore[arg-type]
     (one,) = await prepare_distillers(fitted_services, engine="ensemble", bypass=False)
     assert one.distil("liver", [Reading("a", PROSE)]).engine == "lexical + rhetoric + embedding words / answering words"
+
+
+@needs("sentence_transformers")
+@pytest.mark.blocking
+async def test_auto_reads_sections_with_the_model_of_the_library_if_numpy_runs_it(tmp_path: Path) -> None:
+    """A tiny BERT with random weights."""
+    folder = make_tiny_embedder(tmp_path / "tiny", 16)
+    library = await Library.open(tmp_path / "library", create=True)
+    await library.upsert(RECORDS)
+    (words,) = await prepare_distillers(services(tmp_path / "library"), bypass=False)
+    await library.reindex(Embedder(str(folder), device="cpu"))
+    library.close()
+    with_model, without = await prepare_distillers(services(tmp_path / "library"), bypass=False)
+    assert [words.engine, with_model.engine, without.engine] == ["words", "words+", "words"]
+    readme = "# Aspirin\n\nAspirin harms the liver of adults at high doses.\n\n## Mice\n\nIt was not seen in mice.\n"
+    result = with_model.distil("does aspirin harm the liver", [Reading("a", readme)])
+    assert result.engine == "lexical + rhetoric / answering tiny"
+    settings = services(tmp_path / "library").settings
+    for other in (WordEmbedder(), Gone()):
+        (one,) = await prepare_distillers(Services(settings, clock=lambda: NOON, embedder=other), bypass=False)  # type: ignore[arg-type]
+        assert one.engine == "words"
+
+
+class Gone(WordEmbedder):
+    @property
+    def without_torch(self) -> bool:
+        raise ModelUnavailable("its folder is gone")
 
 
 LABELLED = LabelledText("does aspirin harm the liver", Reading("a", PROSE), ((PROSE.index("Aspirin"), PROSE.index("Aspirin") + 65),))

@@ -29,6 +29,8 @@ class WordEmbedder:
     """Raised instead of vectors once `error_after` texts were embedded."""
     error_after: int = 0
     texts: list[str] = field(default_factory=list)
+    without_torch = False
+    """As of a model that NumPy does not run."""
 
     @property
     def space(self) -> EmbeddingSpace:

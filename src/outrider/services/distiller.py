@@ -21,11 +21,12 @@ from outrider.distiller.engines.select import find_calibration as find_shipped_c
 from outrider.distiller.selection import NOISE, THRESHOLD, SelectionSettings
 from outrider.distiller.token_counter import estimate_tokens, load_token_counter
 from outrider.library.address_and_locks import Location
-from outrider.nodes.distiller import Distiller, Frames, distil_readings, make_context
+from outrider.nodes.distiller import STEP, Distiller, Frames, distil_readings, make_context
 from outrider.prompts import load
+from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.settings.model import DistillerSettings
 from outrider.state.distilling import Calibration, Distilled, Frame, Reading, no_frame
-from outrider.state.errors import BadRequest, LibraryError, LibraryMissing, did_you_mean
+from outrider.state.errors import BadRequest, LibraryError, LibraryMissing, SearchError, did_you_mean
 from outrider.state.response import DistilledContext
 
 if TYPE_CHECKING:
@@ -37,8 +38,12 @@ if TYPE_CHECKING:
     from outrider.state.ports import Clock
 
 AUTO: EngineName = "words"
-"""The embedding with it would omit one or two parts of a hundred more, and takes a hundred times as long (`bench/distil`)."""
+"""The choice of `auto` without a model that NumPy runs."""
+AUTO_WITH_MODEL: EngineName = "words+"
+"""In abstracts the embedding would omit one or two parts of a hundred more, for a hundred times as long (`bench/distil`). In other texts it
+finds more answers, within a bounded time (`bench/questions`)."""
 FALLBACKS: Mapping[EngineName, tuple[EngineName, ...]] = {
+    "words+": ("words",),
     "classifier+": ("ensemble", "words"),
     "classifier": ("words",),
     "llmlingua2": ("words",),
@@ -46,7 +51,7 @@ FALLBACKS: Mapping[EngineName, tuple[EngineName, ...]] = {
     "embedding": ("words",),
 }
 """Replacements for an engine that fails, each cheaper than the one before; the last needs no model."""
-NEED_EMBEDDER: tuple[EngineName, ...] = ("embedding", "ensemble", "classifier+")
+NEED_EMBEDDER: tuple[EngineName, ...] = ("words+", "embedding", "ensemble", "classifier+")
 FRAMES = {"verbatim": "context", "shortened": "shortened_context"}
 
 log = logging.getLogger(__name__)
@@ -152,21 +157,19 @@ async def prepare_distillers(
     settings = services.settings.distiller
     if max_units is not None:
         settings = settings.model_copy(update={"max_units": max_units, "max_units_first": max_units})
-    name = parse_engine(engine or settings.engine)
+    name, space = parse_engine(engine or settings.engine), await _find_space(services)
+    if (engine or settings.engine) == "auto" and await _has_encoder(services, space):
+        name = AUTO_WITH_MODEL
     if model:
         settings = settings.model_copy(update={"llmlingua_model" if name == "llmlingua2" else "model_name": model})
     own = await load_calibrations(services)
-    names: list[EngineName] = [name] if engine else [name, *FALLBACKS.get(name, ())]
-    if not engine and settings.compress and name not in FALLBACKS:
+    is_named = engine not in ("", "auto")
+    names: list[EngineName] = [name] if is_named else [name, *FALLBACKS.get(name, ())]
+    if not is_named and settings.compress and name not in FALLBACKS:
         names.append(AUTO)
-    embedder: Callable[[], Embedder] | None = None
-    if any(one in NEED_EMBEDDER for one in names):
-        space = None
-        with suppress(LibraryError):
-            space = await (await services.library()).space()
-        # not a model that would have to be chosen and fetched first
-        if space is not None or services.settings.embedding.model_name != "auto":
-            embedder = partial(services.embedder, space)
+    # not a model that would have to be chosen and fetched first
+    at_hand = space is not None or services.settings.embedding.model_name != "auto"
+    embedder = partial(services.embedder, space) if at_hand else None
     device, downloads = services.settings.embedding.device, not services.settings.sources.offline
     distillers = [LazyDistiller(one, settings, embedder, device, own, bypass, downloads) for one in names]
     if len(distillers) > 1:
@@ -174,10 +177,33 @@ async def prepare_distillers(
     return tuple(distillers)
 
 
+async def _find_space(services: DistillerServices) -> EmbeddingSpace | None:
+    """The space of the library's vectors; None without vectors, or if the library cannot be read."""
+    if await _has_library(services):
+        with suppress(LibraryError, BadRequest):
+            return await (await services.library()).space()
+    return None
+
+
+async def _has_encoder(services: DistillerServices, space: EmbeddingSpace | None) -> bool:
+    """Whether the model of the library's vectors runs in NumPy, and thus costs a search neither an import of torch nor a request."""
+    if space is None:
+        return False
+    embedder = services.embedder(space)
+    with suppress(SearchError):  # a search by meaning reports it
+        return await run_in_thread(lambda: embedder.without_torch, STEP)
+    return False
+
+
+async def _has_library(services: DistillerServices) -> bool:
+    """Without one, the usual case, opening it would take longer."""
+    local = Location.parse(services.settings.library.uri).path
+    return local is None or await asyncio.to_thread(local.exists)
+
+
 async def load_calibrations(services: DistillerServices) -> tuple[Calibration, ...]:
     """Calibrations that the user fitted; none if the library cannot be read."""
-    local = Location.parse(services.settings.library.uri).path
-    if local is not None and not await asyncio.to_thread(local.exists):  # the usual case without a library: opening it would take longer
+    if not await _has_library(services):
         return ()
     try:
         return await (await services.library()).calibrations()

@@ -161,10 +161,11 @@ class OrganizerSettings(Section):
 class DistillerSettings(Section):
     """How the sentences that answer are selected, and when distillation is skipped."""
 
-    engine: Literal["auto", "words", "lexical", "embedding", "ensemble", "classifier", "classifier+", "llmlingua2"] = Field(
+    engine: Literal["auto", "words", "words+", "lexical", "embedding", "ensemble", "classifier", "classifier+", "llmlingua2"] = Field(
         "auto",
-        description="How sentences are scored: by words and position (auto), by words alone, by the embedding model, by all of these, by a "
-        "classifier alone or together with them, or by LLMLingua-2.",
+        description="How sentences are scored: by words and position (words), in texts with sections also by the embedding model (words+), "
+        "by words alone, by the embedding model, by all of these, by a classifier alone or together with them, or by LLMLingua-2. auto is "
+        "words+ if the model of the library's vectors runs without torch, else words.",
     )
     model_name: str = Field(
         "mixedbread-ai/mxbai-rerank-xsmall-v1",

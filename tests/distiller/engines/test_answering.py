@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.distiller.engines.answering import FEATURES, TOKEN_FEATURES, Answering, compute_closeness, compute_features, load_weights
+from outrider.distiller.engines.answering import FEATURES, Answering, compute_features, load_weights, shortlist
 from outrider.distiller.engines.by_kind_of_text import ByKindOfText
+from outrider.distiller.engines.closeness import TOKEN_FEATURES, compute_closeness
 from outrider.distiller.engines.lexical import Lexical
+from outrider.distiller.engines.question_cues import CUES, find_answer_marks, share_of_marks
+from outrider.distiller.engines.shortlist import share_tokens
 from outrider.distiller.selection import NOISE
 from outrider.distiller.units import SegmentedText, segment_text
 from outrider.state.distilling import Reading
 from outrider.state.embedding import TextRole
 from outrider.state.errors import ModelUnavailable
 from support.distiller_fakes import texts
+from support.token_embedder import TokenEmbedder
 from support.word_embedder import WordEmbedder
 
 GUIDE = """# Kettle
@@ -41,13 +47,6 @@ pip install kettle[steam]
 
 The name was found in a cafe. Who knows?
 """
-
-
-class TokenEmbedder(WordEmbedder):
-    """Each word is a token."""
-
-    def token_vectors(self, texts: Sequence[str], role: TextRole = "document") -> list[np.ndarray]:
-        return [np.array([self.vector(word) for word in text.split()], np.float32).reshape(-1, self.space.dimension) for text in texts]
 
 
 class Endpoint(WordEmbedder):
@@ -95,10 +94,84 @@ def test_scores_are_probabilities_one_for_each_unit(query: str, bodies: list[str
 
 def test_each_weight_has_its_feature() -> None:
     question, its = "How many seconds may a request take?", segment()
-    (row, *_), (more, *_) = compute_features(question, its), compute_closeness(TokenEmbedder(), question, its)  # type: ignore[arg-type]
+    (asked,) = TokenEmbedder().token_vectors([question], "query")
+    (row, *_), (more, *_) = compute_features(question, its), compute_closeness(TokenEmbedder(), asked, its, [0, 2])  # type: ignore[arg-type]
     assert (len(row), len(more)) == (len(FEATURES), len(TOKEN_FEATURES))
     assert len(load_weights("words").unit) == len(FEATURES) + 1
     assert len(load_weights("tokens").unit) == len(FEATURES) + len(TOKEN_FEATURES) + 1
+
+
+def test_an_answer_without_a_word_of_the_question_is_found_by_tokens() -> None:
+    """The vectors say that fee and price are one thing."""
+
+    class Synonyms(TokenEmbedder):
+        def vector(self, text: str) -> np.ndarray:
+            return super().vector(text.casefold().replace("fee", "price"))
+
+    text = "\n\n".join(f"# Part {k}\n\nThe {word} of the room is blue." for k, word in enumerate("wall door lamp roof desk".split()))
+    its = segment(f"{text}\n\n# Part 9\n\nThe price stands here.")
+    (scores,) = Answering(Synonyms()).scores("fee", [its])  # type: ignore[arg-type]
+    assert its.text(max(range(len(scores)), key=scores.__getitem__)) == "The price stands here."
+
+
+@given(st.integers(0, 2_000), st.lists(st.integers(0, 900), min_size=1, max_size=12), st.integers(1, 900))
+def test_the_texts_of_a_call_share_its_tokens_the_first_most(budget: int, wanted: list[int], most: int) -> None:
+    shares = share_tokens(budget, len(wanted), 60, most)
+    share, given_out, used = next(shares), [], 0
+    for at, want in enumerate(wanted):
+        given_out.append(share)
+        used += min(want, share)
+        if at < len(wanted) - 1:
+            share = shares.send(min(want, share))
+    assert used <= budget
+    assert max(given_out) <= most
+    if all(want >= most for want in wanted):
+        assert all(later <= earlier + 1 for earlier, later in pairwise(given_out))
+
+
+@given(st.integers(0, 400), st.sampled_from(["How many seconds may a request take?", "xylophone", "Kettle"]))
+def test_the_model_reads_no_more_than_the_budget(tokens: int, question: str) -> None:
+    its = segment(GUIDE * 3)
+    places, used = shortlist(its, compute_features(question, its), tokens)
+    assert used <= tokens
+    assert places == sorted(set(places))
+    assert not places or max(places) < len(its.units)
+
+
+def test_a_shortlist_without_a_shared_word_is_spread_over_the_text() -> None:
+    its = segment("\n\n".join(f"# Part {k}\n\nThe room is blue. It was painted. Nobody was there." for k in range(60)))
+    places, _ = shortlist(its, compute_features("xylophone", its), 300)
+    assert places[0] < len(its.units) / 5
+    assert places[-1] > len(its.units) * 4 / 5
+    assert sum(at % 3 == 0 for at in places) > len(places) / 2
+
+
+def test_texts_beyond_the_budget_are_scored_by_words() -> None:
+    question, cuts = "How many seconds may a request take?", [segment(GUIDE * 4), segment(), segment()]
+    scores = Answering(TokenEmbedder(), 150).scores(question, cuts)  # type: ignore[arg-type]
+    assert scores[2] == Answering().scores(question, cuts)[2]
+    assert scores[0] != Answering().scores(question, cuts)[0]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "other"),
+    [
+        ("What does it cost?", "It is free for private use.", "It has a lid."),
+        ("Why is it slow?", "This is because each page is read twice.", "Each page has a number."),
+        ("May I sell what I build with it?", "You can, but must name us.", "Kettles boil water."),
+    ],
+)
+def test_an_answer_has_marks_of_its_kind(question: str, answer: str, other: str) -> None:
+    marks = find_answer_marks(question)
+    assert share_of_marks(answer, marks) > share_of_marks(other, marks)
+
+
+def test_no_mark_is_slow_on_a_long_line() -> None:
+    every = [mark for question, _ in CUES for mark in find_answer_marks(question)]
+    for text in ("," * 300_000, "a" * 300_000, "1 " * 150_000):
+        start = time.thread_time()
+        share_of_marks(text, every)
+        assert time.thread_time() - start < 5
 
 
 def test_abstracts_go_to_one_engine_and_other_texts_to_the_other() -> None:

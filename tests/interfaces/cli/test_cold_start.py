@@ -14,6 +14,7 @@ import typer.main
 from outrider.interfaces.cli import COMMANDS, make_app
 from outrider.library.library import Library
 from outrider.models.embed.embedder import Embedder
+from outrider.state.records import Repository
 from support.extras import needs
 from support.small_library import RECORDS
 
@@ -62,6 +63,12 @@ code = run(["search", "aspirin and the liver", "--offline", "--json", "-l", sys.
 print("MODULES", *sys.modules, file=sys.stderr)
 sys.exit(code)
 """
+README = Repository(
+    doc_id="pypi:hepar",
+    title="hepar",
+    description="Aspirin and the liver in numbers",
+    text="# hepar\n\n" + "".join(f"## Dose {k}\n\nAspirin of {k} mg harms the liver in {k} of a thousand adults.\n\n" for k in range(40)),
+)
 NEVER_NEEDED = {
     "torch", "transformers", "sentence_transformers", "sklearn", "scipy", "huggingface_hub", "lance_namespace_urllib3_client.api",
     "outrider.services.systematic", "outrider.boolean.parser", "outrider.sources.github.search", "outrider.sources.web.browser",
@@ -69,11 +76,11 @@ NEVER_NEEDED = {
 }  # fmt: skip
 
 
-def search_in_a_process(folder: Path) -> tuple[dict[str, str], set[str]]:
+def search_in_a_process(folder: Path, first: str = "a") -> tuple[dict[str, str], set[str]]:
     """Status by strategy, and the modules that were loaded."""
     done = run_python(SEARCH, str(folder))
     answer = json.loads(done.stdout)
-    assert answer["hits"][0]["doc_id"] == "a"
+    assert answer["hits"][0]["doc_id"] == first
     return {row["strategy"]: row["status"] for row in answer["sources"]}, set(done.stderr.partition("MODULES")[2].split())
 
 
@@ -90,12 +97,12 @@ def test_a_search_by_meaning_loads_no_torch(tmp_path: Path) -> None:
 
     async def fill() -> None:
         library = await Library.open(tmp_path / "library", create=True)
-        await library.upsert(RECORDS)
+        await library.upsert([*RECORDS, README])
         await library.reindex(Embedder(str(package.get_model_path()), device="cpu"))
         library.close()
 
     asyncio.run(fill())
-    statuses, loaded = search_in_a_process(tmp_path / "library")
+    statuses, loaded = search_in_a_process(tmp_path / "library", README.doc_id)
     assert (statuses["lance_dense"], statuses["lance_fts"]) == ("ok", "ok")
-    assert "tokenizers" in loaded
+    assert {"tokenizers", "outrider.distiller.engines.closeness"} <= loaded
     assert not loaded & NEVER_NEEDED

@@ -1,8 +1,9 @@
 """Engine of texts with sections: how likely a unit answers, and whether any does.
 
-A unit's features are its words, its place, its kind and its section; with an embedding model also how close its tokens come to those of the
-question (late interaction: Khattab and Zaharia 2020, "ColBERT"). A logistic regression weighs them. A second one, over the best unit and
-the whole text, says how likely anything answers: its probability is the score of the best unit, and the others get their share of it.
+A unit's features are its words, its place, its kind and its section. An embedding model reads a shortlist of the units that are best by
+these; how close their tokens come to those of the question then counts as well. A logistic regression weighs the features. A second one,
+over the best unit and the whole text, says how likely anything answers: its probability is the score of the best unit, and the others get
+their share of it.
 
 The weights were fitted on questions over READMEs, papers, pages and abstracts (`python -m bench.fit_answering`).
 """
@@ -21,8 +22,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from outrider.distiller.engines.closeness import compute_closeness
 from outrider.distiller.engines.embedding import Embedder
 from outrider.distiller.engines.ensemble import Scores, probability
+from outrider.distiller.engines.question_cues import find_answer_marks, share_of_marks
+from outrider.distiller.engines.shortlist import choose_units, share_tokens
 from outrider.distiller.units import SegmentedText
 from outrider.runtime.threads_and_loops import stop_if_abandoned
 from outrider.state.errors import ModelUnavailable
@@ -51,15 +55,15 @@ END = 0.9
 TYPICAL_CHARS, LEAST_CHARS = 120, 40
 LENGTH_POWER = 0.25
 """Of two units that are as likely to answer, the shorter one is kept first."""
-SHARPNESS = 1.75
-"""Power of a unit's share of the best one: units with .45 of it are worth keeping, and .45 to this power is `selection.CLOSE`."""
-CLOSE_TOKENS = 0.7
-"""A cosine of two tokens from which on the unit is counted as having the question's one."""
+SHARPNESS, SHARPNESS_BY_TOKENS = 1.75, 1.5
+"""Power of a unit's share of the best one: by words units with .45 of it are worth keeping, with a model those with .4, and these to their
+powers are `selection.CLOSE`."""
+TEXT_TOKENS, LEAST_TOKENS = 800, 60
+"""Tokens of one text that an embedding model reads at most, as the weights were fitted with; with fewer than the second, words decide."""
 FEATURES = (
     "bm25", "context", "section", "before", "code_for_how", "item_for_how", "number", "no_number", "place", "end", "question", "lead_in",
-    "short", "address", "length",
+    "short", "address", "length", "marks",
 )  # fmt: skip
-TOKEN_FEATURES = ("centred", "tokens", "tokens_behind", "window_behind")
 TEXT_FEATURES = ("best", "covered", "known")
 TOKEN_TEXT_FEATURES = ("best", "covered", "centred", "tokens")
 WEIGHTS_FILE = Path(__file__).with_name("answering_weights.json")
@@ -74,12 +78,22 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadUnits:
+    """The units of a text that an embedding model has read, with their closeness to the question."""
+
+    places: list[int]
+    close: list[tuple[float, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class Answering:
     """The engine; without an embedder by words alone. `scores` are in [0, 1]: below `selection.NOISE` probably nothing answers, and from
     `selection.THRESHOLD` on something probably does.
     """
 
     embedder: Embedder | None = None
+    max_tokens: int = 0
+    """Tokens of all texts of a call that the model reads, most of the first; 0 for `TEXT_TOKENS` of each."""
 
     @property
     def name(self) -> str:
@@ -91,27 +105,63 @@ class Answering:
         return f"{own} {self.embedder.space.revision}" if self.embedder else own
 
     def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
-        return [self._score(query, segmented) for segmented in cuts]
+        asked = [stem for stem in stems(query) if stem]
+        tokens = self._embed_question(query) if asked and self.embedder else None
+        budget = share_tokens(self.max_tokens or TEXT_TOKENS * len(cuts), len(cuts), LEAST_TOKENS, TEXT_TOKENS)
+        share, scores = next(budget, 0), []
+        for segmented in cuts:
+            stop_if_abandoned()
+            used = 0
+            if not segmented.units or not asked:
+                scores.append([0.0] * len(segmented.units))
+            else:
+                rows = compute_features(query, segmented)
+                read, used = self._read(segmented, rows, tokens, share)
+                scores.append(score_units(query, segmented, rows, read, load_weights("tokens" if read else "words")))
+            with suppress(StopIteration):
+                share = budget.send(used)
+        return scores
 
-    def _score(self, query: str, segmented: SegmentedText) -> list[float]:
-        if not segmented.units or not stems(query):
-            return [0.0] * len(segmented.units)
-        stop_if_abandoned()
-        rows, close = compute_features(query, segmented), self._compute_closeness(query, segmented)
-        weights = load_weights("tokens" if close else "words")
-        if close:
-            rows = [(*row, *more) for row, more in zip(rows, close, strict=True)]
-        logits = [_weigh(row, weights.unit) for row in rows]
-        answers = probability(_weigh(compute_text_features(query, segmented, logits, close), weights.text))
-        worth = [probability(one) / _relative_length(unit.end - unit.start) for one, unit in zip(logits, segmented.units, strict=True)]
-        best = max(worth)
-        return [answers * float((one / best) ** SHARPNESS) for one in worth]
+    def _embed_question(self, query: str) -> np.ndarray | None:
+        """The vectors of its tokens; None for an endpoint, which gives none."""
+        if self.embedder is None:
+            return None
+        with suppress(ModelUnavailable):
+            tokens = self.embedder.token_vectors([query], "query")[0]
+            return tokens if len(tokens) else None
+        return None
 
-    def _compute_closeness(self, query: str, segmented: SegmentedText) -> list[tuple[float, ...]]:
-        if self.embedder is not None:
-            with suppress(ModelUnavailable):  # an endpoint returns no token vectors
-                return compute_closeness(self.embedder, query, segmented)
-        return []
+    def _read(
+        self, segmented: SegmentedText, rows: Sequence[Sequence[float]], question: np.ndarray | None, tokens: int
+    ) -> tuple[ReadUnits | None, int]:
+        """The units of the shortlist, and the tokens used; None where words must decide."""
+        if self.embedder is None or question is None or tokens < LEAST_TOKENS:
+            return None, 0
+        places, used = shortlist(segmented, rows, tokens)
+        return (ReadUnits(places, compute_closeness(self.embedder, question, segmented, places)), used) if places else (None, 0)
+
+
+def shortlist(segmented: SegmentedText, rows: Sequence[Sequence[float]], tokens: int) -> tuple[list[int], int]:
+    """The places of the best units by words, and about how many tokens they have. `rows` are the values of `FEATURES`."""
+    weights, shared = load_weights("words").unit, [FEATURES.index(name) for name in ("bm25", "context", "before")]
+    shares_word = [any(row[at] > 0 for at in shared) for row in rows]
+    return choose_units(segmented, [_weigh(row, weights) for row in rows], shares_word, tokens)
+
+
+def score_units(
+    query: str, segmented: SegmentedText, rows: Sequence[tuple[float, ...]], read: ReadUnits | None, weights: Weights
+) -> list[float]:
+    """The scores of all units, whose `FEATURES` are `rows`; where a model has read some of them, the others get 0."""
+    places = read.places if read else range(len(rows))
+    seen = [(*rows[at], *more) for at, more in zip(read.places, read.close, strict=True)] if read else rows
+    logits = [_weigh(row, weights.unit) for row in seen]
+    answers = probability(_weigh(compute_text_features(query, segmented, logits, read.close if read else []), weights.text))
+    lengths = [_relative_length(segmented.units[at].end - segmented.units[at].start) for at in places]
+    worth = [probability(one) / length for one, length in zip(logits, lengths, strict=True)]
+    best, power, scores = max(worth), SHARPNESS_BY_TOKENS if read else SHARPNESS, [0.0] * len(rows)
+    for at, one in zip(places, worth, strict=True):
+        scores[at] = answers * float((one / best) ** power)
+    return scores
 
 
 def _weigh(row: Sequence[float], weights: Sequence[float]) -> float:
@@ -141,11 +191,13 @@ def compute_features(query: str, segmented: SegmentedText) -> list[tuple[float, 
 
     own = [set(bag) for bag in bags]
     titles = {section: set(stems(" ".join(section[-SECTION_TITLES:]))) for section in {unit.section for unit in units}}
+    introductions = {text: set(stems(text)) for text in {unit.introduced_by for unit in units}}
     sections = _cover_sections(segmented, own, get_coverage)
     how, number = ASKS_HOW.search(query) is not None, ASKS_NUMBER.search(query) is not None
+    marks = find_answer_marks(query)
     rows: list[tuple[float, ...]] = []
     for at, (unit, text) in enumerate(zip(units, plain, strict=True)):
-        context = own[at] | titles[unit.section] | set(stems(unit.introduced_by))
+        context = own[at] | titles[unit.section] | introductions[unit.introduced_by]
         end, digit, count = text.rstrip()[-1:], DIGIT.search(text) is not None, max(1, len(words(text)))
         rows.append(
             (
@@ -164,6 +216,7 @@ def compute_features(query: str, segmented: SegmentedText) -> list[tuple[float, 
                 float(count < FEW_WORDS),
                 float(ADDRESS.search(text) is not None),
                 math.log(count),
+                share_of_marks(text, marks),
             )
         )
     return rows
@@ -209,32 +262,3 @@ def compute_text_features(
     if close:
         return max(logits), covered, max(row[0] for row in close), max(row[1] for row in close)
     return max(logits), covered, sum(count > 0 for count in containing.values()) / len(query_stems)
-
-
-def compute_closeness(embedder: Embedder, query: str, segmented: SegmentedText) -> list[tuple[float, ...]]:
-    """The values of `TOKEN_FEATURES` of each unit: its cosine with the query, what all units share left out; the mean over the query's
-    tokens of the closest token, rare ones counting more, and its distance from the best unit's; and the cosine of the unit with those
-    beside it, as a distance from the best.
-    """
-    import numpy as np
-
-    tokens = embedder.token_vectors(segmented.plain_texts())
-    asked = embedder.token_vectors([query], "query")[0]
-    size = asked.shape[1]
-    vectors = np.array([one.mean(axis=0) if len(one) else np.zeros(size, np.float32) for one in tokens])
-    closest = np.array([(asked @ one.T).max(axis=1) if len(one) else np.zeros(len(asked), np.float32) for one in tokens])
-    question, common = asked.mean(axis=0), vectors.mean(axis=0)
-    centred = _unit(vectors - common) @ _unit(question - common * (question @ common) / (common @ common + 1e-9))
-    rarity = np.log(1 + len(tokens) / (1 + (closest > CLOSE_TOKENS).sum(axis=0)))
-    weighted = closest @ (rarity / rarity.sum())
-    windows = np.array([vectors[max(0, at - 1) : at + 2].mean(axis=0) for at in range(len(vectors))])
-    beside = _unit(windows) @ _unit(question)
-    columns = (centred, weighted, weighted - weighted.max(), beside - beside.max())
-    return [tuple(map(float, row)) for row in zip(*columns, strict=True)]
-
-
-def _unit(rows: np.ndarray) -> np.ndarray:
-    import numpy as np
-
-    result: np.ndarray = rows / (np.linalg.norm(rows, axis=-1, keepdims=True) + 1e-9)
-    return result

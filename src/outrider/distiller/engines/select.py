@@ -24,9 +24,11 @@ from outrider.state.errors import BadRequest
 
 _read_shipped = lru_cache(maxsize=16)(read_calibration)
 
-EngineName = Literal["words", "lexical", "embedding", "ensemble", "classifier", "classifier+", "llmlingua2"]
-"""For abstracts, `words` combines lexical and rhetoric, and `ensemble` adds the embedding; other texts are left to `Answering`.
-`classifier+` combines the ensemble and the classifier."""
+EngineName = Literal["words", "words+", "lexical", "embedding", "ensemble", "classifier", "classifier+", "llmlingua2"]
+"""For abstracts, `words` combines lexical and rhetoric, and `ensemble` adds the embedding; other texts are left to `Answering`, which has
+the embedding model in `words+` and `ensemble`. `classifier+` combines the ensemble and the classifier."""
+MAX_TOKENS = 800
+"""Tokens of all texts of a call that the model reads for `words+`, so that a search from the command line waits a quarter of a second."""
 
 SHIPPED = Path(__file__).parents[1] / "defaults"
 CALIBRATION_FILE = "calibration"
@@ -62,6 +64,8 @@ def make_engine(
         return Lexical()
     if name == "words":
         return ByKindOfText(Ensemble((Lexical(), Rhetoric()), WORDS_WEIGHTS), Answering())
+    if name == "words+" and embedder is not None:
+        return ByKindOfText(Ensemble((Lexical(), Rhetoric()), WORDS_WEIGHTS), Answering(embedder, MAX_TOKENS))
     if name == "classifier":
         return get_shared(_make_classifier, model_name, device, downloads)
     if name == "llmlingua2":
