@@ -8,6 +8,7 @@ from math import isinf
 from typing import Protocol
 
 from outrider.distiller.calibration import explain_mismatch
+from outrider.distiller.engines.by_kind_of_text import ByKindOfText
 from outrider.distiller.engines.ensemble import Engine
 from outrider.distiller.selection import SelectionSettings, render_units, select_units
 from outrider.distiller.units import SegmentedText, segment_text
@@ -92,7 +93,9 @@ class Distiller:
             notes.append(f"the calibration is for {fitted_for}, not for {self.engine.name} at {self.engine.revision}")
             calibration = None
         scores = self.engine.scores(query, segmented)
-        if calibration and not settings.max_units:
+        if settings.max_units and isinstance(self.engine, ByKindOfText):
+            scores = self.engine.limit_abstracts(query, segmented, scores)
+        elif calibration and not settings.max_units:
             settings = replace(settings, threshold=calibration.threshold)
         selected = select_units(segmented, scores, settings, frame, self._shorten if self.compressor else None)
         if calibration:

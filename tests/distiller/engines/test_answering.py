@@ -11,18 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outrider.distiller.distiller import Distiller
 from outrider.distiller.engines.answering import FEATURES, Answering, compute_features, load_weights, shortlist
 from outrider.distiller.engines.by_kind_of_text import ByKindOfText
 from outrider.distiller.engines.closeness import TOKEN_FEATURES, compute_closeness
 from outrider.distiller.engines.lexical import Lexical
 from outrider.distiller.engines.question_cues import CUES, find_answer_marks, share_of_marks
 from outrider.distiller.engines.shortlist import share_tokens
-from outrider.distiller.selection import NOISE
+from outrider.distiller.selection import NOISE, SelectionSettings
 from outrider.distiller.units import SegmentedText, segment_text
 from outrider.state.distilling import Reading
 from outrider.state.embedding import TextRole
 from outrider.state.errors import ModelUnavailable
-from support.distiller_fakes import texts
+from support.distiller_fakes import Fixed, texts
 from support.token_embedder import TokenEmbedder
 from support.word_embedder import WordEmbedder
 
@@ -185,3 +186,31 @@ def test_abstracts_go_to_one_engine_and_other_texts_to_the_other() -> None:
     ]
     assert engine.name == "lexical / answering"
     assert engine.revision != ByKindOfText(Lexical(), Lexical()).revision
+
+
+@pytest.mark.parametrize(
+    ("query", "kept", "certain"),
+    [
+        ("does aspirin harm the liver", True, True),
+        ("does aspirin harm the kidneys of small children", True, False),
+        ("what is the capital of France", False, False),
+        ("Wie wird das Wetter", False, False),
+    ],
+)
+def test_an_abstract_on_another_subject_does_not_answer(query: str, kept: bool, certain: bool) -> None:
+    """One of its sentences always is the best; the words that it shares with the question show what that is worth."""
+    text = "We examined whether drugs change the course of the disease. In all trials, high doses of aspirin harm the liver."
+    engine = ByKindOfText(Fixed([0.2, 0.9]), Fixed([0.9]))
+    settings = SelectionSettings(max_units=3, max_units_first=3)
+    result = Distiller(engine, selection=settings).distil(query, [Reading("a", text, "A trial")])
+    assert (bool(result.units), any(unit.why == "relevant" for unit in result.units)) == (kept, certain)
+    assert result.unanswered == (() if kept else ("a",))
+    assert Distiller(engine).distil(query, [Reading("a", text, "A trial")]).units  # by a threshold, which the scores are fitted to
+
+
+@given(st.text(max_size=60), st.lists(st.floats(0, 1), min_size=2, max_size=2))
+def test_the_scores_of_an_abstract_are_only_lowered_and_in_proportion(query: str, scores: list[float]) -> None:
+    abstract = segment("Aspirin harms the liver. Mice sleep.")
+    (limited,) = ByKindOfText(Lexical(), Answering()).limit_abstracts(query, [abstract], [scores])
+    assert all(one <= other for one, other in zip(limited, scores, strict=True))
+    assert limited[0] * scores[1] == pytest.approx(limited[1] * scores[0])

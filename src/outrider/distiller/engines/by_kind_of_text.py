@@ -1,13 +1,25 @@
-"""One engine for abstracts and another for all other texts."""
+"""One engine for abstracts and another for all other texts.
+
+An abstract's engine only orders its sentences: the best of an abstract on another subject scores as high as that of one that answers. What
+tells them apart is how many words of the question the abstract and its title have (`python -m bench abstracts`).
+"""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from outrider.distiller.engines.ensemble import Engine, Scores
+from outrider.distiller.selection import NOISE, THRESHOLD
 from outrider.distiller.units import SegmentedText
+from outrider.text.words import stems
+
+NONE_KNOWN, FEW_KNOWN = 0.3, 0.5
+"""Shares of the question's words that an abstract has: below the first nothing answers, up to the second an answer is uncertain."""
+MANY_WORDS = 8
+"""Of a question with more words, the shares are of so many: no abstract has all words of a long description."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +46,20 @@ class ByKindOfText:
                 for at, scores in zip(places, engine.scores(query, [cuts[at] for at in places]), strict=True):
                     own[at] = scores
         return [scores or [] for scores in own]
+
+    def limit_abstracts(self, query: str, cuts: Sequence[SegmentedText], scores: Scores) -> Scores:
+        """The scores with those of each abstract lowered, in proportion, as far as its subject seems to be another: for a selection of the
+        best few. A selection by a calibrated threshold needs the scores that it was fitted on.
+        """
+        asked = frozenset(stems(query))
+        return [_limit(asked, its, own) if its.is_abstract() else own for its, own in zip(cuts, scores, strict=True)]
+
+
+def _limit(asked: frozenset[str], segmented: SegmentedText, scores: list[float]) -> list[float]:
+    if not asked:
+        return scores
+    best = max(scores, default=0.0)
+    known = asked.intersection(stems(segmented.reading.title)).union(*(asked.intersection(bag) for bag in segmented.stems()))
+    share = len(known) / min(len(asked), MANY_WORDS)
+    bound = NOISE / 2 if share < NONE_KNOWN else math.nextafter(THRESHOLD, 0) if share <= FEW_KNOWN else 1.0
+    return [score * bound / best for score in scores] if best > bound else scores
