@@ -23,10 +23,11 @@ async def test_facets_match_any_within_a_group_and_all_between_groups(results_pa
     repositories = await hits.count()
     assert 0 < repositories < before
     assert f"{repositories} of {before} hits shown" in await results_page.locator("#shown").inner_text()
+    await repository.uncheck()
     rust = facets.get_by_role("checkbox", name="Rust")
     await rust.check()
     assert await hits.count() == 1
-    await repository.uncheck()
+    assert await facets.get_by_role("checkbox", name="paper").count() == 0  # no shown hit has it
     await rust.uncheck()
     years = [facets.get_by_role("checkbox", name=year) for year in ("2019", "2021")]
     counts = []
@@ -41,6 +42,7 @@ async def test_facets_match_any_within_a_group_and_all_between_groups(results_pa
 
 async def test_a_radar_has_six_corners_with_figure_and_reason(results_page: Page) -> None:
     tool = results_page.locator(".hit", has_text="liver/tool").first
+    await tool.get_by_role("button", name="Why this?").click()
     corners = tool.locator(".corner")
     names = [await corner.get_attribute("aria-label") or "" for corner in await corners.all()]
     assert len(names) == 6
@@ -59,6 +61,7 @@ async def test_a_radar_has_six_corners_with_figure_and_reason(results_page: Page
            return a.left < b.left - 1 || a.right > b.right + 1 || a.top < b.top - 1 || a.bottom > b.bottom + 1; }).length"""
     )
     assert cut == 0
+    await tool.get_by_role("button", name="Why this?").click()
 
 
 async def test_a_repository_without_facts_shows_them_as_unknown_behind_one_with_stars(results_page: Page) -> None:
@@ -67,10 +70,12 @@ async def test_a_repository_without_facts_shows_them_as_unknown_behind_one_with_
     places = [next(at for at, text in enumerate(titles) if name in text) for name in ("liver/tool", "liver/bare")]
     assert places == sorted(places)
     bare = results_page.locator(".hit", has_text="liver/bare").first
+    await bare.get_by_role("button", name="Why this?").click()
     assert await bare.locator(".radar text.unknown").all_text_contents() == ["unknown"] * 4
     names = [await corner.get_attribute("aria-label") or "" for corner in await bare.locator(".corner").all()]
     assert any(name.startswith("activity: unknown. unknown: updated at, commits 90d, closed 90d. counts as 3.") for name in names)
     assert await bare.locator(".dot.none").count() == 4
+    await bare.get_by_role("button", name="Why this?").click()
 
 
 async def test_up_to_four_hits_are_compared_side_by_side(results_page: Page) -> None:

@@ -13,7 +13,17 @@ from outrider.state.response import ContextUnit, DistilledContext, SearchRespons
 from support.fakes import paper
 from support.http_app import ASPIRIN, STATINS, open_client, services
 
-README = "# Tool\n\n[![CI](https://a.org/b.svg)](https://a.org)\n\nIt **waits** with `sleep()` before each call.\n\n```python\nfor x in y:\n    retry(x)\n```\n"
+README = """# Tool
+
+[![CI](https://a.org/b.svg)](https://a.org)
+
+It **waits** with `sleep()` before each call.
+
+```python
+for x in y:
+    retry(x)
+```
+"""
 
 
 def _make_hit(rank: int, text: str, *pieces: str, **fields: object) -> Hit:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from outrider.state.response import ContextUnit, SearchResponse
 
 MAX_PIECES = 3
-"""Kept sentences of a card."""
+"""Kept sentences of a card, among them at most one piece of code."""
 MAX_CODE_LINES = 8
-MAX_BEST, MAX_BEST_OF_HIT = 4, 2
-"""Sentences above the hits where no model wrote an answer."""
+MAX_BEST, ENOUGH_BEST, MAX_BEST_OF_HIT = 4, 3, 2
+"""Sentences above the hits where no model wrote an answer: the most; the most with such as may not answer; the most of one hit."""
 MIN_BEST_CHARS, MAX_BEST_CHARS = 25, 420
 SUMMARY_CHARS = 320
 TEXT_CHARS = 60_000
@@ -99,7 +99,9 @@ def read_answer(answer: SearchResponse) -> Reading:
 
 def _read_hit(hit: Hit, units: Sequence[ContextUnit], results: Mapping[str, str]) -> HitReading:
     scores = {(unit.start, unit.end): unit for unit in units}
-    spans = sorted(hit.spans, key=lambda span: -scores[span].score if span in scores else 0.0)[:MAX_PIECES]
+    spans = sorted(hit.spans, key=lambda span: -scores[span].score if span in scores else 0.0)
+    code = [span for span in spans if span in scores and scores[span].kind == "code"]
+    spans = [span for span in spans if span not in code[1:]][:MAX_PIECES]
     pieces = tuple(piece for span in sorted(spans) if (piece := _read_piece(hit, span, scores.get(span))).parts)
     summary = "" if pieces else _cut(read_plainly(hit.summary or hit.content or hit.original_text[: 4 * SUMMARY_CHARS]), SUMMARY_CHARS)
     return HitReading(
@@ -122,7 +124,10 @@ def _read_inline(text: str, kept: int | None = None) -> Iterator[Part]:
 
 
 def _choose_best(answer: SearchResponse, units: Mapping[str, Sequence[ContextUnit]]) -> Iterator[BestSentence]:
-    """By score, at most so many of one hit; texts that were passed on unread have none, and neither has a hit that does not answer."""
+    """By score, at most so many of one hit; those that may not answer only where there are too few others.
+
+    Texts that were passed on unread have none, and neither has a hit that does not answer.
+    """
     if answer.context.bypassed:
         return
     hits = {hit.doc_id: hit for hit in answer.hits if hit.answers in ("yes", "perhaps")}
@@ -132,12 +137,13 @@ def _choose_best(answer: SearchResponse, units: Mapping[str, Sequence[ContextUni
     for unit in sorted(own, key=lambda unit: (unit.why == "best", -unit.score, hits[unit.doc_id].rank, unit.start)):
         parts = tuple(_read_inline(unit.text))
         chars = sum(len(part.text) for part in parts)
-        if chosen.get(unit.doc_id, 0) < MAX_BEST_OF_HIT and MIN_BEST_CHARS <= chars <= MAX_BEST_CHARS:
+        if number >= (ENOUGH_BEST if unit.why == "best" else MAX_BEST):
+            return
+        most = MAX_BEST_OF_HIT if unit.why == "relevant" else 1
+        if chosen.get(unit.doc_id, 0) < most and MIN_BEST_CHARS <= chars <= MAX_BEST_CHARS:
             chosen[unit.doc_id] = chosen.get(unit.doc_id, 0) + 1
             yield BestSentence(rank=hits[unit.doc_id].rank, start=unit.start, parts=parts, uncertain=unit.why == "best")
             number += 1
-        if number == MAX_BEST:
-            return
 
 
 def read_text(hit: Hit) -> HitText:

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import io
 import json
+import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -107,6 +108,8 @@ def make_headers(name: str, form: str) -> dict[str, str]:
 
 RunName = Annotated[str, Path(description="The name of a run, from its first line.", pattern=rf"^{RUN_NAME.pattern}$")]
 MEBIBYTE = 2**20
+GZIP = re.compile(r"(?:^|[,\s])gzip(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))", re.IGNORECASE)
+"""Of the header Accept-Encoding, unless its weight is zero."""
 CUT_CELLS = "Outrider-Cut-Cells"
 EXAMPLES: dict[str, Any] = {"query": {"summary": "A query", "value": {"query": "aspirin[ti] AND liver", "sources": ["library"]}}}
 
@@ -263,8 +266,11 @@ def make_router(services: Services, runs: RunRegistry, admission: Admission) -> 
 
 async def _serve_file(file: File, request: Request) -> Response:
     """Cached by a browser and revalidated, so that a new version is seen at once."""
-    tag = f'"{hashlib.sha256(file.body).hexdigest()[:16]}"'
+    is_packed = bool(GZIP.search(request.headers.get("accept-encoding", "")))
+    tag = f'"{hashlib.sha256(file.body).hexdigest()[:16]}{"-gzip" if is_packed else ""}"'
     headers = {**file.headers, "ETag": tag}
     if request.headers.get("if-none-match") == tag:
         return Response(None, 304, headers)
+    if is_packed:
+        return Response(file.packed, 200, {**headers, "Content-Encoding": "gzip"}, file.media_type)
     return Response(file.body, 200, headers, file.media_type)

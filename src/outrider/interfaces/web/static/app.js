@@ -2,7 +2,7 @@
 
 import { json, askForKey } from "./api.js";
 import { byId, el } from "./dom.js";
-import { begin as beginSearch } from "./search.js";
+import { begin as beginSearch, lastReports } from "./search.js";
 import { showStatus } from "./status.js";
 
 const VIEWS = [...document.querySelectorAll("main > section")].map((section) => section.id.replace("view-", ""));
@@ -56,7 +56,7 @@ function setUpControls() {
     applyTheme(next);
   });
   byId("key-button").addEventListener("click", async () => (await askForKey("")) && loadServerInfo());
-  byId("status-button").addEventListener("click", () => showStatus(about));
+  byId("status-button").addEventListener("click", () => showStatus(about, lastReports()));
   byId("status-close").addEventListener("click", () => byId("status-dialog").close());
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, textarea, select, dialog");
@@ -76,6 +76,7 @@ async function loadServerInfo() {
     if (isFirst) beginSearch(about);
     showView();
     document.documentElement.dataset.ready = "yes";
+    if (isFirst) performance.mark("ready");
   } catch (error) {
     byId("about").textContent = error.status === 401 ? "The server wants a key: enter it under \"API key\"." : `Not ready: ${error.message}`;
     byId("about").setAttribute("role", "alert");

@@ -31,8 +31,8 @@ export function makeApa(hit) {
 
 export const readBibtex = async (address, rank) => (await (await ask(`${address}/export?format=bibtex&rank=${rank}`)).text()).trim();
 
-/** A panel with both forms. Where the browser gives no clipboard, the text is selected instead. */
-export function citations(hit, address) {
+/** A panel with both forms, and an export of the one work. Where the browser gives no clipboard, the text is selected instead. */
+export function citations(hit, address, saveOne) {
   const bibtex = el("pre", { tabindex: "0", "aria-label": "BibTeX" }, "Loading ...");
   readBibtex(address, hit.rank).then(
     (text) => (bibtex.textContent = text),
@@ -41,7 +41,7 @@ export function citations(hit, address) {
   const apa = el("p", { class: "apa", dir: "auto" }, makeApa(hit));
   const said = el("span", { role: "status" });
   const copy = (name, node) => el("button", { type: "button", class: "second", click: () => copyText(name, node, said) }, `Copy ${name}`);
-  return el("div", { class: "cite-panel panel" }, apa, bibtex, el("p", { class: "inline" }, copy("APA", apa), copy("BibTeX", bibtex), said));
+  return el("div", { class: "cite-panel panel" }, apa, bibtex, el("p", { class: "inline" }, copy("APA", apa), copy("BibTeX", bibtex), el("button", { type: "button", class: "second", click: saveOne }, "Export this work"), said));
 }
 
 async function copyText(name, node, said) {

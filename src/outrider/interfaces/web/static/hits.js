@@ -1,7 +1,7 @@
 // A hit as a card: what it is, the sentences that answer, and what one can do with it. Why it is there stands behind a disclosure.
 
 import { citations } from "./cite.js";
-import { count, el, link, plural, webAddress, words } from "./dom.js";
+import { count, el, link, plural, webAddress } from "./dom.js";
 import { icon, nameKind } from "./icons.js";
 import { passages, showContext } from "./passages.js";
 import { nameSearch } from "./progress.js";
@@ -82,8 +82,7 @@ function actionBar(hit, actions, open) {
   const compare = el("label", { class: "act compare" }, el("input", { type: "checkbox", change: (event) => actions.compare(hit, event.target) }), "Compare", el("span", { class: "hidden" }, ` ${hit.title}`));
   const more = el("button", { type: "button", class: "act", title: "Searches by its title and keywords", click: () => actions.similar(hit) }, "Similar works");
   const drop = el("button", { type: "button", class: "act", click: () => actions.drop(hit) }, "Not this");
-  const one = el("button", { type: "button", class: "act", click: () => actions.exportOne(hit) }, "Export");
-  return el("div", { class: "actions" }, el("p", { class: "bar-of-actions" }, text, toggle("Cite", () => citations(hit, actions.address)), documentLink(hit), keep, compare, more, one, drop, toggle("Why this?", () => reasons(hit, actions))), panel);
+  return el("div", { class: "actions" }, el("p", { class: "bar-of-actions" }, text, toggle("Cite", () => citations(hit, actions.address, () => actions.exportOne(hit))), documentLink(hit), keep, compare, more, drop, toggle("Why this?", () => reasons(hit, actions))), panel);
 }
 
 /** The work itself, where the record names it: a PDF, or the repository. */
@@ -103,7 +102,7 @@ function identifierAddress({ identifiers }) {
 /** Reason and trail: who ranked it, which lists found it at which rank, scores, duplicates, related works. */
 function reasons(hit, { names }) {
   const why = hit.reading?.why?.length ? hit.reading.why : [hit.reason].filter(Boolean);
-  const scores = Object.entries(hit.scores).map(([name, value]) => `${words(name)} ${Number(value).toFixed(3)}`);
+  const scores = Object.entries(hit.scores).map(([name, value]) => `${nameSearch(name)} ${Number(value).toFixed(3)}`);
   return el(
     "div",
     { class: "why panel" },

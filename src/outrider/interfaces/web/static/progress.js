@@ -31,7 +31,7 @@ const OUTCOMES = {
   malformed: "answered with something unreadable",
   off: "is off",
 };
-const SEARCHES = { lance_fts: "by words", lance_dense: "by meaning", graph_neighbor: "related works", search: "search" };
+const SEARCHES = { lance_fts: "by words", lance_dense: "by meaning", graph_neighbor: "related works", fused: "all lists together", bm25: "words of the question" };
 
 export const nameStep = (name) => STEPS[name] ?? String(name).replaceAll("_", " ");
 export const nameSearch = (strategy) => SEARCHES[strategy] ?? String(strategy).replaceAll("_", " ");
@@ -91,12 +91,13 @@ export class Progress {
     this.#set(node, failed ? "failed" : "done", failed ? `${failed}, ${duration(took_ms)}` : duration(took_ms));
   }
 
-  /** Of a run that ended: steps that never ran have no mark of success. */
-  markEnded() {
+  /** Of a run that ended: steps that never ran, or passed the works on, have no mark of success. */
+  markEnded(bypassed = []) {
     clearInterval(this.timer);
     byId("elapsed").textContent = "";
+    const passed = new Set(bypassed.map((one) => one.step));
     for (const [name, step] of this.steps) {
-      if (["waits", "runs"].includes(step.node.dataset.state)) this.#set(name, "passed", "not run");
+      if (["waits", "runs"].includes(step.node.dataset.state) || (passed.has(name) && step.node.dataset.state === "done")) this.#set(name, "passed", "not run");
     }
   }
 
@@ -133,7 +134,7 @@ export class Progress {
     const down = findDown(this.rows).map((name) => this.name(name));
     const waiting = [...wanted].filter((name) => !answered.has(name)).map((name) => [sentence(this.name(name)), "", "waits", "", ""]);
     const reached = [...answered].filter((name) => this.rows.some((row) => row.source === name && GOOD.has(row.status)));
-    fill(byId("source-summary"), `${count(reached.length)} of ${plural(wanted.size, "source")}`, down.length ? el("span", { class: "failed" }, ` - no answer from ${listNames(down)}`) : null);
+    fill(byId("source-summary"), `${count(reached.length)} of ${plural(wanted.size, "source")} answered`, down.length ? el("span", { class: "failed" }, ` - no answer from ${listNames(down)}`) : null);
     const rows = this.rows.map((row) => [
       sentence(this.name(row.source)),
       nameSearch(row.strategy),

@@ -57,7 +57,6 @@ export class Results {
   }
 
   #change() {
-    this.limit = PAGE;
     this.draw();
     this.hooks.changed();
   }
@@ -104,7 +103,7 @@ export class Results {
   #drawCounts(all, hits) {
     const dropped = this.answer.hits.filter((hit) => hit.doc_id in works().dropped).length;
     const part = all.length < this.answer.hits.length ? `${count(all.length)} of ${plural(this.answer.hits.length, "hit")} shown` : "";
-    byId("hits-title").textContent = hits.length < all.length ? `First ${count(hits.length)} of ${plural(all.length, "hit")}` : plural(all.length, "hit");
+    byId("hits-title").textContent = hits.length < all.length ? `${count(hits.length)} of ${plural(all.length, "hit")}` : plural(all.length, "hit");
     fill(byId("shown"), part, dropped ? [` (${plural(dropped, "work")} dropped)`, el("button", { type: "button", class: "quiet", click: () => { clearDropped(); this.draw(); this.hooks.refined(); } }, "Show dropped works")] : null);
     const kept = Object.keys(works().kept).length;
     byId("kept-only").hidden = !kept;
@@ -147,7 +146,7 @@ export class Results {
     }
     const lack = written ? [el("p", { class: "meta" }, `The model wrote no answer: ${written.why}.`), removed(written)] : null;
     const byRank = new Map(this.answer.hits.map((hit) => [hit.rank, hit]));
-    const rows = reading.best.map((one) => el("li", { dir: "auto" }, plainParts(one.parts), " ", cite(byRank.get(one.rank)), one.uncertain ? el("small", {}, " may not answer") : null));
+    const rows = reading.best.map((one) => el("li", {}, el("span", { dir: "auto" }, plainParts(one.parts)), one.uncertain ? el("small", {}, "may not answer") : null, cite(byRank.get(one.rank))));
     place.hidden = !rows.length && !lack && !reading.unanswered;
     fill(place, el("h2", {}, rows.length ? "Best sentences" : written ? "Short answer" : "No sentence answers"), rows.length ? el("ul", { class: "best" }, rows) : reading.unanswered ? el("p", {}, reading.unanswered) : null, lack);
   }

@@ -1,12 +1,14 @@
-// The search view: its form and address, and a search from its first event to its answer.
+// The search view: its address, and a search from its first event to its answer.
 
-import { describeFilters, makeAddress, makeRequest, push, readAddress, replace } from "./address.js";
+import { makeAddress, makeRequest, push, readAddress, replace } from "./address.js";
 import { Problem, ask, events, json } from "./api.js";
-import { byId, checkedValues, count, el, fill, plural } from "./dom.js";
+import { byId, count, el, fill, plural } from "./dom.js";
+import { explainEmpty, explainFailure, showFailures } from "./explain.js";
+import { fillForm, readForm, setUpForm } from "./form.js";
 import { card } from "./hits.js";
 import { drawLanding } from "./landing.js";
 import { duration } from "./pipeline.js";
-import { Progress, explainDown, findDown, listNames } from "./progress.js";
+import { Progress } from "./progress.js";
 import { askForSimilar, drawRefine, makeFeedback } from "./refine.js";
 import { FILES, Results } from "./results.js";
 import { isSaved, rememberSearch, saveSearch } from "./shelf.js";
@@ -18,25 +20,13 @@ let now = null;
 
 export function begin(serverInfo) {
   about = serverInfo;
-  setUpForm();
+  setUpForm(about, start);
   setUpResults();
-  addEventListener("hashchange", follow);
-  follow();
-}
-
-function setUpForm() {
-  const form = byId("search-form");
-  byId("answer-choice").hidden = !about.answers;
-  fill(byId("search-sources"), about.sources.map((name) => el("label", {}, el("input", { type: "checkbox", name: "sources", value: name }), ` ${about.source_names[name]}`)));
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    const fields = readForm();
-    if (fields.q) start(fields);
-  });
-  form.addEventListener("input", () => showFilters(readForm()));
   byId("stop-button").addEventListener("click", stop);
   byId("threads-button").addEventListener("click", () => showThreads(({ thread, query, id }) => leaveTo({ q: query, thread, run: id })));
   byId("threads-close").addEventListener("click", () => byId("threads-dialog").close());
+  addEventListener("hashchange", follow);
+  follow();
 }
 
 function setUpResults() {
@@ -56,28 +46,6 @@ function setUpResults() {
   byId("facets-open").open = !matchMedia("(max-width: 46rem)").matches;
 }
 
-/** The fields of an address, from the form. */
-export function readForm() {
-  const form = byId("search-form");
-  const given = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value).trim()]));
-  return { q: given.query, mode: given.search_mode, from: given.year_from, to: given.year_to, stars: given.stars, lang: given.language, n: given.top_k || "30", thread: given.thread, src: checkedValues(form, "sources"), answer: about?.answers && given.answer_enabled === "on" ? "1" : "" };
-}
-
-function fillForm(fields) {
-  const { elements } = byId("search-form");
-  const values = { query: fields.q, year_from: fields.from, year_to: fields.to, stars: fields.stars, language: fields.lang, top_k: fields.n || "30", thread: fields.thread };
-  for (const [name, value] of Object.entries(values)) elements[name].value = value ?? "";
-  elements.search_mode.value = fields.mode || "balanced";
-  elements.answer_enabled.checked = fields.q ? fields.answer === "1" : about.answers && about.answer_enabled;
-  for (const box of byId("search-sources").querySelectorAll("input")) box.checked = (fields.src ?? []).includes(box.value);
-  showFilters(readForm());
-}
-
-function showFilters(fields) {
-  const parts = describeFilters(fields, about);
-  byId("narrowed").textContent = parts.length ? `(${parts.join(", ")})` : "";
-}
-
 /** What the address says: the first view, a kept run, or a search that can be started. */
 function follow() {
   const fields = readAddress();
@@ -90,6 +58,9 @@ function follow() {
   else if (fields.run) open(fields);
   else offer(fields, "This search has not been run here yet.");
 }
+
+/** The reports of the sources in the last search. */
+export const lastReports = () => now?.answer?.sources ?? [];
 
 const nameTab = ({ q }) => (document.title = q ? `${q.slice(0, 80)} - Outrider` : "Outrider: search papers, code and your library");
 
@@ -155,6 +126,7 @@ async function start(fields, extra = {}) {
   stop();
   leave();
   fillForm(fields);
+  byId("narrow").open = false;
   push({ ...fields, run: "" });
   const mine = (now = begun(fields));
   showSearching(mine);
@@ -245,7 +217,7 @@ async function showAnswer(mine, answer) {
   mine.progress.markFailures(answer.failures);
   mine.progress.showUsage(answer.usage);
   if (answer.sources.length) mine.progress.showSources(answer.sources);
-  mine.progress.markEnded();
+  mine.progress.markEnded(answer.bypassed);
   const order = answer.hits.length ? `${count(answer.total_found)} of ${plural(answer.total_candidates, "work")}` : "Nothing found";
   mine.progress.say(`${order} in ${duration(answer.execution_time_ms)}`);
   showFailures(answer);
@@ -258,7 +230,7 @@ async function showAnswer(mine, answer) {
     more: (number) => start({ ...mine.fields, n: String(number), run: "", f: [], sort: "" }),
     changed: () => keepView(mine),
     refined: () => drawRefine(about),
-    explainEmpty: () => explainEmpty(mine, answer),
+    explainEmpty: () => explainEmpty(mine.fields, answer, about, again),
   });
   drawRefine(about);
 }
@@ -266,30 +238,6 @@ async function showAnswer(mine, answer) {
 function keepView(mine) {
   Object.assign(mine.fields, { f: mine.results.chosen, sort: mine.results.sort });
   replace(mine.fields);
-}
-
-/** Steps that failed, in words for a reader; a failure of the short answer is told where it would stand. */
-function showFailures({ failures, bypassed }) {
-  const texts = failures.filter((one) => one.node.split(".")[0] !== "answer").map((one) => `${nameFailure(one)}.`);
-  const asked = bypassed.filter((one) => ["filters", "user_feedback", "new queries"].includes(one.step)).map((one) => one.why);
-  fill(byId("failures"), texts.length || asked.length ? el("ul", { class: "alert" }, [...texts, ...asked].map((text) => el("li", {}, text))) : null);
-}
-
-const FAILED = { fine_scorer: "The model could not read the works, so rules ranked them", translator: "The model could not plan the search, so rules did", dedup: "The model could not look for duplicates", reranker: "The reranker failed, so the order is that of the step before", distiller: "The sentences that answer could not be chosen", enrich: "Some records could not be completed" };
-const nameFailure = ({ node }) => FAILED[node.split(".")[0]] ?? `The step ${node.replaceAll("_", " ")} failed`;
-
-/** The cause of an empty answer, and the next step. */
-function explainEmpty({ fields, progress }, answer) {
-  const down = findDown(answer.sources);
-  const filters = describeFilters(fields, about);
-  const reasons = down.map((name) => `${about.source_names[name] ?? name} ${explainDown(answer.sources, name)}.`);
-  const searched = [...new Set(answer.sources.map((row) => row.source))].filter((name) => !down.includes(name)).map((name) => progress.name(name));
-  return [
-    el("p", {}, el("b", {}, filters.length && answer.total_candidates ? "The filters leave nothing." : down.length && !searched.length ? "No source answered." : "Nothing was found."), searched.length ? ` Searched: ${listNames(searched)}.` : ""),
-    reasons.length ? el("ul", {}, reasons.map((text) => el("li", {}, text.charAt(0).toUpperCase() + text.slice(1)))) : null,
-    filters.length ? el("p", {}, `Filters: ${filters.join(", ")}.`) : el("p", {}, down.length ? "Search again in a while, or choose other sources under Options." : "Use other or fewer words, or widen the search to Exploratory under Options."),
-    el("p", { class: "inline" }, filters.length ? again({ q: fields.q, mode: fields.mode, answer: fields.answer }, "Search without filters") : again(fields), fields.mode !== "exploratory" ? again({ ...fields, mode: "exploratory" }, "Search more widely") : null),
-  ];
 }
 
 function showFailure(mine, error) {
@@ -300,10 +248,9 @@ function showFailure(mine, error) {
   byId("answer").hidden = true;
   byId("hits-title").textContent = "Results";
   fill(byId("hits"));
-  const down = findDown(mine.progress?.rows ?? []).map((name) => `${about.source_names[name] ?? name} ${explainDown(mine.progress.rows, name)}`);
-  const cause = error.status === 0 ? error.message : down.length ? `No source answered: ${down.join("; ")}.` : error.message;
+  const { cause, advice } = explainFailure(error, mine.progress?.rows ?? [], about);
   fill(byId("failures"), el("ul", { class: "alert" }, el("li", {}, cause)));
-  note(error.status === 401 ? "The server wants a key. Enter it under \"API key\" in the corner." : error.status === 0 ? "Start the server again, or check the connection." : down.length ? "Check the connection, or choose other sources under Options." : "Change the request, or try it again.", again(mine.fields));
+  note(advice, again(mine.fields));
   if (!(error instanceof Problem)) throw error;
 }
 
