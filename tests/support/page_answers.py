@@ -30,7 +30,11 @@ def make_answer(count: int, **fields: Any) -> SearchResponse:
     given = {
         "query": "liver",
         "mode": "discovery",
-        "strategy": SearchStrategy(queries=(PlannedQuery(text="liver"),)),
+        "strategy": SearchStrategy(
+            queries=(PlannedQuery(text="liver", keywords=("liver",), boolean_query="liver"),),
+            sources=("library",),
+            strategies=("lance_fts",),
+        ),
         "hits": tuple(hits),
         "context": DistilledContext(units=tuple(units)),
         "sources": (SourceReport(source="library", strategy="lance_fts", asked=10, status="ok", returned=count),),

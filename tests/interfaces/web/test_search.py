@@ -299,7 +299,7 @@ async def test_the_layout_does_not_shift_while_results_arrive(page: Page) -> Non
 
 
 async def test_the_command_that_embeds_the_library_can_be_copied(page: Page) -> None:
-    """The library of this site has no vectors; after a search the status offers the exact command, apart from its message. No reader meets it before."""
+    """The library of this site has no vectors; after a search the status offers the exact command, apart from its message."""
     await search(page)
     assert "outrider library" not in await page.locator("main").inner_text()
     await page.get_by_role("button", name="Status").click()

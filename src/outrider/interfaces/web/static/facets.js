@@ -91,7 +91,8 @@ export class Facets {
     const counts = this.#count(name);
     const wanted = this.checked.get(name);
     for (const value of wanted) if (!counts.has(value)) counts.set(value, 0);
-    if (counts.size < 2 && !wanted.size) return null;
+    const all = this.hits.filter((hit) => this.matches(hit, name)).length;
+    if (!wanted.size && [...counts.values()].every((number) => number === all)) return null; // it narrows nothing
     const spelled = new Map(this.hits.flatMap((hit) => group.values(hit).filter(isKnown).map((value) => [fold(value), value])));
     const order = [...counts].sort(([a, many], [b, more]) => wanted.has(b) - wanted.has(a) || more - many || (a < b ? -1 : 1));
     const box = ([value, number]) => {

@@ -43,7 +43,10 @@ function setUpResults() {
     event.preventDefault();
     nextRound();
   });
-  byId("facets-open").open = !matchMedia("(max-width: 46rem)").matches;
+  const narrow = matchMedia("(max-width: 46rem)");
+  const fold = () => (byId("facets-open").open = !narrow.matches);
+  narrow.addEventListener("change", fold);
+  fold();
 }
 
 /** What the address says: the first view, a kept run, or a search that can be started. */
