@@ -36,6 +36,14 @@ async def test_everything_works_by_keyboard(page: Page) -> None:
     assert await page.evaluate("document.activeElement.id") == "search-button"
     await page.keyboard.press("Enter")
     await page.locator("#hits .hit.done").first.wait_for()
+    await _tab_to(page, "#answer .cite")
+    await page.keyboard.press("Enter")
+    await _tab_to(page, ".where")
+    await page.keyboard.press("Enter")
+    await page.wait_for_function("() => document.activeElement.matches('.context .text')")
+    await _tab_to(page, ".keep")
+    await page.keyboard.press("Space")
+    assert await page.evaluate("document.activeElement.getAttribute('aria-pressed')") == "true"
     for _ in range(2):
         await _tab_to(page, ".compare input:not(:checked)")
         await page.keyboard.press("Space")

@@ -31,8 +31,13 @@ async def test_files_are_served_to_everybody_under_a_strict_policy() -> None:
         answers = {address: await client.get(address, follow_redirects=True) for address in addresses}
         about = await client.get("/api/about")
         again = await client.get("/", headers={"If-None-Match": answers["/"].headers["etag"]})
+        packed = await client.get("/page/app.js")
+        plain = await client.get("/page/app.js", headers={"Accept-Encoding": "gzip;q=0, identity"})
     assert {answer.status_code for answer in answers.values()} == {200}
     assert (about.status_code, again.status_code, again.content) == (401, 304, b"")
+    assert [answer.headers.get("content-encoding") for answer in (packed, plain)] == ["gzip", None]
+    assert packed.content == plain.content
+    assert packed.headers["etag"] != plain.headers["etag"]
     for address, answer in answers.items():
         policy = answer.headers["content-security-policy"]
         style = " 'unsafe-inline'" if address == "/docs" else ""  # Swagger UI sets styles

@@ -39,7 +39,7 @@ from outrider.state.response import SearchResponse
 from outrider.systematic_search import ledger, manifest
 from outrider.systematic_search.ledger_reader import export_hits
 from outrider.systematic_search.prisma import flow_diagram, flow_json, make_flow
-from outrider.usecases.explain_hit import name_source
+from outrider.usecases.explain_hit import SOURCE_NAMES, name_source
 from outrider.usecases.explain_query import explain_query
 from outrider.usecases.export import RUN_FORMATS, SUFFIXES, make_record, make_run_writer, write_records
 from outrider.version import __version__
@@ -205,7 +205,7 @@ def describe_server(services: Services) -> About:
         answers=services.chat is not None,
         answer_enabled=services.settings.answer.enabled,
         sources=services.source_names,
-        source_names={name: name_source(name) for name in (*services.source_names, *exact_sources)},
+        source_names={name: name_source(name) for name in (*SOURCE_NAMES, *services.source_names, *exact_sources)},
         exact_sources=exact_sources,
         search_modes=tuple(SearchMode),
         steps=tuple(Step(name=name, about=about) for name, about in DESCRIPTIONS.items() if name != "systematic"),

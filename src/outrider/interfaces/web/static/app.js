@@ -2,12 +2,13 @@
 
 import { json, askForKey } from "./api.js";
 import { byId, el } from "./dom.js";
-import { begin as beginSearch, lastReports } from "./search.js";
-import { showStatus } from "./status.js";
 
 const VIEWS = [...document.querySelectorAll("main > section")].map((section) => section.id.replace("view-", ""));
 const THEME = "outrider.theme";
+/** Loaded while the server is asked what it has. */
+const search = import("./search.js");
 let about = null;
+let isWaiting = false;
 const begun = new Set();
 
 function findView() {
@@ -56,7 +57,14 @@ function setUpControls() {
     applyTheme(next);
   });
   byId("key-button").addEventListener("click", async () => (await askForKey("")) && loadServerInfo());
-  byId("status-button").addEventListener("click", () => showStatus(about, lastReports()));
+  byId("status-button").addEventListener("click", async () => {
+    const [{ showStatus }, { lastReports }] = await Promise.all([import("./status.js"), search]);
+    showStatus(about, lastReports());
+  });
+  byId("search-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    isWaiting = !about; // the search begins when the server has answered
+  });
   byId("status-close").addEventListener("click", () => byId("status-dialog").close());
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, textarea, select, dialog");
@@ -73,10 +81,9 @@ async function loadServerInfo() {
     about = await json("api/about");
     byId("about").textContent = `Outrider ${about.version}`;
     byId("about").removeAttribute("role");
-    if (isFirst) beginSearch(about);
+    if (isFirst) (await search).begin(about, isWaiting);
     showView();
     document.documentElement.dataset.ready = "yes";
-    if (isFirst) performance.mark("ready");
   } catch (error) {
     byId("about").textContent = error.status === 401 ? "The server wants a key: enter it under \"API key\"." : `Not ready: ${error.message}`;
     byId("about").setAttribute("role", "alert");
@@ -91,5 +98,6 @@ addEventListener("hashchange", () => {
   if (!typing?.offsetParent) byId("main").focus({ preventScroll: true });
 });
 setUpControls();
+performance.mark("interactive");
 showView();
 loadServerInfo();

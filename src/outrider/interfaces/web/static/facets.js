@@ -117,3 +117,11 @@ export class Facets {
     return details;
   }
 }
+
+/** Where the filters stand above the hits, they are folded. */
+export function foldOnNarrowScreens() {
+  const narrow = matchMedia("(max-width: 46rem)");
+  const fold = () => (byId("facets-open").open = !narrow.matches);
+  narrow.addEventListener("change", fold);
+  fold();
+}

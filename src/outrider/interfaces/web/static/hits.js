@@ -17,7 +17,7 @@ const ALARMING = new Set(["retracted by", "corrected by"]);
 /** `actions` are the functions of a search that is over: `address`, `names`, `compare`, `similar`, `keep`, `drop`, `exportOne`. */
 export function card(hit, actions) {
   const id = `hit-${hit.rank}`;
-  const heading = el("h3", { id }, link(hit.url ?? identifierAddress(hit), hit.title || hit.doc_id));
+  const heading = el("h3", { id, title: hit.title?.length > 120 ? hit.title : null }, link(hit.url ?? identifierAddress(hit), hit.title || hit.doc_id));
   return el(
     "li",
     { class: actions ? "hit done" : "hit", "data-id": hit.doc_id, "data-rank": hit.rank },

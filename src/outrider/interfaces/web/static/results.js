@@ -47,7 +47,8 @@ export class Results {
     this.facets = new Facets(answer.hits, view.f ?? [], hooks.names, () => this.#change());
     byId("sort").value = this.sort;
     byId("tools").hidden = !answer.hits.length;
-    byId("refine").hidden = !answer.strategy;
+    byId("refine").hidden = !answer.strategy || !answer.hits.length;
+    byId("facets").hidden = !answer.hits.length;
     this.#drawBest(reading);
     this.draw();
   }

@@ -4,6 +4,7 @@ import { makeAddress, makeRequest, push, readAddress, replace } from "./address.
 import { Problem, ask, events, json } from "./api.js";
 import { byId, count, el, fill, plural } from "./dom.js";
 import { explainEmpty, explainFailure, showFailures } from "./explain.js";
+import { foldOnNarrowScreens } from "./facets.js";
 import { fillForm, readForm, setUpForm } from "./form.js";
 import { card } from "./hits.js";
 import { drawLanding } from "./landing.js";
@@ -18,7 +19,8 @@ const NO_READING = { hits: [], best: [], unanswered: "" };
 let about = null;
 let now = null;
 
-export function begin(serverInfo) {
+/** `isAsked`: the form was sent before the server had answered. */
+export function begin(serverInfo, isAsked = false) {
   about = serverInfo;
   setUpForm(about, start);
   setUpResults();
@@ -26,7 +28,9 @@ export function begin(serverInfo) {
   byId("threads-button").addEventListener("click", () => showThreads(({ thread, query, id }) => leaveTo({ q: query, thread, run: id })));
   byId("threads-close").addEventListener("click", () => byId("threads-dialog").close());
   addEventListener("hashchange", follow);
+  const early = isAsked && byId("query").value.trim();
   follow();
+  if (early) start({ ...readForm(), q: early });
 }
 
 function setUpResults() {
@@ -43,10 +47,7 @@ function setUpResults() {
     event.preventDefault();
     nextRound();
   });
-  const narrow = matchMedia("(max-width: 46rem)");
-  const fold = () => (byId("facets-open").open = !narrow.matches);
-  narrow.addEventListener("change", fold);
-  fold();
+  foldOnNarrowScreens();
 }
 
 /** What the address says: the first view, a kept run, or a search that can be started. */
@@ -97,6 +98,7 @@ function showFrame(fields) {
   byId("hits-title").textContent = "Results";
   fill(byId("facets").querySelector("div"));
   byId("facets-count").textContent = "";
+  byId("facets").hidden = false;
   byId("search-status").textContent = byId("cost").textContent = byId("elapsed").textContent = "";
   nameTab(fields);
   markSaved();
@@ -278,9 +280,7 @@ function showStopped(mine) {
   note(found ? "You stopped this search." : "You stopped this search before a source had answered.", again(mine.fields));
 }
 
-function deleteSearch(address) {
-  ask(address, { method: "DELETE" }).catch(() => {});
-}
+const deleteSearch = (address) => ask(address, { method: "DELETE" }).catch(() => {});
 
 function nextRound() {
   if (!now?.answer?.strategy) return;
