@@ -25,7 +25,10 @@ export function begin(serverInfo, isAsked = false) {
   setUpForm(about, start);
   setUpResults();
   byId("stop-button").addEventListener("click", stop);
-  byId("threads-button").addEventListener("click", () => showThreads(({ thread, query, id }) => leaveTo({ q: query, thread, run: id })));
+  byId("threads-button").addEventListener("click", () => showThreads(({ thread, query, id }) => {
+    push({ q: query, thread, run: id });
+    follow();
+  }));
   byId("threads-close").addEventListener("click", () => byId("threads-dialog").close());
   addEventListener("hashchange", follow);
   const early = isAsked && byId("query").value.trim();
@@ -67,11 +70,6 @@ function follow() {
 export const lastReports = () => now?.answer?.sources ?? [];
 
 const nameTab = ({ q }) => (document.title = q ? `${q.slice(0, 80)} - Outrider` : "Outrider: search papers, code and your library");
-
-function leaveTo(fields) {
-  push(fields);
-  follow();
-}
 
 /** Stop to follow a search; it goes on at the server, and its address leads back to it. */
 function leave() {
