@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from outrider.interfaces.web.reading import read_answer, read_text
+from outrider.interfaces.web.readable_answer import read_answer, read_text
 from outrider.state.hits import FoundBy, Hit, Related
 from outrider.state.intent import PlannedQuery, SearchStrategy
 from outrider.state.response import ContextUnit, DistilledContext, SearchResponse, SourceReport

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from outrider.interfaces.web.landing import GENERAL, choose_examples
-from outrider.interfaces.web.reading import MAX_BEST_OF_HIT, read_answer, read_text
+from outrider.interfaces.web.readable_answer import MAX_BEST_OF_HIT, read_answer, read_text
 from outrider.state.hits import Hit
 from outrider.state.records import Repository
 from outrider.state.response import ContextUnit, DistilledContext, SearchResponse

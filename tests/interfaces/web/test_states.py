@@ -180,7 +180,7 @@ async def test_a_slow_server_shows_step_and_time_and_stop_leaves_a_clean_page(pa
     """Sources answer one by one; what was found stays after Stop."""
     report = SourceReport(source="pubmed", strategy="search", asked=10, status="ok", returned=4).model_dump(mode="json")
     found = [{"rank": 1, "doc_id": "a", "kind": "paper", "title": "Found early", "score": 0.1, "scored_by": "unscored", "year": 2020}]
-    events = [("started", {}), ("searched", {"report": report}), ("hits", {"total": 1, "hits": found})]
+    events = [("started", {}), ("sources", {"sources": [report]}), ("hits", {"total": 1, "hits": found})]
     await receive(page, None, [(name, {"node": "scout", **data}) for name, data in events])
 
     async def unending(route: Route) -> None:

@@ -1,4 +1,4 @@
-"""What the page says before the first search: what is searched, how much, and requests to try."""
+"""The first view of the page: what is searched, how much, and requests to try."""
 
 from __future__ import annotations
 

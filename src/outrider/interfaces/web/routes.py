@@ -1,4 +1,4 @@
-"""Routes of the page: its files, answers for reading, exports, systematic runs, and how works are scored.
+"""Routes of the page: files, answers for reading, exports, systematic runs, scoring.
 
 `AnswerRoutes` gives an answer for reading, and its hits as files by the writers of `outrider export`. `SystematicPageRoutes` explains
 queries, and reports and exports systematic runs.
@@ -28,7 +28,7 @@ from outrider.interfaces.http.rest import RunId, read_owner
 from outrider.interfaces.http.systematic import Text
 from outrider.interfaces.web.explain_scoring import Explanation, explain_scoring
 from outrider.interfaces.web.landing import Landing, LandingReader
-from outrider.interfaces.web.reading import HitText, Reading, read_answer, read_text
+from outrider.interfaces.web.readable_answer import HitText, Reading, read_answer, read_text
 from outrider.interfaces.web.static_files import File, read_files
 from outrider.services.systematic import RUN_NAME, Syntax, find_remote_sources, find_run_folder
 from outrider.state.errors import BadRequest

@@ -117,12 +117,7 @@ export class Progress {
       : `No model was called${untold}.`;
   }
 
-  /** One answer of one source, while others have not answered yet. */
-  addSource(row) {
-    this.rows.push(row);
-    this.#showRows();
-  }
-
+  /** The answers of the sources so far; those of others are still awaited. */
   showSources(rows) {
     this.rows = rows;
     this.#showRows();

@@ -189,7 +189,6 @@ async function handleEvent(mine, { name, data }) {
   const of = {
     queued: () => progress.say(data.position ? `Waiting: ${plural(data.position, "search", "searches")} before this one` : "Waiting for a free place"),
     started: () => progress.markStarted(data),
-    searched: () => progress.addSource(data.report),
     finished: () => progress.markFinished(data),
     hits: () => showPartialHits(mine, data),
     sources: () => progress.showSources(data.sources),

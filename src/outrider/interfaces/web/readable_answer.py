@@ -1,4 +1,4 @@
-"""What the page shows of an answer: sentences as plain text and code, the best of all hits, and the text around them.
+"""An answer for reading: sentences as plain text and code, the best of all, texts around them.
 
 The response holds offsets into texts as they were found. Here markup is taken away, once, by `outrider.text.readable`.
 """
@@ -118,9 +118,9 @@ def _read_piece(hit: Hit, span: tuple[int, int], unit: ContextUnit | None) -> Pi
     return Piece(start=start, kind="code", parts=parts, more_lines=max(0, len(lines) - MAX_CODE_LINES))
 
 
-def _read_inline(text: str, kept: int | None = None) -> Iterator[Part]:
+def _read_inline(text: str, sentence_start: int | None = None) -> Iterator[Part]:
     for run in split_inline(text):
-        yield Part(text=run.text, is_code=run.is_code, kept=kept)
+        yield Part(text=run.text, is_code=run.is_code, kept=sentence_start)
 
 
 def _choose_best(answer: SearchResponse, units: Mapping[str, Sequence[ContextUnit]]) -> Iterator[BestSentence]:
