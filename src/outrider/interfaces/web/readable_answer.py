@@ -1,4 +1,4 @@
-"""An answer for reading: sentences as plain text and code, the best of all, texts around them.
+"""An answer for reading: its sentences as text and code, the best ones, texts around them.
 
 The response holds offsets into texts as they were found. Here markup is taken away, once, by `outrider.text.readable`.
 """
