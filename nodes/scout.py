@@ -74,7 +74,7 @@ class Scout:
         tasks = plan_tasks(state.strategy, self.sources)
         queries = [make_source_query(task, state.strategy, where, limit, left_s) for task in tasks]
         # The last first: the library is the first of them, and computes here while the others wait for their services.
-        write = runtime.stream_writer
+        write = runtime.stream_writer if runtime else _discard  # outside of a graph nobody listens
         last_first = [run_task(task, query, write) for task, query in zip(reversed(tasks), reversed(queries), strict=True)]
         outcomes = (await asyncio.gather(*last_first))[::-1]
         reports = tuple(report for report, _ in outcomes)
@@ -87,6 +87,9 @@ class Scout:
         records = collect_records([(answer.ranking.source, answer.results) for answer in answers])
         order = (self.fuse if state.fusion_enabled else self.interleave)(lists)
         return {"lists": lists, "candidates": make_candidates(order, lists, records), "sources": reports}
+
+
+def _discard(_: Any) -> None: ...
 
 
 def plan_tasks(strategy: SearchStrategy, sources: Sequence[Source]) -> tuple[Task, ...]:
