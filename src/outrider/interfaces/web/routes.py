@@ -26,6 +26,7 @@ from outrider.interfaces.http.problems import Refusal, refuse_field
 from outrider.interfaces.http.rest import RunId, read_owner
 from outrider.interfaces.http.systematic import Text
 from outrider.interfaces.web.explain_scoring import Explanation, explain_scoring
+from outrider.interfaces.web.pictures import IMAGE, add_picture_routes, make_picture_response
 from outrider.interfaces.web.static_files import File, read_files
 from outrider.services.systematic import RUN_NAME, Syntax, find_remote_sources, find_run_folder
 from outrider.state.errors import BadRequest
@@ -121,7 +122,7 @@ class SystematicPageRoutes:
     async def diagram(self, run: RunName) -> Response:
         """The PRISMA 2020 flow of a run, as SVG."""
         run_manifest = await asyncio.to_thread(self._read_manifest, run)
-        return Response(flow_diagram(make_flow(run_manifest)), 200, media_type="image/svg+xml")
+        return make_picture_response(flow_diagram(make_flow(run_manifest)))
 
     async def export(self, run: RunName, form: Form = "ris") -> Response:
         """The hits of a run as a file, each work once. `Outrider-Cut-Cells` is the number of cells of a CSV that were too long for it."""
@@ -189,7 +190,6 @@ def describe_server(services: Services) -> About:
 
 Responses = dict[int | str, dict[str, Any]]
 FILE: Responses = {200: {"content": {"application/octet-stream": {"schema": {"type": "string"}}}, "description": "The file."}}
-IMAGE: Responses = {200: {"content": {"image/svg+xml": {"schema": {"type": "string"}}}, "description": "The diagram."}}
 
 
 def make_router(services: Services, runs: RunRegistry, admission: Admission) -> APIRouter:
@@ -213,6 +213,7 @@ def make_router(services: Services, runs: RunRegistry, admission: Admission) -> 
         "/api/search/{run_id}/export", answers.export, methods=["GET"], summary="Hits as a file", response_class=Response,
         responses=FILE,
     )  # fmt: skip
+    add_picture_routes(router, runs)
     review = SystematicPageRoutes(services, admission)
     base = "/api/systematic"
     router.add_api_route(f"{base}/explain", review.explain, methods=["POST"], summary="Explanation of a Boolean query")
