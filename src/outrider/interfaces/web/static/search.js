@@ -83,7 +83,7 @@ function showStart(asked) {
   byId("answer").hidden = true;
   fill(byId("hits"), Array.from({ length: 3 }, () => el("li", { class: "hit coming", "aria-hidden": "true" })));
   fill(byId("facets").querySelector("div"), el("p", { class: "meta" }, "They appear with the answer."));
-  now.comparison = new Comparison();
+  now.comparison = new Comparison(() => now?.address ?? "");
 }
 
 function setRunning(on) {
