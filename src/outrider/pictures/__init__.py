@@ -1,1 +1,1 @@
-"""Pictures as SVG: a timeline of hits, the dimensions of repositories, the flow of a systematic search."""
+"""Pictures as SVG: a timeline of hits, a radar of repositories, a flow chart of a review."""

@@ -1,4 +1,4 @@
-"""Boxes in two columns, joined by arrows: what goes on stands at the left, what is left out at the right (PRISMA 2020)."""
+"""A flow chart in two columns: what goes on, and beside it what is left out (PRISMA 2020)."""
 
 from __future__ import annotations
 

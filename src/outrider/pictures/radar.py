@@ -1,4 +1,4 @@
-"""The dimensions of one to four repositories on axes from 0 to 10, with their numbers beside."""
+"""A radar of one to four repositories on axes from 0 to 10, and its numbers."""
 
 from __future__ import annotations
 

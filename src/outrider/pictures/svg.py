@@ -1,4 +1,4 @@
-"""One SVG document: elements in the colours of a light and a dark scheme, and texts that fit.
+"""An SVG document: elements in light and dark colours, and texts that fit.
 
 A picture stands alone: it names common fonts, loads nothing, and carries its colours as attributes, which every program reads. A style
 sheet inside replaces them where the reader prefers a dark scheme; programs that know no such preference ignore it.
@@ -134,10 +134,10 @@ class Picture:
         around: dict[str, float | str] = {"stroke_width": 3, "paint_order": "stroke"} if halo else {}
         self.add("text", colour, "back" if halo else None, x=x, y=y, **around, **shown).text = clean(text)
 
-    def lines(self, x: float, y: float, lines: Iterable[str], colour: Colour = "ink", **attributes: float | str) -> float:
+    def lines(self, x: float, y: float, lines: Iterable[str], colour: Colour = "ink") -> float:
         """Lines from the baseline `y` on; returns the baseline after the last one."""
         for line in lines:
-            self.text(x, y, line, colour, **attributes)
+            self.text(x, y, line, colour)
             y += LINE * self.size / SIZE
         return y
 

@@ -1,10 +1,10 @@
-"""The hits of a search by year, their kinds stacked."""
+"""A timeline: the hits of a search by year, their kinds stacked."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -51,7 +51,7 @@ def draw_timeline(answer: SearchResponse) -> str:
     return picture.render(y - LINE + 16, " ".join([*_describe(bars, span), *shown]))
 
 
-def make_bars(dated: list[tuple[int, str]]) -> tuple[Bars, int]:
+def make_bars(dated: Sequence[tuple[int, str]]) -> tuple[Bars, int]:
     """Works by kind in each bar, without gaps, and the years of a bar: as few of 1, 2, 5, 10, ... as make `MAX_BARS` at most."""
     if not dated:
         return {}, 1

@@ -1,4 +1,4 @@
-"""Routes of pictures: the timeline of a search's hits, and the dimensions of its repositories."""
+"""Routes of pictures: a search's timeline, and the radar of its repositories."""
 
 from __future__ import annotations
 
