@@ -114,6 +114,7 @@ async def test_the_page_explains_an_example_and_draws_curves_at_every_width(page
                return a.left < b.left - 1 || a.right > b.right + 1 || a.bottom > b.bottom + 1; }).map(one => one.textContent)"""
         )
         assert cut == [], width
+        assert await page.locator(".bar-axis").first.evaluate("one => one.offsetHeight") < 30, "its numbers stand on one line"
     for scheme in ("light", "dark"):
         await page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         assert await grave(page) == []
