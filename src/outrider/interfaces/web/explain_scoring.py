@@ -106,6 +106,7 @@ class Explanation(Model):
     constants: dict[str, float]
     overall: tuple[Named, ...]
     rules: tuple[Weight, ...]
+    rule_formulas: tuple[Named, ...]
     rule_parts: tuple[PartShown, ...]
     rule_constants: dict[str, float]
     threshold: float
@@ -129,6 +130,7 @@ def explain_scoring(services: Services) -> Explanation:
         constants={"DAY_S": dimensions.DAY_S, "YEAR_S": dimensions.YEAR_S},
         overall=(Named(name="overall", text=dimensions.OVERALL_FORMULA),),
         rules=tuple(_weight(ranking, name) for name in RankingSettings.model_fields if name in RULES),
+        rule_formulas=tuple(Named(name=name, text=formula) for name, formula in rule_ranker.FORMULAS.items()),
         rule_parts=_rule_parts(ranking),
         rule_constants={"k1": K1, "b": B, "delta": DELTA, "depth": TEXT_DEPTH, "half_life_years": ranking.recency_half_life_years},
         threshold=settings.organizer.relevance_threshold,

@@ -49,7 +49,7 @@ function page(explanation) {
     el("p", {}, `A work that a model scores below ${explanation.threshold} is not shown. Rules leave nothing out. A model may call a paper ${list(explanation.tags)}.`),
     more("The exact order", el("p", { class: "prose" }, explanation.order)),
     el("h2", {}, "To check it"),
-    more("Formulas and constants of the rules", explanation.rule_parts.map((one) => el("p", {}, `${words(one.name)} = `, formula(one.formula))), el("p", { class: "meta" }, Object.entries(explanation.rule_constants).map(([name, value]) => `${words(name)} = ${value}`).join(", "))),
+    more("Formulas and constants of the rules", explanation.rule_formulas.map((one) => el("p", {}, `${words(one.name)} = `, formula(one.text))), el("p", { class: "meta" }, Object.entries(explanation.rule_constants).map(([name, value]) => `${words(name)} = ${value}`).join(", "))),
     more("Formula of a repository's score", el("p", {}, formula(explanation.overall[0].text)), el("p", { class: "meta" }, "mean is the weighted mean of relevance and the dimensions, each divided by 10.")),
     explanation.prompts.map((one) => more(`What the model is told: ${words(one.name)}`, el("pre", { tabindex: "0" }, one.text))),
     explanation.sources.map((one) => more(`The code: ${one.name}`, el("pre", { tabindex: "0" }, one.text))),
