@@ -1,12 +1,10 @@
-"""Facets, radar and comparison in a real browser."""
+"""Facets and radar in a real browser; the comparison is in `test_compare.py`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
-
-from support.page_site import grave
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -76,23 +74,3 @@ async def test_a_repository_without_facts_shows_them_as_unknown_behind_one_with_
     assert any(name.startswith("activity: unknown. unknown: updated at, commits 90d, closed 90d. counts as 3.") for name in names)
     assert await bare.locator(".dot.none").count() == 4
     await bare.get_by_role("button", name="Why this?").click()
-
-
-async def test_up_to_four_hits_are_compared_side_by_side(results_page: Page) -> None:
-    boxes = results_page.locator("#hits .compare input")
-    for at in range(4):
-        await boxes.nth(at).check()
-    await boxes.nth(4).click()
-    assert not await boxes.nth(4).is_checked()
-    assert "4 hits are compared at most" in await results_page.locator("#compare-said").inner_text()
-    await results_page.get_by_role("button", name="Compare").click()
-    dialog = results_page.get_by_role("dialog", name="Side by side")
-    assert await dialog.locator("thead th").count() == 4
-    rows = await dialog.locator("tbody th").all_inner_texts()
-    assert {"Score", "Why", "Sentences that answer", "Dimensions", "maintenance"} <= set(rows)
-    assert await grave(results_page) == []
-    await results_page.keyboard.press("Escape")
-    assert not await dialog.is_visible()
-    await results_page.get_by_role("button", name="Clear").click()
-    assert not await results_page.locator("#compare-bar").is_visible()
-    assert await results_page.locator("#hits .compare input:checked").count() == 0

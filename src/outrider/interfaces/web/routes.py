@@ -28,6 +28,7 @@ from outrider.interfaces.http.rest import RunId, read_owner
 from outrider.interfaces.http.systematic import Text
 from outrider.interfaces.web.explain_scoring import Explanation, explain_scoring
 from outrider.interfaces.web.landing import Landing, LandingReader
+from outrider.interfaces.web.pictures import IMAGE, add_picture_routes, make_picture_response
 from outrider.interfaces.web.readable_answer import HitText, Reading, read_answer, read_text
 from outrider.interfaces.web.static_files import File, read_files
 from outrider.services.systematic import RUN_NAME, Syntax, find_remote_sources, find_run_folder
@@ -145,7 +146,7 @@ class SystematicPageRoutes:
     async def diagram(self, run: RunName) -> Response:
         """The PRISMA 2020 flow of a run, as SVG."""
         run_manifest = await asyncio.to_thread(self._read_manifest, run)
-        return Response(flow_diagram(make_flow(run_manifest)), 200, media_type="image/svg+xml")
+        return make_picture_response(flow_diagram(make_flow(run_manifest)))
 
     async def export(self, run: RunName, form: Form = "ris") -> Response:
         """The hits of a run as a file, each work once. `Outrider-Cut-Cells` is the number of cells of a CSV that were too long for it."""
@@ -216,7 +217,6 @@ def describe_server(services: Services) -> About:
 
 Responses = dict[int | str, dict[str, Any]]
 FILE: Responses = {200: {"content": {"application/octet-stream": {"schema": {"type": "string"}}}, "description": "The file."}}
-IMAGE: Responses = {200: {"content": {"image/svg+xml": {"schema": {"type": "string"}}}, "description": "The diagram."}}
 
 
 def make_router(services: Services, runs: RunRegistry, admission: Admission) -> APIRouter:
@@ -249,6 +249,7 @@ def make_router(services: Services, runs: RunRegistry, admission: Admission) -> 
     )  # fmt: skip
     router.add_api_route("/api/search/{run_id}/reading", answers.reading, methods=["GET"], summary="Sentences for reading")
     router.add_api_route("/api/search/{run_id}/hits/{rank}/text", answers.text, methods=["GET"], summary="The text of a hit for reading")
+    add_picture_routes(router, runs)
     review = SystematicPageRoutes(services, admission)
     base = "/api/systematic"
     router.add_api_route(f"{base}/explain", review.explain, methods=["POST"], summary="Explanation of a Boolean query")
