@@ -92,22 +92,22 @@ class SystematicRoutes:
 
 
 async def _stream_lines(hits: AsyncSystematicHits, first: HitPage | None, pages: AsyncIterator[HitPage]) -> AsyncGenerator[str, None]:
-    yield _format_line(run=hits.folder.name if hits.folder else "", remarks=hits.remarks)
+    yield format_line(run=hits.folder.name if hits.folder else "", remarks=hits.remarks)
     page = first
     try:
         while page is not None:
             for hit in page.hits:
                 yield f'{{"hit": {hit.model_dump_json(exclude_defaults=True)}}}\n'
-            yield _format_line(cursor=page.cursor)
+            yield format_line(cursor=page.cursor)
             page = await anext(pages, None)
         result_set = hits.result_set
-        yield _format_line(end=result_set.model_dump(mode="json", include={"total", "cursor", "sha256", "remarks"}))
+        yield format_line(end=result_set.model_dump(mode="json", include={"total", "cursor", "sha256", "remarks"}))
     except SearchError as error:
         problem = make_problem(translate_error(error), "")
-        yield _format_line(problem=problem.model_dump(mode="json", exclude_defaults=True))
+        yield format_line(problem=problem.model_dump(mode="json", exclude_defaults=True))
 
 
-def _format_line(**fields: Any) -> str:
+def format_line(**fields: Any) -> str:
     return json.dumps(fields, ensure_ascii=False) + "\n"
 
 
