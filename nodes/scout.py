@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outrider.linkage.merge import fill_missing, strip_page_values
 from outrider.nodes.run_settings import format_time, select_sources, time_left
@@ -74,7 +74,8 @@ class Scout:
         tasks = plan_tasks(state.strategy, self.sources)
         queries = [make_source_query(task, state.strategy, where, limit, left_s) for task in tasks]
         # The last first: the library is the first of them, and computes here while the others wait for their services.
-        last_first = [run_task(task, query) for task, query in zip(reversed(tasks), reversed(queries), strict=True)]
+        write = runtime.stream_writer
+        last_first = [run_task(task, query, write) for task, query in zip(reversed(tasks), reversed(queries), strict=True)]
         outcomes = (await asyncio.gather(*last_first))[::-1]
         reports = tuple(report for report, _ in outcomes)
         if state.strategy.queries and not any(report.status in SUCCESSES for report in reports):
@@ -133,9 +134,10 @@ def make_boolean_query(task: Task) -> BooleanQuery | None:
     return read_planned_query(source.name, query.boolean_query)
 
 
-async def run_task(task: Task, query: SourceQuery) -> tuple[SourceReport, TaskResult | None]:
-    """Search and make the list at once, while other sources are still running."""
+async def run_task(task: Task, query: SourceQuery, write: Callable[[Any], None]) -> tuple[SourceReport, TaskResult | None]:
+    """Search, report the outcome and make the list at once, while other sources are still running."""
     report, answer = await search_source(task.source, query, find_excluded(task.query))
+    write({"node": "scout", "event": "searched", "report": report.model_dump(mode="json")})
     if answer is None:
         return report, None
     return report, TaskResult(answer.results, make_ranked_list(report.source, report.strategy, report.query, answer.results))

@@ -10,6 +10,7 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html.
     finished   {node, took_ms, candidates?, hits?, failures?}
     hits       {node, total, hits[]}             the first works in the order of this node, without their texts; a work that an earlier
                                                  event described has only doc_id, rank, score, scored_by, reason
+    searched   {node, report}                    a source has answered one query, while others have not yet
     sources    {sources[]}                       the report of each source
     failures   {failures[]}
     usage      {calls, input_tokens, ...}        calls and tokens of models so far
@@ -113,7 +114,7 @@ class EventWriter:
     def make_events(self, stream_part: StreamPart) -> Iterator[Event]:
         """The events of one part of `graph.astream(stream_mode=["custom", "updates", ...])`."""
         mode, part = stream_part
-        if mode == "custom" and part.get("event") in ("started", "finished"):
+        if mode == "custom" and part.get("event") in ("started", "searched", "finished"):
             yield make_event(part["event"], {name: value for name, value in part.items() if name != "event"})
         elif mode == "updates":
             for node, update in part.items():
