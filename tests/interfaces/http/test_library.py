@@ -116,7 +116,7 @@ async def test_a_record_opens_with_its_text_as_blocks(client: httpx.AsyncClient)
     await upload(client, "note.md", NOTE)
     (row,) = await list_records(client)
     opened = (await client.get("/api/library/record", params={"id": row["doc_id"]})).json()
-    blocks = [(one["kind"], one["text"]) for one in opened["blocks"]]
+    blocks = [(one["kind"], "".join(part["text"] for part in one["parts"])) for one in opened["blocks"]]
     assert ("paragraph", "Some bold words and a link.") in blocks
     assert {("code", "code()"), ("item", "one"), ("item", "two")} <= {*blocks}
     assert (opened["origin"], opened["part"], opened["parts"], opened["embedded"]) == ("note.md", 1, 1, False)
@@ -135,7 +135,7 @@ async def test_a_long_text_comes_in_parts_that_lose_nothing(client: httpx.AsyncC
     for part in range(1, first["parts"] + 1):
         answer = await client.get("/api/library/record", params={"id": row["doc_id"], "part": part})
         assert len(answer.content) < 60_000
-        texts += [one["text"] for one in answer.json()["blocks"]]
+        texts += [part["text"] for one in answer.json()["blocks"] for part in one["parts"]]
     assert first["parts"] > 3
     assert " ".join(texts).split() == " ".join(paragraphs).split()
 

@@ -18,7 +18,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field
 
-from outrider.distiller.structure.inline_markup import strip_inline_markup
+from outrider.distiller.structure.block import BlockKind
 from outrider.ingest.file_changes import UPLOAD
 from outrider.ingest.pipeline import IngestProgress, OnProgress
 from outrider.ingest.readers.select_reader import BY_CONTENT, BY_SUFFIX, XML_SUFFIXES
@@ -32,6 +32,7 @@ from outrider.state.errors import BadRequest, LibraryMissing, SearchError, is_di
 from outrider.state.filters import And, Compare, Filter
 from outrider.state.model import Model
 from outrider.state.records import Kind, Record
+from outrider.text.readable import Run, read_plainly, split_inline
 from outrider.usecases.deduplicate import UnsurePair, find_unsure_pairs, record_decision
 from outrider.usecases.ingest import Upload, add_identifiers, add_upload
 from outrider.usecases.library import (
@@ -167,13 +168,13 @@ class LibraryRoutes:
         if part > max(1, len(parts)):
             raise refuse_field("part", f"this text has {len(parts):,} parts")
         blocks = [
-            {"kind": block.kind, "level": block.level, "text": text if block.kind == "code" else strip_inline_markup(text)}
+            {"kind": block.kind, "level": block.level, "parts": [run._asdict() for run in _read_runs(block.kind, text)]}
             for block, text in (parts[part - 1] if parts else ())
         ]
         record = stored.record
         fields = record.model_dump(mode="json", exclude={"text", "edges"}, exclude_defaults=True)
         about = {"kind": record.kind, "labels": stored.labels, "origin": _name_origin(record.origin), "embedded": stored.vector is not None}
-        abstract = [text for one in (record.abstract, record.description) if (text := strip_inline_markup(one))]
+        abstract = [text for one in (record.abstract, record.description) if (text := read_plainly(one))]
         texts = {"blocks": blocks, "part": part, "parts": max(1, len(parts)), "characters": len(record.text), "lead": abstract}
         return JSONResponse(fields | about | texts)
 
@@ -248,8 +249,12 @@ class LibraryRoutes:
 
 def _describe(record: Record, labels: tuple[str, ...]) -> dict[str, Any]:
     fields = record.model_dump(mode="json", include=BRIEF_FIELDS, exclude_defaults=True)
-    lead = strip_inline_markup((record.abstract or record.description or record.text)[: LEAD_CHARS * 2])[:LEAD_CHARS]
+    lead = read_plainly((record.abstract or record.description or record.text)[: LEAD_CHARS * 2])[:LEAD_CHARS]
     return {"kind": record.kind, **fields, "labels": labels, "origin": _name_origin(record.origin), "lead": lead}
+
+
+def _read_runs(kind: BlockKind, text: str) -> tuple[Run, ...]:
+    return (Run(text, is_code=True),) if kind == "code" else split_inline(text)
 
 
 def _name_origin(origin: str | None) -> str:
