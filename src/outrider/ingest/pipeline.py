@@ -40,6 +40,8 @@ from outrider.state.records import Record
 BATCH_BYTES = 16 * 2**20
 TARGETS_A_BATCH = 25
 """Fewer than records of files: each took seconds to fetch, and an interrupted run should not have to fetch them again."""
+SAME_CONTENT = "same content as "
+"""Before the origin of a file whose copy is read again."""
 Prune = Literal["", "list", "remove"]
 """For records that their files no longer hold: a path that no longer exists may be named to `list` its records, or to `remove` them."""
 
@@ -242,7 +244,7 @@ class _Run:
         tally.unchanged = records
         self.writer.records += records
         if origin != path:
-            tally.add_reason(f"same content as {origin}")
+            tally.add_reason(f"{SAME_CONTENT}{origin}")
         return True
 
     async def fetch_targets(self, targets: Sequence[Target], remote: RemoteSources) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.ingest.entry import ReadOptions
 from outrider.ingest.file_changes import UPLOAD
-from outrider.ingest.pipeline import OnProgress, Prune, check_targets, ingest
+from outrider.ingest.pipeline import SAME_CONTENT, OnProgress, Prune, check_targets, ingest
 from outrider.ingest.report import FileReport, IngestReport
 from outrider.ingest.targets import FORMS, RemoteSources, Target, parse_target, split_targets
 from outrider.runtime.threads_and_loops import run_in_background
@@ -91,11 +91,17 @@ async def add_upload(services: Services, upload: Upload, progress: OnProgress | 
     path, name = str(upload.path), upload.path.name
 
     def rename(file: FileReport) -> FileReport:
-        texts = {kind: tuple(text.replace(path, name) for text in getattr(file, kind)) for kind in ("reasons", "remarks")}
+        texts = {kind: tuple(_hide_paths(text, path, name) for text in getattr(file, kind)) for kind in ("reasons", "remarks")}
         return file.model_copy(update={"path": name, **texts})
 
     stale = tuple(one.model_copy(update={"path": name}) for one in report.stale)
     return report.model_copy(update={"files": tuple(map(rename, report.files)), "stale": stale})
+
+
+def _hide_paths(text: str, path: str, name: str) -> str:
+    """A message without the folders of this machine."""
+    other = text.removeprefix(SAME_CONTENT)
+    return f"{SAME_CONTENT}{Path(other).name}, which is in the library" if other != text else text.replace(path, name)
 
 
 @dataclass(frozen=True, slots=True)

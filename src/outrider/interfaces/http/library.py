@@ -20,6 +20,7 @@ from pydantic import Field
 
 from outrider.distiller.structure.block import BlockKind
 from outrider.ingest.file_changes import UPLOAD
+from outrider.ingest.installed_packages import ORIGIN
 from outrider.ingest.pipeline import IngestProgress, OnProgress
 from outrider.ingest.readers.select_reader import BY_CONTENT, BY_SUFFIX, XML_SUFFIXES
 from outrider.ingest.report import IngestReport
@@ -261,7 +262,7 @@ def _name_origin(origin: str | None) -> str:
     """The name of a file, without its folders; an identifier or link as it is."""
     if origin and (origin.startswith(UPLOAD) or Path(origin).is_absolute()):
         return Path(origin).name
-    return origin or ""
+    return "the installed packages" if origin == ORIGIN else origin or ""
 
 
 async def _stream_progress(work: Callable[[OnProgress], Awaitable[IngestReport]], request_id: str) -> AsyncGenerator[str, None]:

@@ -68,7 +68,7 @@ function addFiles(files) {
 function enqueue(jobs) {
   if (!jobs.length) return;
   if (!working) {
-    totals = { added: 0, updated: 0, unchanged: 0, failed: 0, done: 0, of: 0, stopped: 0 };
+    totals = { added: 0, updated: 0, unchanged: 0, failed: 0, skipped: 0, done: 0, of: 0, stopped: 0 };
     fill(byId("adding-list"));
   }
   byId("adding").hidden = false;
@@ -117,6 +117,7 @@ function stop() {
 function describeTotals() {
   const parts = COUNTS.filter((name) => totals[name]).map((name) => `${count(totals[name])} ${name}`);
   if (totals.failed) parts.push(`${count(totals.failed)} failed`);
+  if (totals.skipped) parts.push(`${plural(totals.skipped, "file")} not read`);
   if (totals.stopped) parts.push(`${count(totals.stopped)} stopped`);
   const sum = parts.length ? parts.join(", ") : "nothing to add";
   byId("adding-status").textContent = working ? `Adding ${count(totals.done + 1)} of ${count(totals.of)} ...${parts.length ? ` So far: ${sum}.` : ""}` : `Done: ${sum}.`;
@@ -125,9 +126,10 @@ function describeTotals() {
 function showReport(job, report) {
   for (const name of COUNTS) totals[name] += report[name];
   totals.failed += report.failed;
+  totals.skipped += report.skipped;
   const parts = COUNTS.filter((name) => report[name]).map((name) => `${count(report[name])} ${name}`);
   if (report.failed) parts.push(`${count(report.failed)} failed`);
-  job.state.textContent = parts.join(", ") || "nothing in it was added";
+  job.state.textContent = parts.join(", ") || (report.skipped ? "not read" : "nothing to add");
   if (report.failed || !parts.length) job.state.classList.add("failed");
   const notes = report.files.flatMap((file) => [...file.reasons, ...file.remarks].map((why) => (report.files.length > 1 ? `${file.path}: ${why}` : why)));
   for (const one of report.stale) notes.push(`${plural(one.doc_ids.length, "record")} of the earlier version ${one.doc_ids.length === 1 ? "is" : "are"} no longer in this file and stay${one.doc_ids.length === 1 ? "s" : ""} in the library.`);

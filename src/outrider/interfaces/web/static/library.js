@@ -16,6 +16,8 @@ const FIELDS = ["q", "label", "kind", "year", "sort", "page", "show", "id", "par
 let contents = null;
 let listing = null;
 let shown = "";
+let typing = 0;
+let typed = null;
 const chosen = new Map();
 
 const readAddress = () => {
@@ -31,7 +33,10 @@ function makeAddress(fields) {
 
 /** Go to another state of the list; `replace` for what is typed, so that Back does not undo letters. */
 function go(changes, { replace = false } = {}) {
-  const next = makeAddress({ ...readAddress(), id: "", part: "", page: "", ...changes });
+  clearTimeout(typing);
+  const query = typed === null ? {} : { q: typed }; // what was typed last counts, also where another filter is quicker than the pause
+  typed = null;
+  const next = makeAddress({ ...readAddress(), id: "", part: "", page: "", ...query, ...changes });
   history[replace ? "replaceState" : "pushState"](null, "", next);
   show();
 }
@@ -136,11 +141,11 @@ function showYears() {
 }
 
 function setUpForm() {
-  let waiting = 0;
   byId("library-form").addEventListener("submit", (event) => event.preventDefault());
   byId("library-query").addEventListener("input", () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(() => go({ q: byId("library-query").value.trim() }, { replace: true }), TYPING_PAUSE_MS);
+    typed = byId("library-query").value.trim();
+    clearTimeout(typing);
+    typing = setTimeout(() => go({}, { replace: true }), TYPING_PAUSE_MS);
   });
   byId("library-kind").addEventListener("change", (event) => go({ kind: event.target.value }));
   byId("library-order").addEventListener("change", (event) => go({ sort: event.target.value === "year" ? "" : event.target.value }));

@@ -30,9 +30,9 @@ export function showExplanation(into, explanation, query, name) {
   );
 }
 
-/** An error of syntax at its place. The first line of the message is the error, the others show the place in plain text. */
+/** An error of syntax at its place. After the error itself, indented, the message shows the place in plain text. */
 export function showError(into, message, query) {
-  const error = parseRemark(message.split("\n")[0]);
+  const error = parseRemark(message.split(/\n|\s{3}/)[0]);
   fill(into, error.line ? inPlace([{ ...error, code: "error" }], query, true) : el("pre", { class: "alert" }, message));
 }
 
@@ -58,7 +58,7 @@ function inPlace(remarks, query, isError = false) {
     el("ul", { class: "remarks" }, own.map((one) => el(
       "li",
       {},
-      isError ? el("b", {}, `Column ${one.column}: `) : one.code ? el("b", {}, `${TITLES[one.code] ?? one.code}: `) : null,
+      isError ? el("b", {}, `Column ${one.column}: `) : one.code ? el("b", {}, `${TITLES[one.code] ?? one.code[0].toUpperCase() + one.code.slice(1)}: `) : null,
       one.message,
       one.times > 1 ? ` (${count(one.times)} times)` : "",
       " ",

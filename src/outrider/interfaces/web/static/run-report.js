@@ -20,7 +20,7 @@ export function showReport({ report: into, proof }, report, drawing, about, name
   const spoken = `Identified ${count(flow.total)}, duplicates removed ${count(flow.duplicates)}, outside the query ${count(flow.outside)}, to be screened ${count(flow.for_screening)}.`;
   fill(
     into,
-    el("p", { class: report.complete ? "complete" : "alert" }, report.complete ? `Complete: ${plural(report.total, "hit")}, ${plural(report.unique, "different work")}.` : `Not complete: ${report.missing.join("; ")}`),
+    report.complete ? null : el("p", { class: "alert" }, report.missing.join("; ")),
     exports(report, about),
     el("details", { class: "report-part" }, el("summary", {}, "Hits of each source"), wide("Hits of each source", table(["source", "hits", "total reported", "complete", "remarks"], rows, ""))),
     el("details", { class: "report-part" }, el("summary", {}, "PRISMA 2020 flow"), el("figure", { class: "prisma" }, el("img", { src: address, alt: `PRISMA 2020 flow diagram. ${spoken}` }), el("figcaption", {}, spoken, " ", el("a", { href: address, download: "prisma-2020.svg" }, "Save the diagram")))),

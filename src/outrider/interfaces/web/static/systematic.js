@@ -52,8 +52,9 @@ async function showSources() {
   for (const one of sources.filter((other) => other.why_not)) reasons.set(one.why_not, [...(reasons.get(one.why_not) ?? []), one.title]);
   fill(
     byId("exact-sources"),
-    el("legend", {}, "Sources ", el("small", {}, able.some((one) => one.name === "library") ? "none chosen: your library alone" : "choose at least one")),
-    el("div", { class: "choices" }, able.map((one) => el("label", {}, el("input", { type: "checkbox", name: "sources", value: one.name }), ` ${one.title}`))),
+    el("legend", {}, "Sources ", able.length > 1 ? el("small", {}, able.some((one) => one.name === "library") ? "none chosen: your library alone" : "choose at least one") : null),
+    able.length === 1 && able[0].name === "library" ? el("p", { class: "meta" }, "Your library is searched.") : el("div", { class: "choices" }, able.map((one) => el("label", {}, el("input", { type: "checkbox", name: "sources", value: one.name }), ` ${one.title}`))),
+    able.length ? null : el("p", { class: "meta" }, "No source can be asked at the moment."),
     reasons.size ? el("details", {}, el("summary", { class: "meta" }, `${plural(sources.length - able.length, "other source")} cannot be asked`), el("ul", { class: "remarks" }, [...reasons].map(([why, names]) => el("li", {}, el("b", {}, names.join(", ")), `: ${why}`)))) : null,
   );
 }
@@ -179,6 +180,7 @@ async function run(asked, before = null) {
   const mine = (now = makeRun(before ?? {}));
   showStart();
   byId("exact-title").focus({ preventScroll: true });
+  byId("exact-run").scrollIntoView({ block: "start" });
   try {
     const response = await openRun(asked, mine.controller.signal);
     for await (const line of lines(response)) if (line) handleLine(mine, JSON.parse(line));
@@ -258,13 +260,14 @@ async function finish(mine, report = null) {
   byId("exact-progress").hidden = true;
   const total = report?.total ?? mine.hits.length;
   mine.total = total;
-  byId("exact-status").textContent = `${plural(total, "hit")}${mine.problem ? " so far; the run is not complete." : ", to the last one."}`;
+  byId("exact-status").textContent = `${plural(total, "hit")}${mine.problem ? " so far; the run is not complete." : ""}`;
   try {
     const whole = report ?? (mine.run && !mine.problem ? await json(`api/systematic/${mine.run}`) : null);
     if (whole && now === mine) {
       const drawing = await (await ask(`api/systematic/${mine.run}/prisma.svg`)).blob();
       if (now !== mine) return;
       mine.ended = true;
+      byId("exact-status").textContent = whole.complete ? `Complete: ${plural(whole.total, "hit")}, ${plural(whole.unique, "different work")}.` : `Not complete: ${plural(whole.total, "hit")}.`;
       mine.hits = []; // the server gives them page by page, with their abstracts
       showReport({ report: byId("exact-report"), proof: byId("exact-proof") }, whole, drawing, about, (name) => about.source_names?.[name] ?? name);
       showRemarks(byId("exact-remarks"), whole.remarks, whole.query);
