@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from outrider.services import Services
 from outrider.settings.load import load
-from support.http_app import open_client
+from support.http_app import open_client, running
 
 RIS = "TY  - JOUR\nID  - {id}\nTI  - {title}\nAU  - Doe, Jane\nPY  - {year}\nKW  - aspirin\nAB  - {abstract}\nER  - \n"
 TITLES = ("Aspirin and acute liver injury", "Statins in practice", "Vitamin D in winter")
@@ -316,3 +317,28 @@ async def test_uploads_removals_and_labels_at_once_leave_a_sound_library(client:
     assert [answer.status_code for answer in answers] == [200] * 6
     assert (await client.get("/api/library/contents")).json()["records"] == 4
     assert (await client.post("/api/library/check")).json() == {"sound": True, "problems": []}
+
+
+def send_part(base_url: str, head: str, part: bytes, *, wait: bool) -> bytes:
+    """The answer to a file of which only a part is sent; without `wait` the connection is closed at once."""
+    with socket.create_connection(("127.0.0.1", int(base_url.rpartition(":")[2])), timeout=60) as connection:
+        connection.sendall(f"POST /api/library/files?name=refs.ris HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n".encode() + part)
+        answer = b""
+        while wait and (more := connection.recv(65_536)):
+            answer += more
+        return answer
+
+
+def test_a_file_that_ends_too_soon_adds_nothing_and_a_slow_one_is_refused(tmp_path: Path) -> None:
+    whole = f"Content-Type: application/octet-stream\r\nContent-Length: {len(REFS)}"
+    chunked = "Content-Type: application/octet-stream\r\nTransfer-Encoding: chunked"
+    with running(services_in(tmp_path, **{"serve.body_s": 0.5, "serve.uploads": 1})) as base_url:
+        send_part(base_url, whole, REFS[:-1], wait=False)
+        send_part(base_url, chunked, b"5\r\nTY  -", wait=False)
+        slow = send_part(base_url, whole, REFS[:10], wait=True)
+        contents = httpx.get(f"{base_url}/api/library/contents", timeout=60).json()
+        after = httpx.post(f"{base_url}/api/library/files?name=refs.ris", content=REFS, headers=BINARY, timeout=60)
+    assert slow.startswith(b"HTTP/1.1 408")
+    assert b"slow-body" in slow
+    assert contents["exists"] is False
+    assert read_lines(after)[-1]["report"]["added"] == 3  # the refused ones gave their places back

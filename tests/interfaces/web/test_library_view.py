@@ -171,6 +171,7 @@ async def test_doubtful_duplicates_are_decided_by_keyboard_and_undone(library_pa
     await tab.get_by_role("link", name="Possible duplicates").press("Enter")
     await tab.locator(".pair").first.wait_for()
     assert "in adults and children" in await tab.locator(".pair").first.inner_text()
+    assert await tab.locator("[aria-current=page]").all_inner_texts() == ["Library", "Possible duplicates"]
     await check_look(tab, "duplicates")
     before = await tab.locator(".pair").count()
     await tab.locator(".pair").first.get_by_role("button", name="Different works").press("Enter")
