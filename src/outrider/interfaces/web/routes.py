@@ -25,13 +25,13 @@ from outrider.graph.pipeline import DESCRIPTIONS
 from outrider.ingest.export import FORMATS
 from outrider.interfaces.http.problems import Refusal, refuse_field
 from outrider.interfaces.http.rest import RunId, read_owner
-from outrider.interfaces.http.systematic import Text
+from outrider.interfaces.http.systematic import RunName, Text
 from outrider.interfaces.web.explain_scoring import Explanation, explain_scoring
 from outrider.interfaces.web.landing import Landing, LandingReader
 from outrider.interfaces.web.pictures import IMAGE, add_picture_routes, make_picture_response
 from outrider.interfaces.web.readable_answer import HitText, Reading, read_answer, read_text
 from outrider.interfaces.web.static_files import File, read_files
-from outrider.services.systematic import RUN_NAME, Syntax, find_remote_sources, find_run_folder
+from outrider.services.systematic import Syntax, find_remote_sources, find_run_folder
 from outrider.state.errors import BadRequest
 from outrider.state.model import Model
 from outrider.state.records import LIBRARY
@@ -107,7 +107,6 @@ def make_headers(name: str, form: str) -> dict[str, str]:
     return {"Content-Disposition": f'attachment; filename="outrider-{name}{ENDINGS[form]}"'}
 
 
-RunName = Annotated[str, Path(description="The name of a run, from its first line.", pattern=rf"^{RUN_NAME.pattern}$")]
 MEBIBYTE = 2**20
 GZIP = re.compile(r"(?:^|[,\s])gzip(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))", re.IGNORECASE)
 """Of the header Accept-Encoding, unless its weight is zero."""
@@ -141,7 +140,8 @@ class SystematicPageRoutes:
         included = {"total", "duplicates", "complete", "missing", "provenance_hash", "seal", "times", "sources"}
         fields = run_manifest.model_dump(mode="json", include=included)
         fields |= {"remarks": run_manifest.remarks, "flow": json.loads(flow_json(make_flow(run_manifest)))}
-        return JSONResponse({"run": run, "unique": run_manifest.unique, **fields})
+        asked = {"query": run_manifest.asked.query, "syntax": run_manifest.asked.syntax, "names": run_manifest.asked.names}
+        return JSONResponse({"run": run, "unique": run_manifest.unique, **asked, **fields})
 
     async def diagram(self, run: RunName) -> Response:
         """The PRISMA 2020 flow of a run, as SVG."""

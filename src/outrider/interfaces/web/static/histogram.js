@@ -18,8 +18,8 @@ export function makeBins(years) {
 
 export const nameBin = ([first, last]) => (first === last ? String(first) : `${first}-${last}`);
 
-/** `rows` are `{bin, number, on}`; `toggled(bin, on)` is called at a click, Enter or the space bar. */
-export function histogram(rows, toggled) {
+/** `rows` are `{bin, number, on}`; `toggled(bin, on)` is called at a click, Enter or the space bar. `noun` is what is counted. */
+export function histogram(rows, toggled, noun = "hit") {
   const most = Math.max(1, ...rows.map((row) => row.number));
   const wide = WIDTH / rows.length;
   const bars = rows.map(({ bin, number, on }, at) => {
@@ -30,7 +30,7 @@ export function histogram(rows, toggled) {
       event.preventDefault();
       set();
     };
-    const name = `${nameBin(bin)}: ${plural(number, "hit")}`;
+    const name = `${nameBin(bin)}: ${plural(number, noun)}`;
     const able = number || on ? { tabindex: "0", role: "checkbox", "aria-checked": String(on), "aria-label": name, "data-bin": nameBin(bin), click: set, keydown: key } : { "aria-hidden": "true" };
     return svg(
       "g",
@@ -44,7 +44,7 @@ export function histogram(rows, toggled) {
   return el(
     "div",
     { class: "histogram" },
-    svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "group", "aria-label": "Hits by year", preserveAspectRatio: "none" }, bars),
+    svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "group", "aria-label": `${noun[0].toUpperCase()}${noun.slice(1)}s by year`, preserveAspectRatio: "none" }, bars),
     el("p", { class: "axis", "aria-hidden": "true" }, el("span", {}, first), el("span", {}, rows.length > 1 || first !== last ? last : "")),
   );
 }
