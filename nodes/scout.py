@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from outrider.linkage.identifiers import find_identifiers
 from outrider.linkage.merge import fill_missing, strip_page_values
 from outrider.nodes.run_settings import format_time, select_sources, time_left
 from outrider.nodes.translator.common_boolean_syntax import list_phrases, says_more, split_negated
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 OFF_ERRORS = (LibraryMissing, NoVectors, EmbeddingSpaceMismatch, ModelUnavailable, MissingExtra)
 """Errors of a source that is absent, not broken."""
 SUCCESSES = frozenset({"ok", "partial", "empty", "cached", "stale"})
+MAX_IDENTIFIERS = 5
+"""Works of a request's identifiers that one service is asked for."""
+NAMED = "has the identifier that you named"
 NO_SOURCE = "no source runs any of the requested strategies"
 
 
@@ -170,7 +175,7 @@ async def search_source(
         row = {"source": source.name, "strategy": query.strategy, "query": query.text, "asked": query.limit, "status": status}
         return SourceReport.model_validate({**row, "took_ms": round(took_ms, 1), **more})
 
-    searching = asyncio.ensure_future(source.search(query))
+    searching = asyncio.ensure_future(_search(source, query))
     try:
         await asyncio.wait({searching}, timeout=query.within_s)
     finally:
@@ -204,6 +209,36 @@ async def search_source(
     status = answer.status or ("ok" if answer.results else "empty")
     more = {"total": answer.total, "message": answer.message, "model": answer.model, "retry_at": format_time(answer.retry_at)}
     return report(status, returned=len(answer.results), **more), answer
+
+
+async def _search(source: Source, query: SourceQuery) -> SourceAnswer:
+    """What the source finds, behind the works whose identifiers the query holds: a search by words need not know them.
+
+    The library's graph finds those by itself. One of a service's strategies looks them up; that it cannot is no reason to lose the rest.
+    """
+    named = [pair for pair in find_identifiers(query.text)[:MAX_IDENTIFIERS] if pair[0] in source.capabilities.identifiers]
+    if not named or source.name == LIBRARY or query.strategy != source.strategies[0]:
+        return await source.search(query)
+    lookups = [_look_up(source, *pair, query.within_s) for pair in named]
+    # all are awaited before an error is raised: no look-up goes on behind its search
+    answer, *works = await asyncio.gather(source.search(query), *lookups, return_exceptions=True)
+    if isinstance(answer, BaseException):
+        raise answer
+    records: list[Record] = []
+    for work in works:
+        if isinstance(work, BaseException):
+            raise work
+        records += [work] if work else []
+    ids = {record.doc_id for record in records}
+    best = max((result.score for result in answer.results), default=1.0)
+    first = tuple(Scored(record, best, NAMED) for record in records)
+    return replace(answer, results=first + tuple(result for result in answer.results if result.record.doc_id not in ids))
+
+
+async def _look_up(source: Source, scheme: str, value: str, within_s: float) -> Record | None:
+    with suppress(SearchError, TimeoutError):  # the search of the same service reports why it cannot be reached
+        return await source.get(scheme, value, within_s)
+    return None
 
 
 def _retrieve_error(search: asyncio.Future[SourceAnswer]) -> None:

@@ -116,6 +116,7 @@ def test_this_environment() -> None:
     """The packages that we stand on are there, with their summaries and dependencies."""
     by_id = {entry.record.doc_id: entry.record for entry in read_installed_packages() if isinstance(entry, Entry)}
     assert list(by_id) == sorted(by_id)
+    assert "pypi:outrider" not in by_id
     pydantic = by_id["pypi:pydantic"]
     assert isinstance(pydantic, Repository)
     assert pydantic.title == "pydantic"

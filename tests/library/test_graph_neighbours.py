@@ -157,6 +157,7 @@ ENTITIES = [
     Paper(doc_id="a", tags=("time sharing", "time sharing systems", "sorting"), authors=("Knuth, D.", "Box, B."), mesh=("Aspirin",)),
     Paper(doc_id="b", tags=("operating systems", "of the", "C++"), venue="Communications of the ACM"),
     Repository(doc_id="pypi:requests", identifiers=Identifiers(pypi="requests")),
+    Paper(doc_id="d", identifiers=Identifiers(doi="10.1000/d.1", arxiv="1706.03762")),
 ]
 
 
@@ -175,6 +176,10 @@ ENTITIES = [
         ("c++", ["keyword:c++"]),
         ("mesh:aspirin", ["mesh:aspirin"]),
         ("papers in Communications of the ACM on pypi:requests", ["venue:communications of the acm", "pypi:requests"]),
+        ("10.1000/d.1", ["doi:10.1000/d.1"]),
+        ("is https://doi.org/10.1000/D.1 right", ["doi:10.1000/d.1"]),
+        ("doi: 10.1000/d.1", ["doi:10.1000/d.1"]),
+        ("1706.03762v3", ["arxiv:1706.03762"]),
         ("keyword:aspirin", []),
         ("of the", ["keyword:of the"]),
         ("", []),

@@ -10,12 +10,13 @@ import pytest
 from outrider.library.fusion import interleave, reciprocal_rank_fusion
 from outrider.nodes.scout import Scout, collect_records, make_candidates, make_constraint_filter
 from outrider.settings.model import RunSettings
-from outrider.state.errors import LibraryCorrupt, LibraryMissing
+from outrider.state.errors import LibraryCorrupt, LibraryMissing, SourceUnavailable
 from outrider.state.filters import Compare, Not, Or
 from outrider.state.hits import Ranked, RankedList, Scored
 from outrider.state.intent import Constraints, NumberRange, PlannedQuery, SearchStrategy
 from outrider.state.pipeline import PipelineState
-from outrider.state.ports import SourceAnswer, SourceQuery
+from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
+from outrider.state.records import Identifiers, Record
 from outrider.state.request import RetrieverType
 from support.fakes import NOON, Shelf, make_found_by, paper
 from support.patience import BUSY_S
@@ -129,6 +130,33 @@ async def test_expanded_keywords_are_added_to_the_words_of_the_request() -> None
     shelf = Shelf([paper("a", "liver")])
     await scouted(shelf, strategy=STRATEGY.model_copy(update={"expanded_keywords": ("hepatic",)}))
     assert [(query.text, query.widened) for query in shelf.queries] == [("liver", ("hepatic",))]
+
+
+async def test_a_service_is_asked_for_the_work_of_an_identifier() -> None:
+    """Its search by words need not know identifiers."""
+    named = paper("s:1", "Deep learning", identifiers=Identifiers(doi="10.1000/d.1"))
+    strategy = STRATEGY.model_copy(
+        update={"queries": (PlannedQuery(text="10.1000/D.1 liver", keywords=("liver",), boolean_query="liver"),)}
+    )
+    knows = Capabilities(frozenset({"paper"}), frozenset({"doi"}), filters=True)
+    service = Shelf([named, paper("s:2", "liver")], name="shelf", strategies=("relevance", "recent"), capabilities=knows)
+    update = await scouted(service, strategy=strategy)
+    assert [[place.doc_id for place in one.results] for one in update["lists"]] == [["s:1", "s:2"], ["s:2"]]
+
+
+async def test_a_service_that_cannot_look_an_identifier_up_still_searches() -> None:
+    strategy = STRATEGY.model_copy(
+        update={"queries": (PlannedQuery(text="10.1000/d.1 liver", keywords=("liver",), boolean_query="liver"),)}
+    )
+    knows = Capabilities(frozenset({"paper"}), frozenset({"doi"}), filters=True)
+    service = Unknowing([paper("s:2", "liver")], name="shelf", capabilities=knows)
+    update = await scouted(service, strategy=strategy)
+    assert [(row.status, row.returned) for row in update["sources"]] == [("ok", 1)]
+
+
+class Unknowing(Shelf):
+    async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
+        raise SourceUnavailable("no look-ups today")
 
 
 async def test_lists_are_interleaved_without_fusion() -> None:

@@ -18,6 +18,8 @@ from support.shared_data import DATA
     [
         ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
         ("See Smith et al. (2020), e.g. Fig. 2 of J. Doe. Next.", ["See Smith et al. (2020), e.g. Fig. 2 of J. Doe.", "Next."]),
+        ("Dr. Weber (ext. 4711) is responsible. Ask Gen. Lee.", ["Dr. Weber (ext. 4711) is responsible.", "Ask Gen. Lee."]),
+        ("On Oct. 3 we met. It took 5 min. Then we left.", ["On Oct. 3 we met.", "It took 5 min.", "Then we left."]),
         ("We gave 3.5 mg/kg. p = 0.05 was not reached.", ["We gave 3.5 mg/kg. p = 0.05 was not reached."]),
         ("Kept at 37°C. The rest died.", ["Kept at 37°C.", "The rest died."]),
         ('He said "Stop." Then left.', ['He said "Stop."', "Then left."]),

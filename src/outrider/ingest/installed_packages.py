@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from importlib.metadata import PackageMetadata
 
 ORIGIN = "installed"
+ITSELF = "outrider"
 REQUIREMENT_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 EXTRA = re.compile(r"\bextra\s*==")
 GITHUB = re.compile(r"(?:www\.)?github\.com", re.IGNORECASE)
@@ -45,7 +46,10 @@ EMAIL_NAME = re.compile(r'"?([^"<,]*?)"?\s*(?:<[^>]*>)?\s*(?:,|$)')
 
 
 def read_installed_packages() -> Iterator[Parsed]:
-    """One entry a distribution, by normalised name; the first on the path if a name is there twice, as for an import."""
+    """One entry a distribution, by normalised name; the first on the path if a name is there twice, as for an import.
+
+    Outrider itself is left out: its README shows questions with their answers, and would be found for them.
+    """
     first: dict[str, Distribution] = {}
     nameless = 0
     for distribution in distributions():
@@ -57,6 +61,7 @@ def read_installed_packages() -> Iterator[Parsed]:
             first.setdefault(normal_distribution(name), distribution)
         else:
             nameless += 1
+    first.pop(ITSELF, None)
     for normal, distribution in sorted(first.items()):
         yield Entry(make_record(normal, distribution))
     for place in range(nameless):

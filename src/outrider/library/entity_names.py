@@ -18,7 +18,15 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from outrider.linkage.identifiers import normal_arxiv, normal_distribution, normal_doi, normal_isbn, normal_pmcid, normal_pmid
+from outrider.linkage.identifiers import (
+    find_identifiers,
+    normal_arxiv,
+    normal_distribution,
+    normal_doi,
+    normal_isbn,
+    normal_pmcid,
+    normal_pmid,
+)
 from outrider.state.request import MAX_QUERY_CHARS
 from outrider.text.words import STOP_WORDS
 
@@ -129,6 +137,8 @@ def list_phrases(text: str) -> dict[str, frozenset[str]]:
     kinds: defaultdict[str, set[str]] = defaultdict(set)
     for explicit in filter(None, map(parse_entity, text.split())):
         kinds[explicit.name].add(explicit.kind)
+    for scheme, value in find_identifiers(text):
+        kinds[value.lower()].add(scheme)
     for name in _list_runs(text):
         kinds[name].add(ANY)
     for run in PERSON.findall(text):

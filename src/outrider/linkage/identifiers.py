@@ -20,6 +20,14 @@ PMCID = re.compile(r"(?:^|[/:\s])PMC(\d+)", re.IGNORECASE)
 OPENALEX = re.compile(r"(?:^|/)([waspi]\d{2,12})/?$", re.IGNORECASE)
 S2 = re.compile(r"(?:^|/|:)([0-9a-f]{40}|\d{3,12})/?$", re.IGNORECASE)
 REPOSITORY = re.compile(r"^(?:(?:https?://|git@)?(?:www\.)?github\.com[/:])?([\w-][\w.-]*)/([\w.-]+?)(?:\.git)?/?$", re.IGNORECASE)
+IN_TEXT = re.compile(
+    r"(?:arxiv[:\s]\s*|arxiv\.org/(?:abs|pdf)/)(?P<arxiv>\d{4}\.\d{4,5}|[a-z-]+(?:\.[a-z]{2})?/\d{7})|(?<![\w.])(?P<number>\d{4}\.\d{5})(?:v\d+)?(?![\w.]*\w)"
+    r"|(?:pmid[:\s]\s*|pubmed\.ncbi\.nlm\.nih\.gov/|ncbi\.nlm\.nih\.gov/pubmed/)(?P<pmid>\d{1,9})(?!\d)|\b(?P<pmcid>PMC\d{3,9})\b",
+    re.IGNORECASE,
+)
+"""Identifiers, other than DOIs, within a sentence; a number alone only in arXiv's form since 2015."""
+PMID_ALONE = re.compile(r"\s*\d{5,9}\s*")
+"""A text of fewer digits alone may be a year."""
 TRACKING = re.compile(r"utm_\w+|fbclid|gclid|mc_cid|mc_eid|ref|source|via", re.IGNORECASE)
 HOST = "www."
 TRAILING = ".,;:'\"”’"
@@ -58,6 +66,21 @@ def _number(digits: str) -> str | None:
     """Without leading zeros; None for zero, and for more than `MAX_DIGITS` digits."""
     bare = digits.lstrip("0")
     return bare if 0 < len(bare) <= MAX_DIGITS else None
+
+
+def find_identifiers(text: str) -> tuple[tuple[str, str], ...]:
+    """The DOIs, arXiv numbers, PMIDs and PMCIDs in a request, each once, as pairs of scheme (a field of `Identifiers`) and value."""
+    if not any(char.isdigit() for char in text):
+        return ()
+    if PMID_ALONE.fullmatch(text):
+        return (("pmid", number),) if (number := normal_pmid(text)) else ()
+    pairs = [("doi", doi) for match in DOI.finditer(unquote(text)) if (doi := normal_doi(match.group()))]
+    for match in IN_TEXT.finditer(DOI.sub(" ", text)):
+        scheme, value = next((name, value) for name, value in match.groupdict().items() if value)
+        scheme = "arxiv" if scheme == "number" else scheme
+        normal = {"arxiv": normal_arxiv, "pmid": normal_pmid, "pmcid": normal_pmcid}[scheme](value)
+        pairs += [(scheme, normal)] if normal else []
+    return tuple(dict.fromkeys(pairs))
 
 
 def normal_isbn(text: str) -> str | None:

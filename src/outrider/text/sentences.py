@@ -26,11 +26,16 @@ BOUNDARY = re.compile(
 ABBREVIATION = re.compile(
     r"""
     (?:(?<!°)\b(?:[A-Za-z]|e\.g|i\.e|al|vs|cf|ca|figs?|eqs?|refs?|sec|nos?|vol|pp|eds?|dr|mr|mrs|ms|prof|st|inc|ltd|co|approx|resp|dept|univ
-    |jr|sr|ph\.d)\.)$
+    |jr|sr|ph\.d|gen|col|capt|lt|sgt|rev|hon|gov|sen|assoc|corp|mt|bzw|ggf|vgl)\.)$
     | ^[ \t]*\(?\d{1,3}(?:\.\d{1,3})*\.$                                 # a number that begins its line
     """,
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
+BEFORE_NUMBER = re.compile(
+    r"\b(?:ext|tel|chap|ch|art|para|sect|tab|min|max|ver|abb|nr|bd|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\.$", re.IGNORECASE
+)
+"""Abbreviations that may also end a sentence; before a number they do not."""
+NUMBER_BEHIND = re.compile(r"\.[ \t]+\d")
 FENCE = re.compile(r"^(?:```|~~~)[^\n]*$", re.MULTILINE)
 """A line that begins or ends a piece of code in Markdown (https://spec.commonmark.org/0.31.2/#fenced-code-blocks)."""
 MAX_SENTENCE_CHARS = 2_000
@@ -61,7 +66,10 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
 
 def _add_prose(spans: list[tuple[int, int]], text: str, start: int, end: int) -> None:
     for match in BOUNDARY.finditer(text, start, end):
-        if match.group().startswith(".") and ABBREVIATION.search(text, max(start, match.start() - 12), match.start() + 1):
+        stop, begin = match.start(), max(start, match.start() - 12)
+        if text[stop] == "." and (
+            ABBREVIATION.search(text, begin, stop + 1) or (NUMBER_BEHIND.match(text, stop) and BEFORE_NUMBER.search(text, begin, stop + 1))
+        ):
             continue
         _add(spans, text, start, match.end())
         start = match.end()

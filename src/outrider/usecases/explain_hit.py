@@ -24,6 +24,15 @@ MAX_LISTS = 3
 """Services that are named."""
 ENTITY_NOUNS = {"keyword": "keyword", "classifier": "classifier", "mesh": "MeSH term", "venue": "venue"}
 ENTITY_VERBS = {"author": "by", "suggests": "can use"}
+IDENTIFIER_NAMES = {
+    "doi": "DOI",
+    "pmid": "PMID",
+    "pmcid": "PMCID",
+    "arxiv": "arXiv number",
+    "isbn": "ISBN",
+    "pypi": "name",
+    "openalex": "OpenAlex id",
+}
 
 
 def name_source(name: str) -> str:
@@ -45,8 +54,9 @@ def list_clauses(hit: Hit, results: Mapping[str, str]) -> list[str]:
     clauses += [f"found by {', '.join(services[:MAX_LISTS])}"] if services else []
     paths = [path for row in own for path in row.paths]
     named = [path for path in paths if path.through and path.through.casefold() == path.anchor.casefold()]  # by the request itself
-    entities = {_spell_entity(hit, path.through).partition(":")[2]: path.relation for path in reversed(named)}  # each name once
-    clauses += [_name_entity(relation, name) for name, relation in reversed(entities.items())]
+    spelled = ((path.relation, *_spell_entity(hit, path.through).partition(":")[::2]) for path in reversed(named))
+    entities = {name: (relation, kind) for relation, kind, name in spelled}  # each name once
+    clauses += [_name_entity(relation, kind, name) for name, (relation, kind) in reversed(entities.items())]
     others = [replace(path, through=_spell_entity(hit, path.through)) for path in paths if path not in named]
     others = [path for path in others if path.anchor not in results or results[path.anchor] != results[hit.doc_id]]
     among = [replace(path, anchor=results[path.anchor]) for path in others if path.anchor in results]
@@ -58,8 +68,10 @@ def list_clauses(hit: Hit, results: Mapping[str, str]) -> list[str]:
     return [clause for clause in shown if clause][:MAX_CLAUSES] or ["related to other results"]
 
 
-def _name_entity(relation: str, name: str) -> str:
-    """That a hit has an entity of the request: `by Donald Knuth`, `has the keyword retry`, `depends on httpx`."""
+def _name_entity(relation: str, kind: str, name: str) -> str:
+    """That a hit has an entity of the request: `by Donald Knuth`, `has the keyword retry`, `has the DOI 10.1000/1`, `depends on httpx`."""
+    if relation == "is":
+        return f"has the {IDENTIFIER_NAMES.get(kind, kind)} {name}"
     if relation in ENTITY_NOUNS:
         return f"has the {ENTITY_NOUNS[relation]} {name}"
     return f"{ENTITY_VERBS.get(relation, relation)} {name}"

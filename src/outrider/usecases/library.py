@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 from outrider.distiller.structure.block import Block
 from outrider.distiller.structure.read_structure import read_structure
 from outrider.library.browse import RecordQuery, count_labels
+from outrider.linkage.identifiers import find_identifiers
+from outrider.sources.library import BY_IDENTIFIER
 from outrider.state.errors import BadRequest, LibraryError
+from outrider.state.filters import Compare
 from outrider.state.records import Record
 
 if TYPE_CHECKING:
@@ -47,13 +50,16 @@ class StoredRecord:
 
 
 async def read_record(services: Services, doc_id: str) -> StoredRecord:
-    """One record, whole. Raises `BadRequest` for an id without a record."""
+    """One record, whole, by its id, DOI, PMID or arXiv number. Raises `BadRequest` where none has it."""
     library = await services.library()
     records = await library.fetch([doc_id])
+    for scheme, value in find_identifiers(doc_id) if not records else ():
+        records = records or (await library.page(Compare(scheme, "$eq", value), 1) if scheme in BY_IDENTIFIER else [])
     if not records:
         raise BadRequest(f"the library holds no record {doc_id!r}; `outrider library list` shows the ids")
-    tokens, labels = await library.tokens_read([doc_id]), await library.labels()
-    return StoredRecord(records[0], labels.get(doc_id, ()), tokens.get(doc_id))
+    record = records[0]
+    tokens, labels = await library.tokens_read([record.doc_id]), await library.labels()
+    return StoredRecord(record, labels.get(record.doc_id, ()), tokens.get(record.doc_id))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,14 @@ def test_info_check_list_show(library: str, out: Any) -> None:
     assert out("library", "list", "--phrase", "study 3", "--json", "-l", library)["total"] == 1
 
 
+def test_a_record_is_shown_by_its_identifier(out: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.bib").write_text("@article{a, title={Deep learning}, doi={10.1000/D.1}}", encoding="utf-8")
+    target = str(tmp_path / "target")
+    out("ingest", str(tmp_path / "a.bib"), "--json", "-l", target)
+    for name in ("10.1000/d.1", "doi:10.1000/d.1", "https://doi.org/10.1000/d.1"):
+        assert out("library", "show", name, "--json", "-l", target)["title"] == "Deep learning"
+
+
 def test_remove_and_read_again(library: str, out: Any, tmp_path: Path) -> None:
     doc_id = out("library", "list", "--json", "-l", library)["records"][0]["doc_id"]
     assert out("library", "remove", doc_id, "nobody", "--json", "-l", library) == {"removed": 1, "unknown": ["nobody"]}

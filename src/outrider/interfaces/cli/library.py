@@ -110,7 +110,9 @@ def parse_order(name: str) -> Order:
 
 @library_app.command()
 def show(
-    doc_id: Annotated[str, typer.Argument(metavar="ID", help="A record's id, as search and list show it.")],
+    doc_id: Annotated[
+        str, typer.Argument(metavar="ID", help="A record's id, as `outrider library list` shows it, its DOI, PMID or arXiv number.")
+    ],
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> None:
