@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from outrider.pictures.radar import Corner, Shape, draw_radar
@@ -12,6 +14,10 @@ from outrider.state.response import SearchResponse
 from outrider.systematic_search.prisma import Flow, flow_diagram
 from support.compared_hits import LONG, NAMES, RTL
 from support.page_site import QUERY, Opens
+from support.svg import read_svg
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
@@ -69,3 +75,15 @@ async def test_a_picture_of_the_server_follows_the_scheme_of_its_reader(opens: O
                 fill = await tab.evaluate("() => getComputedStyle(document.querySelector('rect')).fill")
                 assert fill == f"rgb({', '.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))})"
             assert await tab.evaluate(OUTSIDE) == []
+
+
+async def test_the_hits_by_year_are_saved_as_a_picture(results_page: Page) -> None:
+    await results_page.locator("#export summary").click()
+    async with results_page.expect_download() as coming:
+        await results_page.get_by_role("button", name="Picture by year").click()
+    download = await coming.value
+    assert download.suggested_filename == "outrider-timeline.svg"
+    _, text = read_svg((await download.path()).read_text(encoding="utf-8"))
+    assert {"Hits by year", QUERY} <= set(text.splitlines())
+    assert "by year saved" in await results_page.locator("#saved").inner_text()
+    await results_page.locator("#export summary").click()

@@ -84,7 +84,7 @@ def test_curves_pass_through_the_examples() -> None:
 async def test_the_page_explains_an_example_and_draws_curves_at_every_width(page: Page) -> None:
     await page.get_by_role("link", name="How we score").click()
     await page.get_by_role("heading", name="An example, step by step").wait_for()
-    examples = page.locator(".example")
+    examples = page.locator(".worked")
     assert await examples.locator("h3").all_inner_texts() == ["A repository, with a model", "A paper, by rules"], "this server has a model"
     steps = await examples.nth(1).locator(".steps > li").all_inner_texts()
     assert len(steps) == 4
@@ -131,4 +131,4 @@ async def test_without_a_model_rules_come_first(opens: Opens) -> None:
         await tab.route("**/api/scoring", without_model)
         await tab.get_by_role("link", name="How we score").click()
         await tab.get_by_text("On this server rules score every work").wait_for()
-        assert await tab.locator(".example h3").first.inner_text() == "A paper, by rules"
+        assert await tab.locator(".worked h3").first.inner_text() == "A paper, by rules"

@@ -29,17 +29,26 @@ function showView() {
   if (about) beginView(view);
 }
 
-/** The module of a view is loaded when the view is first shown. */
+/** The module and the style sheet of a view are loaded when the view is first shown. */
 async function beginView(view) {
   if (begun.has(view)) return;
   begun.add(view);
   try {
-    await (await import(`./${view}.js`)).begin(about);
+    const [module] = await Promise.all([import(`./${view}.js`), loadStyle(view)]);
+    await module.begin(about);
   } catch (error) {
     begun.delete(view);
     byId(`view-${view}`).append(el("p", { class: "alert", role: "alert" }, "This view could not be loaded. Choose it again when the server can be reached."));
     throw error;
   }
+}
+
+/** Until it is there, the view keeps its place and is not painted. */
+async function loadStyle(view) {
+  const section = byId(`view-${view}`);
+  section.classList.add("coming");
+  await new Promise((resolve) => document.head.append(el("link", { rel: "stylesheet", href: `page/${view}.css`, load: resolve, error: resolve })));
+  section.classList.remove("coming");
 }
 
 function applyTheme(theme) {

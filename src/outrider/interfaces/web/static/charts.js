@@ -29,7 +29,7 @@ export function curveChart(title, curve, examples) {
     [0, 0.5, 1].map((value) => [svg("line", { class: value ? "grid" : "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }), svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, String(value))]),
     svg("line", { class: "axis", x1: LEFT, x2: LEFT, y1: y(0), y2: y(1) }),
     ticks.map((tick) => [svg("line", { class: "axis", x1: x(tick), x2: x(tick), y1: y(0), y2: y(0) + 4 }), svg("text", { x: x(tick), y: y(0) + 17, "text-anchor": "middle" }, count(tick))]),
-    svg("text", { class: "label", x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, curve.label),
+    svg("text", { class: "unit", x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, curve.label),
     svg("polyline", { class: "curve-line", points: curve.points.map(([number, value]) => `${x(number)},${y(value)}`).join(" ") }),
   );
 }

@@ -2,19 +2,16 @@
 
 import { ask } from "./api.js";
 import { byId, count, el, fill, link, save, words } from "./dom.js";
+import { icon, nameKind } from "./icons.js";
+import { FLAGGED, marks, nameSources } from "./marks.js";
+import { VERDICTS, plainParts, readHit } from "./passages.js";
 import { LETTERS, isUnknown, key, legend, radar } from "./radar.js";
 
 const MAX_HITS = 4;
-const MAX_QUOTES = 3;
 const SHOWN_AUTHORS = 4;
-const SHOWN_SUMMARY = 300;
-const VERDICTS = { perhaps: "These may not answer:", no: "No sentence here answers." };
-const SOURCES = {
-  library: "your library", openalex: "OpenAlex", semantic_scholar: "Semantic Scholar", pubmed: "PubMed", crossref: "Crossref", arxiv: "arXiv",
-  github: "GitHub", pypi: "PyPI", web: "the web",
-};
 
 const isKnown = (value) => value !== null && value !== undefined && value !== "" && value.length !== 0;
+const upper = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 const number = (value) => (isKnown(value) ? count(value) : null);
 
 /** Name and value; a row that no hit has is left out, and where only some have it, the others say that it is unknown. */
@@ -25,14 +22,15 @@ const ROWS = [
   ["Stars", (hit) => number(hit.stars)],
   ["Language", (hit) => hit.language],
   ["Score", (hit) => score(hit)],
-  ["Why it is here", (hit) => hit.reason],
-  ["Came from", (hit) => [...new Set((hit.found_by ?? []).map(({ source }) => SOURCES[source] ?? words(source)))].join(", ")],
+  ["Why it is here", (hit) => upper((hit.reading?.why?.length ? hit.reading.why : [hit.reason].filter(Boolean)).join("; "))],
+  ["Came from", (hit, names) => nameSources(hit, names).join(", ")],
 ];
 
-/** The chosen hits in the order of choice; a fifth is refused. `address` gives that of the search, for its pictures. */
+/** The chosen hits in the order of choice; a fifth is refused. `address` gives that of the search, for its pictures; `names` are those of sources. */
 export class Comparison {
-  constructor(address = () => "") {
+  constructor(address = () => "", names = {}) {
     this.address = address;
+    this.names = names;
     this.hits = new Map();
     this.boxes = new Map();
     byId("compare-button").onclick = () => this.show();
@@ -67,7 +65,7 @@ export class Comparison {
 
   show() {
     const hits = [...this.hits.values()];
-    fill(byId("compare-table"), columns(hits), dimensions(hits, this.address()));
+    fill(byId("compare-table"), columns(hits, this.names), dimensions(hits, this.address()));
     byId("compare-dialog").showModal();
     byId("compare-table").scrollTop = 0;
     for (const quote of byId("compare-table").querySelectorAll(".quote")) offerWhole(quote);
@@ -75,8 +73,8 @@ export class Comparison {
 }
 
 /** All columns have the same rows, so that a subgrid can align them. */
-function columns(hits) {
-  const rows = ROWS.map(([name, of]) => [name, hits.map(of)]).filter(([, values]) => values.some(isKnown));
+function columns(hits, names) {
+  const rows = ROWS.map(([name, of]) => [name, hits.map((hit) => of(hit, names))]).filter(([, values]) => values.some(isKnown));
   const all = el("div", { class: "compared" }, hits.map((hit, at) => column(hit, at, rows.map(([name, values]) => [name, values[at]]))));
   all.style.setProperty("--facts", rows.length);
   all.style.setProperty("--rows", rows.length + 3);
@@ -90,7 +88,7 @@ function column(hit, at, rows) {
     "article",
     { "aria-labelledby": id },
     el("header", {}, key(at), el("h3", { id }, link(hit.url, hit.title || hit.doc_id))),
-    el("p", { class: "marks" }, el("span", { class: "kind" }, words(hit.kind)), marks(hit).map(([text, isBad]) => el("span", { class: isBad ? "flag" : "" }, text))),
+    el("p", { class: "marks" }, el("span", { class: "kind" }, icon(hit.kind), ` ${nameKind(hit.kind)}`), marks(hit), hit.flags?.length ? el("span", { class: "flag" }, FLAGGED) : null),
     el("dl", {}, facts),
     el("div", { class: "quotes" }, el("h4", {}, "Sentences that answer"), quotes(hit)),
   );
@@ -107,31 +105,14 @@ function score(hit) {
   return hit.scored_by === "model" ? `${Number(hit.score).toFixed(2)} of 1, by a model` : hit.scored_by === "rules" ? `rank ${hit.rank}, by rules` : `rank ${hit.rank}, not scored`;
 }
 
-/** What a reader must know before citing it: text, and whether it warns. Services report retractions in fields of their own. */
-function marks(hit) {
-  const { retracted, notices, updated_by: updates } = hit.metadata ?? {};
-  const reports = [...(Array.isArray(notices) ? notices : []), ...(Array.isArray(updates) ? updates.map((one) => one?.type) : [])];
-  const related = (relation) => (hit.related ?? []).filter((one) => one.relation === relation);
-  const isRetracted = retracted === true || related("retracted by").length || reports.some((one) => /retract/i.test(String(one)));
-  return [
-    isRetracted ? ["Retracted", true] : null,
-    related("corrected by").length ? ["Corrected by a later notice", true] : null,
-    related("preprint of").length ? ["Preprint of a published work", false] : null,
-    hit.flags?.length ? ["Its text addresses a model; that was ignored", true] : null,
-  ].filter(Boolean);
-}
-
-/** The first sentences, each on two lines until it is opened. Offsets count code points. */
+/** The sentences that answer as the server reads them, each on two lines until it is opened; or else what the work is about. */
 function quotes(hit) {
-  const chars = Array.from(hit.original_text ?? "");
-  const texts = (hit.spans ?? []).slice(0, MAX_QUOTES).map(([start, end]) => chars.slice(start, end).join("").replace(/\s+/g, " ").trim());
-  const more = (hit.spans ?? []).length - texts.length;
-  const about = String(hit.summary || hit.content || "").replace(/\s+/g, " ").slice(0, SHOWN_SUMMARY);
+  const { pieces, summary, hidden } = readHit(hit);
   return [
     VERDICTS[hit.answers] ? el("p", { class: "verdict" }, VERDICTS[hit.answers]) : null,
-    texts.map((text) => quote(text)),
-    more > 0 ? el("p", { class: "verdict" }, `${count(more)} more at the hit`) : null,
-    texts.length ? null : about ? [el("p", { class: "verdict" }, "About:"), quote(about)] : el("p", { class: "unknown" }, "There is no text to quote."),
+    pieces.map((piece) => (piece.kind === "code" ? el("pre", { tabindex: "0", "aria-label": "Code" }, piece.parts[0].text) : quote(plainParts(piece.parts)))),
+    hidden > 0 && pieces.length ? el("p", { class: "verdict" }, `${count(hidden)} more in its text`) : null,
+    pieces.length ? null : summary ? [el("p", { class: "verdict" }, "About:"), quote(summary)] : el("p", { class: "unknown" }, "There is no text to quote."),
   ];
 }
 

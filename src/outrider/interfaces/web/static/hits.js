@@ -3,16 +3,15 @@
 import { citations } from "./cite.js";
 import { count, el, link, plural, webAddress } from "./dom.js";
 import { icon, nameKind } from "./icons.js";
+import { FLAGGED, marks } from "./marks.js";
 import { passages, showContext } from "./passages.js";
 import { nameSearch } from "./progress.js";
-import { radar } from "./radar.js";
+import { legend, radar } from "./radar.js";
 import { works } from "./shelf.js";
 
 export { passages } from "./passages.js";
 
 const SHOWN_AUTHORS = 3;
-const MARKS = { "retracted by": "Retracted", "corrected by": "Corrected", "preprint of": "Preprint", "has preprint": "Preprint available", "version of": "Another version exists", "has code": "Code available" };
-const ALARMING = new Set(["retracted by", "corrected by"]);
 
 /** `actions` are the functions of a search that is over: `address`, `names`, `compare`, `similar`, `keep`, `drop`, `exportOne`. */
 export function card(hit, actions) {
@@ -29,11 +28,6 @@ export function card(hit, actions) {
       actions ? details(hit, actions) : null,
     ),
   );
-}
-
-function marks(hit) {
-  const own = (hit.related ?? []).filter((one) => MARKS[one.relation]);
-  return own.map((one) => el("b", { class: ALARMING.has(one.relation) ? "mark alarming" : "mark", title: one.title || one.doc_id }, MARKS[one.relation]));
 }
 
 export function meta(hit) {
@@ -61,7 +55,7 @@ function details(hit, actions) {
   };
   const pieces = el("div", { class: "pieces" }, passages(hit, open), box);
   return [
-    hit.flags.length ? el("p", { class: "flag" }, "Its text addresses a model instead of a reader. That was ignored.") : null,
+    hit.flags.length ? el("p", { class: "flag" }, FLAGGED) : null,
     pieces,
     actionBar(hit, actions, open),
   ];
@@ -113,7 +107,7 @@ function reasons(hit, { names }) {
       scores.length ? el("p", { class: "meta" }, el("span", {}, `Scores of the steps: ${scores.join(", ")}`)) : null,
       duplicates(hit, names),
       related(hit)),
-    hit.radar.length ? radar([hit.radar], `Dimensions of ${hit.title}`) : null,
+    hit.radar.length ? el("div", {}, radar([hit.radar], `Dimensions of ${hit.title}`), legend([hit.radar])) : null,
   );
 }
 

@@ -3,15 +3,18 @@
 import { json } from "./api.js";
 import { el, fill, plural } from "./dom.js";
 
-const VERDICTS = { perhaps: "May not answer:", no: "No sentence here answers." };
+export const VERDICTS = { perhaps: "May not answer:", no: "No sentence here answers." };
 
 const inline = (parts, mark) => parts.map((part) => (part.is_code ? el("code", {}, part.text) : mark && part.kept !== null ? el("mark", { "data-start": part.kept }, part.text) : part.text));
 
 export const plainParts = (parts) => inline(parts, false);
 
+/** A hit as the server reads it; without that, the beginning of its text. */
+export const readHit = (hit) => hit.reading ?? { pieces: [], summary: hit.summary || hit.content || "", hidden: 0 };
+
 /** The verdict, and the kept pieces or the beginning of the text. `open(start, node)` opens a piece in its text. */
 export function passages(hit, open) {
-  const { pieces = [], summary = "", hidden = 0 } = hit.reading ?? { summary: hit.summary || hit.content || "" };
+  const { pieces, summary, hidden } = readHit(hit);
   const verdict = VERDICTS[hit.answers] ? el("p", { class: "verdict" }, VERDICTS[hit.answers]) : null;
   if (!pieces.length) return [verdict, summary ? el("p", { class: "passage about", dir: "auto" }, hit.answers === "no" ? el("b", {}, "About: ") : null, summary) : null];
   const shown = pieces.map((piece) => {

@@ -43,7 +43,7 @@ export class Results {
       hit.units = answer.context.units.filter((unit) => unit.doc_id === hit.doc_id);
     }
     this.cards = new Map();
-    this.comparison = new Comparison(() => this.address);
+    this.comparison = new Comparison(() => this.address, hooks.names);
     this.facets = new Facets(answer.hits, view.f ?? [], hooks.names, () => this.#change());
     byId("sort").value = this.sort;
     byId("tools").hidden = !answer.hits.length;
@@ -170,14 +170,26 @@ export class Results {
     const { kept } = works();
     const chosen = hits ?? (byId("kept-only").querySelector("input").checked && !byId("kept-only").hidden ? this.answer.hits.filter((hit) => hit.doc_id in kept) : this.#list());
     const ranks = chosen.length < this.answer.hits.length ? chosen.map((hit) => `&rank=${hit.rank}`).join("") : "";
-    const said = byId("saved");
+    if (!chosen.length) this.#say("Not saved: none of these hits is kept");
+    else await this.#saveFile(`export?format=${format}${ranks}`, `outrider-hits.${format}`, `${plural(chosen.length, "hit")} saved as ${FILES[format] ?? format}`);
+  }
+
+  /** The hits by year, as the server draws them: all of the answer, without the filters of the page. */
+  saveTimeline() {
+    return this.#saveFile("timeline.svg", "outrider-timeline.svg", `Picture of ${plural(this.answer.hits.length, "hit")} by year saved`);
+  }
+
+  async #saveFile(path, name, done) {
     try {
-      if (!chosen.length) throw new Error("none of these hits is kept");
-      await save(await ask(`${this.address}/export?format=${format}${ranks}`), `outrider-hits.${format}`);
-      said.textContent = `${plural(chosen.length, "hit")} saved as ${FILES[format] ?? format}`;
+      await save(await ask(`${this.address}/${path}`), name);
+      this.#say(done);
     } catch (error) {
-      said.textContent = error.status === 404 ? "Not saved: the server no longer keeps this search. Search again." : `Not saved: ${error.message}`;
+      this.#say(error.status === 404 ? "Not saved: the server no longer keeps this search. Search again." : `Not saved: ${error.message}`);
     }
+  }
+
+  #say(text) {
+    byId("saved").textContent = text;
   }
 }
 

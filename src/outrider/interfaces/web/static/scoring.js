@@ -65,7 +65,7 @@ function example(worked) {
   const title = worked.by === "rules" ? "A paper, by rules" : "A repository, with a model";
   return el(
     "section",
-    { class: "example panel" },
+    { class: "worked panel" },
     el("h3", {}, title),
     el("p", {}, el("b", {}, worked.title), " (made up)"),
     el("ul", { class: "given" }, worked.facts.map((one) => el("li", {}, one))),

@@ -42,6 +42,7 @@ function setUpResults() {
     event.preventDefault();
     now?.results?.save(byId("export-format").value);
   });
+  byId("timeline-button").addEventListener("click", () => now?.results?.saveTimeline());
   byId("sort").addEventListener("change", (event) => now?.results?.sortBy(event.target.value));
   byId("more").addEventListener("click", () => now?.results?.showMore());
   byId("save-search").addEventListener("click", toggleSaved);
