@@ -214,8 +214,15 @@ def flow_diagram(flow: Flow) -> str:
     return draw_flow_chart("PRISMA 2020 flow diagram", "Identification of studies via databases and registers", _make_rows(flow), warning)
 
 
+def _name_database(name: str) -> str:
+    return DATABASES.get(name, name).split(",")[0]
+
+
 def _make_rows(flow: Flow) -> list[Row]:
-    identified = [f"Records identified (n = {flow.total:,}):", *(f"  {name} (n = {count:,})" for name, count in flow.identified)]
+    identified = [
+        f"Records identified (n = {flow.total:,}):",
+        *(f"  {_name_database(name)} (n = {count:,})" for name, count in flow.identified),
+    ]
     removed = [
         "Records removed before screening:",
         f"  duplicates (n = {flow.duplicates:,})",

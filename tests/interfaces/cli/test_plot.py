@@ -35,7 +35,7 @@ def test_a_systematic_run_draws_its_flow(
     assert plot.read_bytes() == (report / "prisma-2020.svg").read_bytes()
     root, text = read_svg(plot.read_text(encoding="utf-8"))
     assert "Records to be screened (n = 1)" in " ".join(text.split())
-    assert "Records identified (n = 1): library (n = 1)" in describe(root)
+    assert "Records identified (n = 1): the reviewers' own library (n = 1)" in describe(root)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ async def test_marks_and_unknown_values_are_in_words(compared: Page) -> None:
     assert "lance" not in " ".join(texts)
     assert await articles.nth(3).get_by_role("link").count() == 0, "an address that runs is no link"
     assert "hit:4" in texts[3]
-    assert await compared.title() == "Search papers, code and your library - Outrider"
+    assert await compared.title() == "Outrider: search papers, code and your library"
 
 
 async def test_titles_and_quotes_are_clamped_and_a_quote_opens(compared: Page) -> None:

@@ -51,6 +51,10 @@ def test_a_kept_sentence_is_text_and_code_without_marks() -> None:
     ]  # fmt: skip
 
 
+def test_a_hit_without_kept_sentences_is_about_its_first_prose() -> None:
+    assert read_answer(_make_answer(_make_hit(1, README))).hits[0].summary == "It waits with sleep() before each call."
+
+
 def test_kept_code_keeps_its_lines() -> None:
     hit = _make_hit(1, README, "for x in y:\n    retry(x)")
     (piece,) = read_answer(_make_answer(hit, kind="code")).hits[0].pieces

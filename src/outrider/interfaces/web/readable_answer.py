@@ -103,10 +103,18 @@ def _read_hit(hit: Hit, units: Sequence[ContextUnit], results: Mapping[str, str]
     code = [span for span in spans if span in scores and scores[span].kind == "code"]
     spans = [span for span in spans if span not in code[1:]][:MAX_PIECES]
     pieces = tuple(piece for span in sorted(spans) if (piece := _read_piece(hit, span, scores.get(span))).parts)
-    summary = "" if pieces else _cut(read_plainly(hit.summary or hit.content or hit.original_text[: 4 * SUMMARY_CHARS]), SUMMARY_CHARS)
+    about = hit.summary or hit.content
+    summary = "" if pieces else _cut(read_plainly(about) if about else _read_beginning(hit.original_text), SUMMARY_CHARS)
     return HitReading(
         rank=hit.rank, why=tuple(list_clauses(hit, results)), pieces=pieces, summary=summary, hidden=len(hit.spans) - len(spans)
     )  # fmt: skip
+
+
+def _read_beginning(text: str) -> str:
+    """The first prose of a text, without its headings and code; all of its beginning where it has no prose."""
+    begin = text[: 4 * SUMMARY_CHARS]
+    prose = (begin[block.start : block.end] for block in read_structure(begin) if block.kind in ("paragraph", "item"))
+    return " ".join(filter(None, map(read_plainly, prose))) or read_plainly(begin)
 
 
 def _read_piece(hit: Hit, span: tuple[int, int], unit: ContextUnit | None) -> Piece:

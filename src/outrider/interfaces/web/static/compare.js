@@ -21,9 +21,9 @@ const ROWS = [
   ["Citations", (hit) => number(hit.citations)],
   ["Stars", (hit) => number(hit.stars)],
   ["Language", (hit) => hit.language],
-  ["Score", (hit) => score(hit)],
+  ["Score", (hit) => upper(score(hit))],
   ["Why it is here", (hit) => upper((hit.reading?.why?.length ? hit.reading.why : [hit.reason].filter(Boolean)).join("; "))],
-  ["Came from", (hit, names) => nameSources(hit, names).join(", ")],
+  ["Came from", (hit, names) => upper(nameSources(hit, names).join(", "))],
 ];
 
 /** The chosen hits in the order of choice; a fifth is refused. `address` gives that of the search, for its pictures; `names` are those of sources. */

@@ -37,7 +37,7 @@ export function meta(hit) {
   const known = (value) => value !== null && value !== undefined;
   return [by, hit.year, hit.venue, known(hit.citations) ? plural(hit.citations, "citation") : "", known(hit.stars) ? plural(hit.stars, "star") : "", hit.kind === "repository" ? hit.language : ""]
     .filter(Boolean)
-    .map((part) => el("span", { dir: "auto" }, String(part)));
+    .map((part) => el("span", {}, el("bdi", {}, String(part))));
 }
 
 function details(hit, actions) {

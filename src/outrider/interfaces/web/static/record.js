@@ -23,7 +23,7 @@ export function nameAuthors(authors = []) {
 /** Authors, year, venue, and where a record came from, on one line. */
 export function describeRecord({ authors, year, venue, origin }) {
   const parts = [nameAuthors(authors), year && String(year), venue, origin && `from ${origin}`].filter(Boolean);
-  return el("p", { class: "meta" }, parts.map((part) => el("span", { dir: "auto" }, part)));
+  return el("p", { class: "meta" }, parts.map((part) => el("span", {}, el("bdi", {}, part))));
 }
 
 /** Show a record, at a part of its text. `back` is the address of the list. */

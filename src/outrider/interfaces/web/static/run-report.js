@@ -99,7 +99,7 @@ function listHit(hit, withSource) {
       "div",
       { class: "work" },
       el("p", { class: "title" }, link(hit.url, hit.title || hit.doc_id)),
-      parts.length ? el("p", { class: "meta" }, parts.map((part) => el("span", { dir: "auto" }, part))) : null,
+      parts.length ? el("p", { class: "meta" }, parts.map((part) => el("span", {}, el("bdi", {}, part)))) : null,
       hit.abstract ? el("details", {}, el("summary", { "aria-label": `Abstract of ${hit.title || hit.doc_id}` }, "Abstract"), el("p", { class: "abstract", dir: "auto" }, hit.abstract)) : null,
     ),
     el("span", { class: hit.proof === "verified" ? "proof sound" : "proof", title: why }, title),

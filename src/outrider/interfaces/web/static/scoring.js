@@ -79,7 +79,7 @@ function step(one, at) {
   return el(
     "li",
     {},
-    el("p", {}, swatch(at), el("b", {}, label(one.name)), ` ${one.given}`),
+    el("p", {}, swatch(at), el("b", { class: "name" }, label(one.name)), `: ${one.given}`),
     el("p", { class: "sum" }, one.calculation ? [formula(written(one.calculation)), " = "] : null, one.value.toFixed(3), el("span", { class: "times" }, ` × ${one.weight} = `), el("b", {}, one.share.toFixed(3))),
     one.figures.length ? more("Show the figures", el("ul", {}, one.figures.map(figure))) : null,
   );
