@@ -1,4 +1,4 @@
-"""`outrider library`: inspect, tag, label, remove, reindex; duplicates, dedup, split, merge, decisions.
+"""`outrider library`: inspect, tag, label, remove, reindex; decide on duplicates.
 
 `dedup`, `split`, `merge` and `decisions` record which records of the library are one work. No record changes.
 """

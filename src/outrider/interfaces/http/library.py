@@ -1,4 +1,4 @@
-"""The library over HTTP: what it holds, its records, additions with their progress, removal, labels, doubtful duplicates.
+"""The library over HTTP: its records, additions with their progress, and decisions.
 
 Routes that change something are off with `serve.read_only`. Files arrive by `request_limits.UploadReceiver`.
 """
@@ -148,12 +148,12 @@ class LibraryRoutes:
         fields |= {"exists": True, "years": contents.years, "labels": contents.labels, "problem": contents.problem}
         return JSONResponse(fields | dataclasses.asdict(contents.info))
 
-    async def records(self, asked: Annotated[RecordsQuery, Query()]) -> JSONResponse:
+    async def records(self, page: Annotated[RecordsQuery, Query()]) -> JSONResponse:
         """Records of the library, a page at a time, without their texts."""
-        query = RecordQuery(asked.text, asked.label.strip(), asked.make_filter(), asked.order)
-        found = await list_records(self.services, query, asked.limit, asked.offset)
+        query = RecordQuery(page.text, page.label.strip(), page.make_filter(), page.order)
+        found = await list_records(self.services, query, page.limit, page.offset)
         rows = [_describe(record, found.labels.get(record.doc_id, ())) for record in found.records]
-        return JSONResponse({"total": found.total, "offset": asked.offset, "records": rows})
+        return JSONResponse({"total": found.total, "offset": page.offset, "records": rows})
 
     async def record(
         self,
