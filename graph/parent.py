@@ -214,7 +214,7 @@ def format_answer(
     A work whose sentences may not answer says so. One without sentences says what it is about, if none was found in it or in any work.
     """
     lines = format_short_answer(answer.answer) if answer.answer else []
-    lines += [unanswered, ""] if (unanswered := explain_unanswered(answer.hits)) else []
+    lines += [unanswered, ""] if (unanswered := explain_unanswered(answer.hits, str(answer.query))) else []
     if answer.context.units:
         lines += [*answer.context.text.splitlines(), ""]
     if answer.hits:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from outrider.distiller.units import find_first_sentence
 from outrider.nodes.organizer import LONG_CHARS
 from outrider.nodes.run_settings import run_setting, time_left
 from outrider.prompts import Prompt
@@ -153,9 +154,14 @@ def add_spans(hits: Sequence[Hit], result: Distilled) -> tuple[Hit, ...]:
             if not result.bypassed:
                 update["answers"] = "yes" if any(unit.why != "best" for unit in own) else "perhaps"
         elif hit.doc_id in result.unanswered:
-            update = {"answers": "no", "summary": first_sentence(hit.abstract or hit.description or hit.content)}
+            update = {"answers": "no", "summary": describe_hit(hit)}
         distilled.append(hit.model_copy(update=update) if update else hit)
     return tuple(distilled)
+
+
+def describe_hit(hit: Hit) -> str:
+    """The first sentence of the abstract or description, else of the text."""
+    return first_sentence(hit.abstract or hit.description or hit.content) or find_first_sentence(hit.original_text)
 
 
 def flag_hits(hits: Sequence[Hit]) -> tuple[Hit, ...]:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
@@ -149,6 +150,7 @@ def to_hit(candidate: Candidate, rank: int) -> Hit:
     return Hit(
         **{**same, "metadata": {**record.metadata, **present}, "tags": tuple(dict.fromkeys((*record.tags, *candidate.tags)))},
         rank=rank,
+        file=_file_name(record.origin or ""),
         score=candidate.score,
         scores={name: round(value, 6) for name, value in candidate.scores.items()},
         scored_by=candidate.scored_by,
@@ -172,6 +174,11 @@ def find_seen_in(candidate: Candidate) -> SeenIn:
     if not are_pages:
         return "library-only"
     return "both" if len(are_pages) > 1 else "web-only" if True in are_pages else "api-only"
+
+
+def _file_name(origin: str) -> str:
+    """The name of a file that is the origin of a record; other origins are identifiers, links and collections."""
+    return PurePath(origin).name if PurePath(origin).is_absolute() else ""
 
 
 def _beginning(value: JsonValue | tuple[str, ...], chars: int) -> str:

@@ -2,7 +2,8 @@
 
 BM25+ (Lv and Zhai 2011), not BM25: among a few dozen candidates a term in half of them must not count as nothing. Neighbouring words of
 the query count a second time where they stand side by side in the text, after the sequential dependence model (Metzler and Croft, "A
-Markov random field model for term dependencies", SIGIR 2005).
+Markov random field model for term dependencies", SIGIR 2005). What a repository is about counts once more, by its vector or its
+summary: its README, which the index of words holds whole, mentions much else.
 """
 
 from __future__ import annotations
@@ -17,24 +18,37 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from outrider.linkage.identifiers import find_identifiers
 from outrider.settings.model import RankingSettings
 from outrider.state.hits import Candidate
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
 from outrider.state.records import Record, Repository
+from outrider.state.request import RetrieverType
 from outrider.text.strip_markup import fold_text
 from outrider.text.words import content_words, stem, words
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
-Term = TypeVar("Term", str, tuple[str, str])
+Pair = tuple[str, str]
+"""Stems of two words that follow each other."""
+Term = TypeVar("Term", str, Pair)
 TEXT_DEPTH = 50
 """Number of first candidates that are compared by their texts, or `top_k` if that is more."""
 BODY_CHARS, README_CHARS = 1_200, 800
 """Characters of a body that count besides its abstract, and of a README, which mentions too much else further down; the fused rank reflects
 the rest.
 """
+
+DENSE = RetrieverType.LANCE_DENSE
+ABOUT_SHARE = 1 / 7
+"""Share of the fused rank's weight that a repository's own subject takes instead, by its vector or its summary (ADR 32)."""
+
+NAMED = "you named this work"
+"""Reason of a work whose title the request is, or whose identifier it has: it stands before all others."""
+
+NAMED_SCORE = 0.99
 
 K1, B, DELTA = 1.5, 0.75, 1.0
 
@@ -90,16 +104,53 @@ def rank_by_rules(
             )
         )
     documents = count_terms(texts, terms, pairs)
-    scored = [
-        _score(candidate, bm25, _explain(candidate.record, terms, title.counts.keys(), document.counts.keys()), weights, this_year)
-        for candidate, bm25, title, document in zip(first, bm25_plus(terms, documents, pairs), titles, documents, strict=True)
+    matches = [
+        Matches(bm25, about, _explain(candidate.record, terms, title.counts.keys(), document.counts.keys()))
+        for candidate, bm25, about, title, document in zip(
+            first, bm25_plus(terms, documents, pairs), compare_subjects(first, terms, pairs), titles, documents, strict=True
+        )
     ]
-    scored += [_score(candidate, None, "by its place in the lists", weights, this_year) for candidate in candidates[depth:]]
+    matches += [Matches(None, {}, "by its place in the lists") for _ in candidates[depth:]]
+    scored = [_score(candidate, match, weights, this_year) for candidate, match in zip(candidates, matches, strict=True)]
+    title, identifiers = words(fold_text(query)), frozenset(find_identifiers(query))
+    scored = [_put_first(one) if _is_named(one.record, title, identifiers) else one for one in scored]
     return tuple(sorted(scored, key=lambda candidate: (-candidate.score, candidate.record.title, candidate.record.doc_id)))
 
 
-Pair = tuple[str, str]
-"""Stems of two words that follow each other."""
+def _is_named(record: Record, title: Sequence[str], identifiers: Set[tuple[str, str]]) -> bool:
+    return bool(title) and (words(fold_text(record.title)) == title or not identifiers.isdisjoint(record.identifiers.pairs()))
+
+
+def _put_first(candidate: Candidate) -> Candidate:
+    """Several works may have one title: their order stays."""
+    score = NAMED_SCORE + (1 - NAMED_SCORE) * candidate.score
+    return replace(candidate, score=score, scores={**candidate.scores, "rules": score}, reason=NAMED)
+
+
+def compare_subjects(candidates: Sequence[Candidate], terms: Collection[str], pairs: Collection[Pair]) -> list[dict[str, float]]:
+    """How well the subject of each repository fits, in [0, 1]; empty for other records.
+
+    `meaning`, its similarity, where it was found by its vector, which begins with name and summary and knows other words for them;
+    elsewhere `summary`, BM25+ of name, summary and topics.
+    """
+    records = {at: candidate.record for at, candidate in enumerate(candidates) if isinstance(candidate.record, Repository)}
+    found = {at: candidates[at].scores[DENSE] for at in records if DENSE in candidates[at].scores}
+    low, high = min(found.values(), default=0.0), max(found.values(), default=0.0)
+    heads = {at: " ".join((one.title, one.description, *one.tags)) for at, one in records.items() if at not in found}
+    by_words = dict(zip(heads, bm25_plus(terms, count_terms(list(heads.values()), terms, pairs), pairs), strict=True))
+    by_place = {
+        **{at: {"meaning": (similarity - low) / (high - low or 1.0)} for at, similarity in found.items()},
+        **{at: {"summary": bm25} for at, bm25 in by_words.items()},
+    }
+    return [by_place.get(at, {}) for at in range(len(candidates))]
+
+
+class Matches(NamedTuple):
+    """How well a candidate's text matches (None if it was not compared), what a repository is about, and which words match."""
+
+    bm25: float | None
+    about: Mapping[str, float]
+    reason: str
 
 
 class TermCounts(NamedTuple):
@@ -171,19 +222,22 @@ FORMULAS: Mapping[str, str] = {
 """The results of both functions above in Python's notation, for the web page; a test compares them."""
 
 
-def _score(candidate: Candidate, bm25: float | None, reason: str, weights: RankingSettings, this_year: int) -> Candidate:
-    """`bm25` is None for a candidate whose text was not compared; it then counts as 0 and is not listed in the scores."""
+def _score(candidate: Candidate, matches: Matches, weights: RankingSettings, this_year: int) -> Candidate:
+    """What was not compared counts as 0 and is not listed in the scores."""
     record = candidate.record
+    about, value = next(iter(matches.about.items()), ("", None))
+    about_weight = weights.fused_weight * ABOUT_SHARE if isinstance(record, Repository) else 0.0
     parts = {
-        "bm25": (weights.text_weight, bm25),
-        "fused": (weights.fused_weight, candidate.scores.get("fused", 0.0)),
+        "bm25": (weights.text_weight, matches.bm25),
+        about: (about_weight, value),
+        "fused": (weights.fused_weight - about_weight, candidate.scores.get("fused", 0.0)),
         "recency": (weights.recency_weight, recency(record.year, this_year, weights.recency_half_life_years)),
         "citations": (weights.citations_weight, renown(record)),
     }
     total = sum(weight for weight, _ in parts.values())
     score = min(1.0, sum(weight * (value or 0.0) for weight, value in parts.values()) / total)
     scores = {**candidate.scores, **{name: value for name, (_, value) in parts.items() if value is not None}, "rules": score}
-    return replace(candidate, score=score, scored_by="rules", scores=scores, reason=reason)
+    return replace(candidate, score=score, scored_by="rules", scores=scores, reason=matches.reason)
 
 
 def _explain(record: Record, terms: Mapping[str, str], title: Set[str], text: Set[str]) -> str:

@@ -83,7 +83,7 @@ class Distilled:
 
     units: tuple[KeptUnit, ...]
     text: str
-    """One line a unit, each after its text's citation key, in the frame; a shortened unit as shortened."""
+    """The units, each on a new line after its text's citation key, in the frame; a shortened unit as shortened."""
     tokens: int
     """Tokens of `text` by the given counter, else an upper estimate."""
     engine: str

@@ -139,6 +139,7 @@ class Hit(Model):
     description: str = ""
     abstract: str = ""
     url: WebLink = None
+    file: str = Field("", description="Name of the file that it was read from, without its folder; empty for records of a service.")
     identifiers: Identifiers = Identifiers()
     authors: tuple[str, ...] = ()
     year: int | None = None

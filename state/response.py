@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -283,16 +284,37 @@ class SearchResponse(Model):
     result_set: ResultSet | None = None
 
 
-def explain_unanswered(hits: Sequence[Hit]) -> str:
-    """One sentence that says so if no text that was read answers; empty if one does, or if none was read."""
+def explain_unanswered(hits: Sequence[Hit], query: str) -> str:
+    """One sentence that says so if no text that was read surely answers; empty if one does, if none was read, or if nothing is asked."""
     read = [hit for hit in hits if hit.answers != "unread"]
-    if not read or any(hit.answers != "no" for hit in read):
+    if not read or any(hit.answers == "yes" for hit in read) or asks_for_work(query, hits):
         return ""
+    answers = "surely answers" if any(hit.answers == "perhaps" for hit in read) else "answers"
     if len(hits) == 1:
-        return "No sentence in this work answers the question; it is the nearest."
+        return f"No sentence in this work {answers} the question; it is the nearest."
     works = (
         f"these {len(hits):,} works"
         if len(read) == len(hits)
         else f"the {len(read):,} work{'s that were' if len(read) > 1 else ' that was'} read"
     )
-    return f"No sentence in {works} answers the question; they are the nearest."
+    return f"No sentence in {works} {answers} the question; they are the nearest."
+
+
+def asks_for_work(query: str, hits: Sequence[Hit]) -> bool:
+    """Whether the request is just the title, an author or an identifier of a hit: no sentence could answer it."""
+    asked = _list_words(query)
+    names = {name for hit in hits for name in (hit.title, *hit.authors)}
+    names |= {name for hit in hits for scheme, value in hit.identifiers.pairs() for name in (value, f"{scheme}:{value}")}
+    if asked and any(_list_words(name) == asked for name in names):
+        return True
+    # a person whom the library's graph knows by name and initial, such as `author:knuth, d` for "Donald E. Knuth"
+    paths = (path for hit in hits for row in hit.found_by for path in row.paths)
+    persons = (_list_words(path.through.partition(":")[2]) for path in paths if path.relation == "author" and path.through == path.anchor)
+    return any(
+        len(person) <= len(asked) <= len(person) + 1 and all(any(word.startswith(part) for word in asked) for part in person)
+        for person in persons
+    )
+
+
+def _list_words(text: str) -> list[str]:
+    return sorted(re.findall(r"\w+", text.casefold()))

@@ -28,6 +28,10 @@ LINK = re.compile(
     re.IGNORECASE,
 )
 """Addresses, and links, pictures and link definitions in Markdown (https://spec.commonmark.org/0.31.2/#links)."""
+DOMAIN = re.compile(
+    r"(?<![\w.@-])(?:[\w-]+\.)+(?:com|org|net|info|biz|io|dev|app|ai|co|me|ru|cn|xyz|top|site|online|link|click)(?![\w-])", re.IGNORECASE
+)
+"""An address without a scheme; names such as `socket.io` are allowed where a cited text has them."""
 TAG = re.compile(r"<\s*[/!?]|<[A-Za-z][^<>]*[=/:][^<>]*>|(?<!\w)<[A-Za-z][^<>]*>|```|~~~")
 """Tags of HTML, but no types such as `Vec<T>`; fences of code."""
 ENTITY = re.compile(r"&(?:#\w+|[A-Za-z]\w{1,30});")
@@ -40,7 +44,7 @@ END_KEYS = re.compile(r"(?:\s*\[\d{1,4}(?:\s*(?:,|;|-|–)\s*\d{1,4})*\])+(?=\s*
 MAX_RANGE = 50
 """Works that one `[1-9]` may name."""
 SINGLE = str.maketrans(dict.fromkeys("‘’‚‛′`´", "'"))
-DOUBLE = str.maketrans(dict.fromkeys("“”„‟«»″「」『』", '"'))
+DOUBLE = str.maketrans(dict.fromkeys("“”„‟«»‹›″「」『』《》〈〉〝〞＂", '"'))
 QUOTED = re.compile(r'"([^"]*)"')
 SINGLE_QUOTED = re.compile(r"(?<!\w)'((?:[^']|(?<=\w)'(?=\w))+)'(?!\w)")
 INCHES = re.compile(r'(?<=\d)"(?!\w)')
@@ -108,7 +112,7 @@ def check_answer(drafts: Iterable[tuple[str, Sequence[str]]], units: Sequence[So
 def split_draft(text: str) -> tuple[list[str], list[str]]:
     """The ids of units that a text names in brackets, and its sentences without these, emphasis and control characters."""
     whole = text.encode("utf-8", "replace").decode()  # without halves of surrogate pairs, which no output can carry
-    line = " ".join(IGNORABLE.sub("", without_control(whole)).split())
+    line = " ".join(without_control(IGNORABLE.sub("", whole)).split())
     named = [one for match in UNIT_IDS.finditer(line) for one in re.findall(r"u\d+", match[1].lower())]
     plain = EMPHASIS.sub("", LIST_MARK.sub("", UNIT_IDS.sub("", line))).strip()
     pieces = [plain[start:end] for start, end in sentence_spans(plain)]
@@ -125,10 +129,10 @@ def resolve_id(unit_id: str, units: Sequence[SourceUnit]) -> list[str]:
 
 def check_sentence(text: str, unit_ids: Sequence[str], units: Mapping[str, SourceUnit]) -> RemovalReason | None:
     """The first reason to remove a sentence, None if there is none. `units` are all that the model was shown, by their ids."""
-    if LINK.search(text) or TAG.search(text) or any(unescape(one) != one for one in ENTITY.findall(text)):
-        return "markup"
     if len(text) > MAX_SENTENCE_CHARS:
         return "too_long"
+    if LINK.search(text) or TAG.search(text) or any(unescape(one) != one for one in ENTITY.findall(text)):
+        return "markup"
     if suspicious(text):
         return "instruction"
     if not unit_ids:
@@ -137,10 +141,12 @@ def check_sentence(text: str, unit_ids: Sequence[str], units: Mapping[str, Sourc
         return "unknown_citation"
     cited = [units[one] for one in unit_ids]
     texts = [unit.text for unit in cited]
+    if any(all(domain not in one for one in texts) for domain in DOMAIN.findall(text)):
+        return "markup"
     if names_other_work(text, cited, units.values()) or repeats_other_work(text, cited, units.values()):
         return "other_work"
     plain = WORK_KEYS.sub(" ", text)
-    if find_altered_quotes(plain, texts):
+    if find_altered_quotes(plain, [*texts, *(unit.title for unit in cited)]):
         return "quote"
     if find_new_numbers(plain, texts):
         return "number"

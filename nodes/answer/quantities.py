@@ -17,6 +17,11 @@ from outrider.text.strip_markup import fold_text
 DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212\ufe63\uff0d", "-"))
 MIDDLE_DOT = re.compile(r"(?<=\d)·(?=\d)")
 """The decimal point of some journals."""
+ENCLOSED = re.compile("[\u2460-\u249b\u24ea-\u24ff\u2776-\u2793\u3251-\u325f\u32b1-\u32bf]")
+"""Numbers in circles, in brackets and with a full stop."""
+HAN_DIGITS, HAN_PLACES = "零一二三四五六七八九", {"十": 10, "百": 100, "千": 1_000}
+HAN_NUMBER = re.compile(rf"[〇{HAN_DIGITS}{''.join(HAN_PLACES)}]{{2,}}")
+"""One such sign alone is mostly part of a word."""
 UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
 WORDS = {word: str(value) for value, word in enumerate(UNITS.split())}
 TENS = {word: f"{value}0" for value, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), start=2)}
@@ -109,7 +114,8 @@ class _Part(NamedTuple):
 
 def read_quantities(text: str) -> list[Readings]:
     """All numbers of a text, in order."""
-    plain = MIDDLE_DOT.sub(".", fold_text(text).translate(DASHES))
+    plain = ENCLOSED.sub(lambda match: f" {unicodedata.numeric(match[0]):.0f} ", fold_text(text).translate(DASHES))
+    plain = HAN_NUMBER.sub(lambda match: f" {_read_han_number(match[0])} ", MIDDLE_DOT.sub(".", plain))
     parts = list(_find_parts(plain))
     quantities: list[Readings] = []
     for at, part in enumerate(parts):
@@ -175,6 +181,20 @@ def _find_parts(plain: str) -> Iterator[_Part]:
             percent=bool(after["percent"]),
             measure=MEASURES[measure[1].lower()] if measure else "",
         )
+
+
+def _read_han_number(signs: str) -> int:
+    """`十三`, `一百二十` by places, `一三` by digits."""
+    digits = [0 if sign == "〇" else HAN_DIGITS.find(sign) for sign in signs]
+    if HAN_PLACES.keys().isdisjoint(signs):
+        return int("".join(map(str, digits)))
+    total = digit = 0
+    for sign, value in zip(signs, digits, strict=True):
+        if place := HAN_PLACES.get(sign):
+            total, digit = total + (digit or 1) * place, 0
+        else:
+            digit = value
+    return total + digit
 
 
 def _is_negative(plain: str, start: int) -> bool:

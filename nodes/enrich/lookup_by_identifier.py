@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import time
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
@@ -15,6 +16,8 @@ from outrider.linkage.merge import fill_missing, leading
 from outrider.state.errors import SearchError
 from outrider.state.ports import BatchSource, Source
 from outrider.state.records import Identifiers, Record
+
+log = logging.getLogger(__name__)
 
 SOURCE_ORDER = ("openalex", "pubmed", "arxiv", "semantic_scholar", "crossref")
 """Sources that allow many requests and often have abstracts come first; all others follow in the given order."""
@@ -47,6 +50,8 @@ class LookupResult(NamedTuple):
     """`name: why` for each source that failed; a source without the work is no problem."""
     sources: tuple[str, ...] = ()
     """Names of the sources in order; empty if no source knows the scheme."""
+    unreachable: tuple[str, ...] = ()
+    """Names of those to which there is no connection: the same reason for all, which is no problem of its own."""
 
 
 def plan_lookups(sources: Sequence[Source], identifiers: Identifiers, excluded: frozenset[str] = frozenset()) -> list[Lookup]:
@@ -165,18 +170,22 @@ async def look_up(sources: Sequence[Source], scheme: str, value: str, within_s: 
     records: list[Record] = []
     problems: list[str] = []
     names: list[str] = []
+    unreachable: list[str] = []
     lookups = plan_lookups(sources, Identifiers(**{scheme: value}))
     async with aclosing(run_lookups(lookups, time.monotonic() + within_s)) as answers:
         async for lookup, record, error in answers:
             names.append(lookup.source.name)
-            if error is not None:
+            if error is not None and is_unreachable(error):
+                log.info("%s", error)
+                unreachable.append(lookup.source.name)
+            elif error is not None:
                 problems.append(f"{lookup.source.name}: {str(error).removeprefix(f'{lookup.source.name} ')}")
             elif record is not None:
                 records.append(record)
                 if record.abstract or record.kind != "paper":
                     break
     if not records:
-        return LookupResult(None, tuple(problems), tuple(names))
+        return LookupResult(None, tuple(problems), tuple(names), tuple(unreachable))
     leader = min(records, key=leading)
     # A record of another work fills nothing: services sometimes have a wrong identifier.
     others = [
@@ -186,4 +195,11 @@ async def look_up(sources: Sequence[Source], scheme: str, value: str, within_s: 
         and not identifiers_contradict(leader, record)
         and (not (leader.title and record.title) or titles_agree(leader.title, record.title))
     ]
-    return LookupResult(fill_missing(leader, others) if others else leader, tuple(problems), tuple(names))
+    return LookupResult(fill_missing(leader, others) if others else leader, tuple(problems), tuple(names), tuple(unreachable))
+
+
+def is_unreachable(error: Exception) -> bool:
+    """Whether there is no connection to the service, as without a network."""
+    from outrider.sources.http.transport import Unreachable
+
+    return isinstance(error, Unreachable)

@@ -241,8 +241,10 @@ def select_requested_sources(request: SearchRequest, configured: tuple[str, ...]
     """The configured sources that the caller did not leave out; raises `NothingSearchable` if none is left."""
     sources = tuple(name for name in configured if request.sources is None or name in request.sources)
     if not sources:
-        none = f"none of the sources {', '.join(map(str, request.sources))}" if request.sources else "no source"
-        raise NothingSearchable(f"{none} is switched on: `outrider config show` lists the sources; offline only the library is searched")
+        none = f"{', '.join(map(str, request.sources))} cannot be searched" if request.sources else "no source can be searched"
+        raise NothingSearchable(
+            f"{none}: with --offline or sources.offline only the library is; else `outrider config show` lists what is switched on"
+        )
     return sources
 
 

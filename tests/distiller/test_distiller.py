@@ -47,7 +47,8 @@ def test_units_are_verbatim_in_order_and_disjoint(contents: list[str], values: l
     assert all(unit.text == original[unit.doc_id][unit.start : unit.end] and not unit.compressed for unit in distilled.units)
     assert [unit.doc_id for unit in distilled.units] == sorted(unit.doc_id for unit in distilled.units)
     assert all(one.end <= other.start for one, other in itertools.pairwise(distilled.units) if one.doc_id == other.doc_id)
-    assert distilled.text == "\n".join(f"{unit.key} {unit.text}" for unit in distilled.units)
+    shown = (unit.text if unit.kind == "code" else " ".join(unit.text.split()) for unit in distilled.units)
+    assert distilled.text == "\n".join(f"{unit.key} {text}" for unit, text in zip(distilled.units, shown, strict=True))
     assert distilled.kept_chars == sum(unit.end - unit.start for unit in distilled.units)
     assert 0 <= distilled.removed_share <= 1
 
@@ -217,3 +218,21 @@ def test_bypassed_texts_are_whole_and_fit_the_budget(contents: list[str], most: 
 
 def test_a_text_of_blanks_gives_nothing() -> None:
     assert keep_whole_texts([Reading("a", " \n")]) == ()
+
+
+@given(many, scores, st.integers(0, 60))
+def test_a_budget_without_room_names_one_that_has_it(contents: list[str], values: list[float], most: int) -> None:
+    distilled = _distil(contents, values, max_tokens=most)
+    note = next((note for note in distilled.notes if "budget" in note), "")
+    assert bool(note) == (not distilled.units and distilled.over_budget > 0)
+    if note:
+        needed = int(note.rpartition("needs ")[2].replace(",", ""))
+        assert needed > most
+        assert _distil(contents, values, max_tokens=needed).units
+
+
+def test_a_sentence_over_several_lines_is_one_line_of_the_context_and_code_keeps_its_lines() -> None:
+    text = "Aspirin harms\nthe liver.\n\n```\nretry(call)\n    wait()\n```\n"
+    distilled = _distil([text], [0.9], threshold=0.1)
+    assert distilled.text.splitlines() == ["[1] Aspirin harms the liver.", "[1] retry(call)", "    wait()"]
+    assert all(unit.text == text[unit.start : unit.end] for unit in distilled.units)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from outrider.ingest.pipeline import TARGETS_A_BATCH, IngestProgress, ingest
 from outrider.ingest.targets import AT_ONCE, FORMS, PAGE, RemoteSources, Target, fetch_ahead, parse_target, split_targets
+from outrider.sources.http.transport import Unreachable
 from outrider.state.errors import BadRequest, UnreadableFile
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Record
@@ -61,6 +62,12 @@ def test_what_no_scheme_can_hold_is_refused(argument: str) -> None:
 @pytest.mark.parametrize("argument", ["notes.md", r"C:\papers\doi", "isbn:1", "10.1000/x", "doi", "a/doi:10.1000/x", "./doi:foo", ""])
 def test_anything_else_is_a_path(argument: str) -> None:
     assert parse_target(argument) is None
+
+
+@pytest.mark.parametrize(("argument", "target"), [("10.1038/nature14539", "doi:10.1038/nature14539"), ("1706.03762", "arxiv:1706.03762")])
+def test_an_identifier_without_its_scheme_is_no_missing_file(argument: str, target: str) -> None:
+    with pytest.raises(BadRequest, match=f"no such file or folder; to look it up, write {target}"):
+        split_targets([argument])
 
 
 def test_a_path_that_exists_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,6 +152,16 @@ async def test_one_that_is_not_there_stops_nothing() -> None:
     assert [file.status for file in report.files] == ["failed", "added", "added", "failed"]
     assert report.files[0].reasons == ("not known to crossref",)
     assert report.files[3].reasons == ("no active source can look up a pmid",)
+
+
+class NoNetwork(Everything):
+    async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
+        raise Unreachable("crossref is unreachable (no network?): https://api.crossref.org/works/10.1: [Errno -2] Name; retry later")
+
+
+async def test_without_a_network_the_services_are_named_and_no_address() -> None:
+    report = await ingest(MemoryShelves(), [], targets=targets(1), remote=RemoteSources((NoNetwork(), NoNetwork("openalex"))))
+    assert report.files[0].reasons == ("openalex, crossref could not be reached (no network?); --verbose shows the details",)
 
 
 async def test_running_lookups_are_cancelled_when_the_reader_stops() -> None:

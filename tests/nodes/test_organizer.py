@@ -172,3 +172,11 @@ def test_whatever_a_judge_is_shown_was_checked(kind: type[Record], data: st.Data
     description = repository_scoring.describe_repository(record) if isinstance(record, Repository) else paper_scoring.describe_work(record)
     if ORDERS in str(description):
         assert to_hit(candidate(record), 1).flags == ("override",)
+
+
+@pytest.mark.parametrize(
+    ("origin", "file"),
+    [("/home/ada/notes/coffee.md", "coffee.md"), ("installed", ""), ("doi:10.1000/1", ""), ("https://a.org/b", ""), (None, "")],
+)
+def test_a_hit_names_the_file_that_it_was_read_from_and_no_folder(origin: str | None, file: str) -> None:
+    assert to_hit(candidate(paper("a").model_copy(update={"origin": origin})), 1).file == file

@@ -12,7 +12,7 @@ from outrider.nodes.rule_ranker import FORMULAS, README_CHARS, bm25_plus, count_
 from outrider.settings.model import RankingSettings
 from outrider.state.hits import Candidate
 from outrider.state.records import Repository
-from support.fakes import candidate, paper
+from support.fakes import candidate, doi, paper
 
 WEIGHTS = RankingSettings()
 WORDS = ("liver", "heart", "cell", "dose", "trial")
@@ -33,7 +33,7 @@ def test_more_of_the_query_ranks_higher_and_gives_the_reason() -> None:
 
 def test_the_tail_is_not_compared_by_its_text_and_reports_it() -> None:
     works = [candidate(paper(name, "Retry"), scores={"fused": fused}) for name, fused in (("a", 1.0), ("b", 0.9))]
-    first, second = rank_by_rules(works, "retry", WEIGHTS, 2026, depth=1)
+    first, second = rank_by_rules(works, "retry calls", WEIGHTS, 2026, depth=1)
     assert (first.record.doc_id, "bm25" in first.scores) == ("a", True)
     assert (second.reason, "bm25" in second.scores) == ("by its place in the lists", False)
 
@@ -63,6 +63,20 @@ def test_neighbouring_words_count_where_they_stand_side_by_side() -> None:
     assert [one.record.doc_id for one in rank_by_rules(works, "vector database", WEIGHTS, 2026)] == ["b", "a"]
 
 
+@pytest.mark.parametrize("query", ["Deep learning", "deep LEARNING?", "10.1000/d", "what is doi:10.1000/D?"])
+def test_a_work_that_the_request_names_comes_first(query: str) -> None:
+    other = paper("a", "Deep learning in practice", abstract="Deep learning: deep learning. What is it?", citations=9_000)
+    named = paper("z", "Deep Learning", identifiers=doi("10.1000/d"))
+    first, second = rank_by_rules([candidate(other, scores={"fused": 1.0}), candidate(named, scores={"fused": 0.2})], query, WEIGHTS, 2026)
+    assert (first.record.doc_id, first.reason) == ("z", "you named this work")
+    assert second.score < 0.99 <= first.score <= 1.0
+
+
+def test_an_empty_title_is_no_name() -> None:
+    (one,) = rank_by_rules([candidate(paper("a", ""))], "??", WEIGHTS, 2026)
+    assert one.score < 0.99
+
+
 def test_a_readme_counts_by_its_beginning() -> None:
     def repository(name: str, text: str) -> Candidate:
         return candidate(Repository(doc_id=name, title=name, text=text), scores={"fused": 1.0})
@@ -71,6 +85,36 @@ def test_a_readme_counts_by_its_beginning() -> None:
     first, second = rank_by_rules(works, "retry", WEIGHTS, 2026)
     assert (first.record.doc_id, first.reason) == ("b", "text has: retry")
     assert (second.scores["bm25"], second.reason) == (0.0, "by its place in the lists")
+
+
+def test_what_a_repository_is_counts_more_than_what_its_readme_mentions() -> None:
+    """The index holds the README whole, so that a package that mentions the words often comes first in the lists."""
+    often = Repository(doc_id="often", title="server", description="A web server", text="Pass your own JSON encoder. " + "Routes. " * 9)
+    about = Repository(doc_id="about", title="orjson", description="Fast JSON encoder", text="Usage: call dumps. " * 9)
+    works = [candidate(often, scores={"fused": 1.0}), candidate(about, scores={"fused": 0.82})]
+    first, second = rank_by_rules(works, "JSON encoder", WEIGHTS, 2026)
+    assert (first.record.doc_id, first.scores["summary"], second.scores["summary"]) == ("about", 1.0, 0.0)
+
+
+def test_a_repository_that_was_found_by_meaning_is_compared_by_it() -> None:
+    """The words of the summary stand in where there is no vector, as for the hits of a service."""
+    similarities = {"far": 0.2, "near": 0.6, "between": 0.4}
+    works = [candidate(Repository(doc_id=name, title=name), scores={"fused": 0.5, "lance_dense": s}) for name, s in similarities.items()]
+    works += [candidate(Repository(doc_id="words", title="JSON encoder"), scores={"fused": 0.5})]
+    scores = {one.record.doc_id: one.scores for one in rank_by_rules(works, "JSON encoder", WEIGHTS, 2026)}
+    assert {name: scores[name]["meaning"] for name in similarities} == pytest.approx({"far": 0.0, "near": 1.0, "between": 0.5})
+    assert scores["words"]["summary"] == 1.0
+    assert not any({"summary", "meaning"} <= set(one) for one in scores.values())
+    order = [one.record.doc_id for one in rank_by_rules(works[:3], "library", WEIGHTS, 2026)]
+    assert order == ["near", "between", "far"]
+
+
+def test_the_score_of_a_paper_has_no_part_for_its_subject() -> None:
+    works = [candidate(paper("a", "Retry"), scores={"fused": 0.5}), candidate(Repository(doc_id="b", title="Retry"), scores={"fused": 0.5})]
+    together = {one.record.doc_id: one for one in rank_by_rules(works, "retry", WEIGHTS, 2026)}
+    (alone,) = rank_by_rules(works[:1], "retry", WEIGHTS, 2026)
+    assert together["a"].scores == alone.scores
+    assert ("summary" in together["a"].scores, together["b"].scores["summary"]) == (False, 1.0)
 
 
 @given(st.lists(st.lists(st.sampled_from(WORDS), max_size=8), max_size=8), st.lists(st.sampled_from(WORDS), max_size=5))

@@ -107,6 +107,11 @@ class Distiller:
             promise = calibration.promise(few or too_many or explain_mismatch(calibration, self.engine, segmented, scores))
         long = [reading for reading in readings if len(reading.text) > MAX_CHARS_READ]
         notes += [f"of {reading.doc_id} only the first {MAX_CHARS_READ:,} characters were read" for reading in long]
+        if selected.least_tokens:
+            notes.append(
+                f"the budget of {settings.max_tokens:,} tokens holds none of the {selected.over_budget:,} sentences that were chosen; "
+                f"the best one needs {selected.least_tokens:,}"
+            )
         return Distilled(
             units=selected.units,
             text=selected.text,

@@ -25,7 +25,7 @@ from itertools import chain
 from outrider.distiller.engines.ensemble import Scores
 from outrider.distiller.token_counter import CountTokens, estimate_tokens
 from outrider.distiller.units import SegmentedText
-from outrider.state.distilling import Frame, KeptUnit, Span, Why, no_frame
+from outrider.state.distilling import Frame, KeptUnit, Span, UnitKind, Why, no_frame
 from outrider.text.words import stems
 
 REFERS = re.compile(
@@ -54,6 +54,8 @@ NOISE = 0.1
 """A text whose best unit scores below this contributes nothing, not even that unit."""
 CLOSE = 0.25
 """Share of its text's best score that every further of the best few units has."""
+ONE_LINE: frozenset[UnitKind] = frozenset({"sentence", "item", "row"})
+"""Kinds of units whose line breaks mean nothing."""
 Shorten = Callable[[KeptUnit], str]
 """Returns the shortened text of a kept unit; empty if it stays as it is."""
 
@@ -130,6 +132,8 @@ class Selection:
     over_budget: int
     unanswered: tuple[str, ...] = ()
     """Ids of the texts in which nothing answers."""
+    least_tokens: int = 0
+    """A budget in which the best unit fits, where none did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,8 @@ def select_units(
 ) -> Selection:
     """Select from the engine's `scores`, one for each unit of each text. Shortening a unit does not make room for others."""
     candidates = _merge_repeats(_rank_candidates(cuts, scores, settings), cuts)
-    room = settings.max_tokens - settings.count_tokens(frame(""))
+    around = settings.count_tokens(frame(""))
+    room = settings.max_tokens - around
     fitting = []
     for candidate in candidates:
         unit = candidate.unit
@@ -163,18 +168,26 @@ def select_units(
         text = render_units(units, frame)
         tokens = settings.count_tokens(text) if text else 0
         if tokens <= settings.max_tokens:
-            return Selection(units, text, tokens, len(candidates) - len(fitting), _list_unanswered(cuts, scores, settings))
+            least = 0
+            if candidates and not fitting:
+                best = candidates[0].unit
+                least = max(around + settings.count_tokens(f"{render_unit(best)}\n"), settings.count_tokens(render_units((best,), frame)))
+            return Selection(units, text, tokens, len(candidates) - len(fitting), _list_unanswered(cuts, scores, settings), least)
         fitting = fitting[:-1]  # the whole text may have more tokens than its lines together
 
 
 def render_units(units: Sequence[KeptUnit], frame: Frame) -> str:
-    """One line per unit, in the frame; empty if there are no units."""
+    """Unit by unit, each on a new line, in the frame; empty if there are no units."""
     return frame("\n".join(map(render_unit, units))) if units else ""
 
 
 def render_unit(unit: KeptUnit) -> str:
-    """A unit's text, shortened if it was compressed, after its key if it has one."""
+    """A unit's text, shortened if it was compressed, after its key if it has one. A sentence is one line, wherever its source breaks it:
+    a line without a key would seem to belong to no source.
+    """
     text = unit.compressed or unit.text
+    if unit.kind in ONE_LINE:
+        text = " ".join(text.split())
     return f"{unit.key} {text}" if unit.key else text
 
 

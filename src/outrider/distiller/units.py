@@ -13,7 +13,7 @@ from outrider.distiller.structure.block import Block, BlockKind
 from outrider.distiller.structure.inline_markup import strip_inline_markup
 from outrider.distiller.structure.read_structure import read_structure
 from outrider.state.distilling import Reading, UnitKind
-from outrider.text.sentences import sentence_spans
+from outrider.text.sentences import MAX_SENTENCE_CHARS, sentence_spans
 from outrider.text.words import stems
 
 UNREAD_SECTION = re.compile(
@@ -26,6 +26,8 @@ HEADING_MARKS = re.compile(r"[ \t]+#+[ \t]*$|<[^>]+>|[*`_]{1,2}(?=\S)|(?<=\S)[*`
 BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+(?=\S)|\n(?:[ \t]*\n)+")
 MAX_CODE_LINES, CODE_LINES = 24, 14
 """Code with more lines than the first is divided into parts of at most so many as the second."""
+BEGINNING = 5_000
+"""Characters in which the first sentence stands."""
 MAX_ABSTRACT_UNITS = 40
 MIN_WORD_CHARS = 3
 """Word characters of a unit; a shorter one is a bullet, a rule or a lone symbol, and says nothing."""
@@ -111,11 +113,17 @@ def find_units(text: str) -> list[Unit]:
     return units
 
 
+def find_first_sentence(text: str) -> str:
+    """The first sentence of a text's prose, on one line; empty if there is none near its beginning."""
+    beginning = text[:BEGINNING]
+    return next((" ".join(beginning[unit.start : unit.end].split()) for unit in find_units(beginning) if unit.kind == "sentence"), "")
+
+
 def _spans(text: str, block: Block) -> list[tuple[int, int]]:
-    """Of prose its sentences, of rows the whole, of long code its parts."""
+    """Of prose and of very long rows the sentences, of other rows the whole, of long code its parts."""
     if block.kind == "code":
         spans = list(_divide_code(text, block))
-    elif block.kind == "row":
+    elif block.kind == "row" and block.end - block.start <= MAX_SENTENCE_CHARS:
         spans = [(block.start, block.end)]
     else:
         spans = [(block.start + start, block.start + end) for start, end in sentence_spans(text[block.start : block.end])]
@@ -125,9 +133,10 @@ def _spans(text: str, block: Block) -> list[tuple[int, int]]:
 def _divide_code(text: str, block: Block) -> Iterator[tuple[int, int]]:
     """Short code as a whole. Longer code is divided at blank lines into parts of at most `CODE_LINES` lines, where its lines allow it."""
     start = end = next_start = block.start
+    is_long = text.count("\n", block.start, block.end) >= MAX_CODE_LINES
     for part in (*BLANK_LINES.finditer(text, block.start, block.end), None):
         last = part.start() if part else block.end
-        if end > start and text.count("\n", block.start, block.end) >= MAX_CODE_LINES and text.count("\n", start, last) >= CODE_LINES:
+        if is_long and end > start and text.count("\n", start, last) >= CODE_LINES:
             yield start, end
             start = next_start
         end, next_start = last, part.end() if part else block.end

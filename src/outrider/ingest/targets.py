@@ -10,16 +10,18 @@ fetched.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os.path import lexists
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmcid, normal_pmid
 from outrider.linkage.merge import fill_missing
-from outrider.nodes.enrich.lookup_by_identifier import look_up
+from outrider.nodes.enrich.lookup_by_identifier import is_unreachable, look_up
 from outrider.nodes.enrich.missing_abstracts import is_same_work
 from outrider.sources.github.parse import normal_name
 from outrider.sources.web.link_identifiers import find_identifiers
@@ -27,6 +29,8 @@ from outrider.state.errors import BadRequest, NothingToRead, SourceError, Unread
 from outrider.state.ports import Detailer, PageReader, Source
 from outrider.state.records import LIBRARY, Identifiers, Record, Repository
 from outrider.text.sanitize import without_password
+
+log = logging.getLogger(__name__)
 
 LINK = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 PAGE = "page"
@@ -82,6 +86,8 @@ def split_targets(arguments: Sequence[str | Path]) -> tuple[list[Path], list[Tar
         except ValueError:  # a null character
             is_path = False
         if is_path or (target := parse_target(str(argument))) is None:
+            if not is_path and (scheme := _find_scheme(str(argument).strip())):
+                raise BadRequest(f"{argument}: there is no such file or folder; to look it up, write {scheme}:{argument}")
             paths.append(Path(argument))
         else:
             targets[target] = None
@@ -103,6 +109,11 @@ def parse_target(text: str) -> Target | None:
     if normal is None:
         raise BadRequest(f"{text!r} is not a {scheme}; write for example {FORMS[scheme].example}")
     return _make_target(scheme, normal)
+
+
+def _find_scheme(text: str) -> str:
+    """The scheme that is missing before a DOI or an arXiv number; empty for anything else."""
+    return next((scheme for scheme in ("doi", "arxiv") if not text.endswith("/") and FORMS[scheme].normal(text)), "")
 
 
 def choose_target(identifiers: Identifiers) -> Target | None:
@@ -154,7 +165,8 @@ class RemoteSources:
         try:
             response = await self.pages.fetch(target.value, self.within_s)
         except SourceError as error:
-            raise UnreadableFile(str(error)) from error
+            log.info("%s", error)
+            raise UnreadableFile(_explain_unreachable([urlsplit(target.value).netloc]) if is_unreachable(error) else str(error)) from error
         page, work = response.page, choose_target(response.page.identifiers)
         if response.kind in ("doi", "pdf") and work:
             record, notes = await self._fetch_work(work)
@@ -179,14 +191,21 @@ class RemoteSources:
             if not lookup.sources:
                 raise UnreadableFile(f"no active source can look up a {target.scheme}")
             failed = {problem.partition(":")[0] for problem in lookup.problems}
-            without = ", ".join(name for name in lookup.sources if name not in failed)
-            raise UnreadableFile("; ".join([*([f"not known to {without}"] if without else []), *lookup.problems]))
+            without = ", ".join(name for name in lookup.sources if name not in failed and name not in lookup.unreachable)
+            reasons = [f"not known to {without}"] if without else []
+            reasons += [_explain_unreachable(lookup.unreachable)] if lookup.unreachable else []
+            raise UnreadableFile("; ".join([*reasons, *lookup.problems]))
+        missing = (_explain_unreachable(lookup.unreachable),) if lookup.unreachable else ()
         detailer = self.details.get(lookup.record.source)
         if detailer is None or not isinstance(lookup.record, Repository):
-            return lookup.record, lookup.problems
+            return lookup.record, (*lookup.problems, *missing)
         detailed = await detailer.details([lookup.record], self.within_s)
         problem = () if detailed.status in ("ok", "cached") else (f"{detailer.name}: {detailed.message}",)
-        return detailed.records[0], (*lookup.problems, *problem)
+        return detailed.records[0], (*lookup.problems, *missing, *problem)
+
+
+def _explain_unreachable(names: Sequence[str]) -> str:
+    return f"{', '.join(names)} could not be reached (no network?); --verbose shows the details"
 
 
 async def fetch_ahead(remote: RemoteSources, targets: Sequence[Target]) -> AsyncGenerator[tuple[Target, asyncio.Task[FetchedTarget]]]:

@@ -14,7 +14,7 @@ from outrider.state.boolean import Node
 from outrider.state.errors import EmbeddingSpaceMismatch, NoVectors
 from outrider.state.filters import Filter, find_missing_value_filters
 from outrider.state.hits import Ranked, RankedList, Scored
-from outrider.state.ports import SourceAnswer, SourceQuery
+from outrider.state.ports import AnswerStatus, SourceAnswer, SourceQuery
 from outrider.state.records import LIBRARY, Record
 from outrider.state.request import RetrieverType
 
@@ -140,7 +140,8 @@ class Engine:
             hits = [Scored(records[place.doc_id], place.similarity, _explain_cut(place.read)) for place in near if place.doc_id in records]
             if len(hits) >= limit or len(near) < size:  # otherwise vectors of removed records would use up places of the limit
                 message = f"{missing:,} records have no vector; embed them with: {self.library.reindex_command()}" if missing else ""
-                return SourceAnswer(tuple(hits[:limit]), message=message, model=f"{space.model_name} {space.id}")
+                status: AnswerStatus = "partial" if missing else ""
+                return SourceAnswer(tuple(hits[:limit]), message=message, model=f"{space.model_name} {space.id}", status=status)
             size *= MORE
 
     async def explain_mismatch(self, error: EmbeddingSpaceMismatch, space: EmbeddingSpace, *, start: bool) -> EmbeddingSpaceMismatch:

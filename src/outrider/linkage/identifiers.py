@@ -74,7 +74,7 @@ def find_identifiers(text: str) -> tuple[tuple[str, str], ...]:
         return ()
     if PMID_ALONE.fullmatch(text):
         return (("pmid", number),) if (number := normal_pmid(text)) else ()
-    pairs = [("doi", doi) for match in DOI.finditer(unquote(text)) if (doi := normal_doi(match.group()))]
+    pairs = [("doi", doi) for match in DOI.finditer(unquote(text)) if (doi := normal_doi(match.group().rstrip("?!")))]
     for match in IN_TEXT.finditer(DOI.sub(" ", text)):
         scheme, value = next((name, value) for name, value in match.groupdict().items() if value)
         scheme = "arxiv" if scheme == "number" else scheme

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from outrider.state.response import DistilledContext
 
 Text = str | Mapping[str, Any] | BaseRecord | Hit
+PIPED = "standard input"
 TAKES = "a text is a str, a mapping with a `text`, a record or a hit"
 
 
@@ -101,16 +102,16 @@ def _make_reading(text: Any, number: int) -> Reading:
     raise BadRequest(f"text {number} is {shorten(text)}; {TAKES}")
 
 
-def read_files(paths: Sequence[Path], max_bytes: int, max_pages: int) -> list[Reading]:
-    """The records of files, each under its file's name. Blocking.
+def read_files(paths: Sequence[Path], max_bytes: int, max_pages: int, piped: bytes | None = None) -> list[Reading]:
+    """The records of files, each under its file's name, and first the text that was `piped` to a command. Blocking.
 
     Raises `BadRequest` for a missing path, `UnreadableFile` for a file that no reader takes or that holds no text.
     """
     from outrider.ingest.file_walk import walk
 
-    readings: list[Reading] = []
+    readings = [] if piped is None else [_read_piped(piped)]
     counts: dict[str, int] = {}
-    for file in walk(paths):
+    for file in walk(paths) if paths else ():
         if file.problem or file.skip_reason:
             raise UnreadableFile(f"{file.path}: {file.problem or file.skip_reason}")
         records = [record for record in _read_records(file.path, max_bytes, max_pages) if record.full_text().strip()]
@@ -124,6 +125,18 @@ def read_files(paths: Sequence[Path], max_bytes: int, max_pages: int) -> list[Re
     if not readings:
         raise BadRequest("no file was found there; hidden files and folders are left out")
     return readings
+
+
+def _read_piped(data: bytes) -> Reading:
+    from outrider.text.encoding import NotText, decode_text
+
+    try:
+        text = decode_text(data, None).text
+    except NotText as error:
+        raise UnreadableFile(f"{PIPED}: {error}; save it as a file with its suffix, such as paper.pdf") from error
+    if not text.strip():
+        raise UnreadableFile(f"{PIPED}: no text in it")
+    return Reading(PIPED, text, key="[1]")
 
 
 def _read_records(path: Path, max_bytes: int, max_pages: int) -> Iterator[Record]:

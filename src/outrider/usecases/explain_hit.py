@@ -58,14 +58,22 @@ def list_clauses(hit: Hit, results: Mapping[str, str]) -> list[str]:
     entities = {name: (relation, kind) for relation, kind, name in spelled}  # each name once
     clauses += [_name_entity(relation, kind, name) for name, (relation, kind) in reversed(entities.items())]
     others = [replace(path, through=_spell_entity(hit, path.through)) for path in paths if path not in named]
+    others = [path for path in others if path.through.partition(":")[2] not in entities]  # said already
     others = [path for path in others if path.anchor not in results or results[path.anchor] != results[hit.doc_id]]
     among = [replace(path, anchor=results[path.anchor]) for path in others if path.anchor in results]
     is_matched = bool(clauses)
     clauses += list_reasons(among, "of your results", named=True, telling=is_matched)
-    clauses += [] if clauses else list_reasons(others, "of the best matches")
+    elsewhere = [replace(path, anchor=_name_record(path.anchor)) for path in others]
+    clauses += [] if clauses else list_reasons(elsewhere, "of the best matches", named=True)
     clauses = list(dict.fromkeys(clauses))
     shown = (collapse_spaces(without_control(text)) for text in clauses)
     return [clause for clause in shown if clause][:MAX_CLAUSES] or ["related to other results"]
+
+
+def _name_record(doc_id: str) -> str:
+    """A record that is no hit, by the name in its id where that is one."""
+    scheme, _, name = doc_id.partition(":")
+    return name if scheme in {"pypi", "github"} else doc_id if name else f"another match ({doc_id})"
 
 
 def _name_entity(relation: str, kind: str, name: str) -> str:

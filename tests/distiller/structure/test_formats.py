@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 
 import pytest
@@ -15,6 +16,7 @@ from outrider.distiller.structure.markdown import read_markdown
 from outrider.distiller.structure.plain_text import read_plain_text
 from outrider.distiller.structure.read_structure import detect_format, read_structure
 from outrider.distiller.structure.restructured_text import read_restructured_text
+from outrider.distiller.units import find_units
 from support.distiller_fakes import ODD, texts
 
 Read = Callable[[str], list[Block]]
@@ -147,6 +149,11 @@ def test_markdown() -> None:
     ]
 
 
+def test_code_that_draws_a_picture_is_none() -> None:
+    text = "# T\n\n```mermaid\nflowchart LR\n  a --> b\n```\n\n```sh\nrun it\n```\n"
+    assert shown(text, read_markdown) == [("heading", "# T"), ("furniture", "flowchart LR\n  a --> b"), ("code", "run it")]
+
+
 def test_restructured_text() -> None:
     assert shown(RST, read_restructured_text) == [
         ("badge", "|ci| |docs|"),
@@ -215,8 +222,8 @@ def test_the_format_is_the_one_whose_marks_are_there(text: str, form: str) -> No
 
 
 def test_a_text_that_docutils_cannot_read_is_read_as_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: str, depth: int = 0) -> list[Block]:
-        raise AttributeError(depth)
+    def fail(_: str) -> list[Block]:
+        raise AttributeError
 
     monkeypatch.setattr("outrider.distiller.structure.restructured_text.read_restructured_text", fail)
     text = "One ``literal``.\n\n- an item"
@@ -244,5 +251,73 @@ def test_plain_prose_loses_no_word(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
-def test_odd_texts_are_read(text: str) -> None:
+def test_odd_expectedare_read(text: str) -> None:
     assert read_structure(text) == read_structure(text)
+
+
+MARKED = "Title\n=====\n\nA ``literal``.\n\n"
+"""Beginning of a text that is read as reStructuredText."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# A\n\n" + "[" * 100_000,
+        "# A\n\n" + "[a](" * 25_000,
+        "# A\n\n| a |\n|---|\n| " + "[a](" * 25_000 + " |\n",
+        "# A\n\n```\n" + "x\n\n" * 33_000 + "```\n",
+        "<p>One.</p>" + "<li>x " * 20_000,
+        "<p>One.</p>" + "<!--" * 25_000,
+        "<p>One.</p>" + "<?" * 50_000,
+        MARKED + "*a " * 33_000,
+        MARKED + "[a " * 33_000,
+        MARKED + "=== ===\na   b\n=== ===\n" + "x   y\n" * 16_000 + "=== ===\n",
+        MARKED + "".join(f".. other::\n\n   Text number {number}.\n\n" for number in range(2_000)),
+        MARKED + "Code::\n\n" + "   a b c\n" * 12_000,
+    ],
+    ids=range(12),
+)
+def test_texts_of_marks_without_end_take_linear_time(text: str) -> None:
+    began = time.process_time()
+    find_units(text)
+    assert time.process_time() - began < 10  # about .5; what is not linear takes a minute or more
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<p>One.</p><![foo<p>Two.</p>", ["One.", "Two."]),
+        ("<p>One.</p><![CDATA[ x ]]><p>Two.</p>", ["One.", "Two."]),
+        ("<p>One.</p><p>A&#B.</p><p>Two.</p>", ["One.", "A&#B.", "Two."]),
+        ("<p>One.</p><p>Two.<!-- never ended <p>Three.</p>", ["One.", "Two."]),
+        ("<p>One.</p><p>1 < 2", ["One.", "1 < 2"]),
+    ],
+)
+def test_html_that_breaks_the_rules_is_read(text: str, expected: list[str]) -> None:
+    assert [words for _, words in shown(text, read_html)] == expected
+
+
+def test_what_docutils_changes_in_a_text_is_found_in_it() -> None:
+    text = "Title\n=====\n\nOne\twith a tab.\n\nTwo with a\x0cfeed.\n\nThree\u2028breaks.\n\n"
+    text += "Code::\n\n    >>> x\n\n    >>> y\n\n| Line\n| block\n"
+    assert [words for _, words in shown(text, read_restructured_text)] == [
+        "Title",
+        "One\twith a tab.",
+        "Two with a\x0cfeed.",
+        "Three\u2028breaks.",
+        "Code::",
+        ">>> x\n\n    >>> y",
+        "Line\n| block",
+    ]
+
+
+def test_a_table_of_contents_names_no_section() -> None:
+    text = "Title\n=====\n\n.. contents:: Table of contents\n   :local:\n\nInstall\n-------\n\nRun ``pip install it`` first.\n"
+    assert [(unit.section, text[unit.start : unit.end]) for unit in find_units(text)] == [
+        (("Title", "Install"), "Run ``pip install it`` first.")
+    ]
+
+
+def test_a_title_that_docutils_writes_is_not_looked_up() -> None:
+    text = "Title\n=====\n\n.. contents::\n\nFirst\n-----\n\nOne ``x`` here.\n\nSecond\n------\n\nThe word Contents, and two.\n"
+    assert [unit.section for unit in find_units(text)] == [("Title", "First"), ("Title", "Second")]

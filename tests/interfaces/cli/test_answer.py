@@ -22,7 +22,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from outrider.interfaces.cli import answer as view
-from outrider.interfaces.cli import run
+from outrider.interfaces.cli import limits, run
+from outrider.interfaces.cli import terminal as terminal_module
 from outrider.interfaces.cli.analyze import _show as show_analysis
 from outrider.interfaces.cli.answer import show_answer
 from outrider.interfaces.cli.terminal import ADVICE_EVERY_S, one_line, select_due
@@ -31,7 +32,7 @@ from outrider.state.hits import Duplicate, FoundBy, Hit, Related
 from outrider.state.hits import Path as Way
 from outrider.state.records import Identifiers
 from outrider.state.reranking import NOT_PROBED
-from outrider.state.response import Bypass, ContextUnit, DistilledContext, SearchResponse, SourceReport, SourceStatus
+from outrider.state.response import Bypass, ContextUnit, DistilledContext, Failure, SearchResponse, SourceReport, SourceStatus
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
@@ -205,7 +206,8 @@ def test_the_remark_on_uncertain_sentences_is_never_cut_and_comes_last(monkeypat
         (["no", "no", "unread"], "No sentence in the 2 works that were read answers the question; they are the nearest."),
         (["no", "unread"], "No sentence in the 1 work that was read answers the question; they are the nearest."),
         (["no"], "No sentence in this work answers the question; it is the nearest."),
-        (["no", "perhaps"], ""),
+        (["no", "perhaps"], "No sentence in these 2 works surely answers the question; they are the nearest."),
+        (["perhaps", "perhaps", "unread"], "No sentence in the 2 works that were read surely answers the question; they are the nearest."),
         (["unread", "unread"], ""),
         (["no", "yes"], ""),
     ],
@@ -214,6 +216,76 @@ def test_the_whole_answer_says_first_if_no_hit_answers(answers: list[str], line:
     output = screen(monkeypatch, 120)
     show_answer(make_answer(*(make_hit(rank, answers=verdict) for rank, verdict in enumerate(answers, start=1))))
     assert (lines(output)[0] == line) if line else "No sentence in" not in output.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("query", "fields"),
+    [
+        ("tom christie", {"authors": ("Ada Meier", "Tom Christie")}),
+        ("Attempts and delays", {"title": "Attempts and Delays."}),
+        ("10.1000/liver.1", {"identifiers": Identifiers(doi="10.1000/liver.1")}),
+        (
+            "Donald E. Knuth",
+            {"found_by": (FoundBy("library", "graph_neighbor", "q", 1, paths=(Way("author:knuth, d", "author", "author:knuth, d"),)),)},
+        ),
+    ],
+)
+def test_a_request_for_a_work_or_a_person_is_no_question(query: str, fields: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    output = screen(monkeypatch, 120)
+    weak = make_hit(2, (SENTENCE, "sentence", 0.1), answers="perhaps")
+    show_answer(make_answer(make_hit(1, answers="no", content="A package.", **fields), weak, query=query))
+    shown = output.getvalue()
+    assert "About: A package." in STYLE.sub("", shown)
+    assert "No sentence" not in shown
+    assert "May not answer" not in shown
+
+
+def test_a_terminal_shows_the_first_five_hits_and_how_to_see_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless a number was asked for. The rest is counted; reasons name only hits that are shown."""
+    found_by = (FoundBy("library", "graph_neighbor", "q", 4, paths=(Way("pypi:p7", "cites", ""), Way("pypi:p3", "cites", ""))),)
+    hits = [make_hit(1, (SENTENCE, "sentence", 0.9), found_by=found_by)]
+    hits += [make_hit(rank, (SENTENCE, "sentence", 0.9)) for rank in range(2, 9)]
+    for more, explain, number, end in (
+        ("-k 10", False, 5, "5 of 9 works. -k 10 shows 3 more."),
+        ("", False, 8, "8 of 9 works."),
+        ("-k 10", True, 8, "8 of 9 works."),
+    ):
+        output = screen(monkeypatch, 100, 24)
+        show_answer(make_answer(*hits), more=more, explain=explain)
+        shown = lines(output)
+        assert sum(bool(re.match(r" \d\. Package", line)) for line in shown) == number
+        assert end in shown
+        assert ("    Cited by result 3" in shown) is (number == 5)
+        assert explain or number > 5 or len(shown) < 24
+
+
+def test_a_program_gets_all_hits(capsys: pytest.CaptureFixture[str]) -> None:
+    show_answer(make_answer(*(make_hit(rank) for rank in range(1, 9))), more="-k 10")
+    out = capsys.readouterr().out
+    assert "8. Package 8" in out
+    assert "8 of 9 works.\n" in out
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({"kind": "paper", "authors": ("LeCun, Yann", "Bengio, Yoshua"), "year": 2015}, " 1. Package 1 · LeCun et al. · 2015"),
+        ({"kind": "paper", "authors": ("Ada Meier",)}, " 1. Package 1 · Ada Meier"),
+        ({"kind": "repository", "authors": ("Ada Meier",), "stars": 3}, " 1. Package 1 · ★ 3"),
+        ({"kind": "document", "file": "coffee.md"}, " 1. Package 1 · coffee.md"),
+        ({"kind": "paper", "file": "many.bib"}, " 1. Package 1"),
+    ],
+)
+def test_a_hit_shows_its_author_or_its_file(fields: dict[str, object], line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = screen(monkeypatch, 100)
+    show_answer(make_answer(make_hit(1, **fields)))
+    assert lines(output)[0] == line
+
+
+def test_a_document_without_an_abstract_shows_its_first_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = screen(monkeypatch, 100)
+    show_answer(make_answer(make_hit(1, kind="document", original_text="# Coffee\n\nThe machine stands upstairs. It is old.")))
+    assert "    About: The machine stands upstairs." in lines(output)
 
 
 def test_an_analysis_shows_code_as_code_and_what_may_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
@@ -251,6 +323,25 @@ def test_code_keeps_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     show_answer(make_answer(make_hit(1, (CODE, "code", 0.9))))
     code = [line[6:] for line in lines(output) if line.startswith("    ┊")]
     assert code == ["@retry(wait=wait_exponential(multipli…", "def call():", "    raise OSError"]
+
+
+def test_a_command_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that goes on has a mark, and what it says can be copied; other hits leave it the room."""
+    command = "pip install --index-url https://packages.example.org/simple/ --include-everything retry-library"
+    sentence = (f"{SENTENCE} " * 8, "sentence", 0.9)
+    for height in (24, 60):
+        output = screen(monkeypatch, 60, height)
+        show_answer(make_answer(make_hit(1, sentence), make_hit(2, (command, "code", 0.9)), *(make_hit(at, sentence) for at in (3, 4, 5))))
+        shown = [line[6:] for line in lines(output) if line.startswith("    ┊")]
+        assert shown == ["pip install --index-url", "↪ https://packages.example.org/simple/", "↪ --include-everything retry-library"]
+        assert len(lines(output)) < height
+
+
+def test_explain_shows_long_lines_of_code_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = screen(monkeypatch, 44)
+    show_answer(make_answer(make_hit(1, (CODE, "code", 0.9))), explain=True)
+    code = "".join(line[6:].removeprefix("↪ ") for line in lines(output) if line.startswith("    ┊"))
+    assert "".join(code.split()) == "".join(CODE.removeprefix("```python").removesuffix("```").split())
 
 
 def test_long_code_is_cut_to_the_lines_around_the_words_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,7 +415,30 @@ def test_reasons_name_what_is_telling_as_it_is_written(monkeypatch: pytest.Monke
     hits = [make_hit(1, found_by=(FoundBy("library", "graph_neighbor", "q", 4, paths=tuple(links)),), **fields), make_hit(2)]
     output = screen(monkeypatch, 120)
     show_answer(make_answer(*hits))
-    assert "    By R. Roe; has the keyword retry; can be used by result 2; shares author Meier, Anna with result 2" in lines(output)
+    assert "    By R. Roe; has the keyword retry; shares author Meier, Anna with result 2" in lines(output), (
+        "an extra is no reason beside these"
+    )
+
+
+def test_a_reason_outside_the_hits_names_its_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    reasons = [
+        ((Way("pypi:httpx", "suggests", ""),), "Can be used by httpx"),
+        ((Way("doi:10.1000/1", "cites", ""),), "Cited by doi:10.1000/1"),
+        ((Way("doi:10.1000/1", "cites", ""), Way("doi:10.1000/2", "cites", "")), "Cited by 2 of the best matches"),
+    ]
+    for paths, expected in reasons:
+        output = screen(monkeypatch, 100)
+        show_answer(make_answer(make_hit(1, found_by=(FoundBy("library", "graph_neighbor", "q", 4, paths=paths),))))
+        assert f"    {expected}" in lines(output)
+
+
+def test_a_match_needs_no_filler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That a tool of its developers is among the results says nothing of a package."""
+    paths = tuple(Way(f"pypi:p{rank}", "suggested by", "") for rank in (2, 3))
+    found_by = (FoundBy("library", "lance_fts", "q", 1), FoundBy("library", "graph_neighbor", "q", 4, paths=paths))
+    output = screen(monkeypatch, 100)
+    show_answer(make_answer(make_hit(1, found_by=found_by), make_hit(2), make_hit(3)))
+    assert lines(output)[1] == "    Matched by words"
 
 
 def test_a_hit_that_only_chance_connects_still_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,7 +487,7 @@ def test_a_first_search_with_its_remarks_fits_one_screen(monkeypatch: pytest.Mon
     steps = tuple(Bypass(step=f"step {number}", why=f"a reason of kind {'ab'[number]} " * 4) for number in range(2))
     for fields in ({}, {"sources": (row("library", "ok"), *rows), "bypassed": steps}):
         output = screen(monkeypatch, 80, 24)
-        monkeypatch.setattr(view, "errors", view.console)
+        monkeypatch.setattr(terminal_module, "errors", view.console)
         show_answer(make_answer(*(make_hit(rank, sentence) for rank in range(1, 6)), **fields), advice_file=tmp_path / "advice.json")
         assert 22 <= len(lines(output)) <= 23, "the shell's prompt has its line"
 
@@ -383,10 +497,10 @@ def test_explain_shows_scores_lists_and_every_sentence(monkeypatch: pytest.Monke
     duplicate = Duplicate(doc_id="doi-1", source="library", why="same doi")
     texts = [(f"Sentence {number}.", "sentence", 0.5) for number in range(9)]
     hit = make_hit(1, *texts, reason="title has: retry", scores={"rules": 0.93}, duplicates=(duplicate,))
-    show_answer(make_answer(hit), explain=True, rejected=[("Another", "too old")])
+    show_answer(make_answer(hit), explain=True, rejected=[("Another", "too old"), ("B", "few stars"), ("C", "too old")])
     text = " ".join(" ".join(lines(output)).split())
     for part in ("repository pypi:p1, score 0.93 (rules): rules 0.93", "why: title has: retry", "meaning (rank 7: only the first 254",
-                 "also doi-1 (same doi)", "│ Sentence 8.", "left out Another too old"):  # fmt: skip
+                 "also doi-1 (same doi)", "│ Sentence 8.", "2 left out, too old: Another; C", "1 left out, few stars: B"):  # fmt: skip
         assert part in text
 
 
@@ -460,6 +574,11 @@ def row(source: str, status: SourceStatus, message: str = "", strategy: str = "r
         ),
         ((row("library", "partial", "x"), row("arxiv", "unavailable", "x")), "your library (partial)"),
         ((row("library", "ok"), row("arxiv", "ok")), ""),
+        ((row("library", "ok", "left out 2 that the query excludes with NOT"), row("arxiv", "empty", "3 did not fit the filters")), ""),
+        (
+            (row("library", "ok", "left out 2"), row("arxiv", "unavailable", "x")),
+            "Offline: arXiv could not be reached; searched your library",
+        ),
     ],
 )
 def test_unreachable_services_are_one_line(rows: tuple[SourceReport, ...], line: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -487,13 +606,41 @@ def test_advice_on_a_terminal_is_short(monkeypatch: pytest.MonkeyPatch, tmp_path
     dense = SourceReport(source="library", strategy="lance_dense", asked=1, status="off", message="has no vectors", command=command)
     steps = [("translator.model", why), ("expansion", "0 of 2 terms"), ("fine_scorer", why), ("reranker", NOT_PROBED), ("x", "off")]
     terminal = Console(file=io.StringIO(), force_terminal=True, width=300)
-    monkeypatch.setattr(view, "errors", lambda: terminal)
+    for module in (terminal_module, limits):
+        monkeypatch.setattr(module, "errors", lambda: terminal)
     show_answer(
         make_answer(make_hit(1), sources=(dense,), bypassed=tuple(Bypass(step=step, why=why) for step, why in steps)),
         advice_file=tmp_path / "advice.json",
     )
     expected = f"Not used: search by meaning (needs: {command}), a chat model, a reranker, x (off); `outrider doctor` says what they need"
     assert STYLE.sub("", terminal.file.getvalue()).strip() == expected  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("steps", "line"),
+    [
+        ([("translator.model", "no model is configured")], "Not used: a chat model; `outrider doctor` says what they need"),
+        ([("distiller", "distill_enabled is false"), ("expansion", "0 of 2 terms")], ""),
+    ],
+)
+def test_advice_speaks_of_no_machine_name_and_of_nothing_that_was_asked_for(
+    steps: list[tuple[str, str]], line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=300)
+    for module in (terminal_module, limits):
+        monkeypatch.setattr(module, "errors", lambda: terminal)
+    bypassed = tuple(Bypass(step=step, why=why) for step, why in steps)
+    show_answer(make_answer(make_hit(1), bypassed=bypassed), advice_file=tmp_path / "advice.json")
+    assert STYLE.sub("", terminal.file.getvalue()).strip() == line  # type: ignore[attr-defined]
+
+
+def test_a_failure_that_ends_the_run_names_no_node(capsys: pytest.CaptureFixture[str]) -> None:
+    failures = (
+        Failure(node="translator", error="NothingSearchable", message="github cannot be searched"),
+        Failure(node="reranker", error="ModelError", message="no memory"),
+    )
+    show_answer(SearchResponse(query="liver", mode="discovery", failures=failures))
+    assert capsys.readouterr().err.splitlines()[:2] == ["Failed: github cannot be searched", "Failed: reranker: no memory"]
 
 
 def test_advice_is_due_again_after_a_day(tmp_path: Path) -> None:
@@ -551,12 +698,12 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "library"
 
 
-def run_in_terminal(arguments: list[str], columns: int, rows: int, cache: Path) -> str:
+def run_in_terminal(arguments: list[str], columns: int, rows: int, cache: Path, kind: str = "xterm-256color") -> str:
     """What the command prints on a pseudo-terminal of this size; its remarks go elsewhere."""
     main, side = pty.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     environ = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"}}
-    environ |= {"TERM": "xterm-256color", "OUTRIDER_CACHE__FOLDER": str(cache)}
+    environ |= {"TERM": kind, "OUTRIDER_CACHE__FOLDER": str(cache)}
     command = [sys.executable, "-m", "outrider", *arguments]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=side, stderr=subprocess.DEVNULL, env=environ) as process:
         os.close(side)
@@ -584,6 +731,14 @@ def test_a_search_fills_one_screen(papers: Path, tmp_path: Path, columns: int, r
     assert [line[:4] for line in plain if re.match(r" \d\. Aspirin and the liver", line)] == [f" {rank}. " for rank in range(1, 6)]
     assert re.search(r"5 of 6 works in \d+\.\d s\.", plain[-1])
     assert "\x1b[1;35mliver\x1b[0m" in shown
+
+
+@pytest.mark.slow
+def test_a_terminal_without_cursor_control_has_its_own_width(papers: Path, tmp_path: Path) -> None:
+    arguments = ["search", "does aspirin harm the liver?", "-k", "5", "--offline", "-l", str(papers)]
+    shown = run_in_terminal(arguments, 50, 24, tmp_path, "dumb")
+    assert "\x1b" not in shown
+    assert max(map(cell_len, shown.splitlines())) <= 50
 
 
 @pytest.mark.slow
@@ -654,6 +809,7 @@ def test_ranked_hits_are_written_by_suffix(papers: Path, tmp_path: Path, capsys:
         (["--from", "2021", "--to", "2019"], "no year is from 2021 and up to 2019"),
         (["--year", "2020", "--from", "2019"], "mean the same"),
         (["--kind", "papers"], "did you mean 'paper'"),
+        (["--top-k", "0"], "Invalid value for '--top-k'"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused_before_the_search(

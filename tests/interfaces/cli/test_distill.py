@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from outrider.interfaces.cli import distill as command
 from outrider.interfaces.cli import run
 
 PROSE = (
@@ -111,3 +115,68 @@ def test_code_keeps_its_lines_and_its_indentation(here: Path, capsys: pytest.Cap
     (here / "retry.md").write_text(f"# Calls\n\n{PROSE.format('Nothing')}\n\n```python\n{code}\n```\n")
     text, _ = run_command(capsys, "distill", "how do I retry a failed call after a delay", "retry.md", "--no-bypass")
     assert code in text
+
+
+@pytest.mark.parametrize(("threshold", "remark"), [("0.05", ""), (None, ": may not answer")])
+def test_sources_and_what_may_not_answer_are_named(
+    threshold: str | None, remark: str, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number in the context leads to its file. The context itself stays within its budget."""
+    if threshold is not None:
+        monkeypatch.setenv("OUTRIDER_DISTILLER__THRESHOLD", threshold)
+    (here / "c.txt").write_text("The train leaves at noon. " * 30)
+    (here / "b.txt").write_text(PROSE.format("too much aspirin of one kind"))
+    arguments = ("distill", QUERY, "c.txt", "a.txt", "b.txt")
+    out, err = run_command(capsys, *arguments)
+    assert out == json.loads(run_command(capsys, *arguments, "--json")[0])["text"] + "\n"
+    assert err.splitlines()[:3] == [f"[2] a.txt{remark}", f"[3] b.txt{remark}", "No sentence answers in c.txt"]
+
+
+@pytest.mark.parametrize("arguments", [("-",), (), ("a.txt", "-")])
+def test_a_piped_text_is_read(
+    arguments: tuple[str, ...], here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(PROSE.format("paracetamol").encode())))
+    out, err = run_command(capsys, "distill", QUERY, *arguments)
+    assert "[1] In conclusion, paracetamol harms the liver of adults at high doses." in out
+    assert "[1] standard input" in err
+    assert ("[2] a.txt" in err) is ("a.txt" in arguments)
+
+
+def test_a_pipe_that_holds_no_text_is_one_line(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for data, message in ((b"", "standard input: is empty"), (b"%PDF-1.7\x00\x01\x02" * 50, "standard input: ")):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        assert message in run_command(capsys, "distill", QUERY, "-", code=3 if run(["distill", QUERY, "-"]) == 3 else 2)[1]
+
+
+def test_without_a_file_and_without_a_pipe_the_command_says_what_it_takes(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Keyboard(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stdin", Keyboard())
+    assert "name the files to read, or pipe a text in" in run_command(capsys, "distill", QUERY, code=2)[1]
+
+
+def test_a_budget_that_is_too_small_is_no_text_without_an_answer(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = run_command(capsys, "distill", QUERY, "a.txt", "-n", "50")
+    assert out == ""
+    assert "No sentence" not in err
+    needed = re.search(r"The budget of 50 tokens holds none of the .* sentences? that .* chosen; the best one needs (\d+)", err)
+    assert needed is not None
+    assert "aspirin harms the liver" in run_command(capsys, "distill", QUERY, "a.txt", "-n", needed[1])[0]
+
+
+def test_lines_break_between_words_on_a_terminal(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    output = io.StringIO()
+    terminal = Console(file=output, force_terminal=True, color_system=None, width=40, highlight=False, legacy_windows=False)
+    monkeypatch.setattr(command, "console", lambda: terminal)
+    whole = run_command(capsys, "distill", QUERY, "a.txt", "--json")[0]
+    run(["distill", QUERY, "a.txt"])
+    shown = output.getvalue().splitlines()
+    assert max(map(len, shown)) <= 40
+    assert " ".join(output.getvalue().split()) == " ".join(json.loads(whole)["text"].split())
+    assert "[1] In conclusion, aspirin harms the" in shown
+    assert "  liver of adults at high doses." in shown

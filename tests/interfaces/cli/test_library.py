@@ -118,3 +118,10 @@ def test_duplicates_in_doubt_are_listed_until_they_are_decided(out: Any, tmp_pat
     assert run(["library", "duplicates", "-l", library]) == 0
     assert run(["library", "split", *pair["ids"], "-l", library]) == 0
     assert out("library", "duplicates", "--json", "-l", library) == []
+
+
+def test_a_program_gets_a_line_for_each_record(library: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["library", "list", "-l", library]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [len(row) for row in rows] == [5] * 5
+    assert min(row[3] for row in rows).startswith("Liver study")

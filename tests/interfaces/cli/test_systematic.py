@@ -43,6 +43,12 @@ def test_a_run_is_exported_reported_replayed_and_checked(
     assert (tmp_path / "report" / "prisma-2020.svg").is_file()
 
 
+def test_offline_contacts_no_service(runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_SOURCES__OFFLINE", "false")
+    assert run(["systematic", "aspirin[tiab]", "--sources", "pubmed", "--offline"]) == 2
+    assert "services are switched off" in capsys.readouterr().err
+
+
 def test_the_summary_shows_hits_run_and_proof(shelved: Path, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["systematic", "aspirin[tiab]", "-l", str(shelved)]) == 0
     out = capsys.readouterr().out

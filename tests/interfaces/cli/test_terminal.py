@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from outrider.interfaces.cli import terminal as progress
@@ -88,3 +89,35 @@ def test_the_share_of_works_read_by_a_model_is_reported(scoring: Scoring, messag
 
 def test_an_indented_line_keeps_its_indent_and_loses_its_control_characters() -> None:
     assert progress.plain(" one\n\x1b[31mtwo", indent=2).plain == "  one [31mtwo"
+
+
+def test_a_note_on_a_terminal_breaks_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True, width=24, legacy_windows=False)
+    monkeypatch.setattr(progress, "errors", lambda: screen)
+    progress.note("Error: nothing but this machine is\nasked /a/path/that/is/longer/than/it")
+    text = screen.file.getvalue()  # type: ignore[attr-defined]
+    assert text.splitlines() == ["Error: nothing but this", "machine is asked", "/a/path/that/is/longer/t", "han/it"]
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 120])
+def test_a_progress_line_fits_the_width_and_shows_only_what_is_known(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True, width=width, legacy_windows=False)
+    monkeypatch.setattr(progress, "errors", lambda: screen)
+    clock = Clock()
+    with Progress("opening the library", size=True, clock=clock) as bar:
+        assert bar._bar is not None
+        task = bar._bar.tasks[0]
+
+        def line() -> str:
+            (row,) = list(screen.render_lines(bar._bar.get_renderable()))  # type: ignore[union-attr]
+            return "".join(part.text for part in row)[2:].rstrip()
+
+        clock.now = 8.0
+        assert line() == ("opening the libra…" if width == 20 else "opening the library · 0:08")
+        bar.show("a-long-name-of-a-file-of-my-papers.pdf", 3 * 2**20, 2**22, "12 records, 2/s")
+        assert cell_len(line()) <= width - 2
+        assert ("3.0 MiB of 4.0 MiB (75 %)" in line()) is (width > 40)
+        assert ("12 records, 2/s" in line()) is (width >= 80)
+        bar.show("embedding", 64, 342, size=False)
+        assert ("embedding · 64 of 342 (18 %)" in line()) is (width > 20)
+        assert task.start_time == 8.0, "a step of its own"

@@ -41,6 +41,8 @@ PASS: list[tuple[str, Sequence[str]]] = [
     ("Tenacity is a retrying library.", ["u3"]),
     ("Tenacity supports async and has no dependencies.", ["u3"]),
     ("Use `tenacity`: it supports async.", ["u3"]),
+    ('"Statins in adults" calls them "safe and effective" without diabetes.', ["u2"]),
+    ("阿司匹林治疗五年，stroke reduced by 12.5%。", ["u1"]),
 ]
 REMOVED: list[tuple[str, Sequence[str], str]] = [
     ("Aspirin reduced stroke.", [], "no_citation"),
@@ -52,6 +54,12 @@ REMOVED: list[tuple[str, Sequence[str], str]] = [
     ("Backoff supports async.", ["u3"], "other_work"),
     ("Aspirin for women: a randomized trial reports that statins are safe.", ["u2"], "other_work"),
     ("Aspirin reduced stroke by 13%.", ["u1"], "number"),
+    ("Aspirin reduced stroke by ⑬ %.", ["u1"], "number"),
+    ("阿司匹林将中风减少了十三个百分点。", ["u1"], "number"),
+    ("Aspirin reduced stroke in 一三 patients.", ["u1"], "number"),
+    ("Aspirin did n\u200bot reduce stroke.", ["u1"], "negation"),
+    ("Statins are ‹cheap› in adults without diabetes.", ["u2"], "quote"),
+    ("Aspirin reduced stroke, as evil.com shows.", ["u1"], "markup"),
     ("Aspirin reduced stroke by 12.5 points.", ["u1"], "number"),
     ("Aspirin reduced stroke by 1.25%.", ["u1"], "number"),
     ("Aspirin reduced stroke in 1,243 patients.", ["u1"], "number"),

@@ -54,7 +54,7 @@ def test_a_year_alone_is_a_search() -> None:
 
 def test_a_source_that_is_switched_off_is_reported() -> None:
     intent, rest = parse_intent("liver", STARS, 2026)
-    with pytest.raises(NothingSearchable, match="switched on"):
+    with pytest.raises(NothingSearchable, match="with --offline"):
         plan_by_rules(SearchRequest(query="liver", sources=("github",)), intent, rest, ("library",), ())
 
 

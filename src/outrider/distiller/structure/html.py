@@ -26,12 +26,17 @@ KINDS: dict[str, BlockKind] = {
 HEADING = re.compile(r"h[1-6]")
 HTML_LINE = re.compile(r"\n")
 WORD = re.compile(r"\w")
+NO_REFERENCE = re.compile(r"&#(?!\d|[xX][\da-fA-F])")
+MAX_OPEN = 200
+"""Open elements that are remembered: a page that ends none of its items opens any number."""
 
 
 def read_html(text: str) -> list[Block]:
     """The blocks of shown text in order, without overlap; what is between two tags of one block belongs to it."""
     parser = _BlockParser(text)
-    parser.feed(text)
+    # the parser would search to the end of the text for each tag that does not end, and show all behind a bare `&#`
+    last = text.rfind(">") + 1
+    parser.feed(NO_REFERENCE.sub("& ", text[:last] + text[last:].replace("<", " ")))
     parser.close()
     parser.end_block()
     return in_order(text, parser.blocks)
@@ -53,6 +58,8 @@ class _BlockParser(HTMLParser):
             self.end_block()
         if tag in KINDS or tag in UNSHOWN or tag == "a" or HEADING.fullmatch(tag):
             self._open.append(tag)
+            if len(self._open) > MAX_OPEN:
+                del self._open[0]
 
     def handle_endtag(self, tag: str) -> None:
         row = "tr" in self._open and tag in ("td", "th", "p", "div")
@@ -60,6 +67,15 @@ class _BlockParser(HTMLParser):
             self.end_block()
         if tag in self._open:
             del self._open[len(self._open) - 1 - self._open[::-1].index(tag)]
+
+    def parse_comment(self, i: int, report: bool = True) -> int:
+        """A comment that does not end reaches to the end of the text (https://html.spec.whatwg.org/multipage/parsing.html)."""
+        end = self.rawdata.find("-->", i + len("<!--"))
+        return end + len("-->") if end >= 0 else len(self.rawdata)
+
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """`<![` begins a comment up to the next `>`; the library's parser raises an error."""
+        return self.rawdata.find(">", i) + 1 or len(self.rawdata)
 
     def handle_data(self, data: str) -> None:
         if data.strip() and not any(tag in UNSHOWN for tag in self._open):

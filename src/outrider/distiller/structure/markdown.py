@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from outrider.distiller.structure.block import Block, BlockKind, Lines, in_order, is_sentence
 from outrider.distiller.structure.html import read_html
-
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-    from markdown_it.token import Token
 
 MARKER = re.compile(r"(?:[ \t]*(?:>|[-*+](?=[ \t])|\d{1,9}[.)](?=[ \t])))*[ \t]*(?:\[[ xX]\][ \t]+)?")
 """Marks of quotes, items and tasks before a block's own text."""
@@ -23,22 +20,25 @@ ALERT = re.compile(r"\[!\w+\][ \t]*\n?[> \t]*")
 """First line of GitHub's alerts (https://docs.github.com/en/get-started/writing-on-github)."""
 WORD = re.compile(r"\w")
 MARKDOWN_LINE = re.compile(r"\r\n|\n|\r")
-
-
-@lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark").enable("table")
+BLOCKS = MarkdownIt("commonmark").enable("table").disable("inline")
+INLINE = MarkdownIt("commonmark")
+NO_WORD_FIRST = re.compile(r"^\W", re.MULTILINE)
+"""A line that begins with a word holds text, not badges or links alone."""
+DIAGRAMS = [["mermaid"], ["plantuml"], ["graphviz"], ["dot"]]
+"""Languages of code that draws a picture (https://docs.github.com/en/get-started/writing-on-github)."""
+MAX_BRACKETS = 300
+"""A paragraph with more of them is text: the parser takes quadratic time for those that nothing closes."""
 
 
 def read_markdown(text: str) -> list[Block]:
     """The blocks in order, without overlap; offsets are in characters of `text`."""
-    blocks = [*_blocks(text, Lines(text, MARKDOWN_LINE), _parser().parse(text))]
+    definitions: dict[str, object] = {}
+    tokens = BLOCKS.parse(text, definitions)
+    blocks = [*_blocks(text, Lines(text, MARKDOWN_LINE), tokens, definitions)]
     return in_order(text, [_without_marker(text, block) for block in blocks])
 
 
-def _blocks(text: str, lines: Lines, tokens: Sequence[Token]) -> Iterator[Block]:
+def _blocks(text: str, lines: Lines, tokens: Sequence[Token], definitions: dict[str, object]) -> Iterator[Block]:
     items, header = 0, ""
     for at, token in enumerate(tokens):
         first, last = token.map or (0, 0)
@@ -52,7 +52,8 @@ def _blocks(text: str, lines: Lines, tokens: Sequence[Token]) -> Iterator[Block]
                 yield Block(start, end, "code")
             case "fence":
                 closed = text[lines.offset(last - 1) : end].lstrip("> \t").startswith(token.markup)
-                yield Block(lines.offset(first + 1), lines.offset(last - closed), "code")
+                kind: BlockKind = "furniture" if token.info.split()[:1] in DIAGRAMS else "code"
+                yield Block(lines.offset(first + 1), lines.offset(last - closed), kind)
             case "html_block":
                 yield from (block.shift(start) for block in read_html(text[start:end]))
             case "thead_open":
@@ -60,14 +61,17 @@ def _blocks(text: str, lines: Lines, tokens: Sequence[Token]) -> Iterator[Block]
             case "tr_open" if token.map and tokens[at - 1].type != "thead_open":
                 yield Block(start, lines.offset(first + 1), "row", introduced_by=header)
             case "inline" if tokens[at - 1].type == "paragraph_open":
-                yield from _divide_paragraph(lines, token, "item" if items else "paragraph")
+                yield from _divide_paragraph(lines, token, "item" if items else "paragraph", definitions)
 
 
-def _divide_paragraph(lines: Lines, inline: Token, kind: BlockKind) -> Iterator[Block]:
+def _divide_paragraph(lines: Lines, inline: Token, kind: BlockKind, definitions: dict[str, object]) -> Iterator[Block]:
     """The paragraph without its lines that hold badges or links alone, which are blocks of their own."""
     first, last = inline.map or (0, 0)
+    if inline.content.count("[") > MAX_BRACKETS or not NO_WORD_FIRST.search(inline.content):
+        yield Block(lines.offset(first), lines.offset(last), kind)
+        return
     rows: list[list[Token]] = [[]]
-    for child in inline.children or ():
+    for child in INLINE.parseInline(inline.content, definitions)[0].children or ():
         if child.type in ("softbreak", "hardbreak"):
             rows.append([])
         else:

@@ -13,16 +13,19 @@ TextFormat = Literal["plain", "markdown", "rst", "html"]
 MAX_CHARS = 400_000
 """A longer text is read as plain text, whose parser takes a millisecond where the others take a hundred."""
 RST = re.compile(
-    r"^\.\. (?:[\w+.-]+::|_[^:\n]+:|\|[^|\n]+\| \w+::)|^\S.*\n([=~^\"+*#-])\1{2,}[ \t]*$|[^:]::[ \t]*$|:[\w:]+:`|``[^`\n]+``"
-    r"|`[^`\n]+<[^>\n]+>`_|\w_\b(?!\w)|^:[A-Z]\w+: ",
+    r"^\.\. (?:[\w+.-]+::|_[^:\n]+:|\|[^|\n]+\| \w+::)|^\S.*\n([=~^\"+*#-])\1{2,}[ \t]*$|[^:]::[ \t]*$|:[\w:]{1,40}:`|``[^`\n]+``"
+    r"|`[^`<\n]+<[^<>`\n]+>`_|\w_\b(?!\w)|^:[A-Z]\w+: ",
     re.MULTILINE,
 )
 MARKDOWN = re.compile(
-    r"^\#{1,6} \S|^[ \t]*(?:```|~~~)|!?\[[^\]\n]*\]\([^)\n]*\)|^ {0,3}\[[^\]\n]+\]:[ \t]|\*\*[^*\n]+\*\*"
+    r"^\#{1,6} \S|^[ \t]*(?:```|~~~)|!?\[[^\[\]\n]*\]\([^()\n]*\)|^ {0,3}\[[^\]\n]+\]:[ \t]|\*\*[^*\n]+\*\*"
     r"|^\|.*\|[ \t]*\n\|[ :|-]+\|[ \t]*$|(?<!`)`[^`\n]+`(?![`_])",
     re.MULTILINE,
 )
-HTML = re.compile(r"<(?:!doctype html|html|head|body|div|p|section|article|table|ul|ol|h[1-6])\b[^>]*>", re.IGNORECASE)
+# no class of these patterns crosses what the pattern begins with: a row of beginnings takes linear time
+HTML = re.compile(r"<(?:!doctype html|html|head|body|div|p|section|article|table|ul|ol|h[1-6])\b[^<>]*>", re.IGNORECASE)
+RST_CHARS = 200_000
+"""docutils takes several times as long."""
 LOG = logging.getLogger(__name__)
 
 
@@ -47,7 +50,7 @@ def read_structure(text: str) -> list[Block]:
         from outrider.distiller.structure.markdown import read_markdown
 
         return read_markdown(text)
-    if form == "rst":
+    if form == "rst" and len(text) <= RST_CHARS:
         from outrider.distiller.structure.restructured_text import read_restructured_text
 
         try:

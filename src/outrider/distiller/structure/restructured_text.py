@@ -7,14 +7,21 @@ appear. A directive that docutils does not know (many are Sphinx's) is read as i
 
 from __future__ import annotations
 
+import copy
+import itertools
 import re
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from bisect import bisect_left
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from docutils import nodes
+from docutils.frontend import get_default_settings
+from docutils.nodes import Element
+from docutils.parsers.rst import Parser, states
+from docutils.utils import new_document
 
 from outrider.distiller.structure.block import Block, BlockKind, in_order, is_sentence
-
-if TYPE_CHECKING:
-    from docutils.nodes import Element, document
 
 UNKNOWN_DIRECTIVE = re.compile(r"\.\. [\w.+:-]+::[^\n]*(?:\n[ \t]+:[\w-]+:[^\n]*)*\n?")
 """The first lines of a directive: name, arguments and options."""
@@ -27,67 +34,135 @@ MAX_DEPTH = 10
 FAR = 20_000
 """Characters behind the last block in which the next one is looked for."""
 WORD = re.compile(r"\w")
-BETWEEN_LINES, BETWEEN_CELLS = r"\s*\n[ \t>|]*", r"[ \t|]+"
+CHANGED = re.compile(r"^(?:[^\S\n]|[>|](?=[\s>|]|$))+|[^\S\n]+|\n+", re.MULTILINE)
+"""What docutils changes in a source: white space, and marks before quoted lines and cells."""
+PROMPT = re.compile(r"\s*([>|]+)[ \t]")
+MAX_INLINE_CHARS = 2_000
+"""A longer paragraph is text, whatever its marks: docutils takes quadratic time for those that nothing closes."""
+MAX_PIECES = 5_000
+"""Paragraphs, items and cells of a text; the longest of 290 READMEs has 989. Each takes docutils up to a millisecond."""
 
 
-def read_restructured_text(text: str, depth: int = 0) -> list[Block]:
-    """The blocks in order, without overlap. Raises what docutils raises for a text that it cannot read."""
-    from docutils.nodes import Element
+class TooManyPieces(Exception):
+    """A text that docutils would read for too long."""
 
+
+def read_restructured_text(text: str) -> list[Block]:
+    """The blocks in order, without overlap. Raises `TooManyPieces`, and what docutils raises for a text that it cannot read."""
+    return _read(text, itertools.count(1))
+
+
+def _read(text: str, pieces: Iterator[int], depth: int = 0) -> list[Block]:
+    """`pieces` numbers those of the whole text."""
+    settings = copy.copy(_load_settings())
+    settings.line_length_limit = len(text) + 1
+    document = new_document("text", settings)
+    inliner: Any = _Inliner(pieces)
+    Parser(inliner=inliner).parse(text, document)
+    source = _Source(text)
     blocks: list[Block] = []
-    cursor = 0
-    for node in _parse(text).findall(Element):
-        for block in _read_node(text, node, cursor, depth):
+    for node in document.findall(Element):
+        for block in _read_node(source, node, pieces, depth):
             blocks.append(block)
-            cursor = block.end
+            source.cursor = block.end
     return in_order(text, blocks)
 
 
-def _parse(text: str) -> document:
-    from docutils.frontend import get_default_settings
-    from docutils.parsers.rst import Parser
-    from docutils.utils import new_document
-
+@lru_cache(maxsize=1)
+def _load_settings() -> Any:
     settings = get_default_settings(Parser)
     settings.report_level = settings.halt_level = 5  # of 4: nothing is printed, and nothing ends the parsing
     settings.warning_stream = False
     settings.file_insertion_enabled = settings.raw_enabled = False  # a text reads no other file
     settings.syntax_highlight = "none"
-    settings.line_length_limit = len(text) + 1
-    result = new_document("text", settings)
-    Parser().parse(text, result)
-    return result
+    return settings
 
 
-def _read_node(text: str, node: Element, cursor: int, depth: int) -> Iterator[Block]:
-    from docutils import nodes
+class _Inliner:
+    """docutils's reader of the marks within a paragraph, item or cell, for texts of strangers.
 
+    No subclass: docutils builds its patterns from the attributes of the class itself.
+    """
+
+    def __init__(self, pieces: Iterator[int]) -> None:
+        self._inliner = states.Inliner()  # one for each parsing, which adds patterns to it
+        self._pieces = pieces
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inliner, name)
+
+    def parse(self, text: str, lineno: int, memo: Any, parent: Element) -> tuple[list[Any], list[Any]]:
+        if next(self._pieces) > MAX_PIECES:
+            raise TooManyPieces
+        if len(text) > MAX_INLINE_CHARS:
+            return [nodes.Text(text)], []
+        result: tuple[list[Any], list[Any]] = self._inliner.parse(text, lineno, memo, parent)
+        return result
+
+
+class _Source:
+    """The text, in which sources of nodes are looked up without regard to what docutils changes in them."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.cursor = 0
+        """The end of the last block."""
+        changed = [match.span() for match in CHANGED.finditer(text)]
+        ends = [0, *(end for _, end in changed)]
+        self._places = [at for begin, (end, _) in zip(ends, [*changed, (len(text), 0)], strict=True) for at in range(begin, end)]
+        self._plain = CHANGED.sub("", text)
+
+    def find(self, wanted: str, cursor: int) -> tuple[int, int] | None:
+        """The span of the next such words behind `cursor`, None if they are not near."""
+        plain = CHANGED.sub("", wanted)
+        first = bisect_left(self._places, cursor)
+        last = bisect_left(self._places, cursor + FAR) + len(plain)
+        while plain and (first := self._plain.find(plain, first, last)) >= 0:
+            start, end = self._places[first], self._places[first + len(plain) - 1] + 1
+            if not (WORD.match(self.text, start - 1) if start else None) and not WORD.match(self.text, end):
+                return self._include_prompt(wanted, start), end
+            first += 1
+        return None
+
+    def _include_prompt(self, wanted: str, start: int) -> int:
+        """Where code begins whose first line has a prompt such as `>>>`, which `CHANGED` leaves out."""
+        if not (prompt := PROMPT.match(wanted)):
+            return start
+        begin = start
+        while begin and self.text[begin - 1] in " \t":
+            begin -= 1
+        begin -= len(prompt[1])
+        return begin if begin >= 0 and self.text.startswith(prompt[1], begin) else start
+
+
+def _read_node(source: _Source, node: Element, pieces: Iterator[int], depth: int) -> Iterator[Block]:
     parent = node.parent
     if isinstance(parent, nodes.system_message):
         if isinstance(node, nodes.literal_block) and depth < MAX_DEPTH:
-            yield from _read_unknown_directive(text, node.astext(), cursor, depth)
+            yield from _read_unknown_directive(source, node.astext(), pieces, depth)
+    elif isinstance(node, nodes.title | nodes.subtitle) and not isinstance(parent, nodes.section | nodes.document):
+        if not isinstance(parent, nodes.topic):  # such as the title of a table of contents, which docutils writes
+            yield from _find(source, node, "caption")
     elif isinstance(node, nodes.title | nodes.subtitle | nodes.rubric):
-        yield from _find(text, node, cursor, "heading", level=_level(node))
+        yield from _find(source, node, "heading", level=_level(node))
     elif isinstance(node, nodes.literal_block | nodes.doctest_block):
-        yield from _find(text, node, cursor, "code")
+        yield from _find(source, node, "code")
     elif isinstance(node, nodes.row):
-        yield from _read_row(text, node, cursor)
+        yield from _read_row(source, node)
     elif isinstance(node, nodes.caption):
-        yield from _find(text, node, cursor, "caption")
+        yield from _find(source, node, "caption")
     elif isinstance(node, nodes.line_block) and not isinstance(parent, nodes.line_block):
-        yield from _find(text, node, cursor, "paragraph")
+        yield from _find(source, node, "paragraph")
     elif isinstance(node, nodes.paragraph) and not isinstance(parent, nodes.entry):
-        yield from _read_paragraph(text, node, cursor)
+        yield from _read_paragraph(source, node)
 
 
-def _read_paragraph(text: str, node: Element, cursor: int) -> Iterator[Block]:
+def _read_paragraph(source: _Source, node: Element) -> Iterator[Block]:
     """A paragraph or the text of an item; a field's or an option's begins with its name."""
-    from docutils import nodes
-
     parent = node.parent
     is_item = isinstance(parent, nodes.list_item | nodes.definition | nodes.field_body | nodes.description)
-    for block in _find(text, node, cursor, _kind_of_inline(node) or ("item" if is_item else "paragraph")):
-        name = FIELD_NAME.search(text, text.rfind("\n", 0, block.start) + 1, block.start)
+    for block in _find(source, node, _kind_of_inline(node) or ("item" if is_item else "paragraph")):
+        name = FIELD_NAME.search(source.text, source.text.rfind("\n", 0, block.start) + 1, block.start)
         if isinstance(parent, nodes.definition):
             term = parent.parent[0].astext() if isinstance(parent.parent[0], nodes.term) else ""
             yield Block(block.start, block.end, block.kind, introduced_by=term)
@@ -100,8 +175,6 @@ def _read_paragraph(text: str, node: Element, cursor: int) -> Iterator[Block]:
 
 def _kind_of_inline(node: Element) -> BlockKind | None:
     """`badge` for substitutions and images alone, `links` for links alone, None for text."""
-    from docutils import nodes
-
     links = words = False
     for child in node.children:
         if isinstance(child, nodes.reference) and not all(isinstance(one, nodes.image) for one in child.children):
@@ -111,60 +184,52 @@ def _kind_of_inline(node: Element) -> BlockKind | None:
     return None if words else "links" if links else "badge"
 
 
-def _read_row(text: str, row: Element, cursor: int) -> Iterator[Block]:
+def _read_row(source: _Source, row: Element) -> Iterator[Block]:
     """A row of a table, from the first to the last of its cells; its header names it."""
-    from docutils import nodes
-
     if isinstance(row.parent, nodes.thead):
         return
     cells = list(row.findall(nodes.paragraph))
-    found = list(_find_row(text, cells, cursor))
-    for cell in cells if not found else ():
-        found += _find(text, cell, found[-1].end if found else cursor, "row")
-    if found:
-        group = row.parent.parent
-        header = " | ".join(head.astext() for part in group.findall(nodes.thead) for head in part.findall(nodes.entry))
-        yield Block(found[0].start, found[-1].end, "row", introduced_by=header)
+    for border in ("", "|"):  # all cells of a line at once: a cell of one letter alone could be anywhere
+        if span := source.find(border.join(cell.rawsource for cell in cells), source.cursor):
+            break
+    else:
+        cursor, spans = source.cursor, []
+        for cell in cells:
+            spans += [(block.start, block.end) for block in _find(source, cell, "row", cursor=cursor)]
+            cursor = spans[-1][1] if spans else cursor
+        span = (spans[0][0], spans[-1][1]) if spans else None
+    if span:
+        heads = (part for part in row.parent.parent.children if isinstance(part, nodes.thead))
+        header = " | ".join(head.astext() for part in heads for head in part.findall(nodes.entry))
+        yield Block(*span, "row", introduced_by=header)
 
 
-def _find_row(text: str, cells: Sequence[Element], cursor: int) -> Iterator[Block]:
-    """A row on one line, all cells at once: a cell of one letter alone could be anywhere."""
-    parts = [re.escape(cell.rawsource.strip()) for cell in cells]
-    if match := re.compile(rf"(?<!\S){BETWEEN_CELLS.join(parts)}(?!\w)").search(text, cursor, cursor + FAR):
-        yield Block(match.start(), match.end(), "row")
-
-
-def _read_unknown_directive(text: str, source: str, cursor: int, depth: int) -> Iterator[Block]:
+def _read_unknown_directive(source: _Source, directive: str, pieces: Iterator[int], depth: int) -> Iterator[Block]:
     """The content of a directive that docutils does not know, where it stands in the text."""
-    if not (head := UNKNOWN_DIRECTIVE.match(source)) or UNSHOWN_DIRECTIVES.match(source):
+    if not (head := UNKNOWN_DIRECTIVE.match(directive)) or UNSHOWN_DIRECTIVES.match(directive):
         return
-    begin = text.find(source.splitlines()[0], cursor, cursor + FAR)
-    if begin < 0:
+    if not (span := source.find(directive, source.cursor)):
         return
-    line = text.rfind("\n", 0, begin) + 1
-    lines = text[line:].split("\n")[: source.count("\n") + 1]
+    line = source.text.rfind("\n", 0, span[0]) + 1
+    lines = source.text[line : span[1]].split("\n")
     # blanks in place of the first lines keep the offsets
     blanked = [" " * len(one) for one in lines[: head[0].count("\n")]]
     body = "\n".join([*blanked, *lines[len(blanked) :]])
-    yield from (block.shift(line) for block in read_restructured_text(body, depth + 1))
+    yield from (block.shift(line) for block in _read(body, pieces, depth + 1))
 
 
 def _level(title: Element) -> int:
-    """The number of sections around a title."""
-    from docutils import nodes
-
-    level, node = 0, title.parent
+    """The number of sections around a title; a rubric stands below that of its section."""
+    level, node = int(isinstance(title, nodes.rubric)), title.parent
     while node is not None:
         level += isinstance(node, nodes.section)
         node = node.parent
     return max(1, level)
 
 
-def _find(text: str, node: Element, cursor: int, kind: BlockKind, level: int = 0) -> Iterator[Block]:
-    """The node's place behind `cursor`; lines may be indented or quoted there. Nothing if its source was changed by docutils."""
-    for source in (node.rawsource, node.astext()):
-        lines = [re.escape(line.strip()) for line in source.splitlines() if line.strip()]
-        pattern = rf"(?<!\w){BETWEEN_LINES.join(lines)}(?!\w)"
-        if lines and (match := re.compile(pattern).search(text, cursor, cursor + FAR + len(source))):
-            yield Block(match.start(), match.end(), kind, level)
+def _find(source: _Source, node: Element, kind: BlockKind, level: int = 0, cursor: int | None = None) -> Iterator[Block]:
+    """The node's place behind the last block, or `cursor`. Nothing if docutils has changed more of its source than white space."""
+    for wanted in (node.rawsource, node.astext()):
+        if span := source.find(wanted, source.cursor if cursor is None else cursor):
+            yield Block(*span, kind, level)
             return

@@ -73,15 +73,16 @@ def ingest(
     from outrider.usecases.ingest import ingest_targets
 
     started = time.monotonic()
-    with resumable(), Progress(size=True, quiet=as_json) as bar:
+    with resumable(), Progress("opening the library", size=True, quiet=as_json) as bar:
 
         def show(progress: IngestProgress) -> None:
             rate = progress.records / max(time.monotonic() - started, 0.001)
             doing = progress.current.name if isinstance(progress.current, Path) else progress.current
+            detail = f"{count(progress.records, 'record')}, {rate:,.0f}/s" if progress.records else ""
             if progress.embedding:
-                doing = f"embedding {progress.embedding[0]:,} of {progress.embedding[1]:,}"
-            detail = f"{progress.records:,} records, {rate:,.0f}/s"
-            bar.show(doing or "reading", progress.bytes_done, progress.bytes_total, detail)
+                bar.show("embedding", *progress.embedding, size=False)
+            else:
+                bar.show(doing or "reading", progress.bytes_done, progress.bytes_total, detail, size=True)
 
         services, fields = open_services(library, offline=offline), parse_columns(columns or [])
         mode: Prune = ("remove" if yes else "list") if prune else ""

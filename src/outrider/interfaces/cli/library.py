@@ -6,13 +6,26 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import typer
 
 from outrider.interfaces.cli.options import FiltersOption, JsonOption, LibraryOption, call_library, open_services, parse_filters, wait_for
-from outrider.interfaces.cli.terminal import BAD_INPUT, Progress, console, count, note, plain, print_json, resumable, show_work, table
+from outrider.interfaces.cli.terminal import (
+    BAD_INPUT,
+    Progress,
+    console,
+    count,
+    note,
+    one_line,
+    plain,
+    print_json,
+    resumable,
+    show_work,
+    table,
+)
 from outrider.state.errors import BadRequest, did_you_mean, shorten
 
 if TYPE_CHECKING:
@@ -90,11 +103,17 @@ def list_records(
         ]
         print_json({"total": found.total, "offset": offset, "records": rows})
         return
-    listing = table("id", "kind", "year", "title", *(["labels"] if found.labels else []))
+    heads = ("id", "kind", "year", "title", "labels")[: 5 if found.labels else 4]
+    listing = table(*heads)
     for record in found.records:
-        cells = (plain(record.doc_id), record.kind, str(record.year or ""), plain(record.title or record.full_text()[:80]))
-        listing.add_row(*cells, *([plain(", ".join(found.labels.get(record.doc_id, ())))] if found.labels else []))
-    console().print(listing)
+        labels = ", ".join(found.labels.get(record.doc_id, ()))
+        cells = [record.doc_id, record.kind, str(record.year or ""), record.title or record.full_text()[:80], labels]
+        if console().is_terminal:
+            listing.add_row(*map(plain, cells[: len(heads)]))
+        else:  # for programs such as `cut` and `head`: a record is a line
+            sys.stdout.write("\t".join(map(one_line, cells)) + "\n")
+    if console().is_terminal:
+        console().print(listing)
     note(f"{len(found.records):,} of {found.total:,} records" + (f", from {offset:,}" if offset else ""))
 
 

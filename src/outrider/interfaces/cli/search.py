@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from outrider.services import Services
+    from outrider.state.intent import Constraints
     from outrider.state.pipeline import RunContext
     from outrider.state.request import SearchRequest
     from outrider.state.response import SearchResponse
 
+DEFAULT_HITS = 10
 LIMITS = {
     "run_timeout_s": "--timeout takes seconds above 0 and up to 600",
     "max_calls": "--max-calls takes a number from 0 to 100,000",
@@ -41,7 +43,16 @@ LIMITS = {
 
 def search(
     query: Annotated[str, typer.Argument(help="What to search for: words or a question; - reads it from standard input.")],
-    top_k: Annotated[int, typer.Option("--top-k", "-k", help="How many hits to return (1 to 1,000).")] = 10,
+    top_k: Annotated[
+        int | None,
+        typer.Option(
+            "--top-k",
+            "-k",
+            min=1,
+            max=1_000,
+            help=f"How many hits to return (1 to 1,000). Default: {DEFAULT_HITS}; a terminal shows the first five of them.",
+        ),
+    ] = None,
     search_mode: Annotated[
         str, typer.Option("--search-mode", help="How far to widen the query: focused, balanced or exploratory.")
     ] = "balanced",
@@ -65,7 +76,7 @@ def search(
         typer.Option("--rerank/--no-rerank", help="Reorder the first works with a model. Default: if `outrider library probe` chose one."),
     ] = None,
     distill: Annotated[bool, typer.Option("--distill/--no-distill", help="Keep the sentences that answer.")] = True,
-    distill_top: Annotated[int, typer.Option("--distill-top", help="How many of the first hits to distil (0 to 50).")] = 5,
+    distill_top: Annotated[int, typer.Option("--distill-top", min=0, max=50, help="How many of the first hits to distil (0 to 50).")] = 5,
     answer_enabled: Annotated[
         bool | None,
         typer.Option(
@@ -110,7 +121,7 @@ def search(
     """
     request = {
         "query": sys.stdin.read() if query == "-" else query,
-        "top_k": top_k,
+        "top_k": DEFAULT_HITS if top_k is None else top_k,
         "search_mode": search_mode,
         "filters": narrow_filters(parse_filters(filters), year, first_year, last_year, kind),
         "sources": source,
@@ -154,14 +165,22 @@ def search(
         plan = answer.strategy
         note(f"Planned by {plan.made_by}. Concepts: {', '.join(answer.intent.concepts)}")
         for planned in plan.queries:
-            note(f"Searched for: {planned.text}  Boolean: {planned.boolean_query}")
+            note(f"Searched for: {planned.text}")
+            note(f"Boolean query: {planned.boolean_query or 'none'}")
         note(f"Added terms: {', '.join(plan.expanded_keywords) or 'none'}")
-        note(f"Constraints: {plan.constraints.model_dump_json(exclude_none=True)}")
+        note(f"Limits read from the request: {_describe_limits(plan.constraints)}")
     from outrider.interfaces.cli.answer import show_answer
     from outrider.services.sources import find_cache_folder
 
     advice_file = find_cache_folder(services.settings.cache) / "advice.json"
-    show_answer(answer, explain=explain, rejected=rejected if explain else (), waited_s=measure_wait(), advice_file=advice_file)
+    show_answer(
+        answer,
+        explain=explain,
+        rejected=rejected if explain else (),
+        waited_s=measure_wait(),
+        advice_file=advice_file,
+        more=f"-k {DEFAULT_HITS}" if top_k is None else "",
+    )
     return exit_code(answer)
 
 
@@ -182,7 +201,7 @@ async def _answer(
             rejected.extend((row.title or row.doc_id, row.why) for row in update.get("rejected", ()))
 
     async with aclosing(_stream(request, services, context, thread)) as parts:
-        state = await follow_run(parts, "Opening the library and its model", "Searching", quiet=quiet, on_updates=collect)
+        state = await follow_run(parts, "Opening the library", "Searching", quiet=quiet, on_updates=collect)
     return SearchResponse.model_validate({name: value for name, value in state.items() if name in SearchResponse.model_fields}), rejected
 
 
@@ -204,6 +223,19 @@ async def _stream(request: SearchRequest, services: Services, context: RunContex
     async with open_threads(services) as threads, aclosing(threads.search(thread, request, context)) as saved_parts:
         async for kind, part in saved_parts:
             yield kind, part
+
+
+def _describe_limits(limits: Constraints) -> str:
+    """Years and stars that words of the request name; a default minimum of stars is none."""
+    ranges = [("years", limits.years)] + ([("stars", limits.stars)] if limits.stars_named else [])
+    parts = [f"{name} {_format_range(one.min, one.max)}" for name, one in ranges if one.min is not None or one.max is not None]
+    return ", ".join(parts) or "none"
+
+
+def _format_range(low: int | None, high: int | None) -> str:
+    if low == high:
+        return str(low)
+    return f"from {low}" if high is None else f"up to {high}" if low is None else f"{low} to {high}"
 
 
 def make_run_context(**limits: float | None) -> RunContext:

@@ -15,7 +15,7 @@ import typer
 from rich.text import Text
 
 from outrider.interfaces.cli.export import check_picture, open_output, write_picture
-from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
+from outrider.interfaces.cli.options import JsonOption, LibraryOption, OfflineOption, open_services, wait_for
 from outrider.interfaces.cli.terminal import INTERRUPTION_REPORTED, Progress, console, count, note, note_remarks, plain, print_json, table
 from outrider.state.errors import BadRequest
 from outrider.text.sanitize import without_control
@@ -57,6 +57,7 @@ def systematic(
     ] = "auto",
     folder: Annotated[Path | None, typer.Option("--folder", metavar="DIR", help="The folder of this run. Default: a new one.")] = None,
     partial: Annotated[bool, typer.Option("--partial", help="Also write the hits of a run that is not complete.")] = False,
+    offline: OfflineOption = False,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -79,7 +80,7 @@ def systematic(
             raise BadRequest("--plot draws a run, and --explain runs nothing; leave one of them out")
         check_picture(plot)
     form = find_run_format(output) if output else ""
-    services = open_services(library)
+    services = open_services(library, offline=offline)
     parsed = _read_query(query) if query is not None else None
     names = [name.strip() for name in sources.split(",") if name.strip()]
     if explain:

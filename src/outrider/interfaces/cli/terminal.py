@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -39,6 +41,10 @@ INTERRUPTION_REPORTED = -INTERRUPTED
 """Returned by a command that has reported its interruption itself. The exit code is `INTERRUPTED`."""
 MAX_REASONS = 3
 """Reasons shown for a work or file. `--json` has all."""
+MIN_WIDTH = 20
+"""Columns of a terminal at least, for what is wrapped."""
+SPINNER_WIDTH, DOING_WIDTH = 2, 20
+"""Columns of a progress line for its spinner, and at least for what is done."""
 PIPED_WIDTH = 200
 """Columns if the output goes to a file or a program, so that tables are not folded."""
 LINE_EVERY_S = 15.0
@@ -74,18 +80,14 @@ class Progress:
         if screen.is_terminal and not self.quiet:
             from rich import progress as bars
 
-            self._bar = bars.Progress(
-                bars.SpinnerColumn(),
-                bars.TextColumn("{task.description}", markup=False),
-                bars.DownloadColumn() if self.size else bars.MofNCompleteColumn(),
-                bars.BarColumn(),
-                bars.TimeElapsedColumn(),
-                bars.TextColumn("of about"),
-                bars.TimeRemainingColumn(elapsed_when_finished=True),
-                bars.TextColumn("{task.fields[known]}", markup=False),
-                console=screen,
-                transient=True,
-            )
+            class Line(bars.ProgressColumn):
+                """What is done, how far, since when, and how long it may still take: as much of it as the width holds."""
+
+                def render(self, task: rich.progress.Task) -> Text:
+                    return Text(describe(task, screen.width - SPINNER_WIDTH))
+
+            describe = self._describe
+            self._bar = bars.Progress(bars.SpinnerColumn(), Line(), console=screen, transient=True, get_time=self.clock)
             self._bar.add_task(one_line(self.doing), total=None, known="")
             self._bar.start()
         return self
@@ -94,9 +96,12 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def show(self, doing: str, current: int, total: int | None, detail: str = "") -> None:
-        """`current` of `total`, if that is known. A smaller `current` than before begins a new step with its own time."""
-        is_new_step, self._done = current < self._done, current
+    def show(self, doing: str, current: int, total: int | None, detail: str = "", *, size: bool | None = None) -> None:
+        """`current` of `total`, if that is known. A smaller `current` than before begins a new step with its own time, and so does a
+        change between bytes (`size`) and other things.
+        """
+        is_new_step, self._done = current < self._done or size not in (None, self.size), current
+        self.size = self.size if size is None else size
         if self._bar is not None:
             task = self._bar.task_ids[0]
             if is_new_step:
@@ -104,15 +109,32 @@ class Progress:
             self._bar.update(task, description=one_line(doing), completed=current, total=total or None, known=one_line(detail))
         elif not self.quiet and self.clock() - self._line_at >= LINE_EVERY_S:
             self._line_at = self.clock()
-            # such as `embedding: 1,200 of 5,183 (23 %)`
-            if total:
-                doing += f": {self._format(current)} of {self._format(total)} ({100 * current // total} %)"
-            elif current:
-                doing += f": {self._format(current)}"
-            note(f"{doing}, {detail}" if detail else doing)
+            amount = self._count(current, total)
+            note(", ".join(filter(None, (f"{doing}: {amount}" if amount else doing, detail))))
+
+    def _describe(self, task: rich.progress.Task, width: int) -> str:
+        elapsed, left = int(task.elapsed or 0), task.time_remaining
+        times = f"{elapsed // 60}:{elapsed % 60:02}"
+        if task.total and left:
+            times += f", about {int(left) // 60}:{int(left) % 60:02} left"
+        known = [part for part in (self._count(int(task.completed), int(task.total or 0)), times, task.fields["known"]) if part]
+        doing = task.description
+        while known and width - _width(known) < min(cell_len(doing), DOING_WIDTH):
+            known.pop()
+        if cell_len(doing) > (room := width - _width(known)):  # the end of a file's name goes first
+            doing = set_cell_size(doing, max(room - 1, 0)).rstrip() + "…"
+        return doing + "".join(f" · {part}" for part in known)
+
+    def _count(self, current: int, total: int | None) -> str:
+        """Such as `1,200 of 5,183 (23 %)`; empty where nothing is known."""
+        if total:
+            return f"{self._format(current)} of {self._format(total)} ({100 * current // total} %)"
+        return self._format(current) if current else ""
 
     def _format(self, count: int) -> str:
-        return f"{count / 2**20:,.1f} MiB" if self.size else f"{count:,}"
+        if not self.size:
+            return f"{count:,}"
+        return f"{count / 2**20:,.1f} MiB" if count >= 2**20 else f"{count / 2**10:,.0f} KiB"
 
 
 async def follow_run(
@@ -137,15 +159,26 @@ async def follow_run(
     return state
 
 
+def _width(parts: Iterable[str]) -> int:
+    return sum(3 + cell_len(part) for part in parts)
+
+
 def console() -> Console:
     """Standard output."""
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return Console(highlight=False, width=PIPED_WIDTH if piped else None)
+    width, height = (PIPED_WIDTH, None) if piped else _measure_dumb_terminal()
+    return Console(highlight=False, width=width, height=height)
 
 
 def errors() -> Console:
     """Standard error."""
-    return Console(stderr=True, highlight=False)
+    width, height = _measure_dumb_terminal()
+    return Console(stderr=True, highlight=False, width=width, height=height)
+
+
+def _measure_dumb_terminal() -> tuple[int | None, int | None]:
+    """Columns and lines of a terminal without cursor control, such as a shell in Emacs; rich takes it for one of 80 by 25."""
+    return tuple(shutil.get_terminal_size((80, 25))) if os.environ.get("TERM") in ("dumb", "unknown") else (None, None)
 
 
 def plain(text: str, style: str = "", indent: int = 0) -> Text:
@@ -169,8 +202,23 @@ def count(number: int, noun: str) -> str:
 
 
 def note(text: str) -> None:
-    """Print a line on standard error."""
-    sys.stderr.write(one_line(text) + "\n")
+    """Print a line on standard error; on a terminal it breaks between words."""
+    screen = errors()
+    if not screen.is_terminal:
+        sys.stderr.write(one_line(text) + "\n")
+    for line in wrap_note(text):
+        screen.print(line, soft_wrap=True)
+
+
+def wrap_note(text: str) -> list[Text]:
+    """The lines that a note takes of a terminal; none if standard error is no terminal."""
+    screen = errors()
+    if not screen.is_terminal:
+        return []
+    lines = plain(text).wrap(screen, max(screen.width, MIN_WIDTH), overflow="fold")
+    for line in lines:
+        line.rstrip()
+    return [line for line in lines if line.plain]
 
 
 def note_remarks(remarks: Iterable[str]) -> None:
@@ -187,7 +235,7 @@ def print_json(value: object) -> None:
 
 
 def report_error(error: SearchError) -> None:
-    """Print an error on one line of standard error; that of a query with the query's line and a caret below, blanks included."""
+    """Print an error on standard error; that of a query with the query's line and a caret below, blanks included."""
     from outrider.boolean.diagnostics import BooleanSyntaxError
 
     message, *pointer = str(error).splitlines() if isinstance(error, BooleanSyntaxError) else [str(error)]

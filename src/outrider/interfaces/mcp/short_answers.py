@@ -132,7 +132,7 @@ def _shorten_piece(hit: Hit, span: tuple[int, int], *, is_code: bool) -> str:
 def shorten_answer(answer: SearchResponse, name: str) -> SearchResult:
     failed = [f"{one.node}: {one.message}" for one in answer.failures]
     sources = [f"{one.source}: {one.message}" for one in answer.sources if one.message and one.status != "off"]
-    unanswered = [text] if (text := explain_unanswered(answer.hits)) else []
+    unanswered = [text] if (text := explain_unanswered(answer.hits, str(answer.query))) else []
     written = answer.answer
     about_answer = [f"no answer: {written.why}" if written.lack else "", explain_removed(written)] if written else []
     omissions = (f"not run: {one.step}: {one.why}" for one in answer.bypassed)

@@ -16,7 +16,7 @@ from outrider.nodes import organizer, rule_ranker
 from outrider.nodes.fine_scorer import dimensions
 from outrider.nodes.fine_scorer import waves as unscored
 from outrider.nodes.fine_scorer.papers import TAGS
-from outrider.nodes.rule_ranker import DELTA, K1, TEXT_DEPTH, B
+from outrider.nodes.rule_ranker import ABOUT_SHARE, DELTA, K1, TEXT_DEPTH, B
 from outrider.settings.model import RankingSettings, RepositorySettings
 from outrider.state.model import Model
 from outrider.state.records import Paper, Repository
@@ -132,7 +132,14 @@ def explain_scoring(services: Services) -> Explanation:
         rules=tuple(_weight(ranking, name) for name in RankingSettings.model_fields if name in RULES),
         rule_formulas=tuple(Named(name=name, text=formula) for name, formula in rule_ranker.FORMULAS.items()),
         rule_parts=_rule_parts(ranking),
-        rule_constants={"k1": K1, "b": B, "delta": DELTA, "depth": TEXT_DEPTH, "half_life_years": ranking.recency_half_life_years},
+        rule_constants={
+            "k1": K1,
+            "b": B,
+            "delta": DELTA,
+            "depth": TEXT_DEPTH,
+            "about_share": round(ABOUT_SHARE, 3),
+            "half_life_years": ranking.recency_half_life_years,
+        },
         threshold=settings.organizer.relevance_threshold,
         order=inspect.cleandoc(organizer.select_and_sort.__doc__ or ""),
         tags=TAGS,
