@@ -221,9 +221,12 @@ async def _search(source: Source, query: SourceQuery) -> SourceAnswer:
         return await source.search(query)
     lookups = [_look_up(source, *pair, query.within_s) for pair in named]
     # all are awaited before an error is raised: no look-up goes on behind its search
-    answer, *works = await asyncio.gather(source.search(query), *lookups, return_exceptions=True)
+    looking_up = asyncio.gather(*lookups, return_exceptions=True)
+    answer, works = await asyncio.gather(source.search(query), looking_up, return_exceptions=True)
     if isinstance(answer, BaseException):
         raise answer
+    if isinstance(works, BaseException):
+        raise works
     records: list[Record] = []
     for work in works:
         if isinstance(work, BaseException):

@@ -284,7 +284,7 @@ def _show_run(view: View, results: ResultSet) -> None:
     note_remarks(results.remarks)
 
 
-def _show_summary(view: View, answer: SearchResponse, shown: int, more: str, hidden: int, waited_s: float | None) -> None:
+def _show_summary(view: View, answer: SearchResponse, shown_hits: int, more: str, hidden: int, waited_s: float | None) -> None:
     """How many works there are, how to see `more`, what was searched, and what a model cost."""
     waited = "" if waited_s is None else f" in {waited_s:.1f} s"
     if not answer.hits:
@@ -292,7 +292,7 @@ def _show_summary(view: View, answer: SearchResponse, shown: int, more: str, hid
         names = ", ".join(name_source(name) for name in searched)
         summary = f"Nothing was found{waited}. Searched: {names or 'no source'}."
     else:
-        summary = f"{shown:,} of {count(answer.total_found, 'work')}{waited}.{more}"
+        summary = f"{shown_hits:,} of {count(answer.total_found, 'work')}{waited}.{more}"
         if hidden:
             summary += f" {hidden:,} more sentence{'s' * (hidden != 1)} with --explain."
     lines = [summary]

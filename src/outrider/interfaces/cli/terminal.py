@@ -178,7 +178,10 @@ def errors() -> Console:
 
 def _measure_dumb_terminal() -> tuple[int | None, int | None]:
     """Columns and lines of a terminal without cursor control, such as a shell in Emacs; rich takes it for one of 80 by 25."""
-    return tuple(shutil.get_terminal_size((80, 25))) if os.environ.get("TERM") in ("dumb", "unknown") else (None, None)
+    if os.environ.get("TERM") not in ("dumb", "unknown"):
+        return None, None
+    size = shutil.get_terminal_size((80, 25))
+    return size.columns, size.lines
 
 
 def plain(text: str, style: str = "", indent: int = 0) -> Text:

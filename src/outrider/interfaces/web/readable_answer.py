@@ -93,7 +93,7 @@ def read_answer(answer: SearchResponse) -> Reading:
     return Reading(
         hits=tuple(_read_hit(hit, units.get(hit.doc_id, ()), results) for hit in answer.hits),
         best=() if is_written else tuple(_choose_best(answer, units)),
-        unanswered=explain_unanswered(answer.hits),
+        unanswered=explain_unanswered(answer.hits, str(answer.query)),
     )
 
 
