@@ -180,8 +180,8 @@ def _measure_dumb_terminal() -> tuple[int | None, int | None]:
     """Columns and lines of a terminal without cursor control, such as a shell in Emacs; rich takes it for one of 80 by 25."""
     if os.environ.get("TERM") not in ("dumb", "unknown"):
         return None, None
-    size = shutil.get_terminal_size((80, 25))
-    return size.columns, size.lines
+    columns, lines = shutil.get_terminal_size((80, 25))
+    return columns, lines
 
 
 def plain(text: str, style: str = "", indent: int = 0) -> Text:
