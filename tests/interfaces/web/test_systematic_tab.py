@@ -146,7 +146,7 @@ async def test_hits_show_authors_year_venue_abstract_and_proof(page: Page) -> No
 async def test_the_scoring_page_shows_the_codes_formulas(page: Page) -> None:
     await page.get_by_role("link", name="How we score").click()
     await page.get_by_text("min(1.0, log1p(stars) / log1p(10000))").first.wait_for()
-    assert await page.locator(".dimension h3").all_inner_texts() == ["maturity", "activity", "community", "maintenance"]
+    assert await page.locator(".dimension h3").all_inner_texts() == ["Maturity", "Activity", "Community", "Maintenance"]
     text = await page.locator("#scoring").inner_text()
     assert "exp2(-age_s(updated_at) / (90 * DAY_S))" in text
     assert "[object" not in text
