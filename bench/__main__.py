@@ -11,7 +11,8 @@ from bench.report import surroundings, table, write
 RECORDS = 100_000
 NAMES = (
     "quality", "stages", "retrieval", "software", "scoring", "adaptive", "scout", "queries", "latency", "scale", "vector_index",
-    "ingestion", "embedding", "startup", "identity", "distil", "questions", "exact", "strategies", "doors", "cold_serve", "short_answer",
+    "ingestion", "embedding", "startup", "identity", "distil", "questions", "exact", "strategies", "doors", "cold_serve",
+    "first_requests", "short_answer",
 )  # fmt: skip
 SIZED, OF_SERVICES = ("scale", "exact", "identity"), "queries"
 

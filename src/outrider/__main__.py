@@ -7,13 +7,19 @@ import time
 
 BEGAN = time.monotonic()
 """Before the imports, for which a user waits as well."""
+INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command and end the process with its exit code."""
-    from outrider.interfaces.cli import run
+    try:
+        from outrider.interfaces.cli import run
 
-    sys.exit(run(sys.argv[1:], began=BEGAN))
+        code = run(sys.argv[1:], began=BEGAN)
+    except KeyboardInterrupt:  # during the imports; later ones are handled by `run`
+        sys.stderr.write("Interrupted.\n")
+        code = INTERRUPTED
+    sys.exit(code)
 
 
 if __name__ == "__main__":

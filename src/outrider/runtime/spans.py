@@ -16,6 +16,7 @@ RUN: ContextVar[str] = ContextVar("run", default="")
 """The run's id, in logs and spans."""
 Value = str | int | float | bool
 _installed: list[Tracer] = []
+_unrecorded: ContextVar[bool] = ContextVar("unrecorded", default=False)
 
 
 class OpenSpan(Protocol):
@@ -50,9 +51,19 @@ def run_named(name: str = "") -> Iterator[str]:
 
 
 @contextmanager
+def record_no_spans() -> Iterator[None]:
+    """Work inside, in this context, has no spans: it is nobody's search."""
+    before = _unrecorded.set(True)
+    try:
+        yield
+    finally:
+        _unrecorded.reset(before)
+
+
+@contextmanager
 def span(name: str, **attributes: Value) -> Iterator[None]:
     """Almost free without a tracer."""
-    if not _installed:
+    if not _installed or _unrecorded.get():
         yield
         return
     with _installed[0].span(name, {"outrider.run": RUN.get(), **attributes}):
@@ -61,4 +72,4 @@ def span(name: str, **attributes: Value) -> Iterator[None]:
 
 def begin_span(name: str, run: str) -> OpenSpan | None:
     """A span of a whole run, which the caller ends; None without a tracer."""
-    return _installed[0].begin(name, {"outrider.run": run}) if _installed else None
+    return _installed[0].begin(name, {"outrider.run": run}) if _installed and not _unrecorded.get() else None

@@ -19,7 +19,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from outrider.runtime.threads_and_loops import before_exit
+from outrider.runtime.threads_and_loops import before_exit, wait_for_future
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
@@ -54,6 +54,11 @@ class Workers:
         await self._open_pool()
         # Else the process would wait at its end for their work. After the pool, because the last hook is called first.
         before_exit(partial(self.close, ENDING_S))
+
+    async def wait(self, within_s: float) -> None:
+        """Wait until the processes run, or cannot."""
+        if self._ready is not None:
+            await wait_for_future(self._ready, within_s)
 
     def available(self) -> bool:
         """Whether a worker is done sooner than this process: this one is busy, and a worker has started."""

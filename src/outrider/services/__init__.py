@@ -370,6 +370,16 @@ class Services:
         services.clock = clock
         return services
 
+    def of_library(self) -> Services:
+        """The same library and models alone: no other source, page, chat model or store. No source if another shelf is searched."""
+        services = copy(self)
+        is_own = self.shelf is self._own_library and self.settings.sources.library.enabled
+        services._sources = (self._own_library,) if is_own else ()  # noqa: SLF001 - its own
+        services._pages = services.chat = services.keeper = None  # noqa: SLF001
+        for made in ("sources", "pages"):
+            services.__dict__.pop(made, None)
+        return services
+
     def close(self) -> None:
         """Close everything that was opened."""
         self.workers.close()

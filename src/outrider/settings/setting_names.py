@@ -76,6 +76,11 @@ def leaves() -> Mapping[str, Leaf]:
 
 
 @cache
+def _free_leaves() -> tuple[Leaf, ...]:
+    return tuple(leaf for leaf in leaves().values() if leaf.free)
+
+
+@cache
 def sections() -> Mapping[str, type[BaseModel]]:
     """Every group of settings by dotted name, in the order of the model."""
     return {name: section for name, field in _fields(Settings, "") if (section := _section(field))}
@@ -96,7 +101,7 @@ def _section(field: FieldInfo) -> type[BaseModel] | None:
 
 def find_leaf(name: str) -> Leaf | None:
     """The setting that a dotted name belongs to: itself, or the free mapping around it."""
-    around = (leaf for leaf in leaves().values() if leaf.free and name.startswith(f"{leaf.name}."))
+    around = (leaf for leaf in _free_leaves() if name.startswith(f"{leaf.name}."))
     return leaves().get(name) or next(around, None)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -87,19 +88,24 @@ def _compose(path: Path) -> yaml.Node | None:
         raise SettingsError(f"{path}: settings must be UTF-8; byte {error.start} is not") from error
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror or error}") from error
-    loader: _Loader | None = None
     try:
-        loader = _Loader(text)
-        return loader.get_single_node()
+        return _parse(text)
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise SettingsError(f"{path}{line}: this is not YAML: {error.problem or error.context}") from error
     except (yaml.YAMLError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).splitlines()[0]
         raise SettingsError(f"{path}: this is not YAML for settings: {reason}") from error
+
+
+@lru_cache(maxsize=2)
+def _parse(text: str) -> yaml.Node | None:
+    """A command reads the same files twice: for `outrider.graph.pipeline.graph`, and with its own flags. Nothing changes the nodes."""
+    loader = _Loader(text)
+    try:
+        return loader.get_single_node()
     finally:
-        if loader is not None:
-            loader.dispose()
+        loader.dispose()
 
 
 def _flatten(path: Path, node: yaml.MappingNode, prefix: str, environ: Mapping[str, str]) -> Iterator[tuple[str, Entry]]:

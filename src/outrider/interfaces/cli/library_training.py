@@ -148,7 +148,7 @@ def train_reranker(
         opened = await services.library()
         start = base or await _find_base(services, opened)
         device = services.settings.reranker.device
-        with Progress(quiet=as_json) as bar:
+        with Progress("loading the model", quiet=as_json) as bar:
             return await train(opened, folder, base=start, judgements=judged, recipe=recipe, device=device, progress=bar.show)
 
     try:

@@ -49,6 +49,7 @@ from outrider.interfaces.http.openapi import describe
 from outrider.interfaces.http.problems import Refusal, make_response, refuse_full_disk
 from outrider.interfaces.http.request_limits import Admission, Connection, RequestLimits, UploadReceiver
 from outrider.interfaces.http.search_runs import GraphRunner, RunRegistry
+from outrider.interfaces.http.warm_up import prepare_routes, warm_up
 from outrider.interfaces.logs import ACCESS, log_server
 from outrider.interfaces.web import routes as page
 from outrider.nodes.dedup.cluster import WORKER_MODULES
@@ -173,6 +174,8 @@ GC_THRESHOLD = 10_000, 5, 4
 """
 MAX_PROCESSES = 4
 """Default limit: beyond it the server's own process is the bottleneck."""
+WORKERS_S = 10.0
+"""Limit on the wait for the start of these processes, without which searches work as well."""
 DESCRIPTION = "One request, searched everywhere at once: ranked works, the sentences that answer, and the trail to check them."
 
 
@@ -199,13 +202,17 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
     health = monitoring.HealthRoutes(services, admission, metrics)
 
     async def warm() -> None:
+        prepare_routes(app)
+        if alone:
+            count = min(MAX_PROCESSES, count_cores() - 1) if settings.processes is None else settings.processes
+            await services.workers.start(count, WORKER_MODULES, busy=lambda: admission.running > 1)
         await services.warm()
+        await warm_up(services)
         if alone:  # the loaded modules stay: searching them for garbage costs every fourth search as much as the search
             gc.collect()
             gc.freeze()
             gc.set_threshold(*GC_THRESHOLD)
-            count = min(MAX_PROCESSES, count_cores() - 1) if settings.processes is None else settings.processes
-            await services.workers.start(count, WORKER_MODULES, busy=lambda: admission.running > 1)
+            await services.workers.wait(WORKERS_S)  # while they start, they take the time of the first searches
         await health.finish_start()
 
     @contextlib.asynccontextmanager

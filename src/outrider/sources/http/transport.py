@@ -193,23 +193,10 @@ def shared_client(service: str, url: httpx.URL) -> Iterator[httpx.AsyncClient]:
     key = service, f"{url.scheme}://{url.netloc.decode()}"
     pooled = _clients.pop(key, None)
     if pooled is None:
-        from http.cookiejar import CookieJar, DefaultCookiePolicy
-
-        import httpx
-
         if fault := find_proxy_fault():
             raise SourceError(f"{service} cannot be queried: {fault}")
         _prepare_process()
-        client = httpx.AsyncClient(
-            verify=_ssl_context(),
-            http2=True,
-            timeout=None,  # noqa: S113 - each request has its own limit
-            follow_redirects=False,
-            headers={"Accept-Encoding": ACCEPTED},
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=KEEP_OPEN, keepalive_expiry=KEEP_OPEN_S),
-        )
-        pooled = _PooledClient(client)
+        pooled = _PooledClient(_make_client())
     _clients[key] = pooled
     pooled.requests += 1
     try:
@@ -220,6 +207,28 @@ def shared_client(service: str, url: httpx.URL) -> Iterator[httpx.AsyncClient]:
             closing = asyncio.create_task(_clients.pop(idle).client.aclose())
             _closing.add(closing)
             closing.add_done_callback(_closing.discard)
+
+
+def _make_client() -> httpx.AsyncClient:
+    from http.cookiejar import CookieJar, DefaultCookiePolicy
+
+    import httpx
+
+    return httpx.AsyncClient(
+        verify=_ssl_context(),
+        http2=True,
+        timeout=None,  # noqa: S113 - each request has its own limit
+        follow_redirects=False,
+        headers={"Accept-Encoding": ACCEPTED},
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=KEEP_OPEN, keepalive_expiry=KEEP_OPEN_S),
+    )
+
+
+def load_client() -> None:
+    """Import all that a client needs, and read the trusted certificates. Blocks for a fifth of a second."""
+    if not find_proxy_fault():  # requests report it
+        _make_client()
 
 
 @contextmanager
