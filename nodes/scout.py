@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outrider.linkage.identifiers import find_identifiers
 from outrider.linkage.merge import fill_missing, strip_page_values
@@ -79,7 +79,8 @@ class Scout:
         tasks = plan_tasks(state.strategy, self.sources)
         queries = [make_source_query(task, state.strategy, where, limit, left_s) for task in tasks]
         # The last first: the library is the first of them, and computes here while the others wait for their services.
-        last_first = [run_task(task, query) for task, query in zip(reversed(tasks), reversed(queries), strict=True)]
+        write = runtime.stream_writer if runtime else _discard  # outside of a graph nobody listens
+        last_first = [run_task(task, query, write) for task, query in zip(reversed(tasks), reversed(queries), strict=True)]
         outcomes = (await asyncio.gather(*last_first))[::-1]
         reports = tuple(report for report, _ in outcomes)
         if state.strategy.queries and not any(report.status in SUCCESSES for report in reports):
@@ -91,6 +92,9 @@ class Scout:
         records = collect_records([(answer.ranking.source, answer.results) for answer in answers])
         order = (self.fuse if state.fusion_enabled else self.interleave)(lists)
         return {"lists": lists, "candidates": make_candidates(order, lists, records), "sources": reports}
+
+
+def _discard(_: Any) -> None: ...
 
 
 def plan_tasks(strategy: SearchStrategy, sources: Sequence[Source]) -> tuple[Task, ...]:
@@ -138,9 +142,10 @@ def make_boolean_query(task: Task) -> BooleanQuery | None:
     return read_planned_query(source.name, query.boolean_query)
 
 
-async def run_task(task: Task, query: SourceQuery) -> tuple[SourceReport, TaskResult | None]:
-    """Search and make the list at once, while other sources are still running."""
+async def run_task(task: Task, query: SourceQuery, write: Callable[[Any], None]) -> tuple[SourceReport, TaskResult | None]:
+    """Search, report the outcome and make the list at once, while other sources are still running."""
     report, answer = await search_source(task.source, query, find_excluded(task.query))
+    write({"node": "scout", "event": "searched", "report": report.model_dump(mode="json")})
     if answer is None:
         return report, None
     return report, TaskResult(answer.results, make_ranked_list(report.source, report.strategy, report.query, answer.results))
@@ -216,9 +221,12 @@ async def _search(source: Source, query: SourceQuery) -> SourceAnswer:
         return await source.search(query)
     lookups = [_look_up(source, *pair, query.within_s) for pair in named]
     # all are awaited before an error is raised: no look-up goes on behind its search
-    answer, *works = await asyncio.gather(source.search(query), *lookups, return_exceptions=True)
+    looking_up = asyncio.gather(*lookups, return_exceptions=True)
+    answer, works = await asyncio.gather(source.search(query), looking_up, return_exceptions=True)
     if isinstance(answer, BaseException):
         raise answer
+    if isinstance(works, BaseException):
+        raise works
     records: list[Record] = []
     for work in works:
         if isinstance(work, BaseException):

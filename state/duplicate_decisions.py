@@ -24,7 +24,8 @@ class Decision(Model):
     what: Literal["merge", "split", "forget"]
     ids: tuple[str, ...] = Field(
         min_length=1,
-        description="merge: all are one work. split: the first is another work than the rest, or, alone, than all. forget: undo.",
+        description="merge: all are one work. split: the first is another work than the rest, or, alone, than all. forget: undo what was "
+        "decided about the first and each of the rest, or, alone, everything about it.",
     )
     by: str = Field("", description="Author of the decision.")
     at: str = Field("", description="Time, ISO 8601 in UTC.")
@@ -71,7 +72,7 @@ class Decisions:
                 different |= dict.fromkeys(pairs, one.describe())
             elif one.what == "split":
                 alone[one.ids[0]] = one.describe()
-            else:
+            elif one.what == "forget" and not pairs:
                 alone.pop(one.ids[0], None)
         return cls(same, different, alone, _smallest_ids(same))
 
@@ -125,11 +126,11 @@ def make_pair(one: str, other: str) -> Pair:
 
 
 def _pairs(decision: Decision) -> list[Pair]:
-    """A merge concerns all pairs, a split the first id with each of the others."""
+    """A merge concerns all pairs, the others the first id with each of the others."""
     first, *others = decision.ids
     if decision.what == "merge":
         return [make_pair(one, other) for one, other in combinations(sorted({*decision.ids}), 2)]
-    return [] if decision.what == "forget" else [make_pair(first, other) for other in others if other != first]
+    return [make_pair(first, other) for other in others if other != first]
 
 
 def _smallest_ids(same: Mapping[Pair, str]) -> dict[str, str]:

@@ -58,7 +58,11 @@ def test_it_runs_inside_a_running_loop_and_without_one() -> None:
 def test_progress_is_streamed_as_nodes_start_and_finish() -> None:
     parts = list(build(services(*RECORDS)).stream({"query": "aspirin"}, stream_mode=["updates", "custom"]))
     updates = [next(iter(part)) for kind, part in parts if kind == "updates"]
-    events = [(part["node"], part["event"]) for kind, part in parts if kind == "custom"]
+    told = [(part["node"], part["event"]) for kind, part in parts if kind == "custom"]
+    answers = [at for at, event in enumerate(told) if event == ("scout", "searched")]
+    assert answers
+    assert told.index(("scout", "started")) < answers[0] <= answers[-1] < told.index(("scout", "finished"))
+    events = [event for event in told if event[1] != "searched"]
     assert updates == NODES
     assert events == [(node, event) for node in NODES for event in ("started", "finished")]
 

@@ -125,17 +125,29 @@ def answer_as_services(request: Request) -> Answer:
 
 
 async def search(tab: Page, query: str = QUERY, top_k: int = 10) -> None:
-    """Through the form, until its answer stands there."""
+    """Through the form, until its answer stands there with all hits that it has."""
     if top_k != 10:
         await tab.locator("#narrow summary").click()
         await tab.get_by_label("Hits", exact=True).fill(str(top_k))
     await tab.get_by_role("searchbox").fill(query)
     await tab.get_by_role("searchbox").press("Enter")
-    await tab.locator("#hits .compare").first.wait_for()
+    await tab.locator("#hits .hit.done").first.wait_for()
+    while top_k != 10 and await tab.locator("#more", has_text="Show").is_visible():
+        await tab.locator("#more").click()
 
 
 async def grave(tab: Page) -> list[str]:
     """What axe finds that is serious or worse."""
+    return [text for text, impact in await _run_axe(tab) if impact in ("serious", "critical")]
+
+
+async def list_violations(tab: Page, *rules: str) -> list[str]:
+    """All that axe finds; of these rules, if any are given."""
+    return [text for text, _ in await _run_axe(tab, *rules)]
+
+
+async def _run_axe(tab: Page, *rules: str) -> list[tuple[str, str]]:
     axe = pytest.importorskip("axe_playwright_python.async_playwright", reason="axe-playwright-python is not installed")
-    violations = (await axe.Axe().run(tab)).response["violations"]
-    return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in violations if one["impact"] in ("serious", "critical")]
+    options = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else None
+    violations = (await axe.Axe().run(tab, options=options)).response["violations"]
+    return [(f"{one['id']}: {one['nodes'][0]['html'][:200]}", one["impact"]) for one in violations]

@@ -39,7 +39,7 @@ def test_the_flow_adds_up_in_every_form(tmp_path: Path) -> None:
     markdown = (tmp_path / "report" / "prisma-2020.md").read_text(encoding="utf-8")
     assert "| Records to be screened | 8 |" in markdown
     diagram = "".join(one.text or "" for one in ET.parse(tmp_path / "report" / "prisma-2020.svg").iter(SVG))
-    for label in ("Records identified (n = 16)", "pubmed (n = 12)", "duplicates (n = 4)", "Records to be screened (n = 8)"):
+    for label in ("Records identified (n = 16)", "MEDLINE/PubMed (n = 12)", "duplicates (n = 4)", "Records to be screened (n = 8)"):
         assert label in diagram
     assert "not complete" not in diagram
 

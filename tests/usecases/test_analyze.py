@@ -23,6 +23,7 @@ from support.chat_server import ChatServer, Reply
 from support.chat_server import Request as Question
 from support.fake_services import settings as world_settings
 from support.http_server import Answer, Request, as_json, as_text, refusal, serving
+from support.svg import describe, read_svg
 
 NOW = 1_790_000_000.0
 LAST = {"Link": '<https://api.github.com/x?per_page=1&page=41>; rel="last"'}
@@ -221,7 +222,13 @@ def test_the_command_shows_it_and_prints_json(tmp_path: Path, capsys: pytest.Cap
         output = capsys.readouterr().out
         assert run(["analyze", "liver/dose", "--fresh", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["title"] == "liver/dose"
-        assert run(["analyze", "no/such"]) == 3
+        assert run(["analyze", "liver/dose", "--plot", str(tmp_path / "radar.svg")]) == 0
+        assert run(["analyze", "no/such", "--plot", str(tmp_path / "none.svg")]) == 3
+    assert "none.svg is not written: there are no dimensions to draw" in capsys.readouterr().err
+    assert not (tmp_path / "none.svg").exists()
+    root, text = read_svg((tmp_path / "radar.svg").read_text(encoding="utf-8"))
+    assert {"liver/dose", "maturity", "unknown"} <= set(text.splitlines())
+    assert "documentation unknown" in describe(root)
     assert "\x1b]" not in output
     assert "maturity" in output
     assert "pypi:httpx" in output

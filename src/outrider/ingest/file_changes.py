@@ -35,6 +35,8 @@ SAMPLE = 100
 SAME = 0.5
 """Share of the sample that a file which is gone must have held, to be the one that was renamed and edited."""
 REMOVED_AT_ONCE = 5_000
+UPLOAD = "upload:"
+"""Before the origins of uploads, which have no path of their own."""
 RESERVED = "#"
 """Before an origin that is no path any more but still in ids, among the paths of `id_origins`."""
 HASH_CHUNK_BYTES = 2**20
@@ -102,10 +104,13 @@ class FileChanges:
         """Compares, and moves the records of renamed files."""
         named = await asyncio.to_thread(_find_named, paths, files)
         changes = cls(library, named, dict(await library.origins()))
-        if not paths or not any(map(os.path.isabs, changes.records)):
+        uploads = any(file.upload for file in files)
+        comparable = [origin for origin in changes.records if (is_upload(origin) if uploads else Path(origin).is_absolute())]
+        if not paths or not comparable:
             return changes
         changes.id_origins = dict(await library.id_origins())
-        changes.gone = await asyncio.to_thread(find_gone, filter(os.path.isabs, changes.records))
+        # the file of an earlier upload no longer exists: an edited one is known by its records
+        changes.gone = sorted(comparable) if uploads else await asyncio.to_thread(find_gone, comparable)
         if changes.gone:
             moves = await changes._match_contents(files, fingerprints)
             moves |= await changes._match_records(files, options, moves)
@@ -113,7 +118,7 @@ class FileChanges:
         # a file at the former path of a renamed one gets ids of its own
         taken = set(changes.id_origins.values())
         new: dict[str, str | None] = {}
-        for path in (str(file.path) for file in files):
+        for path in (file.origin for file in files):
             if path in taken and path not in changes.id_origins:
                 number = next(number for number in range(2, len(taken) + 3) if f"{path}#{number}" not in taken)
                 new[path] = f"{path}#{number}"
@@ -129,8 +134,8 @@ class FileChanges:
     async def _match_contents(self, files: Sequence[InputFile], fingerprints: Fingerprints) -> dict[str, str]:
         """Former path -> new path of each file that has the same content at another path, and whose own path lost it."""
         known = {file.fingerprint: file for file in await self.library.ingested_files()}
-        readable = [file.path for file in files if not (file.problem or file.skip_reason)]
-        now = {str(path): await asyncio.to_thread(fingerprints.find, path) for path in readable}
+        readable = [file for file in files if not (file.problem or file.skip_reason)]
+        now = {file.origin: await asyncio.to_thread(fingerprints.find, file.path) for file in readable}
         gone, moves = set(self.gone), dict[str, str]()
         for path, fingerprint in now.items():
             before = known.get(fingerprint or "")
@@ -148,7 +153,7 @@ class FileChanges:
             candidates = {path for path in self.gone if path not in moves and path not in more}
             if not candidates:
                 break
-            if str(file.path) in targets or file.problem or file.skip_reason or file.size > options.max_bytes:
+            if file.origin in targets or file.problem or file.skip_reason or file.size > options.max_bytes:
                 continue
             sample = await asyncio.to_thread(_read_sample, file.path, options)
             if not sample:
@@ -156,7 +161,7 @@ class FileChanges:
             origins = await self.library.count_contents(sample)
             former, count = max(((path, origins.get(path, 0)) for path in candidates), key=lambda pair: (pair[1], pair[0]))
             if count >= SAME * len(sample):
-                more[former] = str(file.path)
+                more[former] = file.origin
         return more
 
     async def _move(self, moves: Mapping[str, str], fingerprints: Fingerprints) -> None:
@@ -202,7 +207,7 @@ class FileChanges:
             self.claimed[doc_id] = path
 
     def list_gone_elsewhere(self) -> tuple[str, ...]:
-        return tuple(path for path in self.gone if not self._is_named(path))
+        return tuple(path for path in self.gone if not (is_upload(path) or self._is_named(path)))
 
     def _is_named(self, origin: str) -> bool:
         return not self.named.isdisjoint((Path(origin), *Path(origin).parents))
@@ -236,6 +241,10 @@ def _find_named(paths: Sequence[Path], files: Sequence[InputFile]) -> frozenset[
 def find_gone(origins: Iterable[str]) -> list[str]:
     """The paths that do not exist, sorted. A path that cannot be looked at (no permission, a broken mount) is not among them."""
     return sorted(origin for origin in origins if is_gone(origin))
+
+
+def is_upload(origin: str) -> bool:
+    return origin.startswith(UPLOAD)
 
 
 def is_gone(path: str | Path) -> bool:

@@ -28,6 +28,13 @@ class InputFile:
     """Why it cannot be read."""
     skip_reason: str = ""
     """Why it is skipped."""
+    upload: str = ""
+    """The origin of an upload's records; its path is that of a temporary file."""
+
+    @property
+    def origin(self) -> str:
+        """The origin of the file's records."""
+        return self.upload or str(self.path)
 
 
 def walk(paths: Sequence[Path]) -> list[InputFile]:

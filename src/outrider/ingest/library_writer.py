@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Protocol
 
 from outrider.ingest.reader_thread import Bounds, estimate_bytes
@@ -135,7 +134,7 @@ class RecordEmbedder:
 class FinishedFile:
     """A file that was read to its end, to be remembered once its records are in the library."""
 
-    path: Path
+    origin: str
     fingerprint: str
     records: int
 
@@ -165,6 +164,11 @@ class LibraryWriter:
         self.waiting.append((named, tally))
         self.waiting_bytes += estimate_bytes(named.record)
 
+    async def save(self) -> None:
+        """As `flush`, without vectors: a run that is stopped keeps what it has read, and ends soon."""
+        self.embedder.embedder, self.embedder.off = None, self.embedder.off or "the run was stopped"
+        await self.flush(lambda _done, _total: None)
+
     async def flush(self, on_embed: OnCount) -> None:
         """Writes the waiting records that are new or changed, then remembers the files that are complete.
 
@@ -191,4 +195,4 @@ class LibraryWriter:
         self.records += len(waiting)
         finished, self.finished = self.finished, {}
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        await self.library.remember(*(IngestedFile(file.fingerprint, str(file.path), file.records, now) for file in finished.values()))
+        await self.library.remember(*(IngestedFile(file.fingerprint, file.origin, file.records, now) for file in finished.values()))

@@ -32,6 +32,7 @@ from outrider.ingest.record_ids import NamedRecord, Namer, Outcome, RepeatedEntr
 from outrider.ingest.report import IngestReport, Tally
 from outrider.ingest.targets import FetchedTarget, RemoteSources, Target, fetch_ahead, make_library_record
 from outrider.linkage.lookup_match import same_work
+from outrider.runtime.threads_and_loops import finish
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile
 from outrider.state.ports import TextEmbedder
 from outrider.state.records import Record
@@ -39,6 +40,8 @@ from outrider.state.records import Record
 BATCH_BYTES = 16 * 2**20
 TARGETS_A_BATCH = 25
 """Fewer than records of files: each took seconds to fetch, and an interrupted run should not have to fetch them again."""
+SAME_CONTENT = "same content as "
+"""Before the origin of a file whose copy is read again."""
 Prune = Literal["", "list", "remove"]
 """For records that their files no longer hold: a path that no longer exists may be named to `list` its records, or to `remove` them."""
 
@@ -74,11 +77,13 @@ async def ingest(  # noqa: PLR0913 - library, what to read, and keywords with de
     embedder: TextEmbedder | None = None,
     off: str = "no embedding model was given",
     prune: Prune = "",
+    upload: str = "",
 ) -> IngestReport:
     """Read the files under `paths`, `targets` from `remote`, and with `installed` this environment's packages, into the library.
 
     Without an `embedder` the report gives `off` as the reason why records get no vectors. Records of these files, and of deleted files
-    under `paths`, that are no longer there are always reported, and removed if `prune` says so.
+    under `paths`, that are no longer there are always reported, and removed if `prune` says so. With `upload` the one path is a temporary
+    file, and this the origin of its records. A run that is cancelled writes what it has read, without vectors.
 
     Raises before anything is read: `BadRequest` if a path does not exist, `options` map an unknown field or there are targets without
     `remote`; `ModelError` if the embedder cannot be loaded; `EmbeddingSpaceMismatch` if it is not the library's. Raises `LibraryError`
@@ -92,6 +97,7 @@ async def ingest(  # noqa: PLR0913 - library, what to read, and keywords with de
     check_fields(options.columns)
     started = time.perf_counter()
     files = await asyncio.to_thread(walk, await check_paths(library, paths, prune=bool(prune)))
+    files = [replace(file, upload=upload) for file in files]
     record_embedder = RecordEmbedder(library, embedder, "" if embedder else off)
     await record_embedder.check()
     writer = LibraryWriter(library, Bounds(batch_records, batch_bytes), record_embedder)
@@ -99,23 +105,11 @@ async def ingest(  # noqa: PLR0913 - library, what to read, and keywords with de
     changes = await FileChanges.find(library, paths, files, options, fingerprints)
     total = len(files) + len(targets) + installed
     run = _Run(library, options, writer, fingerprints, changes, total, sum(file.size for file in files), progress)
-    for file in files:
-        tally = run.start(file.path, file.size)
-        await run.report_errors(run.read_file(file, tally), tally)
-        run.bytes_done += file.size
-        run.show_progress(None)
-    if remote:
-        await run.fetch_targets(targets, remote)
-    if installed:
-        tally = run.start(Path(ORIGIN))
-        tally.reader = ORIGIN
-        packages_started = time.perf_counter()
-        # they have no file to remember: the content shows which are unchanged
-        seen: set[str] = set()
-        await run.take(lambda: Namer(ORIGIN, single=False).name_all(read_installed_packages()), tally, seen)
-        if not tally.failed:
-            await changes.compare(ORIGIN, seen)
-        tally.took_s = time.perf_counter() - packages_started
+    try:
+        await run.read_all(files, targets, remote, installed=installed)
+    except asyncio.CancelledError:
+        await finish(writer.save())
+        raise
     await writer.flush(run.on_embed)
     stale = await changes.make_report(remove=prune == "remove")
     if prune == "remove":  # these files hold what the library holds of them; others are read again, to be reported again
@@ -153,6 +147,27 @@ class _Run:
     """Files with records in the library that they no longer hold, by fingerprint."""
     bytes_done: int = 0
 
+    async def read_all(
+        self, files: Sequence[InputFile], targets: Sequence[Target], remote: RemoteSources | None, *, installed: bool
+    ) -> None:
+        for file in files:
+            tally = self.start(file.path, file.size)
+            await self.report_errors(self.read_file(file, tally), tally)
+            self.bytes_done += file.size
+            self.show_progress(None)
+        if remote:
+            await self.fetch_targets(targets, remote)
+        if installed:
+            tally = self.start(Path(ORIGIN))
+            tally.reader = ORIGIN
+            packages_started = time.perf_counter()
+            # they have no file to remember: the content shows which are unchanged
+            seen: set[str] = set()
+            await self.take(lambda: Namer(ORIGIN, single=False).name_all(read_installed_packages()), tally, seen)
+            if not tally.failed:
+                await self.changes.compare(ORIGIN, seen)
+            tally.took_s = time.perf_counter() - packages_started
+
     def start(self, path: Path | str, size: int = 0) -> Tally:
         tally = Tally(path, size)
         self.tallies.append(tally)
@@ -175,8 +190,10 @@ class _Run:
         tally.took_s = time.perf_counter() - started
 
     async def read_file(self, file: InputFile, tally: Tally) -> None:
-        if former := self.changes.renamed.get(str(file.path)):
-            tally.remark(f"renamed from {former}; its records keep their ids")
+        path = file.origin
+        if former := self.changes.renamed.get(path):
+            what = "a new version of the earlier upload" if file.upload else f"renamed from {former}"
+            tally.remark(f"{what}; its records keep their ids")
         if file.problem:
             raise UnreadableFile(file.problem)
         if file.skip_reason:
@@ -189,9 +206,8 @@ class _Run:
             raise UnreadableFile(f"{file.size:,} bytes, more than the limit of {self.options.max_bytes:,} (ingest.max_bytes)")
         before = await asyncio.to_thread(file.path.stat)
         fingerprint = await asyncio.to_thread(self.fingerprints.compute, file.path, reader)
-        if await self._is_unchanged(fingerprint, file.path, tally):
+        if await self._is_unchanged(fingerprint, path, tally):
             return None
-        path = str(file.path)
         namer = Namer(path, single=reader.single, id_origin=self.changes.id_origins.get(path, ""))
         # ids are collected only where the library may hold others of this file
         seen: set[str] | None = set() if self.changes.records.get(path) else None
@@ -201,34 +217,34 @@ class _Run:
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             tally.add_reason("changed while it was read; ingest it again")
         elif seen is not None and not tally.failed and await self.changes.compare(path, seen):
-            self.with_stale[fingerprint] = FinishedFile(file.path, fingerprint, records)
+            self.with_stale[fingerprint] = FinishedFile(path, fingerprint, records)
         elif not records and not tally.failed:
             tally.skip("holds no record")
         elif not tally.failed:
-            self.writer.finished[fingerprint] = FinishedFile(file.path, fingerprint, records)
+            self.writer.finished[fingerprint] = FinishedFile(path, fingerprint, records)
             self.changes.records[path] = records
         return None
 
-    async def _is_unchanged(self, fingerprint: str, path: Path, tally: Tally) -> bool:
+    async def _is_unchanged(self, fingerprint: str, path: str, tally: Tally) -> bool:
         """Whether a file with this content was read to its end before, in this run or an earlier one, and its records still exist."""
         if finished := self.writer.finished.get(fingerprint):
-            origin, records = str(finished.path), finished.records
+            origin, records = finished.origin, finished.records
         elif before := await self.library.ingested(fingerprint):
             origin, records = before.origin, before.records
             held = self.changes.records.get(origin, 0)
             # fewer: some were removed; more: some are no longer in the file, and are found by reading it
-            if held < records or (held > records and origin == str(path)):
+            if held < records or (held > records and origin == path):
                 return False
-            if origin != str(path) and await asyncio.to_thread(self.fingerprints.find, Path(origin)) not in (None, fingerprint):
+            if origin != path and await asyncio.to_thread(self.fingerprints.find, Path(origin)) not in (None, fingerprint):
                 return False  # no copy any more: the other file was edited since
         else:
             return False
-        if origin != str(path) and self.changes.records.get(str(path)):
+        if origin != path and self.changes.records.get(path):
             return False  # it held other records before, which are no longer in it
         tally.unchanged = records
         self.writer.records += records
-        if origin != str(path):
-            tally.add_reason(f"same content as {origin}")
+        if origin != path:
+            tally.add_reason(f"{SAME_CONTENT}{origin}")
         return True
 
     async def fetch_targets(self, targets: Sequence[Target], remote: RemoteSources) -> None:

@@ -20,8 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from outrider.library import browse, maintenance, postpone_client, record_table, schema, text_search, versions
 from outrider.library import edges as edge_rows
-from outrider.library import maintenance, postpone_client, record_table, schema, text_search, versions
 from outrider.library import text_search as term_expansion
 from outrider.library.address_and_locks import LOCK_TIMEOUT_S, Location
 from outrider.library.edges import EdgeRow, EdgeTable
@@ -32,6 +32,8 @@ from outrider.library.metadata_tables import (
     DecisionTable,
     FileTable,
     IngestedFile,
+    LabelTable,
+    RecordLabels,
     RenamedFile,
     RenamedFileTable,
     RerankEvaluationTable,
@@ -92,6 +94,7 @@ class Library:
         self._files = FileTable(location, connection)
         self._renamed = RenamedFileTable(location, connection)
         self._decisions = DecisionTable(location, connection)
+        self._labels = LabelTable(location, connection)
         self._calibrations = CalibrationTable(location, connection)
         self._rerank_evaluations = RerankEvaluationTable(location, connection)
         self._ranking: tuple[str, int, list[str]] = ("", -1, [])
@@ -252,6 +255,17 @@ class Library:
             rows = await record_table.find_addresses(table, where)
             return await record_table.read_addresses(table, rows.slice(offset, max(limit, 0)))
 
+    async def browse(self, query: browse.RecordQuery, limit: int = 20, offset: int = 0) -> tuple[list[Record], int]:
+        """Whole records that the query lists, in its order, and how many match."""
+        labels = await self.labels() if query.label or query.text else {}
+        with self._location.translate_errors():
+            table = await self._open_version()
+            return await browse.find_page(table, browse.build_condition(query, labels), query.order, limit, offset)
+
+    async def count_years(self) -> dict[int, int]:
+        """How many records are from each year; those without one are left out."""
+        return await self._read(browse.count_years(self._table))
+
     async def sample(self, size: int, seed: int = 0) -> list[Record]:
         """Whole records spread evenly over the ids, the same for the same library and seed; all where they are fewer."""
         with self._location.translate_errors():
@@ -309,6 +323,7 @@ class Library:
             await retry_conflicts(lambda: self._vectors.remove(known))
             await retry_conflicts(lambda: self._table.delete(in_list("doc_id", known)))
             await retry_conflicts(lambda: self._edges.remove(known))
+            await retry_conflicts(lambda: self._labels.forget(known))
         return len(rows)
 
     async def mend_edges(self, progress: OnCount | None = None) -> int:
@@ -483,6 +498,24 @@ class Library:
     async def decide(self, *decisions: Decision) -> None:
         """Store decisions, in one commit; no record changes."""
         await self._decisions.add(decisions)
+
+    async def labels(self) -> dict[str, tuple[str, ...]]:
+        """Labels that users gave to records, by id; only of records that have some."""
+        return await self._labels.read()
+
+    async def label(self, doc_ids: Sequence[str], add: Sequence[str] = (), remove: Sequence[str] = ()) -> dict[str, tuple[str, ...]]:
+        """Add labels to records, and remove others; all labels of each record afterwards. Records themselves do not change.
+
+        Ids without a record are left out.
+        """
+        async with self._location.write():
+            known = await self.content_hashes(doc_ids)
+            before = await self.labels()
+            after = {doc_id: tuple(sorted(({*before.get(doc_id, ())} | {*add}) - {*remove})) for doc_id in doc_ids if doc_id in known}
+            changed = [RecordLabels(doc_id, names) for doc_id, names in after.items() if names != before.get(doc_id, ())]
+            if changed:
+                await self._labels.put(changed)
+        return after
 
     async def calibrations(self) -> tuple[Calibration, ...]:
         """Calibrations that a user fitted for the distiller on this library, one for each engine and its weights."""

@@ -1,4 +1,4 @@
-"""Tables beside the records: files, decisions, calibrations, rerank evaluations.
+"""Tables beside the records: files, decisions, labels, calibrations, rerank evaluations.
 
 Each is created with its first row; no record changes with them.
 """
@@ -211,6 +211,48 @@ class DecisionTable(MetadataTable[Decision]):
         await self._append(
             [{"at": one.at, "number": number, "decision": one.model_dump_json()} for number, one in enumerate(items, start=first)]
         )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLabels:
+    """All labels of one record."""
+
+    doc_id: str
+    labels: tuple[str, ...]
+    """Sorted; empty to remove the entry."""
+
+
+class LabelTable(MetadataTable[RecordLabels]):
+    """Labels that users give to records. They are no content: reading a file again keeps them."""
+
+    name = "labels"
+    columns = ("doc_id", "labels")
+    primary_key = "doc_id"
+
+    async def read(self) -> dict[str, tuple[str, ...]]:
+        """By id, of records that have some."""
+        with self._location.translate_errors():
+            return {row["doc_id"]: tuple(json.loads(row["labels"])) for row in await self._read_rows()}
+
+    async def _write(self, items: Sequence[RecordLabels]) -> None:
+        table = await self._create()
+        rows = [{"doc_id": item.doc_id, "labels": json.dumps(item.labels, ensure_ascii=False)} for item in items if item.labels]
+        if rows:
+            merge = table.merge_insert("doc_id").when_matched_update_all().when_not_matched_insert_all()
+            await merge.execute(self._build(rows))
+        if removed := sorted(item.doc_id for item in items if not item.labels):
+            await table.delete(in_list("doc_id", removed))
+        await table.optimize(cleanup_older_than=KEEP_METADATA)
+
+    async def put(self, items: Sequence[RecordLabels]) -> None:
+        """As `add`, only under the lock."""
+        await retry_conflicts(lambda: self._write(items))
+
+    async def forget(self, doc_ids: Sequence[str]) -> None:
+        """Labels of records that are removed. Only under the lock."""
+        table = await self._open()
+        if table is not None:
+            await table.delete(in_list("doc_id", doc_ids))
 
 
 class CalibrationTable(MetadataTable[Calibration]):

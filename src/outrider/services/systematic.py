@@ -98,6 +98,27 @@ def find_remote_sources(services: Services, say: Say = log.warning) -> Mapping[s
     return make_remote_sources(services.settings, say) if services.world is None else services.world
 
 
+ALL_SOURCES = (LIBRARY, "pubmed", "openalex", "semantic_scholar", "crossref", "github", *UNSUPPORTED, *REFUSED)
+
+
+async def list_sources(services: Services) -> dict[str, str]:
+    """Every source by name, with the reason why a systematic run cannot ask it now; empty where it can."""
+    remote = find_remote_sources(services)
+    reasons = {LIBRARY: ""}
+    try:
+        if services.pin is None:
+            await services.library()
+    except LibraryMissing:
+        reasons[LIBRARY] = "there is no library yet"
+    except LibraryError as error:
+        reasons[LIBRARY] = str(error)
+    off = "this server is offline" if services.settings.sources.offline else "it is switched off on this server"
+    for name in dict.fromkeys((*ALL_SOURCES[1:], *remote)):
+        source = remote.get(name)
+        reasons[name] = off if source is None else source.why if isinstance(source, RefusedSource) else ""
+    return reasons
+
+
 def select_sources(names: Sequence[str] | None, remote: Mapping[str, RemoteSource]) -> tuple[str, ...]:
     """The named sources in their order, or the library alone. Raises `BadRequest` for one that no systematic run can read."""
     known = (LIBRARY, *remote)

@@ -65,6 +65,8 @@ class ServeSettings(Section):
     request_s: float = Field(120.0, gt=0, le=3_600, description="Time limit of one request in seconds, including waiting.")
     body_bytes: int = Field(MEBIBYTE, ge=1_024, le=1_024 * MEBIBYTE, description="Maximum size of a request's body, in bytes.")
     body_s: float = Field(10.0, gt=0, le=3_600, description="Time limit in seconds for a request's head to arrive, and then for its body.")
+    read_only: bool = Field(False, description="Refuse requests that add, remove or label records of the library, or decide on duplicates.")
+    uploads: int = Field(4, ge=1, le=1_000, description="Files that are received and read at a time; ingest.max_bytes limits their size.")
     connections: int = Field(512, ge=1, le=100_000, description="Maximum number of open connections.")
     keep_runs: int = Field(
         100, ge=0, le=100_000, description="Finished searches whose responses are kept for their export; 64 MB of them at most."

@@ -8,16 +8,14 @@ to the authors.
 from __future__ import annotations
 
 import json
-import textwrap
-from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from outrider.pictures.flow_chart import Row, draw_flow_chart
 from outrider.state.errors import BadRequest
 from outrider.state.records import LIBRARY
 from outrider.systematic_search.manifest import Manifest, SourceResult
-from outrider.text.sanitize import without_control
 
 THEIRS = "to be stated by the authors"
 DATABASES = {
@@ -29,15 +27,7 @@ DATABASES = {
     "github": "GitHub, through its search API",
 }
 """Database and platform."""
-WIDTH, LEFT_X, RIGHT_X, BOX = 860, 60, 470, 340
-"""Pixels: width of the picture, left edges of the two columns, width of a box."""
-LINE, PAD, GAP = 18, 12, 34
-LETTER = 6.5
-"""Height in pixels of a letter of a stage's vertical label."""
-CHARS = 46
-"""Maximum characters of a line in a box, with the font in `STYLE`."""
-LATER = "(n = ____ )"
-STYLE = "font-family:Helvetica,Arial,sans-serif;font-size:13px"
+LATER = "(n = ____)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,87 +208,30 @@ def _escape_cell(text: object) -> str:
     return escape(" ".join(str(text).split()), quote=False).replace("|", "\\|")
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    stage: str
-    included: Sequence[str]
-    excluded: Sequence[str]
-    dashed: bool = False
-
-
 def flow_diagram(flow: Flow) -> str:
-    """A whole SVG document; every text in it is escaped."""
-    parts: list[str] = []
-    y = 40
-    for number, row in enumerate(rows := _make_rows(flow)):
-        left_lines, right_lines = _wrap(row.included), _wrap(row.excluded)
-        height = max(max(len(left_lines), len(right_lines)) * LINE, round(len(row.stage) * LETTER)) + 2 * PAD
-        parts += _draw_stage(row.stage, y, height)
-        parts += _draw_box(LEFT_X, y, height, left_lines, dashed=row.dashed)
-        if right_lines:
-            parts += _draw_box(RIGHT_X, y, height, right_lines, dashed=row.dashed)
-            parts.append(_draw_arrow(LEFT_X + BOX, y + height // 2, RIGHT_X, y + height // 2))
-        if number < len(rows) - 1:
-            parts.append(_draw_arrow(LEFT_X + BOX // 2, y + height, LEFT_X + BOX // 2, y + height + GAP))
-        y += height + GAP
-    if not flow.complete:
-        for line in textwrap.wrap(f"This search is not complete: {'; '.join(flow.missing)}", 100):
-            parts.append(f'<text x="{LEFT_X}" y="{y}" fill="#b00020" style="{STYLE}">{_escape(line)}</text>')
-            y += LINE
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y + 10}" viewBox="0 0 {WIDTH} {y + 10}" role="img">'
-    marker = (
-        '<defs><marker id="head" markerWidth="9" markerHeight="7" refX="8" refY="3.5" orient="auto">'
-        '<polygon points="0 0, 9 3.5, 0 7"/></marker></defs>'
-    )
-    title = "<title>PRISMA 2020 flow diagram</title>"
-    heading = f'<text x="{LEFT_X}" y="24" font-weight="bold" style="{STYLE}">Identification of studies via databases and registers</text>'
-    background = f'<rect width="{WIDTH}" height="{y + 10}" fill="white"/>'
-    return "\n".join([head, title, marker, background, heading, *parts, "</svg>", ""])
+    """A whole SVG document."""
+    warning = "" if flow.complete else f"This search is not complete: {'; '.join(flow.missing)}"
+    return draw_flow_chart("PRISMA 2020 flow diagram", "Identification of studies via databases and registers", _make_rows(flow), warning)
 
 
-def _make_rows(flow: Flow) -> list[_Row]:
-    identified = [f"Records identified (n = {flow.total:,}):", *(f"  {name} (n = {count:,})" for name, count in flow.identified)]
+def _name_database(name: str) -> str:
+    return DATABASES.get(name, name).split(",")[0]
+
+
+def _make_rows(flow: Flow) -> list[Row]:
+    identified = [
+        f"Records identified (n = {flow.total:,}):",
+        *(f"  {_name_database(name)} (n = {count:,})" for name, count in flow.identified),
+    ]
     removed = [
         "Records removed before screening:",
         f"  duplicates (n = {flow.duplicates:,})",
         f"  outside the query, as checked by automation (n = {flow.outside:,})",
     ]
     return [
-        _Row("Identification", identified, removed),
-        _Row("Screening", [f"Records to be screened (n = {flow.for_screening:,})"], [f"Records excluded {LATER}"]),
-        _Row("", [f"Reports sought for retrieval {LATER}"], [f"Reports not retrieved {LATER}"], dashed=True),
-        _Row("", [f"Reports assessed for eligibility {LATER}"], [f"Reports excluded, with reasons {LATER}"], dashed=True),
-        _Row("Included", [f"Studies included in review {LATER}"], [], dashed=True),
+        Row("Identification", identified, removed),
+        Row("Screening", [f"Records to be screened (n = {flow.for_screening:,})"], [f"Records excluded {LATER}"]),
+        Row("", [f"Reports sought for retrieval {LATER}"], [f"Reports not retrieved {LATER}"], dashed=True),
+        Row("", [f"Reports assessed for eligibility {LATER}"], [f"Reports excluded, with reasons {LATER}"], dashed=True),
+        Row("Included", [f"Studies included in review {LATER}"], [], dashed=True),
     ]
-
-
-def _wrap(lines: Sequence[str]) -> list[str]:
-    return [part for line in lines for part in textwrap.wrap(line, CHARS, subsequent_indent="    ", drop_whitespace=False) or [""]]
-
-
-def _draw_box(x: int, y: int, height: int, lines: Sequence[str], *, dashed: bool) -> list[str]:
-    dash = ' stroke-dasharray="4 3"' if dashed else ""
-    drawn = [f'<rect x="{x}" y="{y}" width="{BOX}" height="{height}" fill="white" stroke="black"{dash}/>']
-    for number, line in enumerate(lines):
-        indent = len(line) - len(line.lstrip())
-        at = y + PAD + LINE * number + 13
-        drawn.append(f'<text x="{x + PAD + 6 * indent}" y="{at}" style="{STYLE}">{_escape(line.strip())}</text>')
-    return drawn
-
-
-def _draw_stage(name: str, y: int, height: int) -> list[str]:
-    if not name:
-        return []
-    middle = y + height // 2
-    return [
-        f'<rect x="14" y="{y}" width="28" height="{height}" rx="6" fill="#9db7d5"/>',
-        f'<text x="32" y="{middle}" text-anchor="middle" transform="rotate(-90 32 {middle})" style="{STYLE};font-size:11px">{name}</text>',
-    ]
-
-
-def _draw_arrow(x1: int, y1: int, x2: int, y2: int) -> str:
-    return f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="black" marker-end="url(#head)"/>'
-
-
-def _escape(text: str) -> str:
-    return escape(without_control(text))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from os import PathLike
@@ -17,7 +18,7 @@ from outrider.ingest.entry import ReadOptions
 from outrider.linkage.disk_keys import OnStep, no_progress
 from outrider.linkage.normalized_record import make_keys
 from outrider.linkage.out_of_core import OutOfCoreResolver
-from outrider.runtime.threads_and_loops import run_in_background
+from outrider.runtime.threads_and_loops import run_in_background, run_in_thread, stop_if_abandoned
 from outrider.services import open_services
 from outrider.settings.load import load
 from outrider.state.duplicate_decisions import Decision, Decisions
@@ -34,6 +35,7 @@ BY = "outrider library dedup"
 IDS_A_DECISION = 100
 """A larger group takes several decisions, which share an id."""
 DECISIONS_A_COMMIT = 1_000
+RECORDS_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +180,17 @@ class Work:
     """Whether earlier decisions already merge them."""
 
 
+@dataclass(frozen=True, slots=True)
+class UnsurePair:
+    """Two records of the library that may be one work."""
+
+    one: str
+    other: str
+    score: float
+    """Log-odds that they are one work."""
+    why: str
+
+
 class LibraryResolver:
     """Finds the works of a library that have several records. Keys are on disk; memory is about a KB a record."""
 
@@ -192,9 +205,20 @@ class LibraryResolver:
         library = await services.library()
         self._decisions = Decisions.from_log(await library.decisions())
         self._resolver = OutOfCoreResolver(self._folder, self._on_step, decisions=self._decisions)
-        async for record in library.scan():
-            self._resolver.add(record.doc_id, make_keys(record))
-            self.records += 1
+        batch: list[Record] = []
+        async for record in library.scan(batch=RECORDS_AT_ONCE):
+            batch.append(record)
+            if len(batch) == RECORDS_AT_ONCE:
+                await asyncio.to_thread(self._add, batch)
+                batch = []
+        await asyncio.to_thread(self._add, batch)
+
+    def _add(self, records: Sequence[Record]) -> None:
+        """In a thread: their keys cost computation, and go to the disk."""
+        if self._resolver is not None:
+            for record in records:
+                self._resolver.add(record.doc_id, make_keys(record))
+            self.records += len(records)
 
     def works(self) -> Iterator[Work]:
         """Works of several records; decisions of people are respected."""
@@ -207,6 +231,18 @@ class LibraryResolver:
                 merged = {self._decisions.merged.get(doc_id, doc_id) for doc_id in ids}
                 yield Work(ids, group.reasons, len(merged) == 1)
 
+    def unsure(self) -> list[UnsurePair]:
+        """Pairs that stay apart and may be one work, the most likely first, without those that a person decided."""
+        if self._resolver is None:
+            return []
+        result = self._resolver.resolve()
+        pairs = ((result.ids[pair.one], result.ids[pair.other], pair.judgement) for pair in result.ambiguous_pairs())
+        return [
+            UnsurePair(one, other, judgement.score, judgement.why())
+            for one, other, judgement in pairs
+            if not self._decisions.are_apart(one, other)
+        ]
+
     def close(self) -> None:
         if self._resolver is not None:
             self._resolver.close()
@@ -217,6 +253,26 @@ def resolve_library(on_step: OnStep = no_progress) -> Iterator[LibraryResolver]:
     """A resolver over a temporary folder."""
     with TemporaryDirectory(prefix="outrider-dedup-") as folder, closing(LibraryResolver(Path(folder), on_step)) as resolver:
         yield resolver
+
+
+async def find_unsure_pairs(services: Services, on_step: OnStep = no_progress) -> list[UnsurePair]:
+    """Pairs of the library that stay apart and may be one work, the most likely first; decided ones are left out. Reads every record.
+
+    `on_step` is called in threads.
+    """
+
+    def step(name: str, done: int, total: int | None) -> None:
+        stop_if_abandoned()
+        on_step(name, done, total)
+
+    with ExitStack() as stack:
+        source = await asyncio.to_thread(stack.enter_context, resolve_library(step))
+        cleanup = stack.pop_all()
+    try:
+        await source.read(services)
+        return await run_in_thread(source.unsure, "outrider-duplicates")
+    finally:
+        await asyncio.shield(asyncio.to_thread(cleanup.close))
 
 
 async def remember_works(services: Services, works: Sequence[Work]) -> int:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.ingest.entry import ReadOptions
-from outrider.ingest.pipeline import OnProgress, Prune, check_targets, ingest
-from outrider.ingest.report import IngestReport
-from outrider.ingest.targets import RemoteSources, split_targets
+from outrider.ingest.file_changes import UPLOAD
+from outrider.ingest.pipeline import SAME_CONTENT, OnProgress, Prune, check_targets, ingest
+from outrider.ingest.report import FileReport, IngestReport
+from outrider.ingest.targets import FORMS, RemoteSources, Target, parse_target, split_targets
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import Services, open_services
 from outrider.services.sources import find_detailers
@@ -58,10 +62,92 @@ async def ingest_targets(
 
     Raises the errors of `ingest.pipeline.ingest`, and `BadRequest` for a target of no known kind.
     """
-    limits = services.settings.ingest
     if wrong := next((name for name in names if not isinstance(name, str | PathLike)), None):
         raise BadRequest(f"a target is a path, an identifier such as doi:10.1000/182, or a link, not {shorten(wrong)}; give each by itself")
     paths, targets = split_targets([name if isinstance(name, str) else Path(fspath(name)) for name in names])
+    return await _ingest(services, paths, targets, columns=columns, installed=installed, progress=progress, prune=prune)
+
+
+async def add_identifiers(services: Services, names: Sequence[str], progress: OnProgress | None = None) -> IngestReport:
+    """As `ingest_targets` for identifiers and links alone: no name is ever taken for a path of this machine, whatever lies there.
+
+    Raises `BadRequest` that names the first that is neither.
+    """
+    targets: dict[Target, None] = {}
+    for name in filter(None, map(str.strip, names)):
+        target = parse_target(name)
+        if target is None:
+            raise BadRequest(f"{shorten(name)} is no identifier; write for example {', '.join(form.example for form in FORMS.values())}")
+        targets[target] = None
+    return await _ingest(services, [], list(targets), progress=progress)
+
+
+async def add_upload(services: Services, upload: Upload, progress: OnProgress | None = None) -> IngestReport:
+    """As `ingest_targets` for a file that another machine sent. Its records belong to the upload, not to the temporary file.
+
+    An upload of the same content changes nothing; one that holds half of an earlier upload's records is its new version.
+    """
+    report = await _ingest(services, [upload.path], [], progress=progress, upload=upload.origin)
+    path, name = str(upload.path), upload.path.name
+
+    def rename(file: FileReport) -> FileReport:
+        texts = {kind: tuple(_hide_paths(text, path, name) for text in getattr(file, kind)) for kind in ("reasons", "remarks")}
+        return file.model_copy(update={"path": name, **texts})
+
+    stale = tuple(one.model_copy(update={"path": name}) for one in report.stale)
+    return report.model_copy(update={"files": tuple(map(rename, report.files)), "stale": stale})
+
+
+def _hide_paths(text: str, path: str, name: str) -> str:
+    """A message without the folders of this machine."""
+    other = text.removeprefix(SAME_CONTENT)
+    return f"{SAME_CONTENT}{Path(other).name}, which is in the library" if other != text else text.replace(path, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file that another machine sent, in a temporary folder."""
+
+    path: Path
+    """Its name is a safe form of the one that was sent (`make_file_name`)."""
+    digest: str
+    """Sha-256 of its content."""
+
+    @property
+    def origin(self) -> str:
+        return f"{UPLOAD}{self.digest[:UPLOAD_DIGITS]}/{self.path.name}"
+
+
+UPLOAD_DIGITS = 12
+MAX_NAME_BYTES, MAX_SUFFIX_CHARS = 200, 20
+"""Of a file's name: file systems take 255 bytes."""
+
+
+def make_file_name(name: str) -> str:
+    """A name for a file in a folder of its own, from one that anybody may have sent: its last part, printable, of limited length.
+
+    The suffix stays, since the readers go by it.
+    """
+    last = re.split(r"[/\\]", unicodedata.normalize("NFC", name))[-1]
+    safe = "".join(char for char in last if char.isprintable() and char not in ':*?"<>|').strip(" .")
+    stem, dot, suffix = safe.rpartition(".")
+    end = f"{dot}{suffix}"[:MAX_SUFFIX_CHARS] if stem else ""
+    room = MAX_NAME_BYTES - len(end.encode())
+    return (stem or safe).encode()[:room].decode(errors="ignore").strip() + end or "file"
+
+
+async def _ingest(  # noqa: PLR0913 - what to read, and keywords with defaults
+    services: Services,
+    paths: Sequence[Path],
+    targets: Sequence[Target],
+    *,
+    columns: Mapping[str, str] | None = None,
+    installed: bool = False,
+    progress: OnProgress | None = None,
+    prune: Prune = "",
+    upload: str = "",
+) -> IngestReport:
+    limits = services.settings.ingest
     remote: RemoteSources | None = None
     if targets and not services.settings.sources.offline:
         await services.prepare()
@@ -84,6 +170,7 @@ async def ingest_targets(
             embedder=embedder,
             off=why_not_embedded,
             prune=prune,
+            upload=upload,
         )
     finally:
         library.close()

@@ -94,8 +94,34 @@ def test_people_see_tables(library: str, capsys: pytest.CaptureFixture[str]) -> 
     assert "5 of 5 records" in notes
 
 
+def test_labels_text_and_order(library: str, out: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = out("library", "list", "--text", "STUDY 2003 rows.jsonl", "--json", "-l", library)
+    (doc_id,) = [one["doc_id"] for one in listed["records"]]
+    assert out("library", "label", doc_id, "--add", "to read", "--add", "x", "--json", "-l", library) == {doc_id: ["to read", "x"]}
+    assert out("library", "label", doc_id, "--remove", "x", "--json", "-l", library) == {doc_id: ["to read"]}
+    assert [one["labels"] for one in out("library", "list", "--label", "to read", "--json", "-l", library)["records"]] == [["to read"]]
+    years = [one["year"] for one in out("library", "list", "--order", "year", "--json", "-l", library)["records"]]
+    assert years == [2004, 2003, 2002, 2001, 2000]
+    assert run(["library", "label", "nobody", "--add", "x", "-l", library]) == 2
+    assert run(["library", "label", doc_id, "-l", library]) == 2
+    assert run(["library", "list", "--order", "yeer", "-l", library]) == 2
+    assert "did you mean 'year'" in capsys.readouterr().err
+
+
+def test_duplicates_in_doubt_are_listed_until_they_are_decided(out: Any, tmp_path: Path) -> None:
+    titles = ("Aspirin and liver injury in adults", "Aspirin and liver injury in adults and children")
+    rows = [{"id": at, "title": title, "year": 2020, "authors": ["Doe, J"]} for at, title in enumerate(titles)]
+    (tmp_path / "refs.json").write_text(json.dumps(rows))
+    library = str(tmp_path / "own")
+    assert run(["ingest", str(tmp_path / "refs.json"), "-l", library]) == 0
+    (pair,) = out("library", "duplicates", "--json", "-l", library)
+    assert run(["library", "duplicates", "-l", library]) == 0
+    assert run(["library", "split", *pair["ids"], "-l", library]) == 0
+    assert out("library", "duplicates", "--json", "-l", library) == []
+
+
 def test_a_program_gets_a_line_for_each_record(library: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["library", "list", "-l", library]) == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert [len(row) for row in rows] == [4] * 5
+    assert [len(row) for row in rows] == [5] * 5
     assert min(row[3] for row in rows).startswith("Liver study")

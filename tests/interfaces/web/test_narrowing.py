@@ -1,12 +1,10 @@
-"""Facets, radar and comparison in a real browser."""
+"""Facets and radar in a real browser; the comparison is in `test_compare.py`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
-
-from support.page_site import grave
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -23,10 +21,11 @@ async def test_facets_match_any_within_a_group_and_all_between_groups(results_pa
     repositories = await hits.count()
     assert 0 < repositories < before
     assert f"{repositories} of {before} hits shown" in await results_page.locator("#shown").inner_text()
+    await repository.uncheck()
     rust = facets.get_by_role("checkbox", name="Rust")
     await rust.check()
     assert await hits.count() == 1
-    await repository.uncheck()
+    assert await facets.get_by_role("checkbox", name="paper").count() == 0  # no shown hit has it
     await rust.uncheck()
     years = [facets.get_by_role("checkbox", name=year) for year in ("2019", "2021")]
     counts = []
@@ -41,6 +40,7 @@ async def test_facets_match_any_within_a_group_and_all_between_groups(results_pa
 
 async def test_a_radar_has_six_corners_with_figure_and_reason(results_page: Page) -> None:
     tool = results_page.locator(".hit", has_text="liver/tool").first
+    await tool.get_by_role("button", name="Why this?").click()
     corners = tool.locator(".corner")
     names = [await corner.get_attribute("aria-label") or "" for corner in await corners.all()]
     assert len(names) == 6
@@ -59,6 +59,7 @@ async def test_a_radar_has_six_corners_with_figure_and_reason(results_page: Page
            return a.left < b.left - 1 || a.right > b.right + 1 || a.top < b.top - 1 || a.bottom > b.bottom + 1; }).length"""
     )
     assert cut == 0
+    await tool.get_by_role("button", name="Why this?").click()
 
 
 async def test_a_repository_without_facts_shows_them_as_unknown_behind_one_with_stars(results_page: Page) -> None:
@@ -67,27 +68,9 @@ async def test_a_repository_without_facts_shows_them_as_unknown_behind_one_with_
     places = [next(at for at, text in enumerate(titles) if name in text) for name in ("liver/tool", "liver/bare")]
     assert places == sorted(places)
     bare = results_page.locator(".hit", has_text="liver/bare").first
+    await bare.get_by_role("button", name="Why this?").click()
     assert await bare.locator(".radar text.unknown").all_text_contents() == ["unknown"] * 4
     names = [await corner.get_attribute("aria-label") or "" for corner in await bare.locator(".corner").all()]
     assert any(name.startswith("activity: unknown. unknown: updated at, commits 90d, closed 90d. counts as 3.") for name in names)
     assert await bare.locator(".dot.none").count() == 4
-
-
-async def test_up_to_four_hits_are_compared_side_by_side(results_page: Page) -> None:
-    boxes = results_page.locator("#hits .compare input")
-    for at in range(4):
-        await boxes.nth(at).check()
-    await boxes.nth(4).click()
-    assert not await boxes.nth(4).is_checked()
-    assert "4 hits are compared at most" in await results_page.locator("#compare-said").inner_text()
-    await results_page.get_by_role("button", name="Compare").click()
-    dialog = results_page.get_by_role("dialog", name="Side by side")
-    assert await dialog.locator("thead th").count() == 4
-    rows = await dialog.locator("tbody th").all_inner_texts()
-    assert {"Score", "Why", "Sentences that answer", "Dimensions", "maintenance"} <= set(rows)
-    assert await grave(results_page) == []
-    await results_page.keyboard.press("Escape")
-    assert not await dialog.is_visible()
-    await results_page.get_by_role("button", name="Clear").click()
-    assert not await results_page.locator("#compare-bar").is_visible()
-    assert await results_page.locator("#hits .compare input:checked").count() == 0
+    await bare.get_by_role("button", name="Why this?").click()

@@ -24,8 +24,8 @@ CUT = """() => [...document.querySelectorAll("main button, main label, main h1, 
 
 
 async def test_everything_works_by_keyboard(page: Page) -> None:
-    await page.keyboard.press("Tab")
-    assert await page.evaluate("document.activeElement.textContent") == "Skip to content"
+    assert await page.evaluate("document.activeElement.id") == "query"  # the box has the focus
+    await page.get_by_role("link", name="Skip to content").focus()
     await page.keyboard.press("Enter")
     await page.wait_for_function("document.activeElement.id === 'main'")
     await page.keyboard.press("/")
@@ -35,7 +35,15 @@ async def test_everything_works_by_keyboard(page: Page) -> None:
     await page.keyboard.press("Tab")
     assert await page.evaluate("document.activeElement.id") == "search-button"
     await page.keyboard.press("Enter")
-    await page.locator("#hits .compare").first.wait_for()
+    await page.locator("#hits .hit.done").first.wait_for()
+    await _tab_to(page, "#answer .cite")
+    await page.keyboard.press("Enter")
+    await _tab_to(page, ".where")
+    await page.keyboard.press("Enter")
+    await page.wait_for_function("() => document.activeElement.matches('.context .text')")
+    await _tab_to(page, ".keep")
+    await page.keyboard.press("Space")
+    assert await page.evaluate("document.activeElement.getAttribute('aria-pressed')") == "true"
     for _ in range(2):
         await _tab_to(page, ".compare input:not(:checked)")
         await page.keyboard.press("Space")

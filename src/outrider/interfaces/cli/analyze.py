@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Sequence
 from contextlib import aclosing
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +15,7 @@ from rich.text import Text
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
 from outrider.interfaces.cli.search import make_run_context
 from outrider.interfaces.cli.terminal import console, follow_run, note, plain, print_json, table
+from outrider.state.errors import BadRequest
 from outrider.text.sanitize import code_lines
 
 if TYPE_CHECKING:
@@ -31,11 +33,16 @@ def analyze(
     fresh: Annotated[bool, typer.Option("--fresh", help="Analyse again, even if a recent analysis is stored.")] = False,
     timeout_s: Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Time limit.")] = None,
     max_calls: Annotated[int | None, typer.Option("--max-calls", metavar="N", help="Most calls of the model.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Also draw the six dimensions of a repository, as an .svg file.")
+    ] = None,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Analyse one repository or paper in depth: facts, ratings, alternatives and citations, the sentences that answer a question."""
     context = make_run_context(run_timeout_s=timeout_s, max_calls=max_calls)
+    if plot is not None:
+        _check_plot(plot, target)
     services = open_services(library)
 
     async def run() -> Analysis:
@@ -56,9 +63,31 @@ def analyze(
         print_json(analysis)
     else:
         _show(analysis)
+    if plot is not None:
+        _draw(plot, analysis)
     if any(failure.error == "KeyRejected" for failure in analysis.failures):
         return REJECTED
     return 0 if analysis.kind else NOT_FOUND
+
+
+def _check_plot(plot: Path, target: str) -> None:
+    """Raises `BadRequest` before the analysis if nothing could be drawn or written."""
+    from outrider.interfaces.cli.export import check_picture
+    from outrider.services.make_nodes import parse_analysis_target
+
+    check_picture(plot)
+    if parse_analysis_target(target).scheme != "github":
+        raise BadRequest(f"--plot draws the dimensions of a repository, and {target} is none; leave it out")
+
+
+def _draw(plot: Path, analysis: Analysis) -> None:
+    from outrider.interfaces.cli.export import write_picture
+    from outrider.pictures.radar import draw_radar, make_analysis_shape
+
+    if shape := make_analysis_shape(analysis):
+        write_picture(plot, draw_radar([shape]))
+    else:
+        note(f"{plot} is not written: there are no dimensions to draw")
 
 
 def _show(analysis: Analysis) -> None:

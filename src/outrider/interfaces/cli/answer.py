@@ -5,21 +5,20 @@ On a terminal each hit shows its title, one line why and its best sentence; furt
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from outrider.interfaces.cli.limits import SERVICES, list_limits
+from outrider.interfaces.cli.limits import list_limits
 from outrider.interfaces.cli.screen import CODE_MARK, CONTINUED, HANG, SENTENCE_MARK, Block, Piece, View, cut, fit, print_line
 from outrider.interfaces.cli.terminal import MIN_WIDTH, console, count, exit_code, note, note_remarks, one_line, plain, wrap_note
-from outrider.state.records import LIBRARY
 from outrider.state.response import FINAL_NODES, asks_for_work, explain_removed, explain_unanswered
+from outrider.text.readable import hide_markup
 from outrider.text.sanitize import code_lines
 from outrider.text.words import stems
+from outrider.usecases.explain_hit import list_clauses, name_source
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,29 +36,9 @@ OTHER_LINES = 3
 INDENT = 4
 GUTTER = Text(" " * INDENT)
 TITLE_LINES = 2
-LINK = re.compile(r"!?\[([^\[\]]+)\]\(https?://[^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|`([^`<>]+?)\s*<https?://[^<>`\s]+>`__?")
-"""A link of Markdown or reStructuredText: its address is left out where a sentence is shown."""
-TAG = re.compile(
-    r"(?<!`)</?(?:abbr|a|b|code|dfn|em|i|kbd|mark|small|span|strong|sub|sup|u)(?:\s+[\w-]+=[^<>]*)?\s*/?>|<br\s*/?>", re.IGNORECASE
-)
-"""A tag of HTML within a sentence, which is left out as well."""
 VERDICTS: dict[Answers, str] = {"perhaps": "May not answer:", "no": "No sentence here answers."}
-MAX_CLAUSES = 4
-"""Reasons of a hit. On a terminal, those that fit one line."""
-ENTITY_NOUNS = {"keyword": "keyword", "classifier": "classifier", "mesh": "MeSH term", "venue": "venue"}
-ENTITY_VERBS = {"author": "by", "suggests": "can use"}
-IDENTIFIER_NAMES = {
-    "doi": "DOI",
-    "pmid": "PMID",
-    "pmcid": "PMCID",
-    "arxiv": "arXiv number",
-    "isbn": "ISBN",
-    "pypi": "name",
-    "openalex": "OpenAlex id",
-}
 MAX_LISTS = 3
 """Lists of a hit that `--explain` shows."""
-WAYS = {"lance_fts": "by words", "lance_dense": "by meaning"}
 LIST_NAMES = {"lance_fts": "words", "lance_dense": "meaning", "graph_neighbor": "related works"}
 """The library's strategies, as people read them."""
 WARNINGS = frozenset({"retracted by", "corrected by"})
@@ -226,7 +205,7 @@ def _explain_hit(view: View, hit: Hit, results: Mapping[str, str]) -> list[Text]
     verdict, details = VERDICTS.get(hit.answers, ""), _list_relations(view, hit)
     details += [line for text in _list_details(hit) for line in view.wrap(plain(text, "dim"), GUTTER)] if view.explain else []
     room = None if view.width is None or view.explain else view.width - INDENT
-    first, *others = _list_clauses(hit, results)
+    first, *others = list_clauses(hit, results)
     why = first[:1].upper() + first[1:]
     end = f". {verdict}" if verdict and not details and (room is None or cell_len(f"{why}. {verdict}") <= room) else ""
     for clause in others:
@@ -251,66 +230,6 @@ def _list_relations(view: View, hit: Hit) -> list[Text]:
     return lines
 
 
-def _list_clauses(hit: Hit, results: Mapping[str, str]) -> list[str]:
-    """Why a hit is there, in plain words, most important first; never empty."""
-    from outrider.library.graph_neighbours import list_reasons
-    from outrider.library.search_engine import MATCHES
-
-    own = [row for row in hit.found_by if row.source == LIBRARY]
-    ways = list(dict.fromkeys(WAYS[row.strategy] for row in own if row.strategy in WAYS))
-    services = list(dict.fromkeys(SERVICES.get(row.source, row.source) for row in hit.found_by if row.source != LIBRARY))
-    clauses = [hit.reason] if hit.scored_by == "model" else []
-    clauses += [f"matched {' and '.join(ways)}"] if ways else []
-    clauses += ["matches the Boolean query"] if any(row.why == MATCHES for row in own) else []
-    clauses += [f"found by {', '.join(services[:MAX_LISTS])}"] if services else []
-    paths = [path for row in own for path in row.paths]
-    named = [path for path in paths if path.through and path.through.casefold() == path.anchor.casefold()]  # by the request itself
-    spelled = ((path.relation, *_spell_entity(hit, path.through).partition(":")[::2]) for path in reversed(named))
-    entities = {name: (relation, kind) for relation, kind, name in spelled}  # each name once
-    clauses += [_name_entity(relation, kind, name) for name, (relation, kind) in reversed(entities.items())]
-    others = [replace(path, through=_spell_entity(hit, path.through)) for path in paths if path not in named]
-    others = [path for path in others if path.through.partition(":")[2] not in entities]  # said already
-    others = [path for path in others if path.anchor not in results or results[path.anchor] != results[hit.doc_id]]
-    among = [replace(path, anchor=results[path.anchor]) for path in others if path.anchor in results]
-    is_matched = bool(clauses)
-    clauses += list_reasons(among, "of your results", named=True, telling=is_matched)
-    elsewhere = [replace(path, anchor=_name_record(path.anchor)) for path in others]
-    clauses += [] if clauses else list_reasons(elsewhere, "of the best matches", named=True)
-    clauses = list(dict.fromkeys(clauses))
-    return [clause for clause in map(one_line, clauses) if clause][:MAX_CLAUSES] or ["related to other results"]
-
-
-def _name_record(doc_id: str) -> str:
-    """A record that is no hit, by the name in its id where that is one."""
-    scheme, _, name = doc_id.partition(":")
-    return name if scheme in {"pypi", "github"} else doc_id if name else f"another match ({doc_id})"
-
-
-def _name_entity(relation: str, kind: str, name: str) -> str:
-    """That a hit has an entity of the request: `by Donald Knuth`, `has the keyword retry`, `has the DOI 10.1000/1`, `depends on httpx`."""
-    if relation == "is":
-        return f"has the {IDENTIFIER_NAMES.get(kind, kind)} {name}"
-    if relation in ENTITY_NOUNS:
-        return f"has the {ENTITY_NOUNS[relation]} {name}"
-    return f"{ENTITY_VERBS.get(relation, relation)} {name}"
-
-
-def _spell_entity(hit: Hit, entity: str) -> str:
-    """An entity such as `author:knuth, d` as the hit spells it."""
-    from outrider.library.entity_names import make_entity
-
-    kind, _, name = entity.partition(":")
-    headings = hit.metadata.get("mesh")
-    spellings: Mapping[str, Iterable[object]] = {
-        "author": hit.authors,
-        "keyword": hit.tags,
-        "venue": (hit.venue,),
-        "mesh": headings if isinstance(headings, list) else (),
-    }
-    own = (text for text in spellings.get(kind, ()) if isinstance(text, str) and make_entity(kind, text) == (kind, name))
-    return f"{kind}:{next(own, name)}" if kind else entity
-
-
 def _list_details(hit: Hit) -> list[str]:
     """What `--explain` adds: names that commands take, scores, lists with ranks, merged records."""
     scores = ", ".join(f"{name} {value:.3g}" for name, value in hit.scores.items())
@@ -325,16 +244,11 @@ def _list_details(hit: Hit) -> list[str]:
     return details + [f"also {duplicate.doc_id} ({duplicate.why})" for duplicate in hit.duplicates]
 
 
-def _hide_markup(sentence: str) -> str:
-    """A sentence without the addresses of its links and without tags within it; its words stay."""
-    return TAG.sub(lambda tag: " " if tag[0].lower().startswith("<br") else "", LINK.sub(r"\g<1>\g<2>", sentence))
-
-
 def _make_piece(view: View, hit: Hit, span: tuple[int, int], unit: ContextUnit | None) -> Piece:
     start, end = span
     text = hit.original_text[start:end]
     if unit is None or unit.kind != "code":
-        sentence = view.highlight(_hide_markup(one_line(text)))
+        sentence = view.highlight(hide_markup(one_line(text)))
         gutter = GUTTER + Text(SENTENCE_MARK, "cyan")
         return Piece(start, view.wrap(sentence, gutter, None if view.explain else SENTENCE_LINES, HANG))
     lines = code_lines(hit.original_text, start, end)
@@ -370,15 +284,15 @@ def _show_run(view: View, results: ResultSet) -> None:
     note_remarks(results.remarks)
 
 
-def _show_summary(view: View, answer: SearchResponse, shown: int, more: str, hidden: int, waited_s: float | None) -> None:
+def _show_summary(view: View, answer: SearchResponse, shown_hits: int, more: str, hidden: int, waited_s: float | None) -> None:
     """How many works there are, how to see `more`, what was searched, and what a model cost."""
     waited = "" if waited_s is None else f" in {waited_s:.1f} s"
     if not answer.hits:
         searched = dict.fromkeys(row.source for row in answer.sources if row.status in {"ok", "partial", "empty", "cached", "stale"})
-        names = ", ".join("your library" if name == LIBRARY else SERVICES.get(name, name) for name in searched)
+        names = ", ".join(name_source(name) for name in searched)
         summary = f"Nothing was found{waited}. Searched: {names or 'no source'}."
     else:
-        summary = f"{shown:,} of {count(answer.total_found, 'work')}{waited}.{more}"
+        summary = f"{shown_hits:,} of {count(answer.total_found, 'work')}{waited}.{more}"
         if hidden:
             summary += f" {hidden:,} more sentence{'s' * (hidden != 1)} with --explain."
     lines = [summary]

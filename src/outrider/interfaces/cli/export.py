@@ -58,10 +58,36 @@ def find_format(output: Path | None, or_else: str = "") -> str:
 def check_output(output: Path) -> str:
     """The format of a file that is written later. Raises `BadRequest` where it cannot be, before the work begins."""
     name = find_format(output)
-    if output.is_dir() or not os.access(output.parent, os.W_OK):
-        what = "is a folder" if output.is_dir() else "cannot be written" if output.parent.is_dir() else f"needs the folder {output.parent}"
-        raise BadRequest(f"{output} {what}; name another file")
+    _check_place(output)
     return name
+
+
+def check_picture(picture: Path) -> None:
+    """The same for a picture, which is always SVG."""
+    if picture.suffix.lower() != ".svg":
+        raise BadRequest(f"--plot draws an SVG file; {picture} does not end in .svg")
+    _check_place(picture)
+
+
+def write_picture(picture: Path, svg: str) -> None:
+    """Write it, replace an existing file, and say so. Raises `BadRequest`."""
+    with open_output(picture) as stream:
+        stream.write(svg)
+    note(f"Picture written to {picture}")
+
+
+def _check_place(output: Path) -> None:
+    """Raises `BadRequest` unless a file can be made in its folder, which a nameless one tries."""
+    import tempfile
+
+    folder = output.resolve().parent
+    try:
+        what = "is a folder" if output.is_dir() else ""
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        what = what or ("cannot be written" if folder.is_dir() else f"needs the folder {output.parent}")
+    if what:
+        raise BadRequest(f"{output} {what}; name another file")
 
 
 async def _write(source: list[Record] | Services, where: Filter | None, name: str, output: Path | None) -> int:

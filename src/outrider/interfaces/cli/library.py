@@ -1,4 +1,4 @@
-"""`outrider library`: inspect, tag, remove, reindex; dedup, split, merge, decisions.
+"""`outrider library`: inspect, tag, label, remove, reindex; decide on duplicates.
 
 `dedup`, `split`, `merge` and `decisions` record which records of the library are one work. No record changes.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections import defaultdict
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import typer
 
@@ -29,10 +29,9 @@ from outrider.interfaces.cli.terminal import (
 from outrider.state.errors import BadRequest, did_you_mean, shorten
 
 if TYPE_CHECKING:
+    from outrider.library.browse import Order
     from outrider.library.library import Library
     from outrider.library.search_engine import Engine
-    from outrider.state.embedding import TokensRead
-    from outrider.state.records import Record
 
 library_app = typer.Typer(help="Inspect and maintain the library.", no_args_is_help=True)
 RECORD_NODE = "doc:"
@@ -73,38 +72,59 @@ def list_records(
     phrase: Annotated[str | None, typer.Option("--phrase", help="Only records with exactly these words in this order.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="How many to list.")] = 20,
     offset: Annotated[int, typer.Option("--offset", min=0, help="How many to skip first.")] = 0,
+    text: Annotated[
+        str, typer.Option("--text", "-t", help="Only records with all these words in title, authors, keywords, labels, year or origin.")
+    ] = "",
+    label: Annotated[str, typer.Option("--label", help="Only records with this label.")] = "",
+    order: Annotated[str, typer.Option("--order", help="id, title, year (newest first) or added (last written first).")] = "id",
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List records, ordered by id."""
-    from outrider.state.filters import parse_filter
+    """List records, ordered by id unless --order says otherwise."""
+    from outrider.library.browse import RecordQuery
+    from outrider.state.filters import Compare, combine, parse_filter
     from outrider.text.words import words
+    from outrider.usecases.library import list_records as list_stored
 
     where = parse_filter(parse_filters(filters) or {})
-    if phrase is not None and not words(phrase):
-        raise BadRequest("--phrase has no letter or digit to search for")
-
-    async def read(opened: Library) -> tuple[list[Record], int]:
-        if phrase is None:
-            return await opened.page(where, limit, offset), await opened.count(where)
-        ids = sorted(await opened.match(phrase, where=where))
-        return await opened.fetch(ids[offset : offset + limit]), len(ids)
-
-    records, total = call_library(library, read)
+    if phrase is not None:
+        if not words(phrase):
+            raise BadRequest("--phrase has no letter or digit to search for")
+        ids = call_library(library, lambda opened: opened.match(phrase, where=where))
+        where = combine(where, Compare("doc_id", "$in", tuple(ids)))
+    query = RecordQuery(text, label, where, parse_order(order))
+    found = wait_for(list_stored(open_services(library), query, limit, offset))
     if as_json:
-        rows = [record.model_dump(mode="json", exclude={"text"}, exclude_defaults=True) | {"kind": record.kind} for record in records]
-        print_json({"total": total, "offset": offset, "records": rows})
+        rows = [
+            record.model_dump(mode="json", exclude={"text"}, exclude_defaults=True)
+            | {"kind": record.kind}
+            | ({"labels": list(found.labels[record.doc_id])} if record.doc_id in found.labels else {})
+            for record in found.records
+        ]
+        print_json({"total": found.total, "offset": offset, "records": rows})
         return
-    listing = table("id", "kind", "year", "title")
-    for record in records:
-        cells = [record.doc_id, record.kind, str(record.year or ""), record.title or record.full_text()[:80]]
+    heads = ("id", "kind", "year", "title", "labels")[: 5 if found.labels else 4]
+    listing = table(*heads)
+    for record in found.records:
+        labels = ", ".join(found.labels.get(record.doc_id, ()))
+        cells = [record.doc_id, record.kind, str(record.year or ""), record.title or record.full_text()[:80], labels]
         if console().is_terminal:
-            listing.add_row(*map(plain, cells))
+            listing.add_row(*map(plain, cells[: len(heads)]))
         else:  # for programs such as `cut` and `head`: a record is a line
             sys.stdout.write("\t".join(map(one_line, cells)) + "\n")
     if console().is_terminal:
         console().print(listing)
-    note(f"{len(records):,} of {total:,} records" + (f", from {offset:,}" if offset else ""))
+    note(f"{len(found.records):,} of {found.total:,} records" + (f", from {offset:,}" if offset else ""))
+
+
+def parse_order(name: str) -> Order:
+    """Raises `BadRequest`."""
+    from outrider.library.browse import Order
+
+    orders = get_args(Order)
+    if name not in orders:
+        raise BadRequest(f"--order takes {', '.join(orders)}, not {name!r}{did_you_mean(name, orders)}")
+    return cast("Order", name)
 
 
 @library_app.command()
@@ -116,21 +136,12 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show one record whole."""
-    from outrider.linkage.identifiers import find_identifiers
-    from outrider.sources.library import BY_IDENTIFIER
-    from outrider.state.filters import Compare
+    from outrider.usecases.library import read_record
 
-    async def read(opened: Library) -> tuple[list[Record], dict[str, TokensRead]]:
-        records = await opened.fetch([doc_id])
-        for scheme, value in find_identifiers(doc_id) if not records else ():
-            records = records or (await opened.page(Compare(scheme, "$eq", value), 1) if scheme in BY_IDENTIFIER else [])
-        return records, await opened.tokens_read([record.doc_id for record in records])
-
-    records, tokens = call_library(library, read)
-    if not records:
-        raise BadRequest(f"the library holds no record {doc_id!r}; `outrider library list` shows the ids")
-    fields = records[0].model_dump(mode="json", exclude_defaults=True) | {"kind": records[0].kind}
-    vector = tokens.get(records[0].doc_id)
+    stored = wait_for(read_record(open_services(library), doc_id))
+    labels = {"labels": list(stored.labels)} if stored.labels else {}
+    fields = stored.record.model_dump(mode="json", exclude_defaults=True) | {"kind": stored.record.kind} | labels
+    vector = stored.vector
     if as_json:
         print_json(fields | {"embedded": vector and vector._asdict()})
         return
@@ -148,19 +159,74 @@ def remove(
     as_json: JsonOption = False,
 ) -> int:
     """Remove records. Ingesting their files again restores them; a tagged version keeps them. Exit code 2 if none of them exists."""
+    from outrider.usecases.library import remove_records
 
-    async def delete(opened: Library) -> tuple[int, list[str]]:
-        known = {record.doc_id for record in await opened.fetch(doc_ids)}
-        return await opened.remove(doc_ids), [doc_id for doc_id in doc_ids if doc_id not in known]
-
-    number, unknown = call_library(library, delete)
+    removed = wait_for(remove_records(open_services(library), doc_ids))
     if as_json:
-        print_json({"removed": number, "unknown": unknown})
+        print_json({"removed": len(removed.titles), "unknown": list(removed.unknown)})
     else:
-        console().print(f"{number:,} removed")
-        if unknown:
+        console().print(f"{len(removed.titles):,} removed")
+        if removed.unknown:
+            note(f"Not in the library: {', '.join(removed.unknown)}")
+    return 0 if removed.titles else BAD_INPUT
+
+
+@library_app.command()
+def label(
+    doc_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Records to label.")],
+    add: Annotated[list[str] | None, typer.Option("--add", help="A label to add; may be repeated.")] = None,
+    remove: Annotated[list[str] | None, typer.Option("--remove", help="A label to remove; may be repeated.")] = None,
+    library: LibraryOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Give records labels of your own, or take them away. Records do not change, and reading their files again keeps labels.
+
+    `outrider library list --label NAME` lists them. Exit code 2 if none of the records exists.
+    """
+    if not add and not remove:
+        raise BadRequest("name a label: --add NAME or --remove NAME")
+    from outrider.usecases.library import label_records
+
+    labels = wait_for(label_records(open_services(library), doc_ids, add or (), remove or ()))
+    if as_json:
+        print_json(labels)
+    else:
+        for doc_id, names in labels.items():
+            console().print(plain(f"{doc_id}: {', '.join(names) or 'no label'}"))
+        if unknown := [doc_id for doc_id in doc_ids if doc_id not in labels]:
             note(f"Not in the library: {', '.join(unknown)}")
-    return 0 if number else BAD_INPUT
+    return 0 if labels else BAD_INPUT
+
+
+@library_app.command()
+def duplicates(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many to list.")] = 20,
+    library: LibraryOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List pairs of records that may be one work and stay apart, the most likely first.
+
+    Decide with `outrider library merge ID ID` (one work) or `outrider library split ID ID` (different works).
+    """
+    from outrider.usecases.deduplicate import find_unsure_pairs
+
+    services = open_services(library)
+    with Progress("reading", quiet=as_json) as bar:
+        pairs = wait_for(find_unsure_pairs(services, bar.show))
+    if as_json:
+        print_json([{"ids": [pair.one, pair.other], "score": round(pair.score, 2), "why": pair.why} for pair in pairs[:limit]])
+        return
+    shown = pairs[:limit]
+    ids = list(dict.fromkeys(doc_id for pair in shown for doc_id in (pair.one, pair.other)))
+    records = {record.doc_id: record for record in call_library(library, lambda opened: opened.brief(ids))} if ids else {}
+    listing = table("id", "year", "title", "why")
+    for pair in shown:
+        for doc_id, why in ((pair.one, pair.why), (pair.other, "")):
+            if record := records.get(doc_id):
+                listing.add_row(plain(doc_id), str(record.year or ""), plain(record.title), plain(why))
+    if shown:
+        console().print(listing)
+    note(f"{count(len(pairs), 'pair')} in doubt" + (f"; the first {limit:,} are listed" if len(pairs) > limit else ""))
 
 
 @library_app.command()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from outrider.interfaces.cli.terminal import errors, select_due
 from outrider.state.records import LIBRARY
 from outrider.state.reranking import NOT_PROBED
+from outrider.usecases.explain_hit import name_source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
 
     from outrider.state.response import SearchResponse, SourceReport
 
-SERVICES = {
-    "arxiv": "arXiv", "crossref": "Crossref", "github": "GitHub", "openalex": "OpenAlex", "pubmed": "PubMed",
-    "semantic_scholar": "Semantic Scholar", "serpapi_google": "Google", "serpapi_scholar": "Google Scholar", "web": "the web",
-}  # fmt: skip
 ABOUT_REQUEST = frozenset({"filters", "rest of the query", "user_feedback", "new queries"})
 """Steps whose reason lies in this request. The reasons of others lie in the set-up and are repeated once a day."""
 NO_ADVICE = frozenset({"expansion", "rest of the expansion"})
@@ -82,12 +79,12 @@ def _summarise_services(rows: Sequence[SourceReport]) -> str:
     own_rows = by_source.get(LIBRARY, ())
     if services and len(unreachable) == len(services) and not any(map(_is_limited, own_rows)):
         searched = "; searched your library" if own_rows else ""
-        number = f"{len(services)} services" if len(services) > 1 else SERVICES.get(unreachable[0], unreachable[0])
+        number = f"{len(services)} services" if len(services) > 1 else name_source(unreachable[0])
         return f"Offline: {number} could not be reached{searched}"
     statuses = {
         name: ", ".join(dict.fromkeys(row.status.replace("_", " ") for row in own if _is_limited(row)))
         for name, own in by_source.items()
         if any(map(_is_limited, own))
     }
-    names = ", ".join(f"{'your library' if name == LIBRARY else SERVICES.get(name, name)} ({status})" for name, status in statuses.items())
+    names = ", ".join(f"{name_source(name)} ({status})" for name, status in statuses.items())
     return f"{len(statuses)} of {len(by_source)} sources did not answer in full: {names}; --explain says why"

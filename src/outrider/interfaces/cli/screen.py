@@ -1,4 +1,4 @@
-"""Layout of hits on a terminal: lines no wider than it, and pieces that share the height of a screen.
+"""Layout of hits on a terminal: lines that fit its width, pieces that share its height.
 
 For a file or a program nothing is wrapped, cut to a width or coloured.
 """

@@ -109,6 +109,9 @@ def search(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Also write the hits, by suffix: .ris .bib .csljson .csv .json .jsonl .md."),
     ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Also draw the hits by year and kind, as an .svg file.")
+    ] = None,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -134,7 +137,9 @@ def search(
     }
     if output is not None and mode == "systematic":
         raise BadRequest("-o writes the hits of a ranked search; every match of a Boolean query goes to: outrider systematic QUERY -o FILE")
-    form = _check_output(output)
+    if plot is not None and mode == "systematic":
+        raise BadRequest("--plot draws the hits of a ranked search; the flow of a systematic one: outrider systematic QUERY --plot FILE")
+    form = _check_files(output, plot)
     context = make_run_context(run_timeout_s=timeout_s, max_calls=max_calls, max_cost_usd=max_cost)
     services = open_services(library, offline=offline)
     answer, rejected = wait_for(_answer(request, services, context, thread, quiet=as_json))
@@ -145,6 +150,11 @@ def search(
         with open_output(output) as stream:
             written = write_records(map(make_record, answer.hits), form, stream)
         note(f"{count(written, 'record')} written to {output}")
+    if plot is not None and not exit_code(answer):
+        from outrider.interfaces.cli.export import write_picture
+        from outrider.pictures.timeline import draw_timeline
+
+        write_picture(plot, draw_timeline(answer))
     if as_json:
         note_remarks(answer.result_set.remarks if answer.result_set else ())
         if services.lost_model and services.settings.sources.offline:  # otherwise it is logged as an error
@@ -241,13 +251,15 @@ def make_run_context(**limits: float | None) -> RunContext:
         raise BadRequest(f"{LIMITS[str(first['loc'][0])]}, not {first['input']!r}") from error
 
 
-def _check_output(output: Path | None) -> str:
-    """The format of `-o`, empty without it."""
-    if output is None:
+def _check_files(output: Path | None, plot: Path | None) -> str:
+    """The format of `-o`, empty without it. Raises `BadRequest` for a file that cannot be written."""
+    if output is None and plot is None:
         return ""
-    from outrider.interfaces.cli.export import check_output
+    from outrider.interfaces.cli.export import check_output, check_picture
 
-    return check_output(output)
+    if plot is not None:
+        check_picture(plot)
+    return "" if output is None else check_output(output)
 
 
 def _read_strategy(path: Path) -> object:

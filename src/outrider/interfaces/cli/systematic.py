@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from outrider.interfaces.cli.export import open_output
+from outrider.interfaces.cli.export import check_picture, open_output, write_picture
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, OfflineOption, open_services, wait_for
 from outrider.interfaces.cli.terminal import INTERRUPTION_REPORTED, Progress, console, count, note, note_remarks, plain, print_json, table
 from outrider.state.errors import BadRequest
@@ -45,6 +45,9 @@ def systematic(
     report: Annotated[
         Path | None, typer.Option("--report", metavar="DIR", help="Write PRISMA 2020 flow and PRISMA-S log to this folder.")
     ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the PRISMA 2020 flow of the run, as an .svg file.")
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show tree, remarks, translations and hits per line, without a run.")] = False,
     resume: Annotated[
         str | None, typer.Option("--resume", metavar="RUN", help="Continue an interrupted run: its folder, name or manifest.")
@@ -65,13 +68,17 @@ def systematic(
     """
     from outrider.ingest.export.csv_json import MAX_CELL_CHARS
     from outrider.systematic_search.ledger_reader import export_hits
-    from outrider.systematic_search.prisma import write_reports
+    from outrider.systematic_search.prisma import flow_diagram, make_flow, write_reports
     from outrider.usecases.export import find_run_format, make_run_writer
 
     if (query is None) == (resume is None):
         raise BadRequest("give a query, such as '\"aspirin\"[ti] AND liver[mh]', or --resume with the run to continue; not both")
     if explain and query is None:
         raise BadRequest("--explain shows a query; give one")
+    if plot is not None:
+        if explain:
+            raise BadRequest("--plot draws a run, and --explain runs nothing; leave one of them out")
+        check_picture(plot)
     form = find_run_format(output) if output else ""
     services = open_services(library, offline=offline)
     parsed = _read_query(query) if query is not None else None
@@ -94,6 +101,8 @@ def systematic(
         note(f"{output} is not written, since the run is not complete; --partial writes the hits so far")
     if report:
         note(f"Reports: {', '.join(map(str, write_reports(manifest, report)))}")
+    if plot is not None:
+        write_picture(plot, flow_diagram(make_flow(manifest)))
     if as_json:
         print_json({"result_set": run.result_set().model_dump(mode="json"), "manifest": manifest.model_dump(mode="json")})
     else:

@@ -76,11 +76,12 @@ LIBRARY_EXAMPLE: dict[str, Any] = {"library_id": "3f2a", "version": 7, "records"
 PROBLEMS = {
     "400": "The server does not accept the request's host or path.",
     "401": "A key is missing or unknown.",
-    "403": "Pages of other servers may not send requests.",
+    "403": "Pages of other servers may not send requests, or the server is read-only.",
     "404": "Nothing exists at this address.",
     "409": "A search of the thread is under way.",
     "408": "The body did not arrive in time.",
     "413": "The body is too large.",
+    "415": "The file was not sent as it is, as `application/octet-stream`.",
     "422": "The request cannot be understood; `errors` names the fields.",
     "429": "Too many requests at a time; `Retry-After` says when to try again.",
     "500": "An error of the server.",

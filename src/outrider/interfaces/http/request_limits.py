@@ -9,6 +9,7 @@ send a byte a minute would block it (https://en.wikipedia.org/wiki/Slowloris_(cy
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import math
@@ -17,12 +18,15 @@ from asyncio import TimerHandle, Transport
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, QueryParams
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from outrider.interfaces.http.problems import MEDIA_TYPE, Refusal, make_problem, refuse_field
+from outrider.usecases.ingest import Upload, make_file_name
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -173,6 +177,66 @@ class ClientDisconnected(Exception):
     """The client has closed the connection."""
 
 
+MIN_BYTES_PER_S = 64 * 1024
+"""An upload may take its time at this pace, beside the time that any body may take."""
+PIECE_BYTES = 2**20
+"""Written at once."""
+FILE_TYPE = "application/octet-stream"
+"""No form of another page can send it without asking first."""
+
+
+@dataclass(slots=True)
+class UploadReceiver:
+    """Receives files at one path: each into a folder of its own, which lives as long as its request."""
+
+    path: str
+    max_bytes: int
+    at_once: int
+    read_only: bool = False
+    receiving: int = 0
+
+    @asynccontextmanager
+    async def open_folder(self, headers: Headers) -> AsyncIterator[Path]:
+        """Raises `Refusal` before a byte of the file is read."""
+        if self.read_only:
+            raise Refusal(403, "read-only", "this server does not change its library (serve.read_only)", CLOSE)
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != FILE_TYPE or "content-encoding" in headers:
+            raise Refusal(415, "wrong-type", f"a file is sent as it is, with Content-Type: {FILE_TYPE}", CLOSE)
+        if self.receiving >= self.at_once:
+            raise Refusal(429, "busy", f"{self.receiving:,} files are read here already", {"Retry-After": "5", **CLOSE})
+        self.receiving += 1
+        try:
+            folder = await asyncio.to_thread(TemporaryDirectory, prefix="outrider-upload-", ignore_cleanup_errors=True)
+            try:
+                yield Path(folder.name)
+            finally:
+                await asyncio.shield(asyncio.to_thread(folder.cleanup))
+        finally:
+            self.receiving -= 1
+
+    async def save(self, chunks: AsyncIterator[bytes], folder: Path, name: str) -> Upload:
+        """The file, under a safe form of its name; its memory does not grow with its size."""
+        path = folder / make_file_name(name)
+        digest = hashlib.sha256()
+        piece = bytearray()
+        file = await asyncio.to_thread(path.open, "xb")
+        try:
+            async for chunk in chunks:
+                piece += chunk
+                if len(piece) >= PIECE_BYTES:
+                    await asyncio.to_thread(_write_piece, file, piece, digest)
+                    piece = bytearray()
+            await asyncio.to_thread(_write_piece, file, piece, digest)
+        finally:
+            await asyncio.shield(asyncio.to_thread(file.close))
+        return Upload(path, digest.hexdigest())
+
+
+def _write_piece(file: BinaryIO, piece: bytearray, digest: hashlib._Hash) -> None:
+    digest.update(piece)
+    file.write(piece)
+
+
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
     """ASGI middleware for requests with a body: reads and checks it before the application starts."""
@@ -181,6 +245,7 @@ class RequestLimits:
     body_bytes: int
     body_s: float
     request_s: float
+    uploads: UploadReceiver | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
@@ -189,33 +254,45 @@ class RequestLimits:
             await self.app(scope, receive, send)
             return
         try:
-            async with asyncio.timeout(self.body_s):
-                body = await self._read(headers, receive)
+            if self.uploads and scope["method"] == "POST" and scope["path"] == self.uploads.path:
+                await self._take_upload(self.uploads, scope, receive, send)
+                return
+            body = bytearray()
+            async for chunk in self._read(headers, receive, self.body_bytes, math.inf):
+                body += chunk
         except TimeoutError:
             raise Refusal(408, "slow-body", f"the body did not arrive within {self.body_s:g} s", CLOSE) from None
         except ClientDisconnected:
             return
         _check_json(body)
-        await self._run(scope, body, receive, send)
+        await self._run(scope, bytes(body), receive, send)
 
-    async def _read(self, headers: Headers, receive: Receive) -> bytes:
+    async def _take_upload(self, uploads: UploadReceiver, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        async with uploads.open_folder(headers) as folder:
+            name = QueryParams(scope["query_string"]).get("name", "")
+            upload = await uploads.save(self._read(headers, receive, uploads.max_bytes, MIN_BYTES_PER_S), folder, name)
+            scope.setdefault("state", {})["upload"] = upload
+            await self._run(scope, b"", receive, send)
+
+    async def _read(self, headers: Headers, receive: Receive, max_bytes: int, bytes_per_s: float) -> AsyncIterator[bytes]:
+        """The body's parts. It may take `body_s`, and longer as long as it arrives at `bytes_per_s`. Raises `TimeoutError`, `Refusal`."""
+        too_large = Refusal(413, "large-body", f"a body has at most {max_bytes:,} bytes here", CLOSE)
         length = headers.get("content-length", "")
-        if length.isdecimal() and len(length) < 20 and int(length) > self.body_bytes:
-            raise self._too_large()
-        body = bytearray()
-        more = True
+        if length.isdecimal() and len(length) < 20 and int(length) > max_bytes:
+            raise too_large
+        ends_at = time.monotonic() + self.body_s
+        size, more = 0, True
         while more:
-            message = await receive()
+            async with asyncio.timeout(ends_at + size / bytes_per_s - time.monotonic()):
+                message = await receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnected
-            body += message.get("body", b"")
-            if len(body) > self.body_bytes:
-                raise self._too_large()
+            size += len(message.get("body", b""))
+            if size > max_bytes:
+                raise too_large
             more = message.get("more_body", False)
-        return bytes(body)
-
-    def _too_large(self) -> Refusal:
-        return Refusal(413, "large-body", f"a body has at most {self.body_bytes:,} bytes here", CLOSE)
+            yield message.get("body", b"")
 
     async def _run(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         """Run the application as a task. Cancel it when the client disconnects, or after `request_s` without a first byte of the answer."""
@@ -257,7 +334,7 @@ class RequestLimits:
             await asyncio.gather(working, watching, return_exceptions=True)
 
 
-def _check_json(body: bytes) -> None:
+def _check_json(body: bytes | bytearray) -> None:
     """Every body is JSON. Values that Python accepts and JSON does not (NaN, lone surrogates) are refused here once for all handlers."""
 
     def refuse_constant(name: str) -> NoReturn:

@@ -10,7 +10,7 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html.
     finished   {node, took_ms, candidates?, hits?, failures?}
     hits       {node, total, hits[]}             the first works in the order of this node, without their texts; a work that an earlier
                                                  event described has only doc_id, rank, score, scored_by, reason
-    sources    {sources[]}                       the report of each source
+    sources    {sources[]}                       the reports of the sources so far; the last one has all
     failures   {failures[]}
     usage      {calls, input_tokens, ...}        calls and tokens of models so far
     response   SearchResponse                    the last event of a successful search
@@ -109,12 +109,17 @@ class EventWriter:
     most: int = PARTIAL_HITS
     """Works of one list."""
     _described: set[str] = field(default_factory=set)
+    _reports: list[dict[str, Any]] = field(default_factory=list)
+    """Of the sources that have answered so far."""
 
     def make_events(self, stream_part: StreamPart) -> Iterator[Event]:
         """The events of one part of `graph.astream(stream_mode=["custom", "updates", ...])`."""
         mode, part = stream_part
         if mode == "custom" and part.get("event") in ("started", "finished"):
             yield make_event(part["event"], {name: value for name, value in part.items() if name != "event"})
+        elif mode == "custom" and part.get("event") == "searched":
+            self._reports.append(part["report"])
+            yield make_event("sources", {"sources": self._reports})
         elif mode == "updates":
             for node, update in part.items():
                 yield from self._make_update_events(node, update or {})

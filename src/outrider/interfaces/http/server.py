@@ -41,13 +41,13 @@ from starlette.middleware.cors import CORSMiddleware
 
 from outrider.graph.analyze import build_analysis
 from outrider.graph.pipeline import build
-from outrider.interfaces.http import monitoring, problems, rest, systematic, threads
+from outrider.interfaces.http import library, monitoring, problems, rest, systematic, threads
 from outrider.interfaces.http.access import KeyAuthentication, OriginCheck
 from outrider.interfaces.http.langserve import AdmissionMiddleware, add_langserve_routes
 from outrider.interfaces.http.monitoring import Metrics
 from outrider.interfaces.http.openapi import describe
 from outrider.interfaces.http.problems import Refusal, make_response, refuse_full_disk
-from outrider.interfaces.http.request_limits import Admission, Connection, RequestLimits
+from outrider.interfaces.http.request_limits import Admission, Connection, RequestLimits, UploadReceiver
 from outrider.interfaces.http.search_runs import GraphRunner, RunRegistry
 from outrider.interfaces.http.warm_up import prepare_routes, warm_up
 from outrider.interfaces.logs import ACCESS, log_server
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from outrider.services import Services
+    from outrider.settings.model import Settings
     from outrider.settings.sections import ServeSettings
 
 log = logging.getLogger(__name__)
@@ -234,7 +235,7 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
 
     app = FastAPI(
         title="Outrider", version=__version__, description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None,
-        middleware=_make_middleware(settings, admission, metrics, host, needs_key=needs_key),
+        middleware=_make_middleware(services.settings, admission, metrics, host, needs_key=needs_key),
     )  # fmt: skip
     app.add_exception_handler(problems.Refusal, problems.handle_refusal)
     app.add_exception_handler(SearchError, problems.handle_search_error)
@@ -244,13 +245,16 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
     app.include_router(rest.make_router(rest.RestRoutes(services, runs)))
     app.include_router(threads.make_router(threads.ThreadRoutes(runs, frozenset(settings.api_keys))))
     app.include_router(systematic.make_router(systematic.SystematicRoutes(services, admission)))
+    app.include_router(library.make_router(library.LibraryRoutes(services, admission)))
     app.include_router(page.make_router(services, runs, admission))
     add_langserve_routes(app, runner, admission, metrics, settings.batch)
     describe(app)
     return Application(app, admission, runs)
 
 
-def _make_middleware(settings: ServeSettings, admission: Admission, metrics: Metrics, host: str, *, needs_key: bool) -> list[Middleware]:
+def _make_middleware(all_settings: Settings, admission: Admission, metrics: Metrics, host: str, *, needs_key: bool) -> list[Middleware]:
+    settings = all_settings.serve
+    uploads = UploadReceiver(library.FILES, all_settings.ingest.max_bytes, settings.uploads, settings.read_only)
     cors = Middleware(
         CORSMiddleware,
         allow_origins=list(settings.origins),
@@ -263,7 +267,7 @@ def _make_middleware(settings: ServeSettings, admission: Admission, metrics: Met
         *([cors] if settings.origins else []),
         Middleware(OriginCheck, hosts=frozenset({*settings.hosts, host.lower()}), pages=frozenset(settings.origins)),
         Middleware(KeyAuthentication, keys=settings.api_keys, required=needs_key),
-        Middleware(RequestLimits, body_bytes=settings.body_bytes, body_s=settings.body_s, request_s=settings.request_s),
+        Middleware(RequestLimits, body_bytes=settings.body_bytes, body_s=settings.body_s, request_s=settings.request_s, uploads=uploads),
         Middleware(AdmissionMiddleware, admission=admission),
     ]
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Body, Request
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Body, Path, Query, Request
+from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field, model_validator
 
 from outrider.interfaces.http.problems import make_problem, translate_error
-from outrider.services.systematic import RUN_NAME, Syntax
+from outrider.services.systematic import RUN_NAME, Syntax, find_run_folder, list_sources
 from outrider.state.errors import SearchError
 from outrider.state.model import Model
 from outrider.state.request import MAX_BOOLEAN_CHARS
+from outrider.systematic_search import ledger
+from outrider.systematic_search.ledger_reader import RunHit, read_hits
+from outrider.text.readable import read_plainly
+from outrider.usecases.explain_hit import name_source
 from outrider.usecases.systematic import AsyncSystematicHits, HitPage, asystematic
 
 if TYPE_CHECKING:
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
     from outrider.services import Services
 
 LINES = "application/x-ndjson"
+MAX_HITS, MAX_AUTHORS, MAX_ABSTRACT_CHARS = 100, 10, 10_000
+RunName = Annotated[str, Path(description="The name of a run, from its first line.", pattern=rf"^{RUN_NAME.pattern}$")]
 Text = Annotated[str, Field(min_length=1, max_length=MAX_BOOLEAN_CHARS)]
 EXAMPLES: dict[str, Any] = {
     "query": {"summary": "A query", "value": {"query": '("Aspirin"[Title] OR "Acetylsalicylic Acid"[Abstract]) AND liver[Title]'}},
@@ -90,24 +97,61 @@ class SystematicRoutes:
             request.state.search_id = hits.folder.name if hits.folder else ""
             return Lines(_stream_lines(hits, first, pages), resources.pop_all())
 
+    async def sources(self) -> JSONResponse:
+        """The sources that a run can ask now, and why others cannot be asked."""
+        reasons = await list_sources(self.services)
+        rows = [{"name": name, "title": name_source(name), "why_not": why} for name, why in reasons.items()]
+        return JSONResponse({"sources": rows})
+
+    async def hits(
+        self,
+        run: RunName,
+        after: Annotated[int, Query(ge=0, le=10**9, description="The number of the last hit before them.")] = 0,
+        limit: Annotated[int, Query(ge=1, le=MAX_HITS)] = MAX_HITS,
+    ) -> JSONResponse:
+        """Hits of a run in its order, with their abstracts; also of one that has not ended."""
+
+        def read() -> list[dict[str, Any]]:
+            return [_describe_hit(hit) for hit in read_hits(find_run_folder(self.services, run) / ledger.NAME, after, limit)]
+
+        return JSONResponse({"run": run, "hits": await asyncio.to_thread(read)})
+
+
+def _describe_hit(hit: RunHit) -> dict[str, Any]:
+    record = hit.record
+    return {
+        "rank": hit.number,
+        "doc_id": record.doc_id,
+        "kind": record.kind,
+        "title": record.title,
+        "url": record.url,
+        "authors": record.authors[:MAX_AUTHORS],
+        "more_authors": max(0, len(record.authors) - MAX_AUTHORS),
+        "year": record.year,
+        "venue": record.venue,
+        "source": name_source(hit.source),
+        "proof": hit.proof,
+        "abstract": read_plainly((record.abstract or record.description)[:MAX_ABSTRACT_CHARS]),
+    }
+
 
 async def _stream_lines(hits: AsyncSystematicHits, first: HitPage | None, pages: AsyncIterator[HitPage]) -> AsyncGenerator[str, None]:
-    yield _format_line(run=hits.folder.name if hits.folder else "", remarks=hits.remarks)
+    yield format_line(run=hits.folder.name if hits.folder else "", remarks=hits.remarks)
     page = first
     try:
         while page is not None:
             for hit in page.hits:
                 yield f'{{"hit": {hit.model_dump_json(exclude_defaults=True)}}}\n'
-            yield _format_line(cursor=page.cursor)
+            yield format_line(cursor=page.cursor)
             page = await anext(pages, None)
         result_set = hits.result_set
-        yield _format_line(end=result_set.model_dump(mode="json", include={"total", "cursor", "sha256", "remarks"}))
+        yield format_line(end=result_set.model_dump(mode="json", include={"total", "cursor", "sha256", "remarks"}))
     except SearchError as error:
         problem = make_problem(translate_error(error), "")
-        yield _format_line(problem=problem.model_dump(mode="json", exclude_defaults=True))
+        yield format_line(problem=problem.model_dump(mode="json", exclude_defaults=True))
 
 
-def _format_line(**fields: Any) -> str:
+def format_line(**fields: Any) -> str:
     return json.dumps(fields, ensure_ascii=False) + "\n"
 
 
@@ -116,6 +160,8 @@ def make_router(handlers: SystematicRoutes) -> APIRouter:
     responses: dict[int | str, dict[str, Any]] = {
         200: {"content": {LINES: {"schema": {"type": "string"}, "example": EXAMPLE_LINES}}, "description": "Lines of JSON."}
     }
+    router.add_api_route("/api/systematic/sources", handlers.sources, methods=["GET"], summary="Sources of systematic runs")
+    router.add_api_route("/api/systematic/{run}/hits", handlers.hits, methods=["GET"], summary="Hits of a systematic run")
     router.add_api_route(
         "/api/systematic", handlers.systematic, methods=["POST"], summary="A systematic run", response_class=StreamingResponse,
         responses=responses,

@@ -1,7 +1,7 @@
-"""Routes of the page: its files, exports, systematic runs, and how works are scored.
+"""Routes of the page: files, answers for reading, exports, systematic runs, scoring.
 
-`AnswerExport` gives the hits of an answer as files, by the writers of `outrider export`. `SystematicPageRoutes` explains queries, and
-reports and exports systematic runs.
+`AnswerRoutes` gives an answer for reading, and its hits as files by the writers of `outrider export`. `SystematicPageRoutes` explains
+queries, and reports and exports systematic runs.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import io
 import json
+import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,10 +25,13 @@ from outrider.graph.pipeline import DESCRIPTIONS
 from outrider.ingest.export import FORMATS
 from outrider.interfaces.http.problems import Refusal, refuse_field
 from outrider.interfaces.http.rest import RunId, read_owner
-from outrider.interfaces.http.systematic import Text
+from outrider.interfaces.http.systematic import RunName, Text
 from outrider.interfaces.web.explain_scoring import Explanation, explain_scoring
+from outrider.interfaces.web.landing import Landing, LandingReader
+from outrider.interfaces.web.pictures import IMAGE, add_picture_routes, make_picture_response
+from outrider.interfaces.web.readable_answer import HitText, Reading, read_answer, read_text
 from outrider.interfaces.web.static_files import File, read_files
-from outrider.services.systematic import RUN_NAME, Syntax, find_remote_sources, find_run_folder
+from outrider.services.systematic import Syntax, find_remote_sources, find_run_folder
 from outrider.state.errors import BadRequest
 from outrider.state.model import Model
 from outrider.state.records import LIBRARY
@@ -36,6 +40,7 @@ from outrider.state.response import SearchResponse
 from outrider.systematic_search import ledger, manifest
 from outrider.systematic_search.ledger_reader import export_hits
 from outrider.systematic_search.prisma import flow_diagram, flow_json, make_flow
+from outrider.usecases.explain_hit import SOURCE_NAMES, name_source
 from outrider.usecases.explain_query import explain_query
 from outrider.usecases.export import RUN_FORMATS, SUFFIXES, make_record, make_run_writer, write_records
 from outrider.version import __version__
@@ -58,25 +63,43 @@ MEDIA_TYPES = {
 ENDINGS = {form: suffix for suffix, form in SUFFIXES.items()}
 Form = Annotated[str, Query(alias="format", description="bibtex, ris, csl, csv, json, jsonl or markdown.", max_length=20)]
 Ranks = Annotated[list[int] | None, Query(alias="rank", description="Ranks of the hits to export; all by default.", max_length=MAX_TOP_K)]
+Rank = Annotated[int, Path(description="The rank of a hit.", ge=1, le=MAX_TOP_K)]
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerExport:
-    """Exports of a search, as long as its answer is kept."""
+class AnswerRoutes:
+    """An answer for reading and as files, as long as it is kept."""
 
     runs: RunRegistry
 
     async def export(self, request: Request, run_id: RunId, form: Form = "ris", ranks: Ranks = None) -> Response:
         """The hits of a finished search as a file for a reference manager, a spreadsheet or a program."""
-        run = self.runs.get(run_id, read_owner(request))
-        if not run.answer:
-            raise Refusal(404, "no-answer", "this search has no answer yet")
-        answer = SearchResponse.model_validate_json(run.answer)
+        answer = self._find_answer(request, run_id)
         if unknown := sorted(set(ranks or ()) - {hit.rank for hit in answer.hits}):
             raise refuse_field("rank", f"this search has {len(answer.hits):,} hits and none of rank {', '.join(map(str, unknown[:10]))}")
         text = io.StringIO(newline="")
         write_records((make_record(hit) for hit in answer.hits if not ranks or hit.rank in ranks), form, text)
         return Response(text.getvalue().encode(), 200, make_headers("hits", form), MEDIA_TYPES[form])
+
+    async def reading(self, request: Request, run_id: RunId) -> Reading:
+        """The sentences of each hit as plain text and code, why it is there, and the best sentences of all."""
+        answer = self._find_answer(request, run_id)
+        return await asyncio.to_thread(read_answer, answer)
+
+    async def text(self, request: Request, run_id: RunId, rank: Rank) -> HitText:
+        """The text of a hit in blocks, without markup; kept sentences are marked."""
+        answer = self._find_answer(request, run_id)
+        hit = next((hit for hit in answer.hits if hit.rank == rank), None)
+        if hit is None:
+            raise Refusal(404, "no-such-hit", f"this search has {len(answer.hits):,} hits and none of rank {rank}")
+        return await asyncio.to_thread(read_text, hit)
+
+    def _find_answer(self, request: Request, run_id: str) -> SearchResponse:
+        """Raises `Refusal` while there is none."""
+        run = self.runs.get(run_id, read_owner(request))
+        if not run.answer:
+            raise Refusal(404, "no-answer", "this search has no answer yet")
+        return SearchResponse.model_validate_json(run.answer)
 
 
 def make_headers(name: str, form: str) -> dict[str, str]:
@@ -84,8 +107,9 @@ def make_headers(name: str, form: str) -> dict[str, str]:
     return {"Content-Disposition": f'attachment; filename="outrider-{name}{ENDINGS[form]}"'}
 
 
-RunName = Annotated[str, Path(description="The name of a run, from its first line.", pattern=rf"^{RUN_NAME.pattern}$")]
 MEBIBYTE = 2**20
+GZIP = re.compile(r"(?:^|[,\s])gzip(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))", re.IGNORECASE)
+"""Of the header Accept-Encoding, unless its weight is zero."""
 CUT_CELLS = "Outrider-Cut-Cells"
 EXAMPLES: dict[str, Any] = {"query": {"summary": "A query", "value": {"query": "aspirin[ti] AND liver", "sources": ["library"]}}}
 
@@ -116,12 +140,13 @@ class SystematicPageRoutes:
         included = {"total", "duplicates", "complete", "missing", "provenance_hash", "seal", "times", "sources"}
         fields = run_manifest.model_dump(mode="json", include=included)
         fields |= {"remarks": run_manifest.remarks, "flow": json.loads(flow_json(make_flow(run_manifest)))}
-        return JSONResponse({"run": run, "unique": run_manifest.unique, **fields})
+        asked = {"query": run_manifest.asked.query, "syntax": run_manifest.asked.syntax, "names": run_manifest.asked.names}
+        return JSONResponse({"run": run, "unique": run_manifest.unique, **asked, **fields})
 
     async def diagram(self, run: RunName) -> Response:
         """The PRISMA 2020 flow of a run, as SVG."""
         run_manifest = await asyncio.to_thread(self._read_manifest, run)
-        return Response(flow_diagram(make_flow(run_manifest)), 200, media_type="image/svg+xml")
+        return make_picture_response(flow_diagram(make_flow(run_manifest)))
 
     async def export(self, run: RunName, form: Form = "ris") -> Response:
         """The hits of a run as a file, each work once. `Outrider-Cut-Cells` is the number of cells of a CSV that were too long for it."""
@@ -165,6 +190,7 @@ class About(Model):
     answers: bool = Field(description="Whether there is a chat model that can write a short answer.")
     answer_enabled: bool = Field(description="Whether it writes one unless a search says otherwise.")
     sources: tuple[str, ...]
+    source_names: dict[str, str] = Field(description="The sources as people name them.")
     exact_sources: tuple[str, ...] = Field(description="Sources that a systematic run can read.")
     search_modes: tuple[str, ...]
     steps: tuple[Step, ...] = Field(description="Steps of a ranked search, in their order.")
@@ -173,13 +199,15 @@ class About(Model):
 
 
 def describe_server(services: Services) -> About:
+    exact_sources = (LIBRARY, *find_remote_sources(services))
     return About(
         version=__version__,
         model=services.chat_says,
         answers=services.chat is not None,
         answer_enabled=services.settings.answer.enabled,
         sources=services.source_names,
-        exact_sources=(LIBRARY, *find_remote_sources(services)),
+        source_names={name: name_source(name) for name in (*SOURCE_NAMES, *services.source_names, *exact_sources)},
+        exact_sources=exact_sources,
         search_modes=tuple(SearchMode),
         steps=tuple(Step(name=name, about=about) for name, about in DESCRIPTIONS.items() if name != "systematic"),
         formats=tuple(FORMATS),
@@ -189,7 +217,6 @@ def describe_server(services: Services) -> About:
 
 Responses = dict[int | str, dict[str, Any]]
 FILE: Responses = {200: {"content": {"application/octet-stream": {"schema": {"type": "string"}}}, "description": "The file."}}
-IMAGE: Responses = {200: {"content": {"image/svg+xml": {"schema": {"type": "string"}}}, "description": "The diagram."}}
 
 
 def make_router(services: Services, runs: RunRegistry, admission: Admission) -> APIRouter:
@@ -207,12 +234,22 @@ def make_router(services: Services, runs: RunRegistry, admission: Admission) -> 
         return explain_scoring(services)
 
     router.add_api_route("/api/about", about, methods=["GET"], summary="Sources, steps and formats")
+    landing = LandingReader(services)
+
+    async def first_view() -> Landing:
+        """How much the library holds, and requests to try."""
+        return await landing.read()
+
+    router.add_api_route("/api/landing", first_view, methods=["GET"], summary="What is searched, and requests to try")
     router.add_api_route("/api/scoring", scoring, methods=["GET"], summary="How works are scored")
-    answers = AnswerExport(runs)
+    answers = AnswerRoutes(runs)
     router.add_api_route(
         "/api/search/{run_id}/export", answers.export, methods=["GET"], summary="Hits as a file", response_class=Response,
         responses=FILE,
     )  # fmt: skip
+    router.add_api_route("/api/search/{run_id}/reading", answers.reading, methods=["GET"], summary="Sentences for reading")
+    router.add_api_route("/api/search/{run_id}/hits/{rank}/text", answers.text, methods=["GET"], summary="The text of a hit for reading")
+    add_picture_routes(router, runs)
     review = SystematicPageRoutes(services, admission)
     base = "/api/systematic"
     router.add_api_route(f"{base}/explain", review.explain, methods=["POST"], summary="Explanation of a Boolean query")
@@ -230,8 +267,11 @@ def make_router(services: Services, runs: RunRegistry, admission: Admission) -> 
 
 async def _serve_file(file: File, request: Request) -> Response:
     """Cached by a browser and revalidated, so that a new version is seen at once."""
-    tag = f'"{hashlib.sha256(file.body).hexdigest()[:16]}"'
+    is_packed = bool(GZIP.search(request.headers.get("accept-encoding", "")))
+    tag = f'"{hashlib.sha256(file.body).hexdigest()[:16]}{"-gzip" if is_packed else ""}"'
     headers = {**file.headers, "ETag": tag}
     if request.headers.get("if-none-match") == tag:
         return Response(None, 304, headers)
+    if is_packed:
+        return Response(file.packed, 200, {**headers, "Content-Encoding": "gzip"}, file.media_type)
     return Response(file.body, 200, headers, file.media_type)

@@ -5,7 +5,9 @@ The files of Swagger UI come from the package `fastapi-offline`.
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Mapping
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -41,10 +43,12 @@ class File(NamedTuple):
     body: bytes
     media_type: str
     policy: str = POLICY
+    packed: bytes = b""
+    """The body in the coding gzip."""
 
     @property
     def headers(self) -> Mapping[str, str]:
-        return {"Content-Security-Policy": self.policy, "Cache-Control": "no-cache"}
+        return {"Content-Security-Policy": self.policy, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 
 
 def addresses() -> Mapping[str, Path]:
@@ -59,7 +63,10 @@ def addresses() -> Mapping[str, Path]:
 
 def read_files() -> Mapping[str, File]:
     files = {address: path for address, path in addresses().items() if address.endswith("/") or not address.endswith("/playground")}
-    return {
-        address: File(path.read_bytes(), TYPES[path.suffix], SWAGGER_POLICY if address == "/docs" else POLICY)
-        for address, path in files.items()
-    }
+    return {address: _read_file(path, SWAGGER_POLICY if address == "/docs" else POLICY) for address, path in files.items()}
+
+
+@cache
+def _read_file(path: Path, policy: str) -> File:
+    body = path.read_bytes()
+    return File(body, TYPES[path.suffix], policy, gzip.compress(body, mtime=0))

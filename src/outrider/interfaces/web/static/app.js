@@ -1,25 +1,54 @@
 // The frame of the page: view, theme, API key, and the server's capabilities.
 
 import { json, askForKey } from "./api.js";
-import { byId } from "./dom.js";
-import { begin as beginScoring } from "./scoring.js";
-import { begin as beginSearch } from "./search.js";
-import { begin as beginSystematic } from "./systematic.js";
+import { byId, el } from "./dom.js";
 
-const VIEWS = ["search", "systematic", "scoring"];
+const VIEWS = [...document.querySelectorAll("main > section")].map((section) => section.id.replace("view-", ""));
 const THEME = "outrider.theme";
+/** Loaded while the server is asked what it has. */
+const search = import("./search.js");
+let about = null;
+let isWaiting = false;
+const begun = new Set();
+
+function findView() {
+  const name = location.hash.replace(/^#\/?/, "").split("?")[0];
+  return VIEWS.includes(name) ? name : "search";
+}
 
 function showView() {
-  const hash = location.hash.replace("#/", "");
   if (location.hash && !location.hash.startsWith("#/")) return;
-  const view = VIEWS.includes(hash) ? hash : "search";
+  const view = findView();
   for (const name of VIEWS) byId(`view-${name}`).hidden = name !== view;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.getAttribute("href") === `#/${view}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  if (view === "search") return;
   document.title = `${byId(`${view}-title`).textContent} - Outrider`;
-  if (view === "scoring") beginScoring();
+  if (about) beginView(view);
+}
+
+/** The module and the style sheet of a view are loaded when the view is first shown. */
+async function beginView(view) {
+  if (begun.has(view)) return;
+  begun.add(view);
+  try {
+    const [module] = await Promise.all([import(`./${view}.js`), loadStyle(view)]);
+    await module.begin(about);
+  } catch (error) {
+    begun.delete(view);
+    byId(`view-${view}`).append(el("p", { class: "alert", role: "alert" }, "This view could not be loaded. Choose it again when the server can be reached."));
+    throw error;
+  }
+}
+
+/** Until it is there, the view keeps its place and is not painted. */
+async function loadStyle(view) {
+  const section = byId(`view-${view}`);
+  section.classList.add("coming");
+  await new Promise((resolve) => document.head.append(el("link", { rel: "stylesheet", href: `page/${view}.css`, load: resolve, error: resolve })));
+  section.classList.remove("coming");
 }
 
 function applyTheme(theme) {
@@ -37,30 +66,37 @@ function setUpControls() {
     applyTheme(next);
   });
   byId("key-button").addEventListener("click", async () => (await askForKey("")) && loadServerInfo());
+  byId("status-button").addEventListener("click", async () => {
+    const [{ showStatus }, { lastReports }] = await Promise.all([import("./status.js"), search]);
+    showStatus(about, lastReports());
+  });
+  byId("search-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    isWaiting = !about; // the search begins when the server has answered
+  });
+  byId("status-close").addEventListener("click", () => byId("status-dialog").close());
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, textarea, select, dialog");
     if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
       event.preventDefault();
-      (byId("view-systematic").hidden ? byId("query") : byId("boolean")).focus();
+      (document.querySelector("main > section:not([hidden]) :is(input[type=search], textarea)") ?? byId("main")).focus();
     }
   });
 }
 
-let ready = false;
-
 async function loadServerInfo() {
   try {
-    const about = await json("api/about");
-    byId("about").textContent = `Outrider ${about.version} - model: ${about.model}`;
-    if (!ready) {
-      ready = true;
-      beginSearch(about);
-      beginSystematic(about);
-    }
+    const isFirst = !about;
+    about = await json("api/about");
+    byId("about").textContent = `Outrider ${about.version}`;
+    byId("about").removeAttribute("role");
+    if (isFirst) (await search).begin(about, isWaiting);
+    showView();
     document.documentElement.dataset.ready = "yes";
   } catch (error) {
-    byId("about").textContent = `Not ready: ${error.message}`;
+    byId("about").textContent = error.status === 401 ? "The server wants a key: enter it under \"API key\"." : `Not ready: ${error.message}`;
     byId("about").setAttribute("role", "alert");
+    if (!(error.status >= 0)) throw error;
   }
 }
 
@@ -71,5 +107,6 @@ addEventListener("hashchange", () => {
   if (!typing?.offsetParent) byId("main").focus({ preventScroll: true });
 });
 setUpControls();
+performance.mark("interactive");
 showView();
 loadServerInfo();

@@ -1,43 +1,90 @@
-// A hit as a card: its sources, the reason for its rank, and the sentences that answer.
+// A hit as a card: what it is, the sentences that answer, and what one can do with it. Why it is there stands behind a disclosure.
 
-import { count, el, link, plural, words } from "./dom.js";
-import { radar } from "./radar.js";
+import { citations } from "./cite.js";
+import { count, el, link, plural, webAddress } from "./dom.js";
+import { icon, nameKind } from "./icons.js";
+import { FLAGGED, marks } from "./marks.js";
+import { passages, showContext } from "./passages.js";
+import { nameSearch } from "./progress.js";
+import { legend, radar } from "./radar.js";
+import { works } from "./shelf.js";
 
-const AROUND = 160;
-const SHOWN_AUTHORS = 4;
-const SHOWN_TEXT = 420;
-const WHOLE_TEXT = 50_000;
-const VERDICTS = { perhaps: "May not answer:", no: "No sentence here answers." };
+export { passages } from "./passages.js";
 
-/** `compare(box)` is called when the check box changes; a card of a partial hit has none. */
-export function card(hit, compare) {
+const SHOWN_AUTHORS = 3;
+
+/** `actions` are the functions of a search that is over: `address`, `names`, `compare`, `similar`, `keep`, `drop`, `exportOne`. */
+export function card(hit, actions) {
   const id = `hit-${hit.rank}`;
+  const heading = el("h3", { id, title: hit.title?.length > 120 ? hit.title : null }, link(hit.url ?? identifierAddress(hit), hit.title || hit.doc_id));
   return el(
     "li",
-    { class: "hit", "data-id": hit.doc_id },
+    { class: actions ? "hit done" : "hit", "data-id": hit.doc_id, "data-rank": hit.rank },
     el(
       "article",
       { "aria-labelledby": id },
-      el("header", {}, el("span", { class: "rank" }, `${hit.rank}.`), el("h3", { id }, link(hit.url ?? identifierAddress(hit), hit.title || hit.doc_id))),
-      el("p", { class: "meta" }, meta(hit)),
-      el("p", { class: "score" }, scored(hit), hit.reason ? el("span", { dir: "auto" }, ` - ${hit.reason}`) : null),
-      compare ? details(hit, compare) : el("p", { class: "chips" }, (hit.found_by ?? []).map((name) => el("span", { class: "chip" }, name))),
+      el("header", {}, el("span", { class: "rank" }, hit.rank), icon(hit.kind, nameKind(hit.kind)), heading),
+      el("p", { class: "meta" }, marks(hit), meta(hit)),
+      actions ? details(hit, actions) : null,
     ),
   );
 }
 
-/** A model's score. That of rules says no more than the rank. */
-function scored(hit) {
-  return hit.scored_by === "model" ? [el("b", {}, Number(hit.score).toFixed(2)), " by model"] : hit.scored_by === "rules" ? "Ranked by rules" : "Not scored";
+export function meta(hit) {
+  const authors = hit.authors ?? [];
+  const more = authors.length - SHOWN_AUTHORS;
+  const by = authors.slice(0, SHOWN_AUTHORS).join("; ") + (more > 0 ? ` and ${count(more)} more` : "");
+  const known = (value) => value !== null && value !== undefined;
+  return [by, hit.year, hit.venue, known(hit.citations) ? plural(hit.citations, "citation") : "", known(hit.stars) ? plural(hit.stars, "star") : "", hit.kind === "repository" ? hit.language : ""]
+    .filter(Boolean)
+    .map((part) => el("span", {}, el("bdi", {}, String(part))));
 }
 
-function details(hit, compare) {
-  const check = el("input", { type: "checkbox", change: (event) => compare(event.target) });
+function details(hit, actions) {
+  const box = el("div", { class: "context", hidden: true });
+  let opened = null;
+  const open = (start, button) => {
+    const again = opened === button;
+    opened?.setAttribute("aria-expanded", "false");
+    opened = again ? null : button;
+    box.hidden = again;
+    if (again) return;
+    button.setAttribute("aria-expanded", "true");
+    button.closest(".piece")?.after(box);
+    showContext(hit, actions.address, start, box);
+  };
+  const pieces = el("div", { class: "pieces" }, passages(hit, open), box);
   return [
-    hit.flags.length ? el("p", { class: "flag" }, `Its text addresses a model instead of a reader: ${hit.flags.join(", ")}. That was ignored.`) : null,
-    el("div", { class: "body" }, el("div", {}, passages(hit), foundBy(hit), duplicateList(hit), related(hit)), hit.radar.length ? radar([hit.radar], `Dimensions of ${hit.title}`) : null),
-    el("label", { class: "compare" }, check, " Compare", el("span", { class: "hidden" }, ` ${hit.title}`)),
+    hit.flags.length ? el("p", { class: "flag" }, FLAGGED) : null,
+    pieces,
+    actionBar(hit, actions, open),
   ];
+}
+
+function actionBar(hit, actions, open) {
+  const panel = el("div", {});
+  const toggle = (name, make) =>
+    el("button", { type: "button", class: "act", "aria-expanded": "false", click: (event) => {
+      const isOpen = panel.dataset.open === name;
+      for (const one of panel.parentNode.querySelectorAll(".act[aria-expanded]")) one.setAttribute("aria-expanded", "false");
+      panel.dataset.open = isOpen ? "" : name;
+      panel.replaceChildren(...(isOpen ? [] : [make()]));
+      event.target.setAttribute("aria-expanded", String(!isOpen));
+    } }, name);
+  const text = el("button", { type: "button", class: "act", "aria-expanded": "false", click: (event) => open(hit.spans?.[0]?.[0], event.target) }, "Read text");
+  const keep = el("button", { type: "button", class: "act keep", "aria-pressed": String(hit.doc_id in works().kept), click: (event) => actions.keep(hit, event.target) }, icon("star"), "Keep");
+  const compare = el("label", { class: "act compare" }, el("input", { type: "checkbox", change: (event) => actions.compare(hit, event.target) }), "Compare", el("span", { class: "hidden" }, ` ${hit.title}`));
+  const more = el("button", { type: "button", class: "act", title: "Searches by its title and keywords", click: () => actions.similar(hit) }, "Similar works");
+  const drop = el("button", { type: "button", class: "act", click: () => actions.drop(hit) }, "Not this");
+  return el("div", { class: "actions" }, el("p", { class: "bar-of-actions" }, text, toggle("Cite", () => citations(hit, actions.address, () => actions.exportOne(hit))), documentLink(hit), keep, compare, more, drop, toggle("Why this?", () => reasons(hit, actions))), panel);
+}
+
+/** The work itself, where the record names it: a PDF, or the repository. */
+function documentLink(hit) {
+  const pdf = webAddress(hit.metadata?.pdf_url ?? hit.metadata?.pdf ?? (/\.pdf($|[?#])/i.test(hit.url ?? "") ? hit.url : hit.identifiers?.arxiv ? `https://arxiv.org/pdf/${hit.identifiers.arxiv}` : ""));
+  const own = hit.kind === "repository" ? webAddress(hit.url) : "";
+  if (!pdf && !own) return null;
+  return el("a", { class: "act", href: pdf || own, rel: "noopener noreferrer", target: "_blank" }, pdf ? "Open PDF" : "Open repository");
 }
 
 function identifierAddress({ identifiers }) {
@@ -46,101 +93,43 @@ function identifierAddress({ identifiers }) {
   return identifiers?.arxiv ? `https://arxiv.org/abs/${identifiers.arxiv}` : "";
 }
 
-export function meta(hit) {
-  const authors = hit.authors ?? [];
-  const more = authors.length - SHOWN_AUTHORS;
-  const by = authors.slice(0, SHOWN_AUTHORS).join("; ") + (more > 0 ? ` and ${count(more)} more` : "");
-  const figures = [
-    hit.citations !== null && hit.citations !== undefined ? plural(hit.citations, "citation") : "",
-    hit.stars !== null && hit.stars !== undefined ? plural(hit.stars, "star") : "",
-  ];
-  return [words(hit.kind), by, hit.venue, hit.year, ...figures, hit.language]
-    .filter(Boolean)
-    .map((part) => el("span", { dir: "auto" }, String(part)));
+/** Reason and trail: who ranked it, which lists found it at which rank, scores, duplicates, related works. */
+function reasons(hit, { names }) {
+  const why = hit.reading?.why?.length ? hit.reading.why : [hit.reason].filter(Boolean);
+  const scores = Object.entries(hit.scores).map(([name, value]) => `${nameSearch(name)} ${Number(value).toFixed(3)}`);
+  return el(
+    "div",
+    { class: "why panel" },
+    el("div", {},
+      el("p", { class: "score" }, el("b", {}, scored(hit)), hit.reason ? el("span", { dir: "auto" }, ` - ${hit.reason}`) : null),
+      el("ul", {}, why.filter((text) => text !== hit.reason).map((text) => el("li", { dir: "auto" }, text.charAt(0).toUpperCase() + text.slice(1)))),
+      foundBy(hit, names),
+      scores.length ? el("p", { class: "meta" }, el("span", {}, `Scores of the steps: ${scores.join(", ")}`)) : null,
+      duplicates(hit, names),
+      related(hit)),
+    hit.radar.length ? el("div", {}, radar([hit.radar], `Dimensions of ${hit.title}`), legend([hit.radar])) : null,
+  );
 }
 
-/**
- * The selected sentences in their context, code as code, and whether they answer. Offsets count code points; JavaScript's strings count
- * UTF-16 units.
- */
-export function passages(hit) {
-  const chars = Array.from(hit.original_text);
-  const verdict = VERDICTS[hit.answers] ? el("p", { class: "verdict" }, VERDICTS[hit.answers]) : null;
-  if (!hit.spans.length) {
-    const text = hit.summary || hit.content || hit.original_text;
-    const about = hit.answers === "no" ? el("b", {}, "About: ") : null;
-    const shown = text.length > SHOWN_TEXT ? `${text.slice(0, SHOWN_TEXT)} ...` : text;
-    return [verdict, text ? el("p", { class: "passage", dir: "auto" }, about, shown) : null];
-  }
-  const kinds = new Map((hit.units ?? []).map((unit) => [unit.start, unit.kind]));
-  const isCode = ([start]) => kinds.get(start) === "code";
-  const spans = hit.spans.map(([start, end]) => [start, end, ""]);
-  const code = spans.filter(isCode);
-  const around = ([start, end]) => [
-    Math.max(0, start - AROUND, ...code.map((span) => span[1]).filter((at) => at <= start)),
-    Math.min(chars.length, end + AROUND, ...code.map((span) => span[0]).filter((at) => at >= end)),
-  ];
-  const windows = joinSpans(spans.filter((span) => !isCode(span)).map(around));
-  const shown = windows.map(([start, end]) => [start, el("p", { class: "passage", dir: "auto" }, start ? "... " : null, markSpans(chars, spans, start, end), end < chars.length ? " ..." : null)]);
-  for (const [start, end] of code) shown.push([start, el("pre", { class: "wide", tabindex: "0" }, el("mark", {}, codeLines(chars, start, end)))]);
-  const complete = windows.length === 1 && windows[0][0] === 0 && windows[0][1] === chars.length;
-  return [verdict, ...shown.sort(([one], [other]) => one - other).map(([, node]) => node), complete ? null : wholeText(chars, spans)];
-}
-
-/** The lines of a piece of code without the indentation that all share; that of the first may stand before it. */
-function codeLines(chars, start, end) {
-  const begin = chars.lastIndexOf("\n", start - 1) + 1;
-  const lines = chars.slice(start && !chars.slice(begin, start).join("").trim() ? begin : start, end).join("").split("\n");
-  const shared = Math.min(...lines.filter((line) => line.trim()).map((line) => line.length - line.trimStart().length));
-  return lines.map((line) => line.slice(shared)).join("\n");
-}
-
-function wholeText(chars, spans) {
-  const text = el("p", { class: "passage", dir: "auto" });
-  const end = Math.min(chars.length, WHOLE_TEXT);
-  const open = (event) => event.target.open && !text.hasChildNodes() && text.append(...markSpans(chars, spans, 0, end), end < chars.length ? " ..." : "");
-  return el("details", { toggle: open }, el("summary", {}, `The whole text, ${plural(chars.length, "character")}`), text);
-}
-
-function joinSpans(spans) {
-  const joined = [];
-  for (const [start, end] of spans) {
-    const last = joined.at(-1);
-    if (last && start <= last[1]) last[1] = Math.max(last[1], end);
-    else joined.push([start, end]);
-  }
-  return joined;
-}
-
-function markSpans(chars, spans, start, end) {
-  const parts = [];
-  let at = start;
-  const cut = (from, to) => chars.slice(from, to).join("");
-  for (const [first, last, label] of spans) {
-    if (last <= start || first >= end) continue;
-    parts.push(cut(at, Math.max(at, first)), label ? el("b", {}, label) : null, el("mark", {}, cut(Math.max(at, first), Math.min(last, end))));
-    at = Math.min(last, end);
-  }
-  return [...parts, cut(at, end)];
-}
+/** A model's score. That of rules says no more than the rank. */
+const scored = (hit) => (hit.scored_by === "model" ? `${Number(hit.score).toFixed(2)} by the model` : hit.scored_by === "rules" ? "Ranked by rules" : "Not scored");
 
 /** Each source and search once, with its best rank over all queries. */
-function foundBy(hit) {
+function foundBy(hit, names) {
   const places = new Map();
   for (const one of hit.found_by) {
-    const name = `${words(one.source)} / ${words(one.strategy)}`;
-    const before = places.get(name) ?? { rank: Infinity, texts: [] };
-    before.texts.push([`rank ${one.rank} for "${one.query}"`, one.why].filter(Boolean).join(" - "));
-    places.set(name, { rank: Math.min(before.rank, one.rank), texts: before.texts });
+    const name = one.source === "library" ? `${names.library ?? "your library"}, ${nameSearch(one.strategy)}` : names[one.source] ?? one.source;
+    const before = places.get(name) ?? { rank: Infinity, queries: new Set() };
+    places.set(name, { rank: Math.min(before.rank, one.rank), queries: before.queries.add(one.query) });
   }
-  const chips = [...places].map(([name, { rank, texts }]) => el("span", { class: "chip", title: texts.join("\n") }, `${name}, rank ${rank}`));
-  return chips.length ? el("p", { class: "chips" }, el("span", { class: "chips-name" }, "Found by "), chips) : null;
+  const rows = [...places].map(([name, { rank, queries }]) => el("li", {}, `${name}: rank ${rank}`, el("span", { class: "meta", dir: "auto" }, ` for ${[...queries].map((text) => `"${text}"`).join(", ")}`)));
+  return rows.length ? [el("p", {}, el("b", {}, "Found by")), el("ul", { class: "lists" }, rows)] : null;
 }
 
-function duplicateList(hit) {
+function duplicates(hit, names) {
   if (!hit.duplicates.length) return null;
-  const rows = hit.duplicates.map((one) => el("li", {}, el("b", {}, one.source), ` ${one.doc_id}`, one.why ? ` - ${one.why}` : ""));
-  return el("details", { class: "folded" }, el("summary", {}, `${plural(hit.duplicates.length, "duplicate")} folded into it`), el("ul", {}, rows));
+  const rows = hit.duplicates.map((one) => el("li", {}, el("b", {}, names[one.source] ?? one.source), ` ${one.doc_id}`, one.why ? ` - ${one.why}` : ""));
+  return [el("p", {}, el("b", {}, `${plural(hit.duplicates.length, "duplicate")} merged into it`)), el("ul", { class: "folded" }, rows)];
 }
 
 function related(hit) {

@@ -1,7 +1,15 @@
-// The scoring tab: formulas, weights and prompts of the server.
+// "How we score": what each number means, an example, curves, and the formulas, prompts and code of the server.
 
 import { json } from "./api.js";
-import { byId, count, el, fill, svg, table, words } from "./dom.js";
+import { curveChart, stackedBar, swatch } from "./charts.js";
+import { byId, count, el, fill, words } from "./dom.js";
+
+/** Names of parts for readers, where those of the code are terms of the field. */
+const LABELS = { text: "words of the request", fused: "merged lists", renown: "citations or stars", citations: "citations or stars" };
+const label = (name) => LABELS[name] ?? words(name);
+const WRITTEN = [[/ \* DAY_S/g, " days"], [/ \* YEAR_S/g, " years"], [/ \*\* /g, " ^ "], [/ \* /g, " × "]];
+/** A calculation as people write it. */
+const written = (text) => WRITTEN.reduce((shown, [from, to]) => shown.replace(from, to), text);
 
 let isDrawn = false;
 
@@ -17,57 +25,90 @@ export async function begin() {
 }
 
 function page(explanation) {
+  const worked = [...explanation.worked].sort((one) => ((one.by === "model") === explanation.has_model ? -1 : 1));
+  const now = explanation.has_model ? "On this server a model scores the works, and rules score those that it cannot read." : "On this server rules score every work, since no model is connected.";
   return [
-    el("p", { class: "lead" }, "Every formula and figure on this page is read from the code and settings that this server runs."),
-    el("h2", {}, "Repositories: relevance and six dimensions"),
-    el("p", {}, `Model: ${explanation.model}`),
-    wide("Weights", weights([{ ...explanation.relevance, by: "model" }, ...explanation.dimensions])),
-    el("p", {}, "The score is ", formula(explanation.overall[0].text), ", where mean is the weighted mean of relevance and the dimensions, each divided by 10. What is unknown is shown as unknown. It counts as the mean of the candidates, shrunk towards that of a small living project, and at most as that project's: a gap never lifts a repository above a known one."),
+    el("p", { class: "lead" }, `${now} Every figure on this page is computed by the code that scores, with the weights of this server.`),
+    el("h2", {}, "What each number means"),
+    el("dl", { class: "meanings" }, explanation.meanings.map((one) => el("div", {}, el("dt", {}, label(one.name)), el("dd", {}, one.text)))),
+    el("h2", {}, "An example, step by step"),
+    worked.map(example),
+    el("h2", {}, "How much each part counts"),
+    el("p", {}, `Without a model a score is the weighted mean of ${explanation.rules.length} parts, for every kind of work.`),
+    weights("Weights of the rules", explanation.rules),
+    el("p", {}, `With a model it is, for a repository, that of relevance and ${explanation.dimensions.length} dimensions, and at most twice its relevance. Papers, pages and documents have their relevance alone.`),
+    weights("Weights of a repository's score", [explanation.relevance, ...explanation.dimensions]),
+    el("h2", {}, "How a fact becomes a number"),
+    el("p", {}, "Each curve gives the part, from 0 to 1, for what is known of a work."),
+    el("div", { class: "charts" }, explanation.rule_parts.map((part) => chart(part, label(part.name)))),
     explanation.dimensions.filter((one) => one.parts.length).map(dimension),
     el("p", { class: "meta" }, Object.entries(explanation.constants).map(([name, value]) => `${name} = ${count(value)} `), "seconds; age_s is an age in seconds. A dimension is ten times the mean of its parts; the radar shows the mean of those whose inputs are known."),
-    el("h2", {}, "Papers, pages and documents"),
-    el("p", {}, `A model reads them and gives a relevance from 0 to 1; below ${explanation.threshold} a work is dropped. It may call a work ${explanation.tags.join(", ")}.`),
-    explanation.prompts.map((one) => el("details", {}, el("summary", {}, `The prompt for the model: ${words(one.name)}`), el("pre", {}, one.text))),
-    el("h2", {}, "Without a model: rules"),
-    el("p", {}, "The weighted mean of four parts, each 0 to 1:"),
-    wide("Weights of the rules", weights(explanation.rules)),
-    explanation.rule_formulas.map((one) => el("p", {}, `${words(one.name)} = `, formula(one.text))),
-    el("p", { class: "meta" }, Object.entries(explanation.rule_constants).map(([name, value]) => `${words(name)} = ${value}`).join(", ")),
-    el("h2", {}, "The order"),
-    el("pre", {}, explanation.order),
-    el("h2", {}, "The code"),
-    explanation.sources.map((one) => el("details", {}, el("summary", {}, one.name), el("pre", { tabindex: "0" }, one.text))),
+    el("h2", {}, "What is unknown"),
+    el("p", {}, "What no source says is shown as unknown. It counts as the mean of the candidates, shrunk towards that of a small living project, and at most as that project's: a gap never lifts a repository above a known one."),
+    el("h2", {}, "What is left out, and the order"),
+    el("p", {}, `A work that a model scores below ${explanation.threshold} is not shown. Rules leave nothing out. A model may call a paper ${list(explanation.tags)}.`),
+    more("The exact order", el("p", { class: "prose" }, explanation.order)),
+    el("h2", {}, "To check it"),
+    more("Formulas and constants of the rules", explanation.rule_formulas.map((one) => el("p", {}, `${words(one.name)} = `, formula(one.text))), el("p", { class: "meta" }, Object.entries(explanation.rule_constants).map(([name, value]) => `${words(name)} = ${value}`).join(", "))),
+    more("Formula of a repository's score", el("p", {}, formula(explanation.overall[0].text)), el("p", { class: "meta" }, "mean is the weighted mean of relevance and the dimensions, each divided by 10.")),
+    explanation.prompts.map((one) => more(`What the model is told: ${words(one.name)}`, el("pre", { tabindex: "0" }, one.text))),
+    explanation.sources.map((one) => more(`The code: ${one.name}`, el("pre", { tabindex: "0" }, one.text))),
   ];
 }
 
-const wide = (label, ...children) => el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": label }, ...children);
 const formula = (text) => el("code", { class: "formula" }, text);
+const more = (title, ...content) => el("details", {}, el("summary", {}, title), content);
+const list = (names) => names.map(words).join(", ").replace(/, ([^,]*)$/, " or $1");
 
-function weights(rows) {
-  const total = rows.reduce((sum, row) => sum + row.weight, 0);
-  const from = rows.some((row) => row.by);
-  const share = (row) => el("meter", { min: 0, max: 1, value: row.weight / total, "aria-label": `share of ${words(row.name)}` });
-  return table(
-    ["part", "weight", "share", ...(from ? ["from"] : []), "what it is"],
-    rows.map((row) => [words(row.name), String(row.weight), share(row), ...(from ? [row.by] : []), row.about]),
+function example(worked) {
+  const parts = worked.steps.filter((one) => one.weight).map((one) => ({ name: label(one.name), value: one.share }));
+  const title = worked.by === "rules" ? "A paper, by rules" : "A repository, with a model";
+  return el(
+    "section",
+    { class: "worked panel" },
+    el("h3", {}, title),
+    el("p", {}, el("b", {}, worked.title), " (made up)"),
+    el("ul", { class: "given" }, worked.facts.map((one) => el("li", {}, one))),
+    stackedBar(`Parts of the score of ${worked.title}`, parts, 3),
+    el("ol", { class: "steps" }, worked.steps.filter((one) => one.weight).map(step)),
+    el("p", { class: "result" }, formula(written(worked.calculation)), " = ", el("b", {}, worked.score.toFixed(3))),
   );
+}
+
+function step(one, at) {
+  return el(
+    "li",
+    {},
+    el("p", {}, swatch(at), el("b", { class: "name" }, label(one.name)), `: ${one.given}`),
+    el("p", { class: "sum" }, one.calculation ? [formula(written(one.calculation)), " = "] : null, one.value.toFixed(3), el("span", { class: "times" }, ` × ${one.weight} = `), el("b", {}, one.share.toFixed(3))),
+    one.figures.length ? more("Show the figures", el("ul", {}, one.figures.map(figure))) : null,
+  );
+}
+
+function figure(one) {
+  const shown = one.is_known ? [formula(written(one.calculation)), ` = ${one.value.toFixed(3)}`] : [el("span", { class: "unknown" }, "unknown"), `, counts as ${one.value.toFixed(3)}`];
+  return el("li", {}, `${one.name} (${one.given}): `, shown);
+}
+
+function weights(title, rows) {
+  const total = rows.reduce((sum, row) => sum + row.weight, 0);
+  const parts = rows.filter((row) => row.weight).map((row) => ({ name: label(row.name), value: row.weight / total, by: row.by }));
+  const items = parts.map((part, at) => el("li", {}, swatch(at), `${part.name} `, el("b", {}, `${(100 * part.value).toFixed(0)} %`), part.by ? el("small", {}, ` from ${part.by === "model" ? "a model" : "facts"}`) : null));
+  return [stackedBar(title, parts), el("ul", { class: "legend" }, items)];
 }
 
 function dimension(one) {
+  return el("section", { class: "dimension" }, el("h3", {}, words(one.name)), el("div", { class: "charts" }, one.parts.map((part) => chart(part, part.curve.label))));
+}
+
+function chart(part, name) {
+  const examples = part.examples.map((one) => `${count(one.given)}${one.unit ? ` ${one.unit}` : ""}: ${one.value.toFixed(2)}`).join(" · ");
   return el(
-    "section",
-    { class: "dimension" },
-    el("h3", {}, words(one.name)),
-    el("ul", {}, one.parts.map((part) => el("li", {}, el("div", {}, el("b", {}, words(part.name)), formula(part.formula), examples(part)), curve(part)))),
+    "figure",
+    { class: "chart-figure" },
+    el("figcaption", {}, el("b", {}, name)),
+    curveChart(`What ${name} counts`, part.curve, part.examples),
+    formula(part.formula),
+    el("small", {}, `${examples} · unknown: at most ${part.typical.toFixed(2)}`),
   );
-}
-
-function examples({ examples: inputs, typical }) {
-  return el("small", {}, inputs.map((one) => `${count(one.given)}${one.unit ? ` ${one.unit}` : ""}: ${one.value.toFixed(2)}`).join(" · "), ` · unknown: at most ${typical.toFixed(2)}`);
-}
-
-/** Over the examples, evenly spaced. */
-function curve(part) {
-  const points = part.examples.map((one, at) => `${4 + (92 * at) / (part.examples.length - 1)},${36 - 32 * one.value}`).join(" ");
-  return svg("svg", { viewBox: "0 0 100 40", class: "curve", role: "img", "aria-label": `Curve of ${words(part.name)}` }, svg("polyline", { points }));
 }

@@ -1,233 +1,300 @@
-// The search tab: the form, and a search from its first event to its answer.
+// The search view: its address, and a search from its first event to its answer.
 
+import { makeAddress, makeRequest, push, readAddress, replace } from "./address.js";
 import { Problem, ask, events, json } from "./api.js";
-import { Comparison } from "./compare.js";
-import { byId, makeChoices, checkedValues, count, el, fill, plural, save, words } from "./dom.js";
-import { facets } from "./facets.js";
+import { byId, count, el, fill, plural } from "./dom.js";
+import { explainEmpty, explainFailure, showFailures } from "./explain.js";
+import { foldOnNarrowScreens } from "./facets.js";
+import { fillForm, readForm, setUpForm } from "./form.js";
 import { card } from "./hits.js";
-import { Strip, duration } from "./pipeline.js";
+import { drawLanding } from "./landing.js";
+import { duration } from "./pipeline.js";
+import { Progress } from "./progress.js";
+import { askForSimilar, drawRefine, makeFeedback } from "./refine.js";
+import { FILES, Results } from "./results.js";
+import { isSaved, rememberSearch, saveSearch } from "./shelf.js";
+import { showThreads } from "./threads.js";
 
-const FILES = { bibtex: "BibTeX", ris: "RIS", csl: "CSL-JSON", csv: "CSV", json: "JSON", jsonl: "JSON Lines", markdown: "Markdown" };
+const NO_READING = { hits: [], best: [], unanswered: "" };
 let about = null;
 let now = null;
 
-export function begin(serverInfo) {
+/** `isAsked`: the form was sent before the server had answered. */
+export function begin(serverInfo, isAsked = false) {
   about = serverInfo;
-  byId("answer-choice").hidden = !about.answers;
-  byId("search-form").elements.answer_enabled.checked = about.answers && about.answer_enabled;
-  makeChoices(byId("search-sources"), "sources", about.sources);
-  fill(byId("export-format"), about.formats.map((name) => el("option", { value: name }, FILES[name] ?? name)));
-  const form = byId("search-form");
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    run(request(form));
-  });
-  form.addEventListener("input", () => showFilters(form));
+  setUpForm(about, start);
+  setUpResults();
   byId("stop-button").addEventListener("click", stop);
+  byId("threads-button").addEventListener("click", () => showThreads(({ thread, query, id }) => {
+    push({ q: query, thread, run: id });
+    follow();
+  }));
+  byId("threads-close").addEventListener("click", () => byId("threads-dialog").close());
+  addEventListener("hashchange", follow);
+  const early = isAsked && byId("query").value.trim();
+  follow();
+  if (early) start({ ...readForm(), q: early });
+}
+
+function setUpResults() {
+  fill(byId("export-format"), about.formats.map((name) => el("option", { value: name }, FILES[name] ?? name)));
   byId("export-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    exportHits();
+    now?.results?.save(byId("export-format").value);
   });
-  showFilters(form);
-  byId("facets-open").open = !matchMedia("(max-width: 46rem)").matches;
+  byId("timeline-button").addEventListener("click", () => now?.results?.saveTimeline());
+  byId("sort").addEventListener("change", (event) => now?.results?.sortBy(event.target.value));
+  byId("more").addEventListener("click", () => now?.results?.showMore());
+  byId("save-search").addEventListener("click", toggleSaved);
+  byId("refine").addEventListener("changed", () => now?.results && (now.results.draw(), drawRefine(about)));
+  byId("refine-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    nextRound();
+  });
+  foldOnNarrowScreens();
 }
 
-/** The request of the form; an empty field is no filter. */
-export function request(form) {
-  const fields = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value).trim()]));
-  const filters = {};
-  const year = { ...(fields.year_from && { $gte: Number(fields.year_from) }), ...(fields.year_to && { $lte: Number(fields.year_to) }) };
-  if (Object.keys(year).length) filters.year = year;
-  if (fields.stars) filters.stars = { $gte: Number(fields.stars) };
-  if (fields.language) filters.language = fields.language;
-  const sources = checkedValues(form, "sources");
-  return {
-    query: fields.query,
-    search_mode: fields.search_mode,
-    top_k: Number(fields.top_k),
-    ...(about?.answers && { answer_enabled: fields.answer_enabled === "on" }),
-    ...(Object.keys(filters).length && { filters }),
-    ...(sources.length && { sources }),
-  };
+/** What the address says: the first view, a kept run, or a search that can be started. */
+function follow() {
+  const fields = readAddress();
+  if (fields.view !== "search") return;
+  nameTab(fields);
+  if (now && fields.q && now.fields.q === fields.q && (now.fields.run ?? "") === fields.run) return;
+  leave();
+  fillForm(fields);
+  if (!fields.q) showLanding();
+  else if (fields.run) open(fields);
+  else offer(fields, "This search has not been run here yet.");
 }
 
-function showFilters(form) {
-  const asked = request(form);
-  const parts = [...Object.keys(asked.filters ?? {}), ...(asked.sources ?? []).map(words)];
-  byId("narrowed").textContent = parts.length ? `(${parts.join(", ")})` : "";
-}
+/** The reports of the sources in the last search. */
+export const lastReports = () => now?.answer?.sources ?? [];
 
-async function run(asked) {
-  stop();
-  const mine = (now = { controller: new AbortController(), strip: new Strip(about.steps), asked, answer: null, address: "", described: new Map(), began: performance.now() });
-  showStart(asked);
-  try {
-    const accepted = await json("api/search", { method: "POST", body: asked, headers: { Prefer: "respond-async" } });
-    mine.address = `api/search/${accepted.id}`;
-    if (now !== mine) return deleteSearch(mine); // it was stopped before its number arrived
-    for await (const event of events(mine.address, mine.controller.signal)) if (now === mine) handleEvent(mine, event);
-  } catch (error) {
-    if (now === mine) showFailure(error);
-  } finally {
-    if (now === mine) setRunning(false);
-  }
-}
+const nameTab = ({ q }) => (document.title = q ? `${q.slice(0, 80)} - Outrider` : "Outrider: search papers, code and your library");
 
-function showStart(asked) {
-  setRunning(true);
-  byId("run").hidden = byId("results").hidden = false;
-  status(`Searching for "${asked.query}" ...`);
-  byId("hits-title").textContent = "Hits";
-  byId("shown").textContent = "";
-  byId("export-form").hidden = true;
-  byId("answer").hidden = true;
-  fill(byId("hits"), Array.from({ length: 3 }, () => el("li", { class: "hit coming", "aria-hidden": "true" })));
-  fill(byId("facets").querySelector("div"), el("p", { class: "meta" }, "They appear with the answer."));
-  now.comparison = new Comparison();
-}
-
-function setRunning(on) {
-  byId("stop-button").disabled = !on;
-  byId("results").setAttribute("aria-busy", String(on));
-}
-
-const status = (text) => (byId("search-status").textContent = text);
-
-function handleEvent(mine, { name, data }) {
-  const strip = mine.strip;
-  const of = {
-    queued: () => status(`Waiting for a free slot; ${count(data.position)} searches before this one.`),
-    started: () => strip.markStarted(data),
-    finished: () => strip.markFinished(data),
-    hits: () => showPartialHits(mine, data),
-    sources: () => strip.sources(data.sources),
-    failures: () => strip.failures(data.failures),
-    usage: () => strip.usage(data),
-    response: () => showAnswer(mine, data),
-    problem: () => showFailure(new Problem(data.status, data)),
-    cancelled: () => status("Stopped."),
-  };
-  of[name]?.();
-}
-
-/** The first works after a step. Their order is not final. A work is described once; later lists have its place and score. */
-function showPartialHits(mine, { node, total, hits: partial }) {
-  if (!partial.length) return;
-  const hits = partial.map((hit) => ({ ...mine.described.get(hit.doc_id), ...hit }));
-  for (const hit of hits) mine.described.set(hit.doc_id, hit);
-  status(`${plural(total, "work")} after ${words(node)}; the first of them, in a provisional order:`);
-  fill(byId("hits"), hits.slice(0, now.asked.top_k).map((hit) => card(hit)));
-}
-
-function showAnswer(mine, answer) {
-  mine.answer = answer;
-  mine.strip.markEnded(answer.bypassed);
-  mine.strip.usage(answer.usage);
-  mine.strip.failures(answer.failures);
-  if (answer.sources.length) mine.strip.sources(answer.sources);
-  byId("export-form").hidden = !answer.hits.length;
-  byId("hits-title").textContent = plural(answer.hits.length, "hit");
-  const passed = answer.bypassed.length ? ` Skipped: ${[...new Set(answer.bypassed.map((one) => words(one.step)))].join(", ")}.` : "";
-  status(`Done in ${duration(answer.execution_time_ms)}: ${count(answer.total_found)} found of ${plural(answer.total_candidates, "work")}.${passed}${explainUnanswered(answer.hits)}`);
-  for (const hit of answer.hits) hit.units = answer.context.units.filter((unit) => unit.doc_id === hit.doc_id);
-  mine.cards = new Map(answer.hits.map((hit) => [hit.doc_id, card(hit, (box) => mine.comparison.toggle(hit, box))]));
-  showShortAnswer(answer.answer, mine.cards, answer.hits);
-  mine.kept = () => true;
-  facets(answer, (test) => filterHits(mine, test));
-  filterHits(mine, mine.kept);
-}
-
-/** One sentence if no text that was read answers, as `explain_unanswered` in state/response.py. */
-function explainUnanswered(hits) {
-  const read = hits.filter((hit) => hit.answers !== "unread");
-  if (!read.length || read.some((hit) => hit.answers !== "no")) return "";
-  if (hits.length === 1) return " No sentence in this work answers the question; it is the nearest.";
-  const works = read.length === hits.length ? `these ${count(hits.length)} works` : `the ${plural(read.length, "work")} that ${read.length === 1 ? "was" : "were"} read`;
-  return ` No sentence in ${works} answers the question; they are the nearest.`;
-}
-
-const REMOVED = {
-  no_citation: "without a citation",
-  unknown_citation: "with a citation of nothing that was kept",
-  other_work: "that names another work than it cites",
-  number: "with a number that no cited sentence has",
-  negation: "that negates or affirms otherwise than the cited sentences",
-  quote: "with a quotation that no cited sentence has",
-  markup: "with a link or markup",
-  instruction: "with instructions to a model",
-  too_long: "that was too long",
-  repeated: "that repeats an earlier one",
-  beyond_limit: "beyond the limit",
-};
-
-/** The sentences of a model above the hits; each citation leads to the card of its hit. */
-function showShortAnswer(written, cards, hits) {
-  const place = byId("answer");
-  place.hidden = !written;
-  if (!written) return;
-  const titles = new Map(hits.map((hit) => [hit.doc_id, hit.title || hit.doc_id]));
-  const cite = ({ doc_id, key }) => el("button", { type: "button", class: "cite", title: titles.get(doc_id) ?? doc_id, "aria-label": `To hit ${key}`, click: () => showCard(cards.get(doc_id)) }, key);
-  const once = (citations) => [...new Map(citations.map((one) => [one.doc_id, one])).values()];
-  const sentences = written.sentences.map((one) => el("li", { dir: "auto" }, one.text, " ", once(one.citations).map(cite), one.uncertain ? " (may not answer)" : null));
-  const removed = Object.entries(written.removed);
-  const total = removed.reduce((sum, [, number]) => sum + number, 0);
-  fill(
-    place,
-    el("h3", {}, "Short answer"),
-    sentences.length ? el("ul", {}, sentences) : el("p", {}, `There is none: ${written.why}.`),
-    total ? el("p", { class: "meta" }, el("span", {}, `${plural(total, "sentence")} removed: ${removed.map(([why, number]) => `${number} ${REMOVED[why] ?? words(why)}`).join(", ")}.`)) : null,
-    sentences.length ? el("p", { class: "meta" }, el("span", {}, `Written by ${written.model}. Numbers, negations and quotations were compared with the cited sentences. Whether these support it was not checked.`)) : null,
-  );
-}
-
-function showCard(node) {
-  if (!node?.isConnected) return;
-  node.tabIndex = -1;
-  node.scrollIntoView({ block: "start" });
-  node.focus({ preventScroll: true });
-}
-
-function filterHits(mine, test) {
-  mine.kept = test;
-  const hits = mine.answer.hits.filter(test);
-  const none = mine.answer.hits.length ? "No hit matches all filters; remove one." : "Nothing was found. Widen the query, or choose other sources.";
-  fill(byId("hits"), hits.length ? hits.map((hit) => mine.cards.get(hit.doc_id)) : el("li", { class: "nothing" }, none));
-  byId("shown").textContent = hits.length < mine.answer.hits.length ? `${count(hits.length)} of ${plural(mine.answer.hits.length, "hit")} shown` : "";
-}
-
-function showFailure(error) {
-  if (error.name === "AbortError") return;
-  now?.strip.markEnded();
-  status("This search failed.");
-  byId("hits").replaceChildren();
-  fill(byId("failures"), el("ul", { class: "alert" }, el("li", {}, error.message)));
-  if (!(error instanceof Problem)) throw error;
-}
-
-/** Stop the search, also on the server. */
-function stop() {
-  if (!now || byId("stop-button").disabled) return;
-  const left = now;
+/** Stop to follow a search; it goes on at the server, and its address leads back to it. */
+function leave() {
+  now?.controller.abort();
+  now?.progress?.markEnded();
   now = null;
-  left.controller.abort();
-  if (left.address) deleteSearch(left);
-  left.strip.markEnded();
-  status("Stopped.");
   setRunning(false);
 }
 
-function deleteSearch({ address }) {
-  ask(address, { method: "DELETE" }).catch(() => {});
+function showLanding() {
+  byId("landing").hidden = false;
+  byId("view-search").classList.remove("asked");
+  byId("run").hidden = byId("results").hidden = true;
+  byId("query").focus();
+  drawLanding(about, { search: (query) => start({ ...readForm(), q: query }), open: (address) => start({ ...readAddress(address), run: "", f: [], sort: "" }) });
 }
 
-async function exportHits() {
-  const format = byId("export-format").value;
-  const shownHits = now.answer.hits.filter(now.kept);
-  const ranks = shownHits.length < now.answer.hits.length ? shownHits.map((hit) => `&rank=${hit.rank}`).join("") : "";
+function showFrame(fields) {
+  byId("landing").hidden = true;
+  byId("view-search").classList.add("asked");
+  byId("run").hidden = byId("results").hidden = false;
+  for (const id of ["answer", "tools", "more", "refine", "note", "source-rows"]) byId(id).hidden = true;
+  for (const id of ["hits", "failures", "shown", "saved"]) fill(byId(id));
+  byId("hits-title").textContent = "Results";
+  fill(byId("facets").querySelector("div"));
+  byId("facets-count").textContent = "";
+  byId("facets").hidden = false;
+  byId("search-status").textContent = byId("cost").textContent = byId("elapsed").textContent = "";
+  nameTab(fields);
+  markSaved();
+}
+
+function setRunning(on) {
+  byId("stop-button").hidden = !on;
+  byId("search-button").hidden = on;
+  byId("results").setAttribute("aria-busy", String(on));
+  byId("run").classList.toggle("running", on);
+}
+
+/** A line in place of results: why there are none, and what to do next. */
+function note(text, ...actions) {
+  byId("note").hidden = false;
+  fill(byId("note"), el("p", {}, text), el("p", { class: "inline" }, actions));
+}
+
+const button = (text, click) => el("button", { type: "button", class: "second", click }, text);
+const again = (fields, text = "Search again") => button(text, () => start({ ...fields, run: "", f: [] }));
+
+function offer(fields, text) {
+  showFrame(fields);
+  now = { fields, controller: new AbortController() };
+  note(text, again(fields, `Search for "${fields.q.slice(0, 60)}"`));
+}
+
+/** A new search, with an entry of its own in the browser's history. `extra` are fields of the request that no address holds. */
+async function start(fields, extra = {}) {
+  stop();
+  leave();
+  fillForm(fields);
+  byId("narrow").open = false;
+  push({ ...fields, run: "" });
+  const mine = (now = begun(fields));
+  showSearching(mine);
   try {
-    await save(await ask(`${now.address}/export?format=${format}${ranks}`), `outrider-hits.${format}`);
-    byId("shown").textContent = `${plural(shownHits.length, "hit")} saved as ${FILES[format] ?? format}`;
+    const headers = { Prefer: "respond-async", ...(fields.thread && { "X-Thread-Id": fields.thread }) };
+    const accepted = await json("api/search", { method: "POST", body: { ...makeRequest(fields, about), ...extra }, headers });
+    const address = `api/search/${accepted.id}`;
+    if (mine.isStopped) return deleteSearch(address); // it was stopped before its number arrived
+    if (now !== mine) return;
+    mine.address = address;
+    mine.fields.run = accepted.id;
+    replace(mine.fields);
+    rememberSearch(makeAddress({ ...fields, run: "", f: [], sort: "" }), fields.q);
+    markSaved();
+    await followEvents(mine);
   } catch (error) {
-    byId("shown").textContent = `Not saved: ${error.message}`;
+    if (now === mine) showFailure(mine, error);
   }
+}
+
+/** A run of an address: its answer, its events if it goes on, or the offer to search again. */
+async function open(fields) {
+  const mine = (now = begun(fields));
+  mine.address = `api/search/${encodeURIComponent(fields.run)}`;
+  showSearching(mine);
+  try {
+    const state = await json(mine.address);
+    if (now !== mine) return;
+    if (state.response) await showAnswer(mine, state.response);
+    else await followEvents(mine);
+  } catch (error) {
+    if (now !== mine) return;
+    if (error.status !== 404) return showFailure(mine, error);
+    leave();
+    offer({ ...fields, run: "" }, "The server keeps an answer for a while; this one is gone.");
+  }
+}
+
+const begun = (fields) => ({ fields: { ...fields }, controller: new AbortController(), described: new Map(), rows: [], began: performance.now() });
+
+function showSearching(mine) {
+  showFrame(mine.fields);
+  setRunning(true);
+  byId("source-rows").hidden = false;
+  byId("answer").hidden = false;
+  fill(byId("answer"), el("h2", {}, "Best sentences"), el("p", { class: "meta" }, "They appear with the answer."));
+  fill(byId("hits"), Array.from({ length: 4 }, () => el("li", { class: "hit coming", "aria-hidden": "true" })));
+  mine.progress = new Progress(about, mine.fields.src?.length ? mine.fields.src : about.sources);
+}
+
+async function followEvents(mine) {
+  for await (const event of events(mine.address, mine.controller.signal)) if (now === mine) await handleEvent(mine, event);
+}
+
+async function handleEvent(mine, { name, data }) {
+  const { progress } = mine;
+  const of = {
+    queued: () => progress.say(data.position ? `Waiting: ${plural(data.position, "search", "searches")} before this one` : "Waiting for a free place"),
+    started: () => progress.markStarted(data),
+    finished: () => progress.markFinished(data),
+    hits: () => showPartialHits(mine, data),
+    sources: () => progress.showSources(data.sources),
+    failures: () => progress.markFailures(data.failures),
+    usage: () => progress.showUsage(data),
+    response: () => showAnswer(mine, data),
+    problem: () => showFailure(mine, new Problem(data.status, data)),
+    cancelled: () => showStopped(mine),
+  };
+  await of[name]?.();
+}
+
+/** The first works after a step. Their order is not final. A work is described once; later lists have its place and score. */
+function showPartialHits(mine, { total, hits: partial }) {
+  if (!partial.length) return;
+  const hits = partial.map((hit) => ({ ...mine.described.get(hit.doc_id), ...hit }));
+  for (const hit of hits) mine.described.set(hit.doc_id, hit);
+  mine.found = total;
+  byId("hits-title").textContent = `${plural(total, "work")} so far, in a provisional order`;
+  fill(byId("hits"), hits.slice(0, 10).map((hit) => card(hit)));
+}
+
+async function showAnswer(mine, answer) {
+  const reading = await json(`${mine.address}/reading`, { signal: mine.controller.signal }).catch(() => NO_READING);
+  if (now !== mine) return;
+  mine.answer = answer;
+  setRunning(false);
+  mine.progress.markFailures(answer.failures);
+  mine.progress.showUsage(answer.usage);
+  if (answer.sources.length) mine.progress.showSources(answer.sources);
+  mine.progress.markEnded(answer.bypassed);
+  const order = answer.hits.length ? `${count(answer.total_found)} of ${plural(answer.total_candidates, "work")}` : "Nothing found";
+  mine.progress.say(`${order} in ${duration(answer.execution_time_ms)}`);
+  showFailures(answer);
+  byId("note").hidden = true;
+  // new lists, not the old ones moved: what stood there does not jump
+  for (const id of ["hits", "answer"]) byId(id).replaceWith(byId(id).cloneNode(false));
+  mine.results = new Results(answer, reading, mine.address, mine.fields, {
+    names: about.source_names,
+    similar: (hit) => start({ ...readForm(), q: askForSimilar(hit), from: "", to: "", stars: "", lang: "", run: "", thread: "" }),
+    more: (number) => start({ ...mine.fields, n: String(number), run: "", f: [], sort: "" }),
+    changed: () => keepView(mine),
+    refined: () => drawRefine(about),
+    explainEmpty: () => explainEmpty(mine.fields, answer, about, again),
+  });
+  drawRefine(about);
+}
+
+function keepView(mine) {
+  Object.assign(mine.fields, { f: mine.results.chosen, sort: mine.results.sort });
+  replace(mine.fields);
+}
+
+function showFailure(mine, error) {
+  if (error.name === "AbortError") return;
+  setRunning(false);
+  mine.progress?.markEnded();
+  mine.progress?.say("This search failed");
+  byId("answer").hidden = true;
+  byId("hits-title").textContent = "Results";
+  fill(byId("hits"));
+  const { cause, advice } = explainFailure(error, mine.progress?.rows ?? [], about);
+  fill(byId("failures"), el("ul", { class: "alert" }, el("li", {}, cause)));
+  note(advice, again(mine.fields));
+  if (!(error instanceof Problem)) throw error;
+}
+
+/** Stop the search, also on the server; what was found so far stays. */
+function stop() {
+  if (!now || byId("stop-button").hidden) return;
+  const left = now;
+  left.isStopped = true;
+  left.controller.abort();
+  if (left.address) deleteSearch(left.address);
+  showStopped(left);
+}
+
+function showStopped(mine) {
+  setRunning(false);
+  mine.progress.markEnded();
+  mine.progress.say("Stopped");
+  byId("answer").hidden = true;
+  const found = mine.described.size;
+  if (!found) fill(byId("hits"));
+  byId("hits-title").textContent = found ? `${plural(Math.min(found, byId("hits").children.length), "work")} found before the stop, not ranked to the end` : "Results";
+  note(found ? "You stopped this search." : "You stopped this search before a source had answered.", again(mine.fields));
+}
+
+const deleteSearch = (address) => ask(address, { method: "DELETE" }).catch(() => {});
+
+function nextRound() {
+  if (!now?.answer?.strategy) return;
+  const feedback = about.answers ? makeFeedback(byId("feedback").value) : "";
+  byId("feedback").value = "";
+  start({ ...now.fields, run: "", f: [], sort: "" }, { previous_strategies: [now.answer.strategy], ...(feedback && { user_feedback: feedback }) });
+}
+
+const addressOfNow = () => makeAddress({ ...now.fields, run: "", f: [], sort: "" });
+
+function toggleSaved() {
+  if (!now?.fields.q) return;
+  saveSearch(addressOfNow(), now.fields.q, !isSaved(addressOfNow()));
+  markSaved();
+}
+
+function markSaved() {
+  byId("save-search").setAttribute("aria-pressed", String(Boolean(now) && isSaved(addressOfNow())));
 }

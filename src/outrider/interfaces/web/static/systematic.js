@@ -1,37 +1,149 @@
-// The systematic tab: a query explained as it is typed, a run to its last hit, and its report.
+// The systematic view: a query explained as it is typed, and a run to its last hit. The address holds query and run.
 
 import { Problem, ask, json, lines } from "./api.js";
-import { byId, makeChoices, checkedValues, count, el, fill, link, plural, save, table, words } from "./dom.js";
+import { byId, count, el, fill, plural } from "./dom.js";
+import { showError, showExplanation, showRemarks } from "./remarks.js";
+import { showHits, showReport } from "./run-report.js";
 
 const TYPING_PAUSE_MS = 400;
-const ROWS = 100;
 const BUSY_TRIES = 10;
-const FILES = { ris: "RIS", bibtex: "BibTeX", csv: "CSV", jsonl: "JSON Lines" };
+const MAX_ADDRESS_CHARS = 4_000;
+const EXAMPLE = '(aspirin[tiab] OR "acetylsalicylic acid"[tiab])\nAND (liver[tiab] OR hepat*[tiab])\nAND 2000:2030[dp]';
 let about = null;
 let explaining = null;
 let expected = null;
 let now = null;
+let shown = null;
 
-export function begin(serverInfo) {
+const form = () => byId("systematic-form");
+
+export async function begin(serverInfo) {
   about = serverInfo;
-  makeChoices(byId("exact-sources"), "sources", about.exact_sources);
-  const form = byId("systematic-form");
+  byId("syntax-help").open = matchMedia("(min-width: 60rem)").matches;
   let waiting = 0;
-  form.addEventListener("input", () => {
+  form().addEventListener("input", () => {
     clearTimeout(waiting);
-    waiting = setTimeout(() => explain(request(form)), TYPING_PAUSE_MS);
+    waiting = setTimeout(() => explain(request()), TYPING_PAUSE_MS);
   });
-  form.addEventListener("submit", (event) => {
+  form().addEventListener("submit", (event) => {
     event.preventDefault();
-    run({ ...request(form) });
+    history.pushState(null, "", makeAddress({ ...request(), run: "" }));
+    run(request());
+  });
+  byId("example-button").addEventListener("click", () => {
+    byId("boolean").value = EXAMPLE;
+    form().elements.syntax.value = "auto";
+    explain(request());
+    byId("boolean").focus();
   });
   byId("halt-button").addEventListener("click", () => now?.controller.abort());
   byId("resume-button").addEventListener("click", () => now?.run && run({ resume: now.run, after: now.cursor }, now));
+  addEventListener("hashchange", show);
+  addEventListener("popstate", show);
+  await showSources();
+  await show();
 }
 
-function request(form) {
-  const sources = checkedValues(form, "sources");
-  return { query: byId("boolean").value, syntax: form.elements.syntax.value, ...(sources.length && { sources }) };
+/** The sources that can be asked now as boxes; the others by name, with the reason. */
+async function showSources() {
+  const { sources } = await json("api/systematic/sources");
+  const able = sources.filter((one) => !one.why_not);
+  const reasons = new Map();
+  for (const one of sources.filter((other) => other.why_not)) reasons.set(one.why_not, [...(reasons.get(one.why_not) ?? []), one.title]);
+  fill(
+    byId("exact-sources"),
+    el("legend", {}, "Sources ", able.length > 1 ? el("small", {}, able.some((one) => one.name === "library") ? "none chosen: your library alone" : "choose at least one") : null),
+    able.length === 1 && able[0].name === "library" ? el("p", { class: "meta" }, "Your library is searched.") : el("div", { class: "choices" }, able.map((one) => el("label", {}, el("input", { type: "checkbox", name: "sources", value: one.name }), ` ${one.title}`))),
+    able.length ? null : el("p", { class: "meta" }, "No source can be asked at the moment."),
+    reasons.size ? el("details", {}, el("summary", { class: "meta" }, `${plural(sources.length - able.length, "other source")} cannot be asked`), el("ul", { class: "remarks" }, [...reasons].map(([why, names]) => el("li", {}, el("b", {}, names.join(", ")), `: ${why}`)))) : null,
+  );
+}
+
+function request() {
+  const sources = new FormData(form()).getAll("sources").map(String);
+  return { query: byId("boolean").value, syntax: form().elements.syntax.value, ...(sources.length && { sources }) };
+}
+
+function readAddress() {
+  const [path, text = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  const given = new URLSearchParams(text);
+  return { isMine: path === "systematic", query: given.get("q") ?? "", syntax: given.get("syntax") ?? "auto", sources: given.getAll("src"), run: given.get("run") ?? "" };
+}
+
+function makeAddress({ query = "", syntax = "auto", sources = [], run: name = "" }) {
+  const given = new URLSearchParams();
+  if (name) given.set("run", name);
+  if (query && query.length <= MAX_ADDRESS_CHARS) given.set("q", query);
+  if (syntax !== "auto") given.set("syntax", syntax);
+  for (const source of sources) given.append("src", source);
+  return `#/systematic${String(given) && `?${given}`}`;
+}
+
+function nameTab(query) {
+  const text = typeof query === "string" ? query.replaceAll(/\s+/g, " ").trim() : "";
+  document.title = text ? `${text.slice(0, 80)} - Outrider` : "Every match of a Boolean query - Outrider";
+}
+
+/** Show what the address says: a finished run, or a query to explain. */
+async function show() {
+  const address = readAddress();
+  if (!address.isMine) return;
+  nameTab(address.query || byId("boolean").value);
+  if (location.hash === shown || (address.run && address.run === now?.run)) return;
+  shown = location.hash;
+  if (address.query || address.run) fillForm(address);
+  if (address.run) await open(address);
+  else {
+    now?.controller.abort();
+    now = null;
+    byId("exact-run").hidden = true;
+    if (address.query) explain(request());
+  }
+}
+
+function fillForm({ query, syntax, sources = [] }) {
+  byId("boolean").value = typeof query === "string" ? query : JSON.stringify(query, null, 1);
+  form().elements.syntax.value = syntax || "auto";
+  for (const box of form().querySelectorAll("[name=sources]")) box.checked = sources.includes(box.value);
+}
+
+/** Open a run by its name, from a shared link or after a reload. */
+async function open(address) {
+  now?.controller.abort();
+  const mine = (now = makeRun({ run: address.run }));
+  showStart();
+  byId("exact-status").textContent = "Opening the run ...";
+  byId("halt-button").hidden = true;
+  try {
+    const report = await json(`api/systematic/${encodeURIComponent(address.run)}`);
+    if (now !== mine) return;
+    mine.total = report.total;
+    mine.ended = true;
+    fillForm({ query: report.query, syntax: address.syntax, sources: report.names.length === 1 && report.names[0] === "library" ? [] : report.names });
+    nameTab(report.query);
+    explain(request());
+    await finish(mine, report);
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    await openUnfinished(mine, error);
+  }
+}
+
+async function openUnfinished(mine, error) {
+  try {
+    const { hits } = await json(`api/systematic/${encodeURIComponent(mine.run)}/hits?limit=1`);
+    if (now !== mine) return;
+    mine.problem = true;
+    byId("exact-status").textContent = hits.length ? "This run was stopped before its end. Its hits so far are saved." : "This run was stopped before its first hit.";
+    byId("resume-button").hidden = false;
+  } catch {
+    if (now !== mine) return;
+    byId("exact-status").textContent = "";
+    mine.run = "";
+    fill(byId("exact-problem"), el("p", { class: "alert" }, error.status === 404 || error.status === 422 ? "This server has no such run; it may have been made on another one. Run the query again." : error.message));
+    if (byId("boolean").value.trim()) explain(request());
+  }
+  byId("exact-progress").hidden = true;
 }
 
 const showStatus = (text) => (byId("lint-status").textContent = text);
@@ -41,44 +153,34 @@ async function explain(body) {
   expected = null;
   if (!body.query.trim()) {
     fill(byId("lint"));
-    showStatus("Remarks and hits a line appear here as you type.");
+    showStatus("Remarks and the hits of each line appear here as you type.");
     return;
   }
   const mine = (explaining = new AbortController());
   try {
     const explanation = await json("api/systematic/explain", { method: "POST", body, signal: mine.signal });
-    if (explaining === mine) showExplanation(explanation);
+    if (explaining !== mine) return;
+    const last = explanation.history.at(-1);
+    expected = explanation.sources.length ? null : last?.hits;
+    const platform = [...form().elements.syntax.options].find((option) => option.value === explanation.syntax)?.textContent ?? explanation.syntax;
+    const hits = last && last.hits !== null ? `, ${plural(last.hits, "hit")} in your library` : "";
+    showStatus(`Read as ${platform}${hits}, ${explanation.findings.length ? plural(explanation.findings.length, "remark") : "no remark"}.`);
+    showExplanation(byId("lint"), explanation, body.query, (name) => about.source_names?.[name] ?? name);
   } catch (error) {
     if (error.name === "AbortError" || explaining !== mine) return;
     showStatus("This query cannot be read yet.");
-    fill(byId("lint"), el("pre", { class: "alert" }, error.message));
+    showError(byId("lint"), error.message, body.query);
   }
 }
 
-function showExplanation(explanation) {
-  const last = explanation.history.at(-1);
-  expected = explanation.sources.length ? null : last?.hits;
-  const remarks = explanation.findings.length ? `, ${plural(explanation.findings.length, "remark")}` : ", no remark";
-  const hits = last && last.hits !== null ? `, ${plural(last.hits, "hit")} in the library` : "";
-  const platform = [...byId("systematic-form").elements.syntax.options].find((option) => option.value === explanation.syntax);
-  showStatus(`Read as ${platform?.textContent ?? explanation.syntax}${hits}${remarks}.`);
-  const history = explanation.history.map((row) => [String(row.line), el("code", {}, row.query), row.hits === null ? "-" : count(row.hits)]);
-  fill(
-    byId("lint"),
-    explanation.findings.length ? el("ul", { class: "remarks" }, explanation.findings.map((one) => el("li", {}, el("b", {}, one.code), ` line ${one.line}, column ${one.column}: ${one.message}`))) : null,
-    wide("Search history", table(["line", "query", "hits"], history, "Search history")),
-    explanation.why_not_counted ? el("p", { class: "meta" }, `Hits are not counted: ${explanation.why_not_counted}`) : null,
-    explanation.sources.map((one) => el("details", {}, el("summary", {}, `Query for ${words(one.source)}`), el("pre", {}, one.refused ? `not queried: ${one.refused}` : one.query))),
-    el("details", {}, el("summary", {}, "As a tree"), el("pre", {}, explanation.outline)),
-  );
-}
-
-const wide = (label, ...children) => el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": label }, ...children);
+const makeRun = (before = {}) => ({ controller: new AbortController(), run: before.run ?? "", cursor: before.cursor ?? "", hits: before.hits ?? [], whole: before.whole ?? 0, total: 0, page: 0, ended: false, query: byId("boolean").value });
 
 async function run(asked, before = null) {
   now?.controller.abort();
-  const mine = (now = { controller: new AbortController(), run: before?.run ?? "", cursor: before?.cursor ?? "", hits: before?.hits ?? [], whole: before?.whole ?? 0, page: 0, ended: false });
+  const mine = (now = makeRun(before ?? {}));
   showStart();
+  byId("exact-title").focus({ preventScroll: true });
+  byId("exact-run").scrollIntoView({ block: "start" });
   try {
     const response = await openRun(asked, mine.controller.signal);
     for await (const line of lines(response)) if (line) handleLine(mine, JSON.parse(line));
@@ -104,10 +206,11 @@ async function openRun(asked, signal) {
 
 function showStart() {
   byId("exact-run").hidden = false;
-  byId("halt-button").disabled = false;
+  byId("halt-button").hidden = false;
   byId("resume-button").hidden = true;
-  for (const id of ["exact-remarks", "exact-problem", "exact-report", "exact-hits"]) fill(byId(id));
+  for (const id of ["exact-remarks", "exact-problem", "exact-report", "exact-hits", "exact-proof"]) fill(byId(id));
   const bar = byId("exact-progress");
+  bar.hidden = false;
   bar.removeAttribute("value");
   if (expected) bar.max = expected;
   showProgress(now);
@@ -117,8 +220,12 @@ function showStart() {
 function handleLine(mine, { run: name, remarks, hit, cursor, end, problem }) {
   if (name) {
     mine.run = name;
-    if (now === mine) showRemarks(remarks);
-  } else if (hit) mine.hits.push({ rank: hit.rank, title: hit.title, url: hit.url, doc_id: hit.doc_id, year: hit.year, source: hit.found_by?.[0]?.source, reason: hit.reason });
+    if (now === mine) {
+      history.replaceState(null, "", makeAddress({ ...request(), run: name }));
+      shown = location.hash;
+      showRemarks(byId("exact-remarks"), remarks, mine.query);
+    }
+  } else if (hit) mine.hits.push({ rank: hit.rank, title: hit.title, url: hit.url, doc_id: hit.doc_id, year: hit.year, venue: hit.venue, authors: hit.authors?.slice(0, 3), more_authors: Math.max(0, (hit.authors?.length ?? 0) - 3), source: hit.found_by?.[0]?.source, proof: hit.reason });
   else if (cursor) {
     mine.cursor = cursor;
     mine.whole = mine.hits.length;
@@ -127,15 +234,14 @@ function handleLine(mine, { run: name, remarks, hit, cursor, end, problem }) {
   else if (problem) throw new Problem(problem.status, problem);
 }
 
-/** The remarks on the query of a run; after its end also those on terms without a match and values that records lack. */
-function showRemarks(remarks) {
-  fill(byId("exact-remarks"), remarks?.length ? [el("h3", {}, plural(remarks.length, "remark")), el("ul", { class: "remarks" }, remarks.map((one) => el("li", {}, one)))] : null);
-}
-
 function showProgress(mine) {
   byId("exact-status").textContent = `${plural(mine.hits.length, "hit")} so far ...`;
   if (expected) byId("exact-progress").value = mine.hits.length;
   if (mine.hits.length && !byId("exact-hits").hasChildNodes()) listHits(mine);
+}
+
+function listHits(mine) {
+  showHits(byId("exact-hits"), mine, (name) => about.source_names?.[name] ?? name);
 }
 
 function showProblem(mine, error) {
@@ -144,78 +250,31 @@ function showProblem(mine, error) {
   const kept = mine.run ? " The hits so far are saved; you can resume the run." : "";
   mine.problem = true;
   mine.hits.length = mine.whole; // hits after the last cursor are sent again when the run is resumed
-  fill(byId("exact-problem"), el("p", { class: "alert" }, `${stopped ? "Stopped." : error.message}${kept}`));
+  fill(byId("exact-problem"), el("p", { class: stopped ? "meta" : "alert" }, `${stopped ? "Stopped." : error.message}${kept}`));
 }
 
-async function finish(mine) {
-  byId("halt-button").disabled = true;
+/** Show how the run ended. `report` is there already for a run that was opened by its name. */
+async function finish(mine, report = null) {
+  byId("halt-button").hidden = true;
   byId("resume-button").hidden = !(mine.problem && mine.run);
-  const bar = byId("exact-progress");
-  bar.max = Math.max(1, mine.hits.length);
-  bar.value = mine.hits.length;
-  byId("exact-status").textContent = `${plural(mine.hits.length, "hit")}${mine.problem ? " so far; the run is not complete." : ", to the last one."}`;
-  if (mine.hits.length) listHits(mine);
-  if (!mine.run) return;
+  byId("exact-progress").hidden = true;
+  const total = report?.total ?? mine.hits.length;
+  mine.total = total;
+  byId("exact-status").textContent = `${plural(total, "hit")}${mine.problem ? " so far; the run is not complete." : ""}`;
   try {
-    await showReport(mine, await json(`api/systematic/${mine.run}`));
+    const whole = report ?? (mine.run && !mine.problem ? await json(`api/systematic/${mine.run}`) : null);
+    if (whole && now === mine) {
+      const drawing = await (await ask(`api/systematic/${mine.run}/prisma.svg`)).blob();
+      if (now !== mine) return;
+      mine.ended = true;
+      byId("exact-status").textContent = whole.complete ? `Complete: ${plural(whole.total, "hit")}, ${plural(whole.unique, "different work")}.` : `Not complete: ${plural(whole.total, "hit")}.`;
+      mine.hits = []; // the server gives them page by page, with their abstracts
+      showReport({ report: byId("exact-report"), proof: byId("exact-proof") }, whole, drawing, about, (name) => about.source_names?.[name] ?? name);
+      showRemarks(byId("exact-remarks"), whole.remarks, whole.query);
+    }
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     fill(byId("exact-report"), el("p", { class: "meta" }, `There is no report: ${error.message}`));
   }
-}
-
-async function showReport(mine, report) {
-  const drawing = await (await ask(`api/systematic/${mine.run}/prisma.svg`)).blob();
-  if (now !== mine) return;
-  showRemarks(report.remarks);
-  const address = URL.createObjectURL(drawing);
-  const own = (one) => (one.source === "library" ? [] : one.remarks); // those on the library are listed above
-  const rows = report.sources.map((one) => [words(one.source), count(one.hits), one.total === null ? "-" : count(one.total), one.complete ? "yes" : "no", [...own(one), one.refused].filter(Boolean).join("; ")]);
-  const flow = report.flow;
-  const spoken = `Identified ${count(flow.total)}, duplicates removed ${count(flow.duplicates)}, outside the query ${count(flow.outside)}, to be screened ${count(flow.for_screening)}.`;
-  fill(
-    byId("exact-report"),
-    el("p", { class: report.complete ? "" : "alert" }, report.complete ? `Complete: ${plural(report.total, "hit")}, ${plural(report.unique, "different work")}.` : `Not complete: ${report.missing.join("; ")}`),
-    wide("Hits of each source", table(["source", "hits", "total reported", "complete", "remarks"], rows, "Sources")),
-    el("figure", { class: "prisma" }, el("img", { src: address, alt: `PRISMA 2020 flow diagram. ${spoken}` }), el("figcaption", {}, spoken, " ", el("a", { href: address, download: "prisma-2020.svg" }, "Save the diagram"))),
-    exports(mine),
-    el("details", {}, el("summary", {}, "Proof"), el("pre", {}, `run ${report.run}\nprovenance ${report.provenance_hash}\nseal ${report.seal}\nfrom ${report.times.started_at} to ${report.times.finished_at}`)),
-  );
-}
-
-function exports(mine) {
-  const status = el("span", { role: "status" });
-  const buttons = about.run_formats.map((format) => el("button", {
-    type: "button",
-    class: "second",
-    click: async () => {
-      try {
-        const file = await ask(`api/systematic/${mine.run}/export?format=${format}`);
-        await save(file, `outrider-run.${format}`);
-        const cut = Number(file.headers.get("Outrider-Cut-Cells") ?? 0);
-        status.textContent = `Saved as ${FILES[format] ?? format}.${cut ? ` ${plural(cut, "cell")} too long for a spreadsheet cut; JSON Lines has the whole text.` : ""}`;
-      } catch (error) {
-        status.textContent = `Not saved: ${error.message}`;
-      }
-    },
-  }, FILES[format] ?? format));
-  return el("p", { class: "inline" }, "Save all hits: ", buttons, status);
-}
-
-function listHits(mine) {
-  const pages = Math.max(1, Math.ceil(mine.hits.length / ROWS));
-  const first = mine.page * ROWS;
-  const rows = mine.hits.slice(first, first + ROWS).map((hit) => [count(hit.rank), link(hit.url, hit.title || hit.doc_id), hit.year ?? "", words(hit.source ?? ""), hit.reason ?? ""]);
-  const turn = (by, name) => el("button", { type: "button", class: "second", disabled: mine.page + by < 0 || mine.page + by >= pages, click: () => turnPage(mine, by) }, name);
-  fill(
-    byId("exact-hits"),
-    wide("Hits", table(["", "title", "year", "source", "proof"], rows, "Hits, in the run's order")),
-    el("p", { class: "inline" }, turn(-1, "Earlier"), el("span", { id: "exact-page" }, `${count(first + 1)} to ${count(first + rows.length)} of ${count(mine.hits.length)}`), turn(1, "Later")),
-  );
-}
-
-function turnPage(mine, by) {
-  mine.page += by;
-  listHits(mine);
-  byId("exact-hits").querySelector(".wide").focus();
+  if (now === mine && mine.total) listHits(mine);
 }

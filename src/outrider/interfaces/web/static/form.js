@@ -1,0 +1,42 @@
+// The form of a search: the fields of an address to its inputs, and back.
+
+import { DEFAULTS, describeFilters } from "./address.js";
+import { byId, checkedValues, el, fill } from "./dom.js";
+
+let about = null;
+
+/** Draw what depends on the server; `submitted(fields)` is called with the fields of a request. */
+export function setUpForm(serverInfo, submitted) {
+  about = serverInfo;
+  const form = byId("search-form");
+  byId("answer-choice").hidden = !about.answers;
+  fill(byId("search-sources"), about.sources.map((name) => el("label", {}, el("input", { type: "checkbox", name: "sources", value: name }), ` ${about.source_names[name]}`)));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const fields = readForm();
+    if (fields.q) submitted(fields);
+  });
+  form.addEventListener("input", () => showFilters(readForm()));
+}
+
+/** The fields of an address, from the form. */
+export function readForm() {
+  const form = byId("search-form");
+  const given = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value).trim()]));
+  return { q: given.query, mode: given.search_mode, from: given.year_from, to: given.year_to, stars: given.stars, lang: given.language, n: given.top_k || DEFAULTS.n, thread: given.thread, src: checkedValues(form, "sources"), answer: about?.answers && given.answer_enabled === "on" ? "1" : "" };
+}
+
+export function fillForm(fields) {
+  const { elements } = byId("search-form");
+  const values = { query: fields.q, year_from: fields.from, year_to: fields.to, stars: fields.stars, language: fields.lang, top_k: fields.n || DEFAULTS.n, thread: fields.thread };
+  for (const [name, value] of Object.entries(values)) elements[name].value = value ?? "";
+  elements.search_mode.value = fields.mode || DEFAULTS.mode;
+  elements.answer_enabled.checked = fields.q ? fields.answer === "1" : about.answers && about.answer_enabled;
+  for (const box of byId("search-sources").querySelectorAll("input")) box.checked = (fields.src ?? []).includes(box.value);
+  showFilters(readForm());
+}
+
+function showFilters(fields) {
+  const parts = describeFilters(fields, about);
+  byId("narrowed").textContent = parts.length ? `(${parts.join(", ")})` : "";
+}

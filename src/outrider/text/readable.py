@@ -1,0 +1,74 @@
+"""Text for reading: Markdown, reStructuredText and HTML without their marks.
+
+The terminal and the page show sentences through this module. The distiller compares words, loses offsets and keeps less:
+`distiller/structure/inline_markup.py`.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import NamedTuple
+
+LINK = re.compile(r"!?\[([^\[\]]+)\]\(https?://[^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|`([^`<>]+?)\s*<https?://[^<>`\s]+>`__?")
+"""A link of Markdown or reStructuredText: its address is left out where a sentence is shown."""
+TAG = re.compile(
+    r"(?<!`)</?(?:abbr|a|b|code|dfn|em|i|kbd|mark|small|span|strong|sub|sup|u)(?:\s+[\w-]+=[^<>]*)?\s*/?>|<br\s*/?>", re.IGNORECASE
+)
+"""A tag of HTML within a sentence, which is left out as well."""
+CODE = re.compile(r"(``?)(?!`)(.+?)(?<!`)\1(?!`)_{0,2}|:[a-zA-Z][\w:+-]*:`([^`\n]+)`", re.DOTALL)
+"""Code within a sentence, and a role of reStructuredText."""
+IMAGE = re.compile(r"!\[[^\]\n]*\](?:\([^)\n]*\)|\[[^\]\n]*\])|<img\b[^<>]*>", re.IGNORECASE)
+OWN_LINK = re.compile(
+    r"\[([^\[\]\n]*)\](?:\((?:https?://|mailto:|[./#?]|[\w./-]+\.(?:md|rst|html?|txt|py|ipynb|png|svg)\b)[^)\n]*\)|\[[^\]\n]*\])"
+)
+"""Besides `LINK`: addresses within a repository, titles, references."""
+BLOCK_TAG = re.compile(
+    r"<!--.*?-->|</?(?:center|dd|details|div|dl|dt|h[1-6]|hr|li|ol|p|picture|pre|source|summary|table|tbody|td|th|thead|tr|ul)"
+    r"(?:\s+[\w-]+=[^<>]*)?\s*/?>",
+    re.IGNORECASE | re.DOTALL,
+)
+EMPHASIS = re.compile(r"\*\*|(?<!\w)__(?=\w)|(?<=[\w.!?])__(?!\w)|(?<!\w)\*(?=\w)|(?<=[\w.!?)])\*(?!\w)|^\s*(?:#{1,6}|>)\s+|^\s*[-*+]\s+")
+ESCAPE = re.compile(r"\\([\\`*_{}\[\]()#+.!|<>~-])")
+AUTOLINK = re.compile(r"<(https?://[^<>\s]+)>")
+
+
+class Run(NamedTuple):
+    """A piece of a sentence, in one style."""
+
+    text: str
+    is_code: bool = False
+
+
+def hide_markup(sentence: str) -> str:
+    """A sentence without the addresses of its links and without tags within it; its words and marks of code stay."""
+    return TAG.sub(lambda tag: " " if tag[0].lower().startswith("<br") else "", LINK.sub(r"\g<1>\g<2>", sentence))
+
+
+def split_inline(text: str) -> tuple[Run, ...]:
+    """The text on one line, in plain pieces and pieces of code: of links the words, of images, tags and emphasis nothing."""
+    text = LINK.sub(r"\g<1>\g<2>", IMAGE.sub("", text) if "![" in text or "<" in text else text)
+    runs: list[Run] = []
+    at = 0
+    for match in CODE.finditer(text) if "`" in text else ():
+        runs += _plain(text[at : match.start()])
+        runs.append(Run(" ".join((match[2] or match[3]).split()), is_code=True))
+        at = match.end()
+    return tuple(run for run in (*runs, *_plain(text[at:])) if run.text)
+
+
+def read_plainly(text: str) -> str:
+    """The text of `split_inline` in one piece, for titles and summaries."""
+    return "".join(run.text for run in split_inline(text)).strip()
+
+
+def _plain(text: str) -> list[Run]:
+    """White space at the ends stays as one blank: the next piece may follow after it."""
+    if "[" in text:
+        text = OWN_LINK.sub(r"\1", text)
+    if "<" in text:
+        text = AUTOLINK.sub(r"\1", BLOCK_TAG.sub(" ", hide_markup(text)))
+    text = ESCAPE.sub(r"\1", EMPHASIS.sub("", text))
+    if "&" in text:
+        text = html.unescape(text)
+    return [Run(re.sub(r"\s+", " ", text))]

@@ -1,0 +1,29 @@
+"""Markdown, reStructuredText and HTML as text for reading."""
+
+from __future__ import annotations
+
+import pytest
+
+from outrider.text.readable import read_plainly, split_inline
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("## Install **this** in [the guide](docs/a.md), *now* &amp; then", "Install this in the guide, now & then"),
+        ("[![CI](https://a.org/b.svg)](https://a.org/ci) A tool.", "A tool."),
+        ("<p align='center'>One<br/>two</p> <!-- hidden --> three", "One two three"),
+        ("- a*b*c, 2 * 3, snake__case__x and p<0.05", "a*b*c, 2 * 3, snake__case__x and p<0.05"),
+        ("See <https://a.org> and `the API <https://a.org/x>`_.", "See https://a.org and the API."),
+        ("Array<T> in [text](chapter 2), f(x) [30] and \\_x", "Array<T> in [text](chapter 2), f(x) [30] and _x"),
+        ("<script>alert(1)</script>", "<script>alert(1)</script>"),
+    ],
+)
+def test_marks_go_and_words_stay(text: str, shown: str) -> None:
+    assert read_plainly(text) == shown
+
+
+def test_code_is_told_from_text() -> None:
+    runs = split_inline("Call `retry(a, *b)` or ``x`` or :func:`wait`, **then** stop.")
+    assert [run.text for run in runs if run.is_code] == ["retry(a, *b)", "x", "wait"]
+    assert "".join(run.text for run in runs) == "Call retry(a, *b) or x or wait, then stop."
