@@ -42,17 +42,18 @@ LIMITS = {
 
 
 def search(
+    command: typer.Context,
     query: Annotated[str, typer.Argument(help="What to search for: words or a question; - reads it from standard input.")],
     top_k: Annotated[
-        int | None,
+        int,
         typer.Option(
             "--top-k",
             "-k",
             min=1,
             max=1_000,
-            help=f"How many hits to return (1 to 1,000). Default: {DEFAULT_HITS}; a terminal shows the first five of them.",
+            help="How many hits to return (1 to 1,000). Without it, a terminal shows the first five.",
         ),
-    ] = None,
+    ] = DEFAULT_HITS,
     search_mode: Annotated[
         str, typer.Option("--search-mode", help="How far to widen the query: focused, balanced or exploratory.")
     ] = "balanced",
@@ -121,7 +122,7 @@ def search(
     """
     request = {
         "query": sys.stdin.read() if query == "-" else query,
-        "top_k": DEFAULT_HITS if top_k is None else top_k,
+        "top_k": top_k,
         "search_mode": search_mode,
         "filters": narrow_filters(parse_filters(filters), year, first_year, last_year, kind),
         "sources": source,
@@ -172,14 +173,14 @@ def search(
     from outrider.interfaces.cli.answer import show_answer
     from outrider.services.sources import find_cache_folder
 
-    advice_file = find_cache_folder(services.settings.cache) / "advice.json"
+    advice_file, origin = find_cache_folder(services.settings.cache) / "advice.json", command.get_parameter_source("top_k")
     show_answer(
         answer,
         explain=explain,
         rejected=rejected if explain else (),
         waited_s=measure_wait(),
         advice_file=advice_file,
-        more=f"-k {DEFAULT_HITS}" if top_k is None else "",
+        more=f"-k {DEFAULT_HITS}" if origin is not None and origin.name == "DEFAULT" else "",
     )
     return exit_code(answer)
 
