@@ -18,7 +18,7 @@ from outrider.distiller.engines.closeness import TOKEN_FEATURES, compute_closene
 from outrider.distiller.engines.lexical import Lexical
 from outrider.distiller.engines.question_cues import CUES, find_answer_marks, share_of_marks
 from outrider.distiller.engines.shortlist import share_tokens
-from outrider.distiller.selection import NOISE, SelectionSettings
+from outrider.distiller.selection import NOISE, THRESHOLD, SelectionSettings
 from outrider.distiller.units import SegmentedText, segment_text
 from outrider.state.distilling import Reading
 from outrider.state.embedding import TextRole
@@ -208,9 +208,16 @@ def test_an_abstract_on_another_subject_does_not_answer(query: str, kept: bool, 
     assert Distiller(engine).distil(query, [Reading("a", text, "A trial")]).units  # by a threshold, which the scores are fitted to
 
 
+def test_a_sentence_with_most_words_of_the_question_answers_for_certain() -> None:
+    engine, settings = ByKindOfText(Fixed([0.2]), Fixed([0.9])), SelectionSettings(max_units=3, max_units_first=3)
+    for text, why in (("Aspirin harms the liver at high doses.", "relevant"), ("Aspirin is well known for the liver.", "best")):
+        (unit,) = Distiller(engine, selection=settings).distil("does aspirin harm the liver of adults", [Reading("a", text)]).units
+        assert unit.why == why
+
+
 @given(st.text(max_size=60), st.lists(st.floats(0, 1), min_size=2, max_size=2))
-def test_the_scores_of_an_abstract_are_only_lowered_and_in_proportion(query: str, scores: list[float]) -> None:
+def test_the_scores_of_an_abstract_keep_their_proportion(query: str, scores: list[float]) -> None:
     abstract = segment("Aspirin harms the liver. Mice sleep.")
-    (limited,) = ByKindOfText(Lexical(), Answering()).limit_abstracts(query, [abstract], [scores])
-    assert all(one <= other for one, other in zip(limited, scores, strict=True))
-    assert limited[0] * scores[1] == pytest.approx(limited[1] * scores[0])
+    (judged,) = ByKindOfText(Lexical(), Answering()).judge_abstracts(query, [abstract], [scores])
+    assert judged[0] * scores[1] == pytest.approx(judged[1] * scores[0])
+    assert max(judged) <= max(THRESHOLD, *scores)

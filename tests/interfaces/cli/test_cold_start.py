@@ -76,11 +76,11 @@ NEVER_NEEDED = {
 }  # fmt: skip
 
 
-def search_in_a_process(folder: Path, first: str = "a") -> tuple[dict[str, str], set[str]]:
+def search_in_a_process(folder: Path) -> tuple[dict[str, str], set[str]]:
     """Status by strategy, and the modules that were loaded."""
     done = run_python(SEARCH, str(folder))
     answer = json.loads(done.stdout)
-    assert answer["hits"][0]["doc_id"] == first
+    assert answer["hits"][0]["doc_id"] == "a"
     return {row["strategy"]: row["status"] for row in answer["sources"]}, set(done.stderr.partition("MODULES")[2].split())
 
 
@@ -102,7 +102,7 @@ def test_a_search_by_meaning_loads_no_torch(tmp_path: Path) -> None:
         library.close()
 
     asyncio.run(fill())
-    statuses, loaded = search_in_a_process(tmp_path / "library", README.doc_id)
+    statuses, loaded = search_in_a_process(tmp_path / "library")
     assert (statuses["lance_dense"], statuses["lance_fts"]) == ("ok", "ok")
     assert {"tokenizers", "outrider.distiller.engines.closeness"} <= loaded
     assert not loaded & NEVER_NEEDED

@@ -1,4 +1,7 @@
-"""How close units come to a question by the vectors of their tokens (late interaction: Khattab and Zaharia 2020, "ColBERT")."""
+"""Closeness of units to a question, by vectors of their tokens.
+
+Late interaction: Khattab and Zaharia 2020, "ColBERT".
+"""
 
 from __future__ import annotations
 

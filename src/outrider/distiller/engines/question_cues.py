@@ -1,7 +1,7 @@
-"""What a kind of question asks for, and the marks of sentences that give it: question answering by types of answers.
+"""Kinds of questions and the marks of sentences that answer them.
 
-Li and Roth 2002, "Learning Question Classifiers". A question about costs need not share a word with "free for private use", but its answer
-names a price, a currency or the lack of one.
+Types of answers, after Li and Roth 2002, "Learning Question Classifiers". A question about costs need not share a word with "free for
+private use", but its answer names a price, a currency or the lack of one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The units of a text that an embedding model reads: the most promising ones by words, within a budget of tokens.
+"""The most promising units of a text, which an embedding model reads.
 
 A model takes about .3 ms for a token on one core, so a long text as a whole would take seconds. Units that share a word with the question
 come first. What room they leave goes to openings of paragraphs, spread over the text: there an answer in other words is as likely here as
