@@ -285,11 +285,11 @@ class SearchResponse(Model):
 
 
 def explain_unanswered(hits: Sequence[Hit], query: str) -> str:
-    """One sentence that says so if no text that was read surely answers; empty if one does, if none was read, or if nothing is asked."""
+    """One sentence that says so if no text that was read clearly answers; empty if one does, if none was read, or if nothing is asked."""
     read = [hit for hit in hits if hit.answers != "unread"]
     if not read or any(hit.answers == "yes" for hit in read) or asks_for_work(query, hits):
         return ""
-    answers = "surely answers" if any(hit.answers == "perhaps" for hit in read) else "answers"
+    answers = "clearly answers" if any(hit.answers == "perhaps" for hit in read) else "answers"
     if len(hits) == 1:
         return f"No sentence in this work {answers} the question; it is the nearest."
     works = (

@@ -639,7 +639,7 @@ def test_the_text_says_which_sentences_may_not_answer() -> None:
     hits = (hit(1, answers="perhaps"), hit(2, answers="no", summary="About B.", content="About B. More."), hit(3, content="C."))
     answer = SearchResponse(query="q", mode="discovery", hits=hits, context=DistilledContext(text="[1] A.", units=(unit,)))
     works = ["Works:", "[1] T. d1 (Its sentences may not answer.)", "[2] T. d2 (No sentence answers.) About: About B.", "[3] T. d3"]
-    uncertain = "No sentence in the 2 works that were read surely answers the question; they are the nearest."
+    uncertain = "No sentence in the 2 works that were read clearly answers the question; they are the nearest."
     assert format_answer(answer).splitlines() == [uncertain, "", "[1] A.", "", *works]
     answer = SearchResponse(query="q", mode="discovery", hits=hits[1:2])
     nothing = "No sentence in this work answers the question; it is the nearest."

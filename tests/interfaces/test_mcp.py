@@ -113,7 +113,7 @@ def test_a_short_answer_says_whether_sentences_answer_and_keeps_code() -> None:
     answer = SearchResponse(query="q", mode="discovery", hits=(perhaps, no), context=DistilledContext(units=tuple(units)))
     short = shorten_answer(answer, "x")
     assert [(hit.answers, hit.sentences, hit.about) for hit in short.hits] == [("perhaps", ["Weak.", code], ""), ("no", [], "About B.")]
-    assert short.notes == ["No sentence in these 2 works surely answers the question; they are the nearest."]
+    assert short.notes == ["No sentence in these 2 works clearly answers the question; they are the nearest."]
     assert "answers perhaps" in format_result(short)
     certain = answer.model_copy(update={"hits": (perhaps.model_copy(update={"answers": "yes"}), no)})
     assert shorten_answer(certain, "x").notes == []

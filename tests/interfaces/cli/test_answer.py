@@ -206,8 +206,8 @@ def test_the_remark_on_uncertain_sentences_is_never_cut_and_comes_last(monkeypat
         (["no", "no", "unread"], "No sentence in the 2 works that were read answers the question; they are the nearest."),
         (["no", "unread"], "No sentence in the 1 work that was read answers the question; they are the nearest."),
         (["no"], "No sentence in this work answers the question; it is the nearest."),
-        (["no", "perhaps"], "No sentence in these 2 works surely answers the question; they are the nearest."),
-        (["perhaps", "perhaps", "unread"], "No sentence in the 2 works that were read surely answers the question; they are the nearest."),
+        (["no", "perhaps"], "No sentence in these 2 works clearly answers the question; they are the nearest."),
+        (["perhaps", "perhaps", "unread"], "No sentence in the 2 works that were read clearly answers the question; they are the nearest."),
         (["unread", "unread"], ""),
         (["no", "yes"], ""),
     ],
@@ -473,11 +473,21 @@ def test_a_screen_shows_sentences_rather_than_blank_lines(monkeypatch: pytest.Mo
         assert sum("grows." in line for line in lines(output)) == 10, "two lines of each"
 
 
+def test_lines_of_code_that_find_no_room_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "\n".join(f"step_{number}()" for number in range(6))
+    output = screen(monkeypatch, 80, 24)
+    show_answer(make_answer(*(make_hit(rank, (code, "code", 0.9)) for rank in range(1, 6))))
+    shown = [line.strip() for line in lines(output) if "┊" in line]
+    counts = [int(match[1]) for line in shown if (match := re.fullmatch(r"┊ … (\d+) more lines?", line))]
+    assert len(counts) == 5
+    assert len(shown) - len(counts) + sum(counts) == 5 * 6
+
+
 def test_little_room_shows_the_telling_line_of_code(monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import a\nimport b\n\nretry(call)\ndone()"
     output = screen(monkeypatch, 80, 18)
     show_answer(make_answer(*(make_hit(rank, (code, "code", 0.9)) for rank in range(1, 6))))
-    assert [line for line in lines(output) if "┊" in line] == ["    ┊ retry(call)…"] * 5
+    assert [line for line in lines(output) if "┊" in line] == ["    ┊ retry(call) …"] * 5
 
 
 def test_a_first_search_with_its_remarks_fits_one_screen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

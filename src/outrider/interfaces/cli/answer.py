@@ -12,7 +12,20 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from outrider.interfaces.cli.limits import list_limits
-from outrider.interfaces.cli.screen import CODE_MARK, CONTINUED, HANG, SENTENCE_MARK, Block, Piece, View, cut, fit, print_line
+from outrider.interfaces.cli.screen import (
+    CODE_MARK,
+    CONTINUED,
+    GUTTER,
+    HANG,
+    INDENT,
+    SENTENCE_MARK,
+    Block,
+    Piece,
+    View,
+    cut,
+    fit,
+    print_line,
+)
 from outrider.interfaces.cli.terminal import MIN_WIDTH, console, count, exit_code, note, note_remarks, one_line, plain, wrap_note
 from outrider.state.response import FINAL_NODES, asks_for_work, explain_removed, explain_unanswered
 from outrider.text.readable import hide_markup
@@ -33,8 +46,6 @@ SHORT_CODE, SHORT_CODE_LINES = 2, 4
 """Lines of code, such as a command, that are shown whole, and on how many lines of a terminal each of them."""
 OTHER_LINES = 3
 """Of a screen: the summary, which a narrow one wraps or a model's cost follows, and the shell's prompt."""
-INDENT = 4
-GUTTER = Text(" " * INDENT)
 TITLE_LINES = 2
 VERDICTS: dict[Answers, str] = {"perhaps": "May not answer:", "no": "No sentence here answers."}
 MAX_LISTS = 3
@@ -112,7 +123,7 @@ def _show_short_answer(view: View, answer: ShortAnswer) -> int:
 
 
 def _show_hits(view: View, answer: SearchResponse, hits: Sequence[Hit], taken: int = 0) -> int:
-    """Print the hits, below a line that says so if none of them surely answers; return the number of their kept sentences that are not
+    """Print the hits, below a line that says so if none of them clearly answers; return the number of their kept sentences that are not
     shown. `taken` are other lines of the screen.
     """
     units: dict[str, dict[tuple[int, int], ContextUnit]] = {}
@@ -270,8 +281,8 @@ def _make_piece(view: View, hit: Hit, span: tuple[int, int], unit: ContextUnit |
     for line in shown:
         line.rstrip()
     more = len(lines) - len(rows)
-    rest = [gutter + Text(f"… {count(more, 'more line')}", "dim")] if more else []
-    return Piece(start, shown + rest, sum(map(len, rows[: telling - begin])), is_short)
+    rest = [view.count_hidden(more)] if more else []
+    return Piece(start, shown + rest, sum(map(len, rows[: telling - begin])), is_short, is_code=True, hidden=more)
 
 
 def _show_run(view: View, results: ResultSet) -> None:

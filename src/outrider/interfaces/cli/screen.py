@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
+from outrider.interfaces.cli.terminal import count
 from outrider.text.strip_markup import fold_text
 from outrider.text.words import CONTINUOUS, WORD, stem, words
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 ROOMY_LINES = 3
 """Lines of the best sentences that come before blank lines between the hits."""
 MATCH = "bold magenta"
+INDENT = 4
+GUTTER = Text(" " * INDENT)
 SENTENCE_MARK, CODE_MARK = "│ ", "┊ "
 HANG = "  "
 """Before the second line of a sentence and later ones: where the next sentence begins is seen."""
@@ -66,6 +69,10 @@ class View:
             text.truncate(self.width - cell_len(gutter.plain), overflow="ellipsis")
         return gutter + text
 
+    def count_hidden(self, number: int) -> Text:
+        """The line below code of which so many lines are left out."""
+        return GUTTER + Text(CODE_MARK, "dim cyan") + Text(f"… {count(number, 'more line')}", "dim")
+
     def highlight(self, text: str, style: str = "") -> Text:
         """The text with the request's words in another style, also in other forms (`harms` for `harm`)."""
         shown = Text(text, style=style)
@@ -92,14 +99,28 @@ class Piece:
     whole: bool = False
     """Whether it says little unless all of it is seen, such as a command."""
 
+    is_code: bool = False
+    hidden: int = 0
+    """Lines of code that are left out already; the last line says so."""
+
     def cut(self, view: View, size: int) -> None:
-        if size < len(self.lines):
-            begin = min(self.telling, len(self.lines) - size)
-            self.lines = self.lines[begin : begin + size]
-            for end in (0, -1):
-                while len(self.lines) > 1 and self.lines[end].plain.strip() == CODE_MARK.strip():
-                    self.lines.pop(end)
-            self.lines[-1] = view.end(self.lines[-1])
+        if size >= len(self.lines):
+            return
+        count_line = bool(self.hidden)
+        code = self.lines[: len(self.lines) - count_line]
+        room = size - 1 if self.is_code and size > 1 else size
+        begin = min(self.telling, len(code) - room)
+        kept = code[begin : begin + room]
+        for end in (0, -1):
+            while len(kept) > 1 and kept[end].plain.strip() == CODE_MARK.strip():
+                kept.pop(end)
+        if self.is_code and size > 1:
+            kept.append(view.count_hidden(self.hidden + len(code) - len(kept)))
+        else:
+            marked = kept[-1] + Text(" …", "dim")  # apart from code, which could end so
+            fits = self.is_code and view.width is not None and cell_len(marked.plain) <= view.width
+            kept[-1] = marked if fits else view.end(kept[-1])
+        self.lines = kept
 
 
 @dataclass(slots=True)
