@@ -98,7 +98,6 @@ class Piece:
     """The line from which it is shown where there is no room for all."""
     whole: bool = False
     """Whether it says little unless all of it is seen, such as a command."""
-
     is_code: bool = False
     hidden: int = 0
     """Lines of code that are left out already; the last line says so."""
@@ -106,15 +105,15 @@ class Piece:
     def cut(self, view: View, size: int) -> None:
         if size >= len(self.lines):
             return
-        count_line = bool(self.hidden)
-        code = self.lines[: len(self.lines) - count_line]
-        room = size - 1 if self.is_code and size > 1 else size
+        code = self.lines[:-1] if self.hidden else self.lines
+        is_counted = self.is_code and not self.whole and size > 1  # a short piece has wrapped lines, which are no lines of code
+        room = size - 1 if is_counted else size
         begin = min(self.telling, len(code) - room)
         kept = code[begin : begin + room]
         for end in (0, -1):
             while len(kept) > 1 and kept[end].plain.strip() == CODE_MARK.strip():
                 kept.pop(end)
-        if self.is_code and size > 1:
+        if is_counted:
             kept.append(view.count_hidden(self.hidden + len(code) - len(kept)))
         else:
             marked = kept[-1] + Text(" …", "dim")  # apart from code, which could end so

@@ -59,11 +59,6 @@ export function table(heads, rows, caption) {
   );
 }
 
-/** Check boxes of one name. */
-export function makeChoices(into, name, values) {
-  fill(into, values.map((value) => el("label", {}, el("input", { type: "checkbox", name, value }), ` ${words(value)}`)));
-}
-
 /** The values of the checked boxes of one name. */
 export const checkedValues = (form, name) => new FormData(form).getAll(name).map(String);
 
