@@ -135,7 +135,7 @@ def test_no_text_leaves_its_line_or_commands_the_terminal(
 )
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_sentence_is_shown_word_for_word(monkeypatch: pytest.MonkeyPatch, text: str, kind: str, width: int) -> None:
-    """Only its line breaks differ from the text."""
+    """With `--explain` only its line breaks differ from the text."""
     output = screen(monkeypatch, width)
     show_answer(make_answer(make_hit(1, (text, kind, 0.9))), explain=True)
     quoted = "".join(line.strip().removeprefix("│") for line in lines(output) if line.startswith("    │"))
@@ -154,7 +154,7 @@ def test_five_hits_fit_one_screen(monkeypatch: pytest.MonkeyPatch, width: int, h
     assert len(shown) < height
     assert sum("A randomised" in line for line in shown) == 5
     assert sum(line.startswith("    ┊") for line in shown) >= 5
-    assert "5 of 9 works in 3.2 s." in " ".join(shown)
+    assert "5 of 9 results in 3.2 s." in " ".join(shown)
     assert "more sentences with --explain" in " ".join(shown)
 
 
@@ -246,9 +246,9 @@ def test_a_terminal_shows_the_first_five_hits_and_how_to_see_the_others(monkeypa
     hits = [make_hit(1, (SENTENCE, "sentence", 0.9), found_by=found_by)]
     hits += [make_hit(rank, (SENTENCE, "sentence", 0.9)) for rank in range(2, 9)]
     for more, explain, number, end in (
-        ("-k 10", False, 5, "5 of 9 works. -k 10 shows 3 more."),
-        ("", False, 8, "8 of 9 works."),
-        ("-k 10", True, 8, "8 of 9 works."),
+        ("-k 10", False, 5, "5 of 9 results. -k 10 shows 3 more."),
+        ("", False, 8, "8 of 9 results."),
+        ("-k 10", True, 8, "8 of 9 results."),
     ):
         output = screen(monkeypatch, 100, 24)
         show_answer(make_answer(*hits), more=more, explain=explain)
@@ -263,7 +263,7 @@ def test_a_program_gets_all_hits(capsys: pytest.CaptureFixture[str]) -> None:
     show_answer(make_answer(*(make_hit(rank) for rank in range(1, 9))), more="-k 10")
     out = capsys.readouterr().out
     assert "8. Package 8" in out
-    assert "8 of 9 works.\n" in out
+    assert "8 of 9 results.\n" in out
 
 
 @pytest.mark.parametrize(
@@ -402,11 +402,12 @@ def test_reasons_count_hits_and_not_their_merged_records(monkeypatch: pytest.Mon
 
 
 def test_reasons_name_what_is_telling_as_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An author and a work, in the hit's own spelling. A venue or a subject that one other result shares is chance."""
+    """An author and a work, in the hit's own spelling. A venue, a subject or a dependency of one other result is chance."""
     links = [
         Way("pypi:p2", "author", "author:meier, a"),
         Way("pypi:p2", "venue", "venue:plos one"),
         Way("pypi:p2", "suggests", ""),
+        Way("pypi:p2", "depends on", ""),
         Way("author:roe, r", "author", "author:roe, r"),
         Way("keyword:retry", "keyword", "keyword:retry"),
         Way("keyword:retry", "classifier", "keyword:retry"),
@@ -455,7 +456,8 @@ def test_a_hit_that_only_chance_connects_still_says_so(monkeypatch: pytest.Monke
         ("Read [the guide](https://a.org/b_(c)) and `the API <https://a.org/x>`_.", "Read the guide and the API."),
         ("See [30] and f(x) in [text](chapter 2), `code` and `<b>`.", "See [30] and f(x) in [text](chapter 2), `code` and `<b>`."),
         ('<dfn title="a, b">Conversion</dfn> of H<sub>2</sub>O,<br/>if a <b and c> d.', "Conversion of H2O, if a <b and c> d."),
-        ("An ![image](https://a.org/i.png) here.", "An image here."),
+        ("An ![image](https://a.org/i.png) here.", "An here."),
+        ("Use the ``Retry`` of **urllib3**.", "Use the `Retry` of urllib3."),
     ],
 )
 def test_addresses_of_links_are_left_out(text: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -488,6 +490,19 @@ def test_little_room_shows_the_telling_line_of_code(monkeypatch: pytest.MonkeyPa
     output = screen(monkeypatch, 80, 18)
     show_answer(make_answer(*(make_hit(rank, (code, "code", 0.9)) for rank in range(1, 6))))
     assert [line for line in lines(output) if "┊" in line] == ["    ┊ retry(call) …"] * 5
+
+
+def test_code_from_two_places_is_shown_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = screen(monkeypatch, 80)
+    first, second = ("a = retry(b)\nc()", "code", 0.9), ("d = retry(e)\nf()", "code", 0.8)
+    hit, units = make_hit(1, first, ("Left out.", "sentence", 0.1), second)
+    show_answer(make_answer((hit.model_copy(update={"spans": (hit.spans[0], hit.spans[2])}), units)))
+    assert [line.strip() for line in lines(output) if "()" in line or "retry" in line][-4:] == [
+        "┊ a = retry(b)",
+        "┊ c()",
+        "⋮ d = retry(e)",
+        "┊ f()",
+    ]
 
 
 def test_a_first_search_with_its_remarks_fits_one_screen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -739,7 +754,7 @@ def test_a_search_fills_one_screen(papers: Path, tmp_path: Path, columns: int, r
     assert len(plain) < rows
     assert max(map(cell_len, plain)) <= columns
     assert [line[:4] for line in plain if re.match(r" \d\. Aspirin and the liver", line)] == [f" {rank}. " for rank in range(1, 6)]
-    assert re.search(r"5 of 6 works in \d+\.\d s\.", plain[-1])
+    assert re.search(r"5 of 6 results in \d+\.\d s\.", plain[-1])
     assert "\x1b[1;35mliver\x1b[0m" in shown
 
 
@@ -782,7 +797,7 @@ def test_the_time_is_what_the_user_waited(papers: Path) -> None:
     )
     command = [sys.executable, "-c", code, "search", "aspirin", "--offline", "-l", str(papers)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert re.search(r"works in 10\d\.\d s\.", done.stdout)
+    assert re.search(r"results in 1\d\d\.\d s\.", done.stdout)
 
 
 @pytest.mark.slow

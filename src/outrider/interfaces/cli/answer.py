@@ -6,6 +6,7 @@ On a terminal each hit shows its title, one line why and its best sentence; furt
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -28,7 +29,7 @@ from outrider.interfaces.cli.screen import (
 )
 from outrider.interfaces.cli.terminal import MIN_WIDTH, console, count, exit_code, note, note_remarks, one_line, plain, wrap_note
 from outrider.state.response import FINAL_NODES, asks_for_work, explain_removed, explain_unanswered
-from outrider.text.readable import hide_markup
+from outrider.text.readable import hide_markup, split_inline
 from outrider.text.sanitize import code_lines
 from outrider.text.words import stems
 from outrider.usecases.explain_hit import list_clauses, name_source
@@ -144,6 +145,9 @@ def _show_hits(view: View, answer: SearchResponse, hits: Sequence[Hit], taken: i
         print_line(view.out, line)
     for block in blocks:
         in_order = sorted(block.pieces, key=lambda piece: piece.start)
+        for above, piece in pairwise(in_order):
+            if above.is_code and piece.is_code and block.text[above.end : piece.start].strip():
+                piece.mark_gap()
         for text in (*block.title, *block.facts, *(line for piece in in_order for line in piece.lines)):
             print_line(view.out, text)
         if roomy:
@@ -162,8 +166,8 @@ def _make_block(view: View, hit: Hit, units: Mapping[tuple[int, int], ContextUni
     pieces = [piece for piece in pieces if piece.lines]
     if not pieces and (summary := one_line(hit.summary) or one_line(describe_hit(hit))):
         text = Text.assemble(("About: ", "dim"), view.highlight(summary, "dim"))
-        pieces = [Piece(0, view.wrap(text, GUTTER, None if view.explain else SUMMARY_LINES))]
-    return Block(title, [*facts, *_explain_hit(view, hit, results)], pieces)
+        pieces = [Piece(0, 0, view.wrap(text, GUTTER, None if view.explain else SUMMARY_LINES))]
+    return Block(title, [*facts, *_explain_hit(view, hit, results)], pieces, hit.original_text)
 
 
 def _make_title(view: View, hit: Hit) -> tuple[list[Text], list[Text]]:
@@ -259,9 +263,9 @@ def _make_piece(view: View, hit: Hit, span: tuple[int, int], unit: ContextUnit |
     start, end = span
     text = hit.original_text[start:end]
     if unit is None or unit.kind != "code":
-        sentence = view.highlight(hide_markup(one_line(text)))
+        sentence = view.highlight(hide_markup(one_line(text)) if view.explain else _read_plainly(text))
         gutter = GUTTER + Text(SENTENCE_MARK, "cyan")
-        return Piece(start, view.wrap(sentence, gutter, None if view.explain else SENTENCE_LINES, HANG))
+        return Piece(start, end, view.wrap(sentence, gutter, None if view.explain else SENTENCE_LINES, HANG))
     lines = code_lines(hit.original_text, start, end)
     gutter = GUTTER + Text(CODE_MARK, "dim cyan")
     parts = [view.highlight(line) for line in lines]
@@ -282,7 +286,13 @@ def _make_piece(view: View, hit: Hit, span: tuple[int, int], unit: ContextUnit |
         line.rstrip()
     more = len(lines) - len(rows)
     rest = [view.count_hidden(more)] if more else []
-    return Piece(start, shown + rest, sum(map(len, rows[: telling - begin])), is_short, is_code=True, hidden=more)
+    return Piece(*span, shown + rest, sum(map(len, rows[: telling - begin])), is_short, is_code=True, hidden=more)
+
+
+def _read_plainly(sentence: str) -> str:
+    """The sentence without marks of emphasis and addresses; code between single backticks."""
+    runs = split_inline(one_line(sentence))
+    return "".join(f"`{run.text}`" if run.is_code else run.text for run in runs).strip()
 
 
 def _show_run(view: View, results: ResultSet) -> None:
@@ -303,7 +313,7 @@ def _show_summary(view: View, answer: SearchResponse, shown_hits: int, more: str
         names = ", ".join(name_source(name) for name in searched)
         summary = f"Nothing was found{waited}. Searched: {names or 'no source'}."
     else:
-        summary = f"{shown_hits:,} of {count(answer.total_found, 'work')}{waited}.{more}"
+        summary = f"{shown_hits:,} of {count(answer.total_found, 'result')}{waited}.{more}"
         if hidden:
             summary += f" {hidden:,} more sentence{'s' * (hidden != 1)} with --explain."
     lines = [summary]

@@ -24,12 +24,13 @@ ROOMY_LINES = 3
 MATCH = "bold magenta"
 INDENT = 4
 GUTTER = Text(" " * INDENT)
-SENTENCE_MARK, CODE_MARK = "│ ", "┊ "
+SENTENCE_MARK, CODE_MARK, GAP_MARK = "│ ", "┊ ", "⋮ "
+"""Before a sentence, a line of code, and the first line of code that does not follow the code above it."""
 HANG = "  "
 """Before the second line of a sentence and later ones: where the next sentence begins is seen."""
 CONTINUED = "↪ "
 """Before the rest of a long line of code."""
-PLAIN_MARKS = str.maketrans("│┊·…★↪", "|:-~*>")
+PLAIN_MARKS = str.maketrans("│┊⋮·…★↪", "|:+-~*>")
 """For an output that cannot encode them: each as wide as the sign that it replaces."""
 
 
@@ -93,6 +94,7 @@ class Piece:
     """A kept sentence or block of code, in lines that are ready to print."""
 
     start: int
+    end: int
     lines: list[Text]
     telling: int = 0
     """The line from which it is shown where there is no room for all."""
@@ -121,6 +123,11 @@ class Piece:
             kept[-1] = marked if fits else view.end(kept[-1])
         self.lines = kept
 
+    def mark_gap(self) -> None:
+        """Mark that other text of the source stands between the code above and this code."""
+        at = INDENT + len(CODE_MARK)
+        self.lines[0] = GUTTER + Text(GAP_MARK, "dim cyan") + self.lines[0][at:]
+
 
 @dataclass(slots=True)
 class Block:
@@ -129,6 +136,8 @@ class Block:
     title: list[Text]
     facts: list[Text]
     pieces: list[Piece]
+    text: str = ""
+    """The text in which the pieces stand."""
 
 
 def fit(view: View, blocks: Sequence[Block], room: int) -> tuple[int, bool]:
