@@ -171,6 +171,16 @@ def test_restructured_text() -> None:
     ]
 
 
+def test_a_summary_of_details_is_a_heading() -> None:
+    text = "## Parts\n\n<details>\n<summary>Progress Bars</summary>\n\nRich draws bars.\n\n</details>\n"
+    assert [(block.kind, text[block.start : block.end]) for block in read_markdown(text)][1:] == [
+        ("heading", "Progress Bars"),
+        ("paragraph", "Rich draws bars."),
+    ]
+    (unit,) = find_units(text)
+    assert unit.section == ("Parts", "Progress Bars")
+
+
 def test_html() -> None:
     assert shown(HTML, read_html) == [
         ("heading", "Title"),

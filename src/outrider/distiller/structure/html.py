@@ -23,7 +23,9 @@ KINDS: dict[str, BlockKind] = {
     "figcaption": "caption",
     "caption": "caption",
 }
-HEADING = re.compile(r"h[1-6]")
+HEADING = re.compile(r"h[1-6]|summary")
+SUMMARY_LEVEL = 7
+"""Below all headings: the summary of `<details>` names what is folded below it."""
 HTML_LINE = re.compile(r"\n")
 WORD = re.compile(r"\w")
 NO_REFERENCE = re.compile(r"&#(?!\d|[xX][\da-fA-F])")
@@ -107,7 +109,7 @@ class _BlockParser(HTMLParser):
             level = 0
             for tag in reversed(self._open):
                 if HEADING.fullmatch(tag):
-                    kind, level = "heading", int(tag[1])
+                    kind, level = "heading", SUMMARY_LEVEL if tag == "summary" else int(tag[1])
                     break
                 if tag in KINDS:
                     kind = KINDS[tag]
