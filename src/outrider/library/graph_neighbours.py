@@ -69,6 +69,8 @@ DIRECT = 2.0
 """Of 0.5, 1 and 2: with keywords 2 was better on CACM, with citations alone often 0.5."""
 EXTRAS = frozenset(PLAIN)
 """Relations that an extra makes. It names a tool of a package's developers as often as a related package."""
+DEPENDENCIES = frozenset({"depends on", "needed by"})
+"""Relations of packages that say little of a single one: most packages need common ones."""
 UNSHARED = frozenset({CLASSIFIER, "suggests"})
 """Relations that connect no two records with one entity: the extras of packages name the tools of their developers."""
 NAMED_REASONS = 3
@@ -309,8 +311,8 @@ def list_reasons(paths: Sequence[Path], of: str, *, named: bool = False, telling
     """Every reason once, the most telling first.
 
     First the entities of the request, then what leads straight to the record, then works and persons, then other entities; of each
-    kind that of most anchors first. A subject or a dependency that only one of several anchors shares is chance, and so is an extra of
-    a package: it is left out where there is a better reason, with `telling` always. With an empty `of`, for a single anchor: `cites it`.
+    kind that of most anchors first. A subject or a dependency of only one of several anchors is chance, and so is an extra of a package:
+    it is left out where there is a better reason, with `telling` always. With an empty `of`, for a single anchor: `cites it`.
     With `named`, a reason of one anchor has its id: `cites result 3`.
     """
     anchors: defaultdict[tuple[str, bool], set[str]] = defaultdict(set)
@@ -318,7 +320,7 @@ def list_reasons(paths: Sequence[Path], of: str, *, named: bool = False, telling
     for path in paths:
         reason = _find_reason(path.anchor, path.relation, path.through)
         anchors[reason].add(path.anchor)
-        is_direct = not path.through and path.relation not in EXTRAS
+        is_direct = not path.through and path.relation not in EXTRAS | DEPENDENCIES
         kinds.setdefault(reason, 0 if not reason[1] or is_direct else 1 if path.relation in NAMING else 2)
     ranked = sorted(anchors, key=lambda reason: (reason[1], kinds[reason], -len(anchors[reason]), reason))
     if of:
