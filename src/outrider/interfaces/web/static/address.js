@@ -51,3 +51,4 @@ export function describeFilters(fields, about) {
 /** Change the address without a new entry in the history. */
 export const replace = (fields) => history.replaceState(null, "", makeAddress(fields));
 export const push = (fields) => history.pushState(null, "", makeAddress(fields));
+export const nameTab = ({ q }) => (document.title = q ? `${q.slice(0, 80)} - Outrider` : "Outrider: search papers, code and your library");

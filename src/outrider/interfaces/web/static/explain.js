@@ -2,8 +2,8 @@
 
 import { describeFilters } from "./address.js";
 import { json } from "./api.js";
-import { byId, el, fill } from "./dom.js";
-import { explainDown, findDown, listNames } from "./progress.js";
+import { byId, el, fill, listNames } from "./dom.js";
+import { explainDown, findDown } from "./progress.js";
 
 const ABOUT_REQUEST = new Set(["filters", "user_feedback", "new queries"]);
 /** Names of sources and causes begin a sentence. */

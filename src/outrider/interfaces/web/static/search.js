@@ -1,13 +1,13 @@
 // The search view: its address, and a search from its first event to its answer.
 
-import { makeAddress, makeRequest, push, readAddress, replace } from "./address.js";
+import { makeAddress, makeRequest, nameTab, push, readAddress, replace } from "./address.js";
 import { Problem, ask, events, json } from "./api.js";
 import { byId, count, el, fill, plural } from "./dom.js";
 import { explainEmpty, explainFailure, showFailures } from "./explain.js";
 import { foldOnNarrowScreens } from "./facets.js";
-import { fillForm, readForm, setUpForm } from "./form.js";
+import { showLanding } from "./first-view.js";
+import { fillForm, readForm } from "./form.js";
 import { card } from "./hits.js";
-import { drawLanding } from "./landing.js";
 import { duration } from "./pipeline.js";
 import { Progress } from "./progress.js";
 import { askForSimilar, drawRefine, makeFeedback } from "./refine.js";
@@ -19,22 +19,17 @@ const NO_READING = { hits: [], best: [], unanswered: "" };
 let about = null;
 let now = null;
 
-/** `isAsked`: the form was sent before the server had answered. */
-export function begin(serverInfo, isAsked = false) {
+export function begin(serverInfo) {
   about = serverInfo;
-  setUpForm(about, start);
   setUpResults();
   byId("stop-button").addEventListener("click", stop);
-  byId("threads-button").addEventListener("click", () => showThreads(({ thread, query, id }) => {
-    push({ q: query, thread, run: id });
-    follow();
-  }));
   byId("threads-close").addEventListener("click", () => byId("threads-dialog").close());
-  addEventListener("hashchange", follow);
-  const early = isAsked && byId("query").value.trim();
-  follow();
-  if (early) start({ ...readForm(), q: early });
 }
+
+export const openThreads = () => showThreads(({ thread, query, id }) => {
+  push({ q: query, thread, run: id });
+  follow();
+});
 
 function setUpResults() {
   fill(byId("export-format"), about.formats.map((name) => el("option", { value: name }, FILES[name] ?? name)));
@@ -55,22 +50,20 @@ function setUpResults() {
 }
 
 /** What the address says: the first view, a kept run, or a search that can be started. */
-function follow() {
+export function follow() {
   const fields = readAddress();
   if (fields.view !== "search") return;
   nameTab(fields);
   if (now && fields.q && now.fields.q === fields.q && (now.fields.run ?? "") === fields.run) return;
   leave();
+  if (!fields.q) return showLanding();
   fillForm(fields);
-  if (!fields.q) showLanding();
-  else if (fields.run) open(fields);
+  if (fields.run) open(fields);
   else offer(fields, "This search has not been run here yet.");
 }
 
 /** The reports of the sources in the last search. */
 export const lastReports = () => now?.answer?.sources ?? [];
-
-const nameTab = ({ q }) => (document.title = q ? `${q.slice(0, 80)} - Outrider` : "Outrider: search papers, code and your library");
 
 /** Stop to follow a search; it goes on at the server, and its address leads back to it. */
 function leave() {
@@ -78,14 +71,6 @@ function leave() {
   now?.progress?.markEnded();
   now = null;
   setRunning(false);
-}
-
-function showLanding() {
-  byId("landing").hidden = false;
-  byId("view-search").classList.remove("asked");
-  byId("run").hidden = byId("results").hidden = true;
-  byId("query").focus();
-  drawLanding(about, { search: (query) => start({ ...readForm(), q: query }), open: (address) => start({ ...readAddress(address), run: "", f: [], sort: "" }) });
 }
 
 function showFrame(fields) {
@@ -126,7 +111,7 @@ function offer(fields, text) {
 }
 
 /** A new search, with an entry of its own in the browser's history. `extra` are fields of the request that no address holds. */
-async function start(fields, extra = {}) {
+export async function start(fields, extra = {}) {
   stop();
   leave();
   fillForm(fields);
