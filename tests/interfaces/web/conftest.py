@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from outrider.library.library import Library
+from outrider.sources.http.transport import load_client
 from outrider.sources.web.browser import find_chromium, unavailable_reason
 from support.chat_server import ChatServer
 from support.http_app import running
@@ -37,6 +38,7 @@ def page_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, 
         library.close()
 
     asyncio.run(fill())
+    load_client()  # a first search would wait for the thread in which the server loads it
     with serving(answer_as_services) as server, ChatServer(answer_as_model) as chat:
         yield server.base_url, chat, folder
 

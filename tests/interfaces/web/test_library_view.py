@@ -16,13 +16,12 @@ from outrider.services import Services
 from outrider.settings.load import load
 from outrider.state.records import Document, Identifiers, Paper, Repository
 from support.http_app import running
-from support.page_site import HOSTILE, README, Opens, grave
+from support.page_site import HOSTILE, NOTHING, README, Opens, check, look
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
-SIZES = (360, 768, 1280, 1440)
 LONG_TITLE = "A title of four hundred characters that goes on and on " * 8
 RECORDS = (
     Paper(doc_id="a", title="Aspirin and liver injury in adults", authors=("Doe, J",), year=2020, venue="Hepatology",
@@ -78,20 +77,6 @@ async def go(tab: Page, address: str) -> None:
     await tab.evaluate("address => { location.hash = address }", address)
 
 
-async def check_look(tab: Page, state: str) -> None:
-    """No overflow at any width; axe finds nothing on a small light page and on a wide dark one."""
-    for width in SIZES:
-        await tab.set_viewport_size({"width": width, "height": 740 if width < 700 else 800})
-        for scheme in ("light", "dark"):
-            await tab.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-            wide = await tab.evaluate("document.documentElement.scrollWidth - innerWidth")
-            assert wide <= 0, f"{state} at {width}"
-            if (width, scheme) in ((360, "light"), (1280, "dark")):
-                assert await grave(tab) == [], state
-    await tab.emulate_media(color_scheme="light")
-    await tab.set_viewport_size({"width": 1280, "height": 800})
-
-
 async def test_the_view_says_what_the_library_holds_and_each_state_fits(library_page: Page) -> None:
     tab = library_page
     assert "38 records: 36 papers, 1 repository, 1 document." in await tab.locator("#library-holds").inner_text()
@@ -99,15 +84,15 @@ async def test_the_view_says_what_the_library_holds_and_each_state_fits(library_
     assert await tab.locator("#library-list h2 a").first.inner_text() == "Aspirin and liver injury in adults"
     assert "from refs.ris" in await tab.locator("#library-list li").first.inner_text()
     assert await tab.title() == "Your library - Outrider"
-    await check_look(tab, "list")
+    await check(tab)
     await tab.locator("#add summary").click()
     await tab.get_by_text("Details", exact=True).click()
     await tab.get_by_role("button", name="Check everything").click()
     await tab.get_by_text("Every record and index was read: nothing is wrong.").wait_for()
-    await check_look(tab, "open")
+    await check(tab)
     await go(tab, "#/library?q=nothing+fits")
     await tab.get_by_text('No record fits the words "nothing fits".').wait_for()
-    await check_look(tab, "nothing")
+    await check(tab)
     await tab.get_by_role("button", name="Show all records").click()
     await tab.get_by_text("Page 1 of 2").wait_for()
 
@@ -153,8 +138,9 @@ async def test_a_record_opens_with_its_text_and_hostile_texts_stay_text(library_
     ):
         await go(tab, f"#/library?id={doc_id}")
         await tab.locator("#library-record", has_text=text).wait_for()
-        await check_look(tab, f"record {doc_id}")
         assert await tab.title() != "1"
+        if doc_id in "gdc":  # with code; with a long title and many authors; from right to left
+            await check(tab)
     assert await tab.locator("#library-record img, #library-record script").count() == 0
     await go(tab, "#/library?id=h")
     await tab.get_by_text("Part 1 of 4").first.wait_for()
@@ -163,7 +149,7 @@ async def test_a_record_opens_with_its_text_and_hostile_texts_stay_text(library_
     assert "part=2" in tab.url
     await go(tab, "#/library?id=nobody")
     await tab.get_by_text("The library holds no such record.").wait_for()
-    assert await grave(tab) == []
+    assert await look(tab) == NOTHING
 
 
 async def test_doubtful_duplicates_are_decided_by_keyboard_and_undone(library_page: Page) -> None:
@@ -172,7 +158,7 @@ async def test_doubtful_duplicates_are_decided_by_keyboard_and_undone(library_pa
     await tab.locator(".pair").first.wait_for()
     assert "in adults and children" in await tab.locator(".pair").first.inner_text()
     assert await tab.locator("[aria-current=page]").all_inner_texts() == ["Library", "Possible duplicates"]
-    await check_look(tab, "duplicates")
+    await check(tab)
     before = await tab.locator(".pair").count()
     await tab.locator(".pair").first.get_by_role("button", name="Different works").press("Enter")
     await tab.get_by_text("Kept apart from now on.").wait_for()
@@ -197,18 +183,18 @@ async def test_files_are_added_labelled_and_removed_by_keyboard(library_page: Pa
     assert [row.split("\n")[0] for row in rows] == ["new.ris", "broken.pdf", "program.exe"]
     assert "no reader for .exe" in rows[2]
     await tab.locator("#library-list li:first-child a", has_text="A paper that was dropped here").wait_for()
-    await check_look(tab, "added")
+    await check(tab)
     await tab.get_by_role("checkbox", name="Select A paper that was dropped here").press(" ")
     await tab.get_by_text("1 record selected").wait_for()
     await tab.get_by_role("button", name="Add label").press("Enter")
     await tab.get_by_label("Label", exact=True).fill("chapter 2")
-    await check_look(tab, "label")
+    await check(tab)
     await tab.get_by_label("Label", exact=True).press("Enter")
     await tab.get_by_role("button", name="chapter 2 1").wait_for()
     await tab.get_by_role("button", name="Remove", exact=True).press("Enter")
     dialog = tab.get_by_role("dialog", name="Remove this record?")
     assert await dialog.get_by_role("listitem").all_inner_texts() == ["A paper that was dropped here"]
-    await check_look(tab, "remove")
+    await check(tab)
     await tab.keyboard.press("Escape")
     assert await tab.locator("#library-list a").first.inner_text() == "A paper that was dropped here"
     await tab.locator("#chosen").get_by_role("button", name="Remove", exact=True).press("Enter")
@@ -242,7 +228,7 @@ async def test_without_a_library_the_view_explains_and_adding_creates_it(opens: 
         async with opens(address) as tab:
             await tab.get_by_role("link", name="Library").click()
             await tab.get_by_text("There is no library yet.").wait_for()
-            await check_look(tab, "empty")
+            await check(tab)
             assert await tab.get_by_text("This server is offline: identifiers cannot be looked up.").is_visible()
             (tmp_path / "first.ris").write_text(RIS)
             await tab.set_input_files("#files", [tmp_path / "first.ris"])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.page_site import HOSTILE, QUERY, Opens, grave, hold, search
+from support.page_site import HOSTILE, NOTHING, QUERY, Opens, check, hold, look, search
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Route
@@ -68,7 +68,7 @@ async def test_a_short_answer_stands_above_the_hits_and_leads_to_them(page: Page
     title = await cited.get_attribute("title")
     await cited.click()
     assert title == await page.evaluate("document.activeElement.querySelector('h3').innerText")
-    assert await grave(page) == []
+    assert await look(page) == NOTHING
     await box.uncheck()
     await search(page)
     assert "Short answer" not in await answer.inner_text()
@@ -306,4 +306,4 @@ async def test_the_command_that_embeds_the_library_can_be_copied(page: Page) -> 
     command = page.get_by_role("dialog", name="Status").locator("code.command").first
     await command.wait_for()
     assert (await command.inner_text()).startswith("outrider library reindex --library /")
-    assert await grave(page) == []
+    await check(page)
