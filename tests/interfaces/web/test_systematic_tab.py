@@ -84,6 +84,13 @@ async def test_a_run_shows_its_remarks_at_their_lines(page: Page) -> None:
     remarks = await page.locator("#exact-remarks .remarks li b").all_inner_texts()
     assert remarks == ["Hyphen: ", "No match: "]
     assert await page.locator("#exact-remarks mark").inner_text() == "zebra-fish[Title]"
+    assert await page.locator("#lint .remarks li b, #exact-run .remarks li b").all_inner_texts() == remarks, "each stands once"
+    await page.get_by_text("The remarks stand with the run below.").wait_for()
+    await write(page, "zebra-fish[Title] OR")
+    await page.get_by_text("This query cannot be read yet.").wait_for()
+    await write(page, "zebra-fish[Title] OR nothing[Title]")
+    await page.locator("#lint .places").wait_for()
+    assert await page.locator("#exact-remarks .remarks li b").all_inner_texts() == remarks, "the run keeps its own"
     assert await look(page) == NOTHING
 
 
