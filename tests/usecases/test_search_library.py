@@ -61,6 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         library = await Library.open(path, create=True)
         await library.embed(RECORDS, WordEmbedder())
         await library.upsert(RECORDS)
+        await library.label(["a2", "c"], ["to read"])
         await library.optimize(force=True)
 
     asyncio.run(fill())
@@ -90,6 +91,17 @@ def test_dense_ranks_by_cosine_and_returns_its_own_scores(services: Services) ->
     assert [hit.scores["lance_dense"] for hit in hits] == sorted((hit.scores["lance_dense"] for hit in hits), reverse=True)
     assert hits[0].score == 1.0
     assert all(0 <= hit.score <= 1 for hit in hits)
+
+
+@pytest.mark.parametrize("strategy", ["DENSE", "SPARSE", "GRAPH", "HYBRID"])
+def test_every_strategy_is_limited_to_a_label(services: Services, strategy: str) -> None:
+    hits = outrider.execute(strategy, "aspirin harms the liver", filters={"labels": "to read"}, services=services)
+    assert hits
+    assert set(ids(hits)) <= {"a2", "c"}
+
+
+def test_an_exact_query_is_limited_to_a_label(services: Services) -> None:
+    assert ids(outrider.execute("SPARSE", "aspirin[mh]", filters={"labels": "to read"}, services=services)) == ["c"]
 
 
 def test_graph_returns_the_paths(services: Services) -> None:

@@ -122,6 +122,23 @@ async def test_search_label_year_and_page_stand_in_the_address(library_page: Pag
     assert await tab.locator("#library-list li").count() == 18
 
 
+async def test_a_search_is_limited_to_a_label(library_page: Page) -> None:
+    tab = library_page
+    await go(tab, "#/search")
+    await tab.locator("#narrow summary").click()
+    await tab.get_by_role("checkbox", name="to read").check()
+    assert await tab.locator("#narrowed").inner_text() == "(labelled to read)"
+    await tab.get_by_label("What are you looking for?").fill("aspirin liver")
+    await tab.keyboard.press("Enter")
+    await tab.locator("#hits .hit.done").first.wait_for()
+    assert await tab.locator("#hits h3").all_inner_texts() == ["Aspirin and liver injury in adults"], "the other one has no label"
+    assert "label=to+read" in tab.url
+    await tab.reload()
+    await tab.locator("#hits .hit.done").first.wait_for()
+    await tab.locator("#narrow summary").click()
+    assert await tab.get_by_role("checkbox", name="to read").is_checked()
+
+
 async def test_a_record_opens_with_its_text_and_hostile_texts_stay_text(library_page: Page) -> None:
     tab = library_page
     await tab.locator("#library-list a", has_text="liver injury in adults").first.press("Enter")
