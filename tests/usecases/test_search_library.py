@@ -27,6 +27,7 @@ from outrider.state.pipeline import RunContext
 from outrider.state.ports import Reranker
 from outrider.state.records import Edge, Record
 from outrider.state.response import SearchResponse
+from outrider.usecases.library import find_related
 from support.fakes import OFFLINE, doi, paper
 from support.patience import BUSY_S
 from support.word_embedder import WordEmbedder
@@ -102,6 +103,19 @@ def test_every_strategy_is_limited_to_a_label(services: Services, strategy: str)
 
 def test_an_exact_query_is_limited_to_a_label(services: Services) -> None:
     assert ids(outrider.execute("SPARSE", "aspirin[mh]", filters={"labels": "to read"}, services=services)) == ["c"]
+
+
+async def test_related_records_share_works_subjects_or_meaning(services: Services) -> None:
+    """By the graph and the vectors of the library; the record itself is left out, and its identifier names it as well."""
+    found = await find_related(services, "10.1000/x")
+    assert found.record.doc_id == "a"
+    related = {one.record.doc_id: one.why for one in found.related}
+    assert related["b"].startswith("cites it")
+    assert "alike in meaning" in related["a2"]
+    assert "a" not in related
+    assert [one.record.doc_id for one in (await find_related(services, "a", limit=1)).related] == [next(iter(related))]
+    with pytest.raises(BadRequest, match="no record 'nobody'"):
+        await find_related(services, "nobody")
 
 
 def test_graph_returns_the_paths(services: Services) -> None:

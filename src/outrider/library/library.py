@@ -189,6 +189,10 @@ class Library:
         """
         return await self._read(self._vectors.find_nearest(vector, space, await self.resolve(where), limit, exact=exact))
 
+    async def near(self, doc_id: str, limit: int) -> list[Near]:
+        """Records whose vectors are nearest to that of a record, best first; none where it has no vector."""
+        return await self._read(self._vectors.find_near_record(doc_id, limit))
+
     async def edges(self, where: str, limit: int = ALL_ROWS) -> list[EdgeRow]:
         """Edges that fit a condition of SQL over `edges.COLUMNS`; `LibraryError` where an Outrider without a graph wrote the records."""
         async with self._tell_missing():

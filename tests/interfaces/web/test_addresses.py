@@ -92,11 +92,20 @@ async def test_works_are_kept_and_dropped_and_the_next_round_tells_the_model(pag
     assert body["previous_strategies"][0]["queries"][0]["text"] == "liver"
 
 
-async def test_similar_works_are_searched_by_title(page: Page) -> None:
+async def test_similar_works_come_from_the_library_and_else_from_a_search(page: Page) -> None:
+    """The library of this site connects its two papers by their venue; what it lacks is searched, and the page says so."""
+    await search(page)
+    review = page.locator(".hit", has_text="a review").first
+    await review.get_by_role("button", name="Similar works").click()
+    panel = review.locator(".similar")
+    await panel.get_by_text("Connected with it in your library").wait_for()
+    assert "shares venue hepatology with it" in await panel.inner_text()
+    assert await look(page) == NOTHING
     await receive(page, make_answer(12))
     await ask(page)
     await page.locator('#hits .hit[data-rank="5"]').get_by_role("button", name="Similar works").click()
     await page.wait_for_function("() => document.title.startsWith('Liver injury by drugs, part 5')")
+    await page.get_by_text("Your library does not have this work").wait_for()
 
 
 async def test_a_work_is_cited(page: Page) -> None:

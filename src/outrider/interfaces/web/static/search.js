@@ -110,14 +110,14 @@ function offer(fields, text) {
   note(text, again(fields, `Search for "${fields.q.slice(0, 60)}"`));
 }
 
-/** A new search, with an entry of its own in the browser's history. `extra` are fields of the request that no address holds. */
-export async function start(fields, extra = {}) {
+/** A new search, with an entry of its own in the browser's history. `extra` are fields of the request that no address holds; `said` stands above its hits. */
+export async function start(fields, extra = {}, said = "") {
   stop();
   leave();
   fillForm(fields);
   byId("narrow").open = false;
   push({ ...fields, run: "" });
-  const mine = (now = begun(fields));
+  const mine = (now = { ...begun(fields), said });
   showSearching(mine);
   try {
     const headers = { Prefer: "respond-async", ...(fields.thread && { "X-Thread-Id": fields.thread }) };
@@ -163,6 +163,7 @@ function showSearching(mine) {
   byId("answer").hidden = false;
   fill(byId("answer"), el("h2", {}, "Best sentences"), el("p", { class: "meta" }, "They appear with the answer."));
   fill(byId("hits"), Array.from({ length: 4 }, () => el("li", { class: "hit coming", "aria-hidden": "true" })));
+  if (mine.said) note(mine.said);
   mine.progress = new Progress(about, mine.fields.src?.length ? mine.fields.src : about.sources);
 }
 
@@ -209,12 +210,12 @@ async function showAnswer(mine, answer) {
   const order = answer.hits.length ? `${count(answer.total_found)} of ${plural(answer.total_candidates, "work")}` : "Nothing found";
   mine.progress.say(`${order} in ${duration(answer.execution_time_ms)}`);
   showFailures(answer);
-  byId("note").hidden = true;
+  if (!mine.said) byId("note").hidden = true;
   // new lists, not the old ones moved: what stood there does not jump
   for (const id of ["hits", "answer"]) byId(id).replaceWith(byId(id).cloneNode(false));
   mine.results = new Results(answer, reading, mine.address, mine.fields, {
     names: about.source_names,
-    similar: (hit) => start({ ...readForm(), q: askForSimilar(hit), from: "", to: "", stars: "", lang: "", run: "", thread: "" }),
+    similar: (hit, isMissing) => start({ ...readForm(), q: askForSimilar(hit), from: "", to: "", stars: "", lang: "", label: [], run: "", thread: "" }, {}, `${isMissing ? "Your library does not have this work, so that works like it were" : "Works like it,"} searched by its title and keywords: ${(hit.title || hit.doc_id).slice(0, 120)}`),
     more: (number) => start({ ...mine.fields, n: String(number), run: "", f: [], sort: "" }),
     changed: () => keepView(mine),
     refined: () => drawRefine(about),
