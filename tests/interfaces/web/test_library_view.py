@@ -16,6 +16,7 @@ from outrider.services import Services
 from outrider.settings.load import load
 from outrider.state.records import Document, Identifiers, Paper, Repository
 from support.http_app import running
+from support.identifier_services import ABSTRACT, BY_SCHEME, make_network
 from support.page_site import HOSTILE, NOTHING, README, Opens, check, look
 
 if TYPE_CHECKING:
@@ -238,6 +239,33 @@ async def test_a_dropped_file_is_added_and_stop_ends_a_long_one(library_page: Pa
     await tab.locator("#library-list a", has_text="Long").first.wait_for()
     contents = await tab.evaluate("fetch('api/library/contents').then(answer => answer.json())")
     assert 500 < contents["records"] < 12_000
+
+
+async def test_identifiers_are_added_over_their_services_and_an_unknown_one_is_named(opens: Opens, tmp_path: Path) -> None:
+    """A DOI, the PMID of the same work, an arXiv number, a repository, and a DOI that no service knows."""
+    answers = {path: answer for scheme in BY_SCHEME for path, answer in scheme[1].items()}
+    targets = [scheme[0] for scheme in BY_SCHEME if not scheme[0].startswith("pmcid:")]
+    async with make_network(tmp_path, answers) as network:
+        with running(network.services) as address:
+            async with opens(address) as tab:
+                await tab.get_by_role("link", name="Library").click()
+                await tab.get_by_text("There is no library yet.").wait_for()
+                await tab.get_by_label("Identifiers or links").fill("\n".join([*targets, "doi:10.1000/nobody"]))
+                await tab.get_by_role("button", name="Add these").click()
+                await tab.get_by_text("Done: 3 added, 1 updated, 1 failed.").wait_for()
+                report = await tab.locator(".adding-list").inner_text()
+                await tab.locator("#library-list a", has_text="ann/liver").wait_for()
+                await check(tab)
+                await tab.get_by_label("Identifiers or links").fill("liver\n")
+                await tab.get_by_role("button", name="Add these").click()
+                await tab.get_by_text("is no identifier").wait_for()
+                assert await tab.get_by_label("Identifiers or links").input_value() == "liver", "to be corrected"
+        records = {record.origin: record for record in await network.stored_records()}
+    assert set(records) == {*targets} - {"pmid:123"}
+    assert "the same work as doi:10.1000/x" in report
+    assert records["doi:10.1000/x"].abstract == records["arxiv:2101.00001"].abstract == ABSTRACT
+    assert "doi:10.1000/nobody: not known to OpenAlex, Semantic Scholar, Crossref and PubMed" in report
+    assert "Errno" not in report
 
 
 async def test_without_a_library_the_view_explains_and_adding_creates_it(opens: Opens, tmp_path: Path) -> None:
