@@ -16,7 +16,7 @@ TAG = re.compile(
     r"(?<!`)</?(?:abbr|a|b|code|dfn|em|i|kbd|mark|small|span|strong|sub|sup|u)(?:\s+[\w-]+=[^<>]*)?\s*/?>|<br\s*/?>", re.IGNORECASE
 )
 """A tag of HTML within a sentence, which is left out as well."""
-CODE = re.compile(r"(``?)(?!`)(.+?)(?<!`)\1(?!`)_{0,2}|:[a-zA-Z][\w:+-]*:`([^`\n]+)`", re.DOTALL)
+CODE = re.compile(r"(``?)(?!`)(.+?)(?<!`)\1(?!`)_{0,2}|:([a-zA-Z][\w:+-]*):`([^`\n]+)`", re.DOTALL)
 """Code within a sentence, and a role of reStructuredText."""
 IMAGE = re.compile(r"!\[[^\]\n]*\](?:\([^)\n]*\)|\[[^\]\n]*\])|<img\b[^<>]*>", re.IGNORECASE)
 OWN_LINK = re.compile(
@@ -59,9 +59,14 @@ def split_inline(text: str) -> tuple[Run, ...]:
     at = 0
     for match in CODE.finditer(text) if "`" in text else ():
         runs += _plain(text[at : match.start()])
-        runs.append(Run(" ".join((match[2] or ROLE_TARGET.sub("", match[3])).split()), is_code=True))
+        runs.append(_read_role(match[3], match[4]) if match[3] else Run(" ".join(match[2].split()), is_code=True))
         at = match.end()
     return tuple(run for run in (*runs, *_plain(text[at:])) if run.text)
+
+
+def _read_role(role: str, text: str) -> Run:
+    name = " ".join(ROLE_TARGET.sub("", text).split())
+    return Run(f"{role.upper()} {name}") if role.lower() in ("rfc", "pep") else Run(name, is_code=True)
 
 
 def read_plainly(text: str) -> str:

@@ -69,7 +69,7 @@ async def opens(browser: Browser, site: str) -> Opens:
     async def open_page(address: str = site, *, ready: bool = True, **context: Any) -> AsyncIterator[Page]:
         errors: list[str] = []
         browser_context = await browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context})
-        browser_context.set_default_timeout(20_000)
+        browser_context.set_default_timeout(60_000)
         tab = await browser_context.new_page()
         tab.on("pageerror", lambda error: errors.append(str(error)))
         tab.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)

@@ -56,6 +56,7 @@ function applyTheme(theme) {
 
 function setUpControls() {
   applyTheme(localStorage.getItem(THEME));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => applyTheme(document.documentElement.dataset.theme));
   byId("theme-button").addEventListener("click", () => {
     const next = applyTheme(document.documentElement.dataset.theme) ? "light" : "dark";
     localStorage.setItem(THEME, next);

@@ -17,7 +17,8 @@ export function parseRemark(text) {
   return match ? { code: match[1] ?? "", line: Number(match[2]), column: Number(match[3]), message: match[4] } : { code: "", line: 0, column: 0, message: text };
 }
 
-const nameRemark = ({ line, column, message }) => `${line}:${column}:${message}`;
+/** A run writes how often a remark applies behind it. */
+const nameRemark = ({ line, column, message }) => `${line}:${column}:${message.replace(/ \(\d+ times\)$/, "")}`;
 
 /** What the parser read, what a reader should look at, and the hits of each line. Remarks of the run `below` are not repeated. */
 export function showExplanation(into, explanation, query, name, below = []) {

@@ -234,7 +234,7 @@ function showFailure(mine, error) {
   setRunning(false);
   mine.progress?.markEnded();
   mine.progress?.say("This search failed");
-  byId("answer").hidden = true;
+  byId("answer").hidden = byId("facets").hidden = true;
   byId("hits-title").textContent = "Results";
   fill(byId("hits"));
   const { cause, advice } = explainFailure(error, mine.progress?.rows ?? [], about);
@@ -257,7 +257,7 @@ function showStopped(mine) {
   setRunning(false);
   mine.progress.markEnded();
   mine.progress.say("Stopped");
-  byId("answer").hidden = true;
+  byId("answer").hidden = byId("facets").hidden = true;
   const found = mine.described.size;
   if (!found) fill(byId("hits"));
   byId("hits-title").textContent = found ? `${plural(Math.min(found, byId("hits").children.length), "work")} found before the stop, not ranked to the end` : "Results";

@@ -6,6 +6,7 @@ import { meta } from "./hits.js";
 import { icon, nameKind } from "./icons.js";
 
 const MAX_IDS = 10;
+const SHOWN = 6;
 
 /** A panel that fills itself. `search(isMissing)` searches by title and keywords, and leaves this answer. */
 export function similarWorks(hit, search) {
@@ -17,7 +18,7 @@ export function similarWorks(hit, search) {
 async function show(panel, hit, search) {
   const button = el("button", { type: "button", class: "second", click: () => search(false) }, "Search by its title and keywords");
   try {
-    const { related } = await json(`api/library/related?${namesOf(hit)}`);
+    const { related } = await json(`api/library/related?limit=${SHOWN}&${namesOf(hit)}`);
     if (!related.length) return fill(panel, el("p", {}, "Your library has this work, and nothing that shares works, authors, subjects or meaning with it."), button);
     fill(panel, el("p", {}, el("b", {}, "Connected with it in your library")), el("ol", { class: "rows" }, related.map(row)), button);
   } catch (error) {

@@ -18,22 +18,28 @@ export async function showStatus(about, rows) {
   const place = byId("status");
   byId("status-dialog").showModal();
   const head = el("p", { class: "meta" }, el("span", {}, `Outrider ${about?.version ?? ""}`), el("span", {}, `Sources: ${about ? about.sources.map((name) => about.source_names[name]).join(", ") : "unknown"}`));
-  const needs = new Map(rows.filter((row) => row.message && (row.status === "off" || row.command)).map((row) => [`${row.source} ${row.strategy}`, row]));
-  const last = needs.size ? [el("h3", {}, "The last search"), el("dl", { class: "parts" }, [...needs.values()].map((row) => [el("dt", {}, `${about.source_names[row.source] ?? row.source}, ${nameSearch(row.strategy)}`), el("dd", {}, forOperator({ says: row.message, command: row.command }))]))] : null;
-  fill(place, head, last, el("p", {}, "Looking ..."));
+  fill(place, head, el("p", {}, "Looking ..."));
   try {
     const { parts } = await json("health");
-    fill(place, head, last, el("dl", { class: "parts" }, parts.map((part) => [el("dt", {}, NAMES[part.what] ?? part.what, " ", el("span", { class: part.broken ? "failed" : "state" }, part.on ? "on" : part.broken ? "broken" : "off")), el("dd", {}, describe(part), forOperator(part))])));
+    fill(place, head, el("dl", { class: "parts" }, parts.map((part) => [el("dt", {}, nameOf(part), " ", el("span", { class: part.broken ? "failed" : "state" }, part.on ? "on" : part.broken ? "broken" : "off")), el("dd", {}, describe(part))])), forOperator(about, parts, rows));
   } catch (error) {
-    fill(place, head, last, el("p", { class: "failed" }, error.message));
+    fill(place, head, el("p", { class: "failed" }, error.message));
   }
 }
 
+const nameOf = ({ what }) => NAMES[what] ?? what;
 const describe = ({ what, on, broken }) => (broken ? "It is set up, and does not work at the moment. " : "") + (MEANINGS[what]?.[on ? 0 : 1] ?? "");
 
-/** Details and commands. A command is set apart, so that it can be copied as it is. */
-function forOperator({ says, command }) {
+/** Details, settings and commands of all parts, and what the searches of the last answer need. */
+function forOperator(about, parts, rows) {
+  const needs = new Map(rows.filter((row) => row.message && (row.status === "off" || row.command)).map((row) => [`${row.source} ${row.strategy}`, row]));
+  const searches = [...needs.values()].map((row) => [`The last search: ${about.source_names[row.source] ?? row.source}, ${nameSearch(row.strategy)}`, row.message, row.command]);
+  const all = [...parts.map((part) => [nameOf(part), part.says, part.command]), ...searches];
+  return el("details", {}, el("summary", {}, "For whoever runs this server"), el("dl", { class: "parts" }, all.map(([name, says, command]) => [el("dt", {}, name), el("dd", {}, explain(says, command))])));
+}
+
+/** The message, with the command that it offers set apart, so that it can be copied as it is. */
+function explain(says, command) {
   const at = command ? says.indexOf(command) : -1;
-  const text = at < 0 ? says : [says.slice(0, at), el("code", { class: "command" }, command), says.slice(at + command.length)];
-  return el("details", {}, el("summary", {}, "For whoever runs this server"), el("p", {}, text));
+  return at < 0 ? says : [says.slice(0, at), el("code", { class: "command" }, command), says.slice(at + command.length)];
 }
