@@ -182,7 +182,7 @@ class LibraryRoutes:
         texts = {"blocks": blocks, "part": part, "parts": max(1, len(parts)), "characters": len(record.text), "lead": abstract}
         return JSONResponse(fields | about | texts)
 
-    async def related(
+    async def list_related(
         self,
         ids: Annotated[
             list[DocId],
@@ -340,7 +340,7 @@ def make_router(handlers: LibraryRoutes) -> APIRouter:
     add(f"{BASE}/contents", handlers.contents, methods=["GET"], summary="What the library holds")
     add(f"{BASE}/records", handlers.records, methods=["GET"], summary="Records of the library")
     add(f"{BASE}/record", handlers.record, methods=["GET"], summary="One record with its text")
-    add(f"{BASE}/related", handlers.related, methods=["GET"], summary="Records related to one")
+    add(f"{BASE}/related", handlers.list_related, methods=["GET"], summary="Records related to one")
     add(
         FILES, handlers.add_file, methods=["POST"], summary="Add a file", response_class=StreamingResponse,
         responses=PROGRESS_RESPONSES, openapi_extra=FILE_BODY,
