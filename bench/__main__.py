@@ -12,7 +12,7 @@ RECORDS = 100_000
 NAMES = (
     "quality", "stages", "retrieval", "software", "scoring", "adaptive", "scout", "queries", "latency", "scale", "vector_index",
     "ingestion", "embedding", "startup", "identity", "distil", "questions", "abstracts", "exact", "strategies", "doors", "cold_serve",
-    "first_requests", "short_answer",
+    "first_requests", "short_answer", "page",
 )  # fmt: skip
 SIZED, OF_SERVICES = ("scale", "exact", "identity"), "queries"
 

@@ -2,8 +2,8 @@
 
 The operators and their meaning follow MongoDB's query language, with one rule for missing values: a comparison with a
 missing value is false, and `$ne`, `$nin` and `$not` are exact complements, so they hold for it. On a field that is a
-list (`authors`, `tags`, `mesh`) `$eq` and `$in` ask for any element. Strings compare exactly.
-Sources that cannot filter by themselves use `matches`.
+list (`authors`, `tags`, `mesh`, `labels`) `$eq` and `$in` ask for any element. Strings compare exactly.
+Sources that cannot filter by themselves use `matches`: their records have no labels, which users give to those of their library.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ FIELDS: dict[str, FieldType] = {
     "year": "integer", "citations": "integer", "stars": "integer",
     "authors": "list", "tags": "list", "mesh": "list",
 }  # fmt: skip
+LABELS = "labels"
+TYPES: dict[str, FieldType] = {**FIELDS, LABELS: "list"}
+"""`FIELDS` are columns of the library; labels stand beside the records, and `resolve_labels` puts ids in their place."""
 ALIASES = {"journal": "venue", "keywords": "tags"}
 COMPARISONS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$not")
 CONNECTIVES = ("$and", "$or", "$not")
@@ -75,6 +78,34 @@ def combine(first: Filter | None, second: Filter | None) -> Filter | None:
     if first is None or second is None:
         return first or second
     return And((first, second))
+
+
+def resolve_labels(where: Filter, labels: Mapping[str, Sequence[str]]) -> Filter:
+    """The filter with the ids of labelled records in place of labels. `labels` has those of each record that has some."""
+    match where:
+        case And(parts):
+            return And(tuple(resolve_labels(part, labels) for part in parts))
+        case Or(parts):
+            return Or(tuple(resolve_labels(part, labels) for part in parts))
+        case Not(part):
+            return Not(resolve_labels(part, labels))
+        case Compare(field, operator, value) if field == LABELS:
+            if operator == "$exists":
+                labelled = Compare("doc_id", "$in", tuple(sorted(labels)))
+                return labelled if value else Not(labelled)
+            return Compare("doc_id", "$in", tuple(sorted(doc_id for doc_id, names in labels.items() if _compare(where, tuple(names)))))
+    return where
+
+
+def iter_comparisons(where: Filter) -> Iterator[Compare]:
+    match where:
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from iter_comparisons(part)
+        case Not(part):
+            yield from iter_comparisons(part)
+        case Compare():
+            yield where
 
 
 def find_missing_value_filters(where: Filter) -> dict[str, Filter]:
@@ -135,8 +166,8 @@ class _Parser:
         if not isinstance(key, str) or key.startswith("$"):
             raise BadRequest(f"unknown filter operator {key!r}{did_you_mean(key, (*CONNECTIVES, *COMPARISONS))}")
         name = ALIASES.get(key, key)
-        if name not in FIELDS:
-            raise BadRequest(f"unknown filter field {key!r}{did_you_mean(key, (*FIELDS, *ALIASES))}; known: {', '.join(FIELDS)}")
+        if name not in TYPES:
+            raise BadRequest(f"unknown filter field {key!r}{did_you_mean(key, (*TYPES, *ALIASES))}; known: {', '.join(TYPES)}")
         return self.field(name, value, depth)
 
     def field(self, field: str, value: object, depth: int) -> Filter:
@@ -169,7 +200,7 @@ class _Parser:
             case "$eq":
                 return Compare(field, "$eq", _scalar(field, "$eq", operand))
             case "$gt" | "$gte" | "$lt" | "$lte":
-                if FIELDS[field] == "list":
+                if TYPES[field] == "list":
                     raise BadRequest(f"{operator} has no meaning on the list {field!r}; use $eq or $in")
                 return Compare(field, operator, _scalar(field, operator, operand))
             case _:
@@ -191,7 +222,7 @@ def _scalars(field: str, operator: str, value: object) -> tuple[Scalar, ...]:
 
 
 def _scalar(field: str, operator: str, value: object) -> Scalar:
-    if FIELDS[field] == "integer":
+    if TYPES[field] == "integer":
         if isinstance(value, bool) or not isinstance(value, int) or value not in INT64:
             raise BadRequest(f"{operator} on {field!r} takes a whole number, not {_name(value)}")
         return value

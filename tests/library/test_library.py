@@ -11,6 +11,7 @@ from lancedb.table import AsyncTable
 
 from outrider.boolean.parser import parse
 from outrider.library import record_table, schema
+from outrider.library.browse import RecordQuery
 from outrider.library.library import Library, UpsertCounts
 from outrider.library.metadata_tables import IngestedFile
 from outrider.state.errors import BadRequest
@@ -175,6 +176,29 @@ async def test_a_filter_applies_before_the_cut(library: Library) -> None:
     assert await search_ids(library, "fox", where=parse_filter({"year": {"$lt": 1950}}), limit=1) == ["late"]
     assert await library.match("much else", where=parse_filter({"year": 1900})) == ["late"]
     assert await library.match("much else", where=parse_filter({"year": 2000})) == []
+
+
+async def test_a_filter_on_labels_follows_them(library: Library) -> None:
+    """Whatever takes a filter: searches, lists, counts."""
+    await library.upsert([paper(name, "fox", year=2000) for name in "abc"])
+    await library.label(["a"], ["to read"])
+    await library.label(["b"], ["to read", "done"])
+    for raw, ids in (
+        ({"labels": "to read"}, ["a", "b"]),
+        ({"labels": {"$in": ["done", "nothing"]}}, ["b"]),
+        ({"labels": {"$ne": "done"}}, ["a", "c"]),
+        ({"labels": {"$exists": False}}, ["c"]),
+        ({"labels": {"$exists": True}, "$not": {"labels": "done"}, "year": 2000}, ["a"]),
+        ({"labels": "nothing"}, []),
+    ):
+        where = parse_filter(raw)
+        assert sorted(await search_ids(library, "fox", where=where)) == ids, raw
+        assert await library.match("fox", where=where) == ids
+        assert [record.doc_id async for record in library.scan(where)] == ids
+        assert await library.count(where) == len(ids)
+        assert [record.doc_id for record in (await library.browse(RecordQuery(where=where, order="id")))[0]] == ids
+    await library.label(["a"], remove=["to read"])
+    assert await search_ids(library, "fox", where=parse_filter({"labels": "to read"})) == ["b"]
 
 
 @pytest.mark.parametrize("text", ["", " ", "?!", "\0", "😀", "—…"])

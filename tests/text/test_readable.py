@@ -16,6 +16,10 @@ from outrider.text.readable import read_plainly, split_inline
         ("- a*b*c, 2 * 3, snake__case__x and p<0.05", "a*b*c, 2 * 3, snake__case__x and p<0.05"),
         ("See <https://a.org> and `the API <https://a.org/x>`_.", "See https://a.org and the API."),
         ("Array<T> in [text](chapter 2), f(x) [30] and \\_x", "Array<T> in [text](chapter 2), f(x) [30] and _x"),
+        ("The ``wait`` option\\ s, and :class:`~a.b.Retrying` of :doc:`the API <api>`", "The wait options, and Retrying of the API"),
+        ("An implementation of :rfc:`6455`: see :pep:`8`", "An implementation of RFC 6455: see PEP 8"),
+        ("use :py:func:`!a.run` with ``--flag", "use a.run with --flag"),
+        ("``Attention'' and ``memory'' in TeX", "“Attention” and “memory” in TeX"),
         ("<script>alert(1)</script>", "<script>alert(1)</script>"),
     ],
 )

@@ -27,6 +27,7 @@ from outrider.state.pipeline import RunContext
 from outrider.state.ports import Reranker
 from outrider.state.records import Edge, Record
 from outrider.state.response import SearchResponse
+from outrider.usecases.library import find_related
 from support.fakes import OFFLINE, doi, paper
 from support.patience import BUSY_S
 from support.word_embedder import WordEmbedder
@@ -61,6 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         library = await Library.open(path, create=True)
         await library.embed(RECORDS, WordEmbedder())
         await library.upsert(RECORDS)
+        await library.label(["a2", "c"], ["to read"])
         await library.optimize(force=True)
 
     asyncio.run(fill())
@@ -90,6 +92,30 @@ def test_dense_ranks_by_cosine_and_returns_its_own_scores(services: Services) ->
     assert [hit.scores["lance_dense"] for hit in hits] == sorted((hit.scores["lance_dense"] for hit in hits), reverse=True)
     assert hits[0].score == 1.0
     assert all(0 <= hit.score <= 1 for hit in hits)
+
+
+@pytest.mark.parametrize("strategy", ["DENSE", "SPARSE", "GRAPH", "HYBRID"])
+def test_every_strategy_is_limited_to_a_label(services: Services, strategy: str) -> None:
+    hits = outrider.execute(strategy, "aspirin harms the liver", filters={"labels": "to read"}, services=services)
+    assert hits
+    assert set(ids(hits)) <= {"a2", "c"}
+
+
+def test_an_exact_query_is_limited_to_a_label(services: Services) -> None:
+    assert ids(outrider.execute("SPARSE", "aspirin[mh]", filters={"labels": "to read"}, services=services)) == ["c"]
+
+
+async def test_related_records_share_works_subjects_or_meaning(services: Services) -> None:
+    """By the graph and the vectors of the library; the record itself is left out, and its identifier names it as well."""
+    found = await find_related(services, "10.1000/x")
+    assert found.record.doc_id == "a"
+    related = {one.record.doc_id: one.why for one in found.related}
+    assert related["b"].startswith("cites it")
+    assert "alike in meaning" in related["a2"]
+    assert "a" not in related
+    assert [one.record.doc_id for one in (await find_related(services, "a", limit=1)).related] == [next(iter(related))]
+    with pytest.raises(BadRequest, match="no record 'nobody'"):
+        await find_related(services, "nobody")
 
 
 def test_graph_returns_the_paths(services: Services) -> None:

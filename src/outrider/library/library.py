@@ -14,7 +14,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -45,7 +45,7 @@ from outrider.state.distilling import Calibration
 from outrider.state.duplicate_decisions import Decision
 from outrider.state.embedding import EmbeddingSpace, TokensRead
 from outrider.state.errors import LibraryCorrupt, LibraryError
-from outrider.state.filters import Filter
+from outrider.state.filters import LABELS, Filter, iter_comparisons, resolve_labels
 from outrider.state.hits import Scored
 from outrider.state.ports import OnCount, TextEmbedder
 from outrider.state.records import Record
@@ -142,6 +142,12 @@ class Library:
 
     # Search
 
+    async def resolve(self, where: Filter | None) -> Filter | None:
+        """The filter with ids in place of labels. What takes a filter here calls it; a pinned version does not."""
+        if where is None or not any(one.field == LABELS for one in iter_comparisons(where)):
+            return where
+        return resolve_labels(where, await self.labels())
+
     async def search(
         self, text: str, where: Filter | None = None, limit: int = 100, widened: Sequence[str] = (), phrases: Sequence[str] = ()
     ) -> list[Scored]:
@@ -150,6 +156,7 @@ class Library:
 
         The terms of `widened` and the `phrases` count less than the words of `text`.
         """
+        where = await self.resolve(where)
         return await self._read(text_search.search(self._table, text, where, limit, widened, phrases))
 
     async def best_ids(self, text: str, where: Filter | None = None, limit: int = 100) -> list[str]:
@@ -157,7 +164,7 @@ class Library:
         read_text, version, ids = self._ranking
         if where is None and limit <= term_expansion.POOL and text == read_text and version == await self._read(self._table.version()):
             return ids[:limit]
-        return await self._read(text_search.best_ids(self._table, text, where, limit))
+        return await self._read(text_search.best_ids(self._table, text, await self.resolve(where), limit))
 
     async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
         """Terms that are frequent in the first hits of `text` and rare in the later ones, best first."""
@@ -171,7 +178,7 @@ class Library:
 
         `abstract` is abstract or description; `keywords` are tags and mesh, each a phrase of its own.
         """
-        return await self._read(text_search.match(self._table, phrase, field, where, limit))
+        return await self._read(text_search.match(self._table, phrase, field, await self.resolve(where), limit))
 
     async def dense(
         self, vector: np.ndarray, space: EmbeddingSpace, where: Filter | None = None, limit: int = 100, *, exact: bool = False
@@ -180,7 +187,11 @@ class Library:
 
         `NoVectors` where nothing was ever embedded, `EmbeddingSpaceMismatch` for a vector of another space.
         """
-        return await self._read(self._vectors.find_nearest(vector, space, where, limit, exact=exact))
+        return await self._read(self._vectors.find_nearest(vector, space, await self.resolve(where), limit, exact=exact))
+
+    async def near(self, doc_id: str, limit: int) -> list[Near]:
+        """Records whose vectors are nearest to that of a record, best first; none where it has no vector."""
+        return await self._read(self._vectors.find_near_record(doc_id, limit))
 
     async def edges(self, where: str, limit: int = ALL_ROWS) -> list[EdgeRow]:
         """Edges that fit a condition of SQL over `edges.COLUMNS`; `LibraryError` where an Outrider without a graph wrote the records."""
@@ -218,7 +229,7 @@ class Library:
 
     async def brief(self, doc_ids: Sequence[str], where: Filter | None = None) -> list[Record]:
         """As `search` returns them, with cut bodies and without edges, in the order of the ids; missing or unmatched ones are left out."""
-        return await self._read(record_table.read_brief_records(self._table, doc_ids, where))
+        return await self._read(record_table.read_brief_records(self._table, doc_ids, await self.resolve(where)))
 
     async def fetch(self, doc_ids: Sequence[str]) -> list[Record]:
         """Whole records in the order of the ids; missing ones are left out."""
@@ -239,6 +250,7 @@ class Library:
 
         Holds the ids of all and the records of one batch.
         """
+        where = await self.resolve(where)
         with self._location.translate_errors():
             table = await self._open_version()
             rows = await record_table.find_addresses(table, where)
@@ -250,6 +262,7 @@ class Library:
 
     async def page(self, where: Filter | None = None, limit: int = 20, offset: int = 0) -> list[Record]:
         """Matching records in the order of `scan`."""
+        where = await self.resolve(where)
         with self._location.translate_errors():
             table = await self._open_version()
             rows = await record_table.find_addresses(table, where)
@@ -258,6 +271,7 @@ class Library:
     async def browse(self, query: browse.RecordQuery, limit: int = 20, offset: int = 0) -> tuple[list[Record], int]:
         """Whole records that the query lists, in its order, and how many match."""
         labels = await self.labels() if query.label or query.text else {}
+        query = replace(query, where=await self.resolve(query.where))
         with self._location.translate_errors():
             table = await self._open_version()
             return await browse.find_page(table, browse.build_condition(query, labels), query.order, limit, offset)
@@ -272,7 +286,7 @@ class Library:
             return await record_table.sample_records(await self._open_version(), size, seed)
 
     async def count(self, where: Filter | None = None) -> int:
-        return await self._read(record_table.count_records(self._table, where))
+        return await self._read(record_table.count_records(self._table, await self.resolve(where)))
 
     # Writing of records
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from outrider.library.fusion import min_max
 from outrider.library.graph_neighbours import explain_paths
 from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.state.boolean import Node
-from outrider.state.errors import EmbeddingSpaceMismatch, NoVectors
-from outrider.state.filters import Filter, find_missing_value_filters
+from outrider.state.errors import EmbeddingSpaceMismatch, NoVectors, did_you_mean
+from outrider.state.filters import LABELS, Filter, find_missing_value_filters, iter_comparisons
 from outrider.state.hits import Ranked, RankedList, Scored
 from outrider.state.ports import AnswerStatus, SourceAnswer, SourceQuery
 from outrider.state.records import LIBRARY, Record
@@ -56,6 +56,7 @@ class Engine:
 
         Raises `NoVectors`, `EmbeddingSpaceMismatch` or `ModelError` where the library cannot be searched by vectors.
         """
+        query = replace(query, where=await self.library.resolve(query.where))
         match query.strategy:
             case RetrieverType.LANCE_FTS:
                 return SourceAnswer(tuple(await self._sparse(query)))
@@ -80,15 +81,27 @@ class Engine:
         return await self.library.related_terms(text, limit)
 
     async def explain_filter(self, where: Filter) -> tuple[str, ...]:
-        """Such as `12 records of the library have no year and are left out by the filter on it`, for each field whose absence decides."""
-        filters = find_missing_value_filters(where)
+        """Such as `12 records of the library have no year and are left out by the filter on it`, for each field whose absence decides.
+
+        Labels that no record has are named: a misspelt one finds nothing.
+        """
+        unknown = await self._find_unknown_labels(where)
+        filters = find_missing_value_filters(await self.library.resolve(where) or where)
         counts = await asyncio.gather(*map(self.library.count, filters.values()))
-        return tuple(
+        return unknown + tuple(
             f"{f'{count:,} records of the library have' if count > 1 else '1 record of the library has'} no {field} and "
             f"{'are' if count > 1 else 'is'} left out by the filter on it"
             for field, count in zip(filters, counts, strict=True)
             if count
         )
+
+    async def _find_unknown_labels(self, where: Filter) -> tuple[str, ...]:
+        compared = [one for one in iter_comparisons(where) if one.field == LABELS and not isinstance(one.value, bool)]
+        if not compared:
+            return ()
+        known = sorted({name for names in (await self.library.labels()).values() for name in names})
+        named = dict.fromkeys(str(name) for one in compared for name in (one.value if isinstance(one.value, tuple) else (one.value,)))
+        return tuple(f"no record of the library has the label {name!r}{did_you_mean(name, known)}" for name in named if name not in known)
 
     async def _sparse(self, query: SourceQuery) -> list[Scored]:
         """By words, and fused with them the exact matches of the Boolean query, which may hold none of the words."""

@@ -16,7 +16,7 @@ TAG = re.compile(
     r"(?<!`)</?(?:abbr|a|b|code|dfn|em|i|kbd|mark|small|span|strong|sub|sup|u)(?:\s+[\w-]+=[^<>]*)?\s*/?>|<br\s*/?>", re.IGNORECASE
 )
 """A tag of HTML within a sentence, which is left out as well."""
-CODE = re.compile(r"(``?)(?!`)(.+?)(?<!`)\1(?!`)_{0,2}|:[a-zA-Z][\w:+-]*:`([^`\n]+)`", re.DOTALL)
+CODE = re.compile(r"(``?)(?!`)(.+?)(?<!`)\1(?!`)_{0,2}|:([a-zA-Z][\w:+-]*):`([^`\n]+)`", re.DOTALL)
 """Code within a sentence, and a role of reStructuredText."""
 IMAGE = re.compile(r"!\[[^\]\n]*\](?:\([^)\n]*\)|\[[^\]\n]*\])|<img\b[^<>]*>", re.IGNORECASE)
 OWN_LINK = re.compile(
@@ -30,6 +30,11 @@ BLOCK_TAG = re.compile(
 )
 EMPHASIS = re.compile(r"\*\*|(?<!\w)__(?=\w)|(?<=[\w.!?])__(?!\w)|(?<!\w)\*(?=\w)|(?<=[\w.!?)])\*(?!\w)|^\s*(?:#{1,6}|>)\s+|^\s*[-*+]\s+")
 ESCAPE = re.compile(r"\\([\\`*_{}\[\]()#+.!|<>~-])")
+RST_ESCAPE = re.compile(r"\\ |(?<!`)``(?!`)")
+"""An escaped blank of reStructuredText, which joins a word to markup, and marks of code whose partner is in another sentence."""
+TEX_QUOTE = re.compile(r"(?<!`)``([^`']+)''")
+ROLE_TARGET = re.compile(r"^~(?:.*\.)?|^!|\s*<[^<>]*>$")
+"""Of a role's text: the path of a name that is shown by its end, and the target of a link."""
 AUTOLINK = re.compile(r"<(https?://[^<>\s]+)>")
 
 
@@ -48,13 +53,20 @@ def hide_markup(sentence: str) -> str:
 def split_inline(text: str) -> tuple[Run, ...]:
     """The text on one line, in plain pieces and pieces of code: of links the words, of images, tags and emphasis nothing."""
     text = LINK.sub(r"\g<1>\g<2>", IMAGE.sub("", text) if "![" in text or "<" in text else text)
+    if "``" in text and "''" in text:
+        text = TEX_QUOTE.sub(r"“\1”", text)
     runs: list[Run] = []
     at = 0
     for match in CODE.finditer(text) if "`" in text else ():
         runs += _plain(text[at : match.start()])
-        runs.append(Run(" ".join((match[2] or match[3]).split()), is_code=True))
+        runs.append(_read_role(match[3], match[4]) if match[3] else Run(" ".join(match[2].split()), is_code=True))
         at = match.end()
     return tuple(run for run in (*runs, *_plain(text[at:])) if run.text)
+
+
+def _read_role(role: str, text: str) -> Run:
+    name = " ".join(ROLE_TARGET.sub("", text).split())
+    return Run(f"{role.upper()} {name}") if role.lower() in ("rfc", "pep") else Run(name, is_code=True)
 
 
 def read_plainly(text: str) -> str:
@@ -68,6 +80,8 @@ def _plain(text: str) -> list[Run]:
         text = OWN_LINK.sub(r"\1", text)
     if "<" in text:
         text = AUTOLINK.sub(r"\1", BLOCK_TAG.sub(" ", hide_markup(text)))
+    if "``" in text or "\\ " in text:
+        text = RST_ESCAPE.sub("", text)
     text = ESCAPE.sub(r"\1", EMPHASIS.sub("", text))
     if "&" in text:
         text = html.unescape(text)

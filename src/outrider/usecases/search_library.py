@@ -176,9 +176,11 @@ async def _rank_exactly(services: Services, request: SearchRequest) -> Ranking:
     """All records that a Boolean query matches exactly, as far as asked for: by BM25 of its words, the rest by id."""
     parsed = parse(request.query)
     depth = max(request.top_k, services.settings.reranker.depth if request.rerank_enabled else 0)
-    pinned = await (await services.library()).pinned()
+    library = await services.library()
+    where = await library.resolve(parse_filter(request.filters or {}))
+    pinned = await library.pinned()
     try:
-        results, total = await pinned.best(parsed.tree, parse_filter(request.filters or {}), depth)
+        results, total = await pinned.best(parsed.tree, where, depth)
         remarks = [*parsed.warnings]
         if len(results) < request.top_k:  # a full list is not shorter for what records lack
             remarks += await find_missing_values(parsed.tree, parsed.text, pinned)

@@ -100,6 +100,10 @@ def test_labels_text_and_order(library: str, out: Any, capsys: pytest.CaptureFix
     assert out("library", "label", doc_id, "--add", "to read", "--add", "x", "--json", "-l", library) == {doc_id: ["to read", "x"]}
     assert out("library", "label", doc_id, "--remove", "x", "--json", "-l", library) == {doc_id: ["to read"]}
     assert [one["labels"] for one in out("library", "list", "--label", "to read", "--json", "-l", library)["records"]] == [["to read"]]
+    found = out("search", "study", "--label", "to read", "--offline", "--json", "-l", library)
+    assert [one["doc_id"] for one in found["hits"]] == [doc_id]
+    found = out("search", "study", "--label", "to reed", "--offline", "--json", "-l", library)
+    assert any("no record of the library has the label 'to reed'; did you mean 'to read'?" in one["why"] for one in found["bypassed"])
     years = [one["year"] for one in out("library", "list", "--order", "year", "--json", "-l", library)["records"]]
     assert years == [2004, 2003, 2002, 2001, 2000]
     assert run(["library", "label", "nobody", "--add", "x", "-l", library]) == 2

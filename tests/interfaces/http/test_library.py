@@ -141,6 +141,17 @@ async def test_a_long_text_comes_in_parts_that_lose_nothing(client: httpx.AsyncC
     assert " ".join(texts).split() == " ".join(paragraphs).split()
 
 
+async def test_related_records_come_with_reasons_and_a_stranger_has_none(client: httpx.AsyncClient) -> None:
+    await upload(client, "refs.ris", REFS)
+    first, *others = await list_records(client, order="year")
+    answer = await client.get("/api/library/related", params={"id": ["doi:10.1000/nothing", first["doc_id"]]})
+    assert answer.json()["record"]["doc_id"] == first["doc_id"]
+    assert {one["doc_id"] for one in answer.json()["related"]} == {one["doc_id"] for one in others}
+    assert [one["why"] for one in answer.json()["related"]] == ["shares author doe, j with it; shares keyword aspirin with it"] * 2
+    assert (await client.get("/api/library/related", params={"id": "nobody"})).status_code == 404
+    assert (await client.get("/api/library/related")).status_code == 422
+
+
 async def test_labels_survive_a_new_version_of_the_file_and_go_with_the_record(client: httpx.AsyncClient) -> None:
     await upload(client, "refs.ris", REFS)
     doc_id = (await list_records(client, text="statins"))[0]["doc_id"]

@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from outrider.library.library import Library
+from outrider.sources.http.transport import load_client
 from outrider.sources.web.browser import find_chromium, unavailable_reason
 from support.chat_server import ChatServer
 from support.http_app import running
@@ -37,6 +38,7 @@ def page_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, 
         library.close()
 
     asyncio.run(fill())
+    load_client()  # a first search would wait for the thread in which the server loads it
     with serving(answer_as_services) as server, ChatServer(answer_as_model) as chat:
         yield server.base_url, chat, folder
 
@@ -67,7 +69,7 @@ async def opens(browser: Browser, site: str) -> Opens:
     async def open_page(address: str = site, *, ready: bool = True, **context: Any) -> AsyncIterator[Page]:
         errors: list[str] = []
         browser_context = await browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context})
-        browser_context.set_default_timeout(120_000)
+        browser_context.set_default_timeout(60_000)
         tab = await browser_context.new_page()
         tab.on("pageerror", lambda error: errors.append(str(error)))
         tab.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)

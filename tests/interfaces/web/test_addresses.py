@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.page_answers import ask, make_answer, receive
-from support.page_site import QUERY, Opens, list_violations, search
+from support.page_site import NOTHING, QUERY, Opens, check, look, search
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -42,7 +42,7 @@ async def test_an_address_holds_query_filters_and_run_and_can_be_shared(opens: O
             assert await other.get_by_role("searchbox").input_value() == QUERY
             await other.goto(re.sub(r"run=.*", "run=gone", address))
             await other.get_by_text("this one is gone").wait_for()
-            assert await list_violations(other) == []
+            await check(other)
             await other.get_by_role("button", name=f'Search for "{QUERY}"').click()
             await other.locator("#hits .hit.done").first.wait_for()
             assert "run=" in other.url
@@ -64,7 +64,7 @@ async def test_an_example_runs_and_is_remembered_until_it_is_removed(page: Page)
     assert await page.get_by_role("button", name="Save this search").get_attribute("aria-pressed") == "true"
     await page.get_by_role("link", name="Outrider", exact=True).click()
     await page.get_by_role("heading", name="Saved searches").wait_for()
-    assert await list_violations(page) == []
+    await check(page)
     await page.get_by_role("button", name=f"Save the search {text}").click()
     await page.get_by_role("heading", name="Recent searches").wait_for()
     await page.get_by_role("link", name=text, exact=True).click()
@@ -84,7 +84,7 @@ async def test_works_are_kept_and_dropped_and_the_next_round_tells_the_model(pag
     assert await page.evaluate("document.activeElement.closest('.hit').dataset.rank") == "6"
     assert "1 work dropped" in await page.locator("#shown").inner_text()
     await page.get_by_label("What should be different?").fill("only adults")
-    assert await list_violations(page) == []
+    assert await look(page) == NOTHING
     async with page.expect_request(lambda one: one.method == "POST") as sent:
         await page.get_by_role("button", name="Next round").click()
     body = (await sent.value).post_data_json
@@ -92,11 +92,20 @@ async def test_works_are_kept_and_dropped_and_the_next_round_tells_the_model(pag
     assert body["previous_strategies"][0]["queries"][0]["text"] == "liver"
 
 
-async def test_similar_works_are_searched_by_title(page: Page) -> None:
+async def test_similar_works_come_from_the_library_and_else_from_a_search(page: Page) -> None:
+    """The library of this site connects its two papers by their venue; what it lacks is searched, and the page says so."""
+    await search(page)
+    review = page.locator(".hit", has_text="a review").first
+    await review.get_by_role("button", name="Similar works").click()
+    panel = review.locator(".similar")
+    await panel.get_by_text("Connected with it in your library").wait_for()
+    assert "shares venue hepatology with it" in await panel.inner_text()
+    assert await look(page) == NOTHING
     await receive(page, make_answer(12))
     await ask(page)
     await page.locator('#hits .hit[data-rank="5"]').get_by_role("button", name="Similar works").click()
     await page.wait_for_function("() => document.title.startsWith('Liver injury by drugs, part 5')")
+    await page.get_by_text("Your library does not have this work").wait_for()
 
 
 async def test_a_work_is_cited(page: Page) -> None:
@@ -107,7 +116,7 @@ async def test_a_work_is_cited(page: Page) -> None:
     await panel.get_by_text("@article").wait_for()
     assert "Doe, J., & Roe, R. (2021). Liver injury by drugs, a review. Hepatology." in await panel.inner_text()
     await panel.get_by_role("button", name="Copy APA").click()
-    assert await list_violations(page) == []
+    assert await look(page) == NOTHING
 
 
 APA = """async (hit) => (await import("/page/cite.js")).makeApa({ doc_id: "x", kind: "paper", authors: [], identifiers: {}, ...hit })"""
@@ -136,7 +145,7 @@ async def test_a_thread_is_listed_opened_and_deleted(page: Page) -> None:
     await page.get_by_role("button", name="Threads").click()
     dialog = page.get_by_role("dialog", name="Threads")
     await dialog.get_by_text("liver-1").wait_for()
-    assert await list_violations(page) == []
+    await check(page)
     run = page.url
     await dialog.get_by_role("button", name="Open").click()
     await page.wait_for_function("before => location.href !== before", arg=run)

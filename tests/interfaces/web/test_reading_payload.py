@@ -55,6 +55,14 @@ def test_a_hit_without_kept_sentences_is_about_its_first_prose() -> None:
     assert read_answer(_make_answer(_make_hit(1, README))).hits[0].summary == "It waits with sleep() before each call."
 
 
+def test_a_hit_without_any_text_says_what_is_known() -> None:
+    hit = _make_hit(1, "", tags=("rpc", "schema"), metadata={"version": "6.33"}, identifiers={"pypi": "protobuf"})
+    reading = read_answer(_make_answer(hit)).hits[0]
+    assert (reading.pieces, reading.summary) == ((), "")
+    assert reading.known == "No text of it is known, only its title. Keywords: rpc, schema. Version 6.33. PyPI protobuf."
+    assert read_answer(_make_answer(_make_hit(1, README))).hits[0].known == ""
+
+
 def test_kept_code_keeps_its_lines() -> None:
     hit = _make_hit(1, README, "for x in y:\n    retry(x)")
     (piece,) = read_answer(_make_answer(hit, kind="code")).hits[0].pieces

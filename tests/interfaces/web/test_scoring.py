@@ -14,7 +14,7 @@ from outrider.nodes import rule_ranker
 from outrider.nodes.fine_scorer import dimensions
 from outrider.services import Services
 from outrider.settings.model import Settings
-from support.page_site import Opens, grave
+from support.page_site import Opens, check
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -96,6 +96,11 @@ async def test_the_page_explains_an_example_and_draws_curves_at_every_width(page
     assert "merged lists 0.602, recency 0.031, citations or stars 0.026; together 0.7" in name
     drawn = await bar.locator(".part").evaluate_all("all => all.map(one => one.offsetWidth / one.parentElement.clientWidth)")
     assert drawn[1] == pytest.approx(0.602, abs=0.01)
+    await page.get_by_text("min(1.0, log1p(stars) / log1p(10000))").first.wait_for(state="attached")
+    assert await page.locator(".dimension h3").all_inner_texts() == ["Maturity", "Activity", "Community", "Maintenance"]
+    text = await page.locator("#scoring").inner_text()
+    assert "exp2(-age_s(updated_at) / (90 * DAY_S))" in text
+    assert "[object" not in text
     charts = page.locator("svg.chart[role=img]")
     assert await charts.count() == 15
     alternatives = await charts.evaluate_all(
@@ -108,16 +113,13 @@ async def test_the_page_explains_an_example_and_draws_curves_at_every_width(page
     assert len({title for title, _ in alternatives}) == 13, "stars and last push count twice"
     for width in WIDTHS:
         await page.set_viewport_size({"width": width, "height": 800})
-        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
         cut = await charts.locator("text").evaluate_all(
             """all => all.filter(one => { const a = one.getBoundingClientRect(), b = one.ownerSVGElement.getBoundingClientRect();
                return a.left < b.left - 1 || a.right > b.right + 1 || a.bottom > b.bottom + 1; }).map(one => one.textContent)"""
         )
         assert cut == [], width
         assert await page.locator(".bar-axis").first.evaluate("one => one.offsetHeight") < 30, "its numbers stand on one line"
-    for scheme in ("light", "dark"):
-        await page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        assert await grave(page) == []
+    await check(page)
 
 
 @pytest.mark.slow

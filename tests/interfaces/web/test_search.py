@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.page_site import HOSTILE, QUERY, Opens, grave, hold, search
+from support.page_site import HOSTILE, NOTHING, QUERY, Opens, check, hold, look, search
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Route
@@ -68,7 +68,7 @@ async def test_a_short_answer_stands_above_the_hits_and_leads_to_them(page: Page
     title = await cited.get_attribute("title")
     await cited.click()
     assert title == await page.evaluate("document.activeElement.querySelector('h3').innerText")
-    assert await grave(page) == []
+    assert await look(page) == NOTHING
     await box.uncheck()
     await search(page)
     assert "Short answer" not in await answer.inner_text()
@@ -303,7 +303,10 @@ async def test_the_command_that_embeds_the_library_can_be_copied(page: Page) -> 
     await search(page)
     assert "outrider library" not in await page.locator("main").inner_text()
     await page.get_by_role("button", name="Status").click()
-    command = page.get_by_role("dialog", name="Status").locator("code.command").first
-    await command.wait_for()
+    dialog = page.get_by_role("dialog", name="Status")
+    await dialog.get_by_text("Works are found by the words that you write").wait_for()
+    assert not re.search("OPENAI|embedding\\.|outrider library", await dialog.inner_text()), "a reader needs no settings"
+    await dialog.get_by_text("For whoever runs this server").click()
+    command = dialog.locator("code.command").first
     assert (await command.inner_text()).startswith("outrider library reindex --library /")
-    assert await grave(page) == []
+    await check(page)

@@ -12,18 +12,14 @@ import pytest
 from outrider.interfaces.web import static_files
 from outrider.state.response import SourceReport
 from support.page_answers import LONG_TITLE, RIGHT_TO_LEFT, ask, make_answer, receive
-from support.page_site import Opens, list_violations
+from support.page_site import NOTHING, SIZES, Opens, check, look
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Route
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
-SIZES = ((360, 740), (768, 1024), (1280, 800), (1440, 900))
 TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-CUT = """() => [...document.querySelectorAll("main button, main label, main h1, main h2, main h3, main p, main li, nav a, .tools button")]
-  .filter(one => one.checkVisibility() && !one.closest(".wide, .text, pre, nav") && one.getBoundingClientRect().right > innerWidth + 1)
-  .map(one => one.outerHTML.slice(0, 120))"""
 SHIFTS = """() => new Promise((done) => {
   const summed = (list) => done(list.getEntries().reduce((sum, one) => sum + one.value, 0));
   new PerformanceObserver(summed).observe({type: "layout-shift", buffered: true});
@@ -36,19 +32,6 @@ INTERACTIVE_MS = """() => performance.getEntriesByName("interactive")[0].startTi
 BOTTOM = "document.querySelector('#hits .hit h3').getBoundingClientRect().bottom"
 
 
-async def check(tab: Page) -> None:
-    """Nothing is cut off at any width; axe finds nothing, light or dark, on the narrowest and the widest screen."""
-    for width, height in SIZES:
-        await tab.set_viewport_size({"width": width, "height": height})
-        assert (width, await tab.evaluate(TOO_WIDE), await tab.evaluate(CUT)) == (width, 0, [])
-        if width in (360, 1440):
-            scheme = "dark" if width == 360 else "light"
-            await tab.emulate_media(color_scheme=scheme)
-            assert await list_violations(tab) == []
-            await tab.emulate_media(color_scheme="light" if width == 360 else "dark")
-            assert await list_violations(tab, "color-contrast") == []
-
-
 async def test_the_first_view(page: Page) -> None:
     await page.locator(".example").first.wait_for()
     scope = await page.locator("#scope").inner_text()
@@ -58,6 +41,8 @@ async def test_the_first_view(page: Page) -> None:
     assert await page.locator(".example").count() == 3
     assert await page.evaluate("document.activeElement.id") == "query"
     assert "OUTRIDER" not in await page.locator("body").inner_text()
+    await check(page)
+    await page.locator("#narrow summary").click()
     await check(page)
 
 
@@ -72,7 +57,7 @@ async def test_results_with_odd_titles(page: Page) -> None:
         "one => Math.round(one.getBoundingClientRect().height / parseFloat(getComputedStyle(one).lineHeight))"
     )
     assert (len(LONG_TITLE[:400]), lines) == (400, 2)
-    assert await titles.nth(2).inner_text() == "doi:10.1000/3"
+    assert await titles.nth(2).inner_text() == "Untitled (doi:10.1000/3)"
     assert "Retracted" in await page.locator("#hits .hit").nth(1).inner_text()
     assert await page.locator("#hits .hit svg[role=img]").first.get_attribute("aria-label") == "Repository"
     shown = await page.locator("#hits .passage").first.inner_text()
@@ -106,10 +91,14 @@ async def test_two_hundred_hits_and_a_thousand_facet_values(page: Page) -> None:
     assert await page.evaluate("document.activeElement.closest('.hit').dataset.rank") == "11"
     authors = page.locator("#facets fieldset", has_text="Author")
     assert await authors.get_by_role("checkbox").count() == 6
-    await check(page)
     await authors.get_by_text("994 more").click()
+    await authors.get_by_role("checkbox").nth(6).wait_for()
     assert await authors.get_by_role("checkbox").count() == 1_000
-    assert await page.evaluate(TOO_WIDE) == 0
+    for width, height in SIZES:
+        await page.set_viewport_size({"width": width, "height": height})
+        assert await page.evaluate(TOO_WIDE) == 0
+    rules = ("label", "nested-interactive", "scrollable-region-focusable", "aria-valid-attr-value", "duplicate-id-aria")
+    assert await look(page, *rules) == NOTHING  # the contrast of a thousand equal labels would take ten seconds
 
 
 async def test_years_filter_by_keyboard_and_dead_values_are_hidden(page: Page) -> None:
@@ -228,6 +217,7 @@ async def test_the_first_paint_is_small_and_the_form_soon_works(opens: Opens) ->
     """Compressed sizes as they are sent; the time from the document to the form's listeners, on loopback."""
     files = await asyncio.to_thread(static_files.read_files)
     async with opens() as tab:
+        await tab.evaluate("async () => { await (await import('/page/first-view.js')).load(); }")
         sizes = await tab.evaluate(SIZES_SENT)
         interactive_ms = await tab.evaluate(INTERACTIVE_MS)
         shift = await tab.evaluate(SHIFTS)
@@ -235,5 +225,5 @@ async def test_the_first_paint_is_small_and_the_form_soon_works(opens: Opens) ->
     assert len(sizes) > 10
     assert gzip.decompress(files["/"].packed) == files["/"].body
     assert total <= 60_000
-    assert interactive_ms <= 3_000  # ten times as long on a busy machine; the guide has the figure of a quiet one
+    assert interactive_ms <= 2_000  # many times as long on a busy machine; `python -m bench page` measures it beside a bare page
     assert shift < 0.05

@@ -87,9 +87,14 @@ def parse_filters(text: str | None) -> dict[str, Any] | None:
 
 
 def narrow_filters(
-    filters: dict[str, Any] | None, year: str | None, first: str | None, last: str | None, kinds: Sequence[str] | None
+    filters: dict[str, Any] | None,
+    year: str | None,
+    first: str | None,
+    last: str | None,
+    kinds: Sequence[str] | None,
+    labels: Sequence[str] | None = None,
 ) -> dict[str, Any] | None:
-    """The filters, those of `--year` or `--from` and `--to`, and those of `--kind`, all of them required. Raises `BadRequest`."""
+    """The filters, those of `--year` or `--from` and `--to`, of `--kind` and of `--label`, all of them required. Raises `BadRequest`."""
     from outrider.state.records import Kind
 
     if year is not None and (first is not None or last is not None):
@@ -105,6 +110,8 @@ def narrow_filters(
             raise BadRequest(f"--kind takes {', '.join(get_args(Kind))}, not {kind!r}{did_you_mean(kind, get_args(Kind))}")
     if kinds:
         parts.append({"kind": {"$in": [*kinds]}})
+    if labels:
+        parts.append({"labels": {"$in": [*labels]}})
     return {"$and": parts} if len(parts) > 1 else parts[0] if parts else filters
 
 

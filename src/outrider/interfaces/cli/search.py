@@ -65,6 +65,9 @@ def search(
     kind: Annotated[
         list[str] | None, typer.Option("--kind", help="Only this kind: paper, repository, page or document; may be repeated.")
     ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", help="Only records of your library with this label; may be repeated.")
+    ] = None,
     filters: FiltersOption = None,
     source: Annotated[list[str] | None, typer.Option("--source", "-s", help="Search only this source; may be repeated.")] = None,
     strategy: Annotated[
@@ -124,7 +127,7 @@ def search(
         "query": sys.stdin.read() if query == "-" else query,
         "top_k": top_k,
         "search_mode": search_mode,
-        "filters": narrow_filters(parse_filters(filters), year, first_year, last_year, kind),
+        "filters": narrow_filters(parse_filters(filters), year, first_year, last_year, kind, label),
         "sources": source,
         "strategies": strategy,
         "mode": mode,

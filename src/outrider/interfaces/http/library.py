@@ -41,6 +41,7 @@ from outrider.usecases.library import (
     MAX_LABEL_CHARS,
     MAX_LABELS,
     describe_contents,
+    find_related,
     label_records,
     list_records,
     read_record,
@@ -56,6 +57,8 @@ BASE = "/api/library"
 FILES = f"{BASE}/files"
 MAX_PAGE, MAX_TEXT, MAX_TARGETS, MAX_ID_CHARS = 100, 1_000, 500, 1_000
 MAX_OFFSET = 10**9
+MAX_NAMES = 10
+"""Ids and identifiers of one work."""
 PAIRS = 50
 """Doubtful pairs of one answer."""
 PROGRESS_S = 0.1
@@ -178,6 +181,29 @@ class LibraryRoutes:
         abstract = [text for one in (record.abstract, record.description) if (text := read_plainly(one))]
         texts = {"blocks": blocks, "part": part, "parts": max(1, len(parts)), "characters": len(record.text), "lead": abstract}
         return JSONResponse(fields | about | texts)
+
+    async def list_related(
+        self,
+        ids: Annotated[
+            list[DocId],
+            Query(
+                alias="id",
+                min_length=1,
+                max_length=MAX_NAMES,
+                description="A record by its id, DOI, PMID or arXiv number; of several the first that the library has.",
+            ),
+        ],
+        limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 10,
+    ) -> JSONResponse:
+        """Records that share works, authors, subjects or meaning with one, best first, each with the reason."""
+        for doc_id in ids:
+            try:
+                found = await find_related(self.services, doc_id, limit)
+            except BadRequest:
+                continue
+            rows = [{**_describe(one.record, ()), "why": one.why} for one in found.related]
+            return JSONResponse({"record": _describe(found.record, ()), "related": rows})
+        raise Refusal(404, "no-such-record", "the library holds no such record")
 
     async def add_file(
         self, request: Request, name: Annotated[str, Query(max_length=MAX_ID_CHARS, description="Its suffix says how it is read.")]
@@ -314,6 +340,7 @@ def make_router(handlers: LibraryRoutes) -> APIRouter:
     add(f"{BASE}/contents", handlers.contents, methods=["GET"], summary="What the library holds")
     add(f"{BASE}/records", handlers.records, methods=["GET"], summary="Records of the library")
     add(f"{BASE}/record", handlers.record, methods=["GET"], summary="One record with its text")
+    add(f"{BASE}/related", handlers.list_related, methods=["GET"], summary="Records related to one")
     add(
         FILES, handlers.add_file, methods=["POST"], summary="Add a file", response_class=StreamingResponse,
         responses=PROGRESS_RESPONSES, openapi_extra=FILE_BODY,

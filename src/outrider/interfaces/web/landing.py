@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from outrider.library.browse import count_labels
 from outrider.state.errors import LibraryError, LibraryMissing
 from outrider.state.model import Model
 from outrider.state.records import Record
@@ -35,6 +36,7 @@ NAMES_ITSELF = re.compile(r"^[\w.-]{1,40}(?:\s+is\s+(?:an?|the)\s+|\s*[:–—-]
 class Landing(Model):
     records: int | None = Field(description="Records of the library; None where it cannot be read.")
     problem: str = Field("", description="`missing` where there is no library yet, `broken` where it cannot be read.")
+    labels: dict[str, int] = Field({}, description="Labels that users gave to records, and of how many.")
     examples: tuple[str, ...] = Field(description="Requests that the library can answer; general ones where it is empty.")
 
 
@@ -51,13 +53,14 @@ class LandingReader:
         try:
             library = await self.services.library()
             records = await library.count()
+            labels = count_labels((await library.labels()).values())
             snapshot = await library.snapshot()
             if snapshot != self._snapshot:
                 self._examples, self._snapshot = choose_examples(await library.sample(SAMPLE)), snapshot
         except LibraryError as error:
             problem = "missing" if isinstance(error, LibraryMissing) else "broken"
             return Landing(records=0 if problem == "missing" else None, problem=problem, examples=GENERAL)
-        return Landing(records=records, examples=self._examples)
+        return Landing(records=records, labels=labels, examples=self._examples)
 
 
 def choose_examples(records: Sequence[Record]) -> tuple[str, ...]:

@@ -29,6 +29,8 @@ MAX_BEST, ENOUGH_BEST, MAX_BEST_OF_HIT = 4, 3, 2
 """Sentences above the hits where no model wrote an answer: the most; the most with such as may not answer; the most of one hit."""
 MIN_BEST_CHARS, MAX_BEST_CHARS = 25, 420
 SUMMARY_CHARS = 320
+MAX_KEYWORDS = 8
+SCHEMES = {"doi": "DOI", "pmid": "PubMed", "pmcid": "PMC", "arxiv": "arXiv", "pypi": "PyPI", "github": "GitHub"}
 TEXT_CHARS = 60_000
 """Of a text, around its first kept sentence."""
 HIDDEN = frozenset({"badge", "links", "furniture"})
@@ -56,6 +58,7 @@ class HitReading(Model):
     why: tuple[str, ...] = Field(description="Why the hit is there, the most important reason first.")
     pieces: tuple[Piece, ...] = ()
     summary: str = Field("", description="Beginning of its abstract or description, where nothing was kept.")
+    known: str = Field("", description="What is known of a work that has no text.")
     hidden: int = Field(0, description="Kept sentences besides.")
 
 
@@ -105,9 +108,26 @@ def _read_hit(hit: Hit, units: Sequence[ContextUnit], results: Mapping[str, str]
     pieces = tuple(piece for span in sorted(spans) if (piece := _read_piece(hit, span, scores.get(span))).parts)
     about = hit.summary or hit.content
     summary = "" if pieces else _cut(read_plainly(about) if about else _read_beginning(hit.original_text), SUMMARY_CHARS)
+    known = "" if pieces or summary else _name_known(hit)
     return HitReading(
-        rank=hit.rank, why=tuple(list_clauses(hit, results)), pieces=pieces, summary=summary, hidden=len(hit.spans) - len(spans)
-    )  # fmt: skip
+        rank=hit.rank,
+        why=tuple(list_clauses(hit, results)),
+        pieces=pieces,
+        summary=summary,
+        known=known,
+        hidden=len(hit.spans) - len(spans),
+    )
+
+
+def _name_known(hit: Hit) -> str:
+    """Its keywords and numbers: a card without a sentence would look broken."""
+    version = hit.metadata.get("version")
+    facts = (
+        f"Keywords: {', '.join(hit.tags[:MAX_KEYWORDS])}" if hit.tags else "",
+        f"Version {version}" if isinstance(version, str) else "",
+        ", ".join(f"{SCHEMES.get(scheme, scheme)} {value}" for scheme, value in hit.identifiers.pairs()),
+    )
+    return " ".join(["No text of it is known, only its title.", *(f"{fact}." for fact in facts if fact)])
 
 
 def _read_beginning(text: str) -> str:

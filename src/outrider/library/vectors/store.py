@@ -112,6 +112,18 @@ class Vectors:
                 raise
             return await search(await self.table(latest), latest, vector, where, limit, exact=exact)
 
+    async def find_near_record(self, doc_id: str, limit: int) -> list[Near]:
+        """Nearest first to a record's own vector, without the record; none where it has no vector. No model is needed."""
+        import numpy as np
+
+        current = await self.registry.current()
+        if current is None:
+            return []
+        table = await self.table(current)
+        vectors = [row["vector"] async for row in read_columns(table, [doc_id], ["vector"])]
+        near = await search(table, current, np.asarray(vectors[0], dtype=np.float32), None, limit + 1, exact=False) if vectors else []
+        return [place for place in near if place.doc_id != doc_id][:limit]
+
     async def _searchable_space(self, space: EmbeddingSpace) -> StoredSpace:
         stored = await self.matching_space(space)
         if stored is None:

@@ -1,7 +1,7 @@
 // Adding files and identifiers to the library: one after another, with progress and a report. Stop keeps what was added before.
 
 import { KEY_STORAGE, Problem, ask, askForKey, lines } from "./api.js";
-import { byId, count, el, fill, plural } from "./dom.js";
+import { byId, count, el, fill, listNames, plural } from "./dom.js";
 
 const MAX_REASONS = 3;
 const COUNTS = ["added", "updated", "unchanged"];
@@ -10,9 +10,9 @@ let working = null;
 let library = null;
 let totals = null;
 
-/** `contents()` has the limits of the server; `done` is called when everything was added. */
-export function begin({ contents, done }) {
-  library = { contents, done };
+/** `contents()` has the limits of the server; `done` is called when everything was added; `names` are those of the sources. */
+export function begin({ contents, done, names }) {
+  library = { contents, done, names };
   const drop = byId("drop");
   byId("choose-files").addEventListener("click", () => byId("files").click());
   byId("files").addEventListener("change", (event) => {
@@ -131,12 +131,14 @@ function showReport(job, report) {
   if (report.failed) parts.push(`${count(report.failed)} failed`);
   job.state.textContent = parts.join(", ") || (report.skipped ? "not read" : "nothing to add");
   if (report.failed || !parts.length) job.state.classList.add("failed");
-  const notes = report.files.flatMap((file) => [...file.reasons, ...file.remarks].map((why) => (report.files.length > 1 ? `${file.path}: ${why}` : why)));
+  const notes = report.files.flatMap((file) => [...file.reasons, ...file.remarks].map(nameSources).map((why) => (report.files.length > 1 ? `${file.path}: ${why}` : why)));
   for (const one of report.stale) notes.push(`${plural(one.doc_ids.length, "record")} of the earlier version ${one.doc_ids.length === 1 ? "is" : "are"} no longer in this file and stay${one.doc_ids.length === 1 ? "s" : ""} in the library.`);
   if (report.vectors.off && report.vectors.without && report.vectors.model) notes.push(`Not yet found by meaning: ${report.vectors.off}`);
   const list = (some) => el("ul", {}, some.map((note) => el("li", { dir: "auto" }, note)));
   fill(job.more, notes.length ? list(notes.slice(0, MAX_REASONS)) : null, notes.length > MAX_REASONS ? el("details", {}, el("summary", {}, `${plural(notes.length - MAX_REASONS, "more note")}`), list(notes.slice(MAX_REASONS))) : null);
 }
+
+const nameSources = (why) => why.replace(/^(not known to )([\w, ]+)$/, (_, begin, names) => begin + listNames(names.split(", ").map((name) => library.names[name] ?? name)));
 
 /** Handle one line of an addition; the report at the end, else undefined. */
 function handleLine(job, { progress, report, problem }) {
@@ -155,12 +157,17 @@ function handleLine(job, { progress, report, problem }) {
 
 async function sendTargets(targets, job) {
   job.bar.removeAttribute("value");
-  const response = await ask("api/library/targets", { method: "POST", body: { targets }, signal: working.signal });
-  for await (const line of lines(response)) {
-    const report = line && handleLine(job, JSON.parse(line));
-    if (report) return report;
+  try {
+    const response = await ask("api/library/targets", { method: "POST", body: { targets }, signal: working.signal });
+    for await (const line of lines(response)) {
+      const report = line && handleLine(job, JSON.parse(line));
+      if (report) return report;
+    }
+    throw new Problem(0, { detail: "the connection was lost" });
+  } catch (error) {
+    byId("targets").value ||= targets.join("\n"); // to be corrected and sent again
+    throw error;
   }
-  throw new Problem(0, { detail: "the connection was lost" });
 }
 
 /** Send a file. XMLHttpRequest reports how much was sent, which fetch does not. */

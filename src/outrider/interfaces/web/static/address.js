@@ -1,6 +1,6 @@
 // The address of a search: `#/search?q=...`. It holds the request, the run, and how its hits are shown.
 
-const LISTS = ["src", "f"];
+const LISTS = ["src", "label", "f"];
 const FIELDS = ["q", "mode", "from", "to", "stars", "lang", "n", "answer", "thread", "run", "sort"];
 export const DEFAULTS = { mode: "balanced", n: "30", sort: "rank" };
 
@@ -28,6 +28,7 @@ export function makeRequest(fields, about) {
   if (Object.keys(year).length) filters.year = year;
   if (fields.stars) filters.stars = { $gte: Number(fields.stars) };
   if (fields.lang) filters.language = fields.lang;
+  if (fields.label?.length) filters.labels = { $in: fields.label };
   return {
     query: fields.q,
     search_mode: fields.mode || DEFAULTS.mode,
@@ -44,6 +45,7 @@ export function describeFilters(fields, about) {
   if (fields.from || fields.to) parts.push(fields.from && fields.to ? `years ${fields.from} to ${fields.to}` : fields.from ? `from ${fields.from}` : `until ${fields.to}`);
   if (fields.stars) parts.push(`at least ${fields.stars} stars`);
   if (fields.lang) parts.push(`language ${fields.lang}`);
+  if (fields.label?.length) parts.push(`labelled ${fields.label.join(" or ")}`);
   if (fields.src?.length) parts.push(`only ${fields.src.map((name) => about?.source_names?.[name] ?? name).join(", ")}`);
   return parts;
 }
@@ -51,3 +53,4 @@ export function describeFilters(fields, about) {
 /** Change the address without a new entry in the history. */
 export const replace = (fields) => history.replaceState(null, "", makeAddress(fields));
 export const push = (fields) => history.pushState(null, "", makeAddress(fields));
+export const nameTab = ({ q }) => (document.title = q ? `${q.slice(0, 80)} - Outrider` : "Outrider: search papers, code and your library");

@@ -1,12 +1,12 @@
 // The frame of the page: view, theme, API key, and the server's capabilities.
 
 import { json, askForKey } from "./api.js";
-import { byId, el } from "./dom.js";
+import { byId, el, loadStyle } from "./dom.js";
 
 const VIEWS = [...document.querySelectorAll("main > section")].map((section) => section.id.replace("view-", ""));
 const THEME = "outrider.theme";
 /** Loaded while the server is asked what it has. */
-const search = import("./search.js");
+const firstView = import("./first-view.js");
 let about = null;
 let isWaiting = false;
 const begun = new Set();
@@ -33,22 +33,18 @@ function showView() {
 async function beginView(view) {
   if (begun.has(view)) return;
   begun.add(view);
+  const section = byId(`view-${view}`);
+  section.classList.add("coming"); // until its style is there, it keeps its place and is not painted
   try {
-    const [module] = await Promise.all([import(`./${view}.js`), loadStyle(view)]);
+    const [module] = await Promise.all([import(`./${view}.js`), loadStyle(view), loadStyle("charts")]);
+    section.classList.remove("coming");
     await module.begin(about);
   } catch (error) {
     begun.delete(view);
-    byId(`view-${view}`).append(el("p", { class: "alert", role: "alert" }, "This view could not be loaded. Choose it again when the server can be reached."));
+    section.classList.remove("coming");
+    section.append(el("p", { class: "alert", role: "alert" }, "This view could not be loaded. Choose it again when the server can be reached."));
     throw error;
   }
-}
-
-/** Until it is there, the view keeps its place and is not painted. */
-async function loadStyle(view) {
-  const section = byId(`view-${view}`);
-  section.classList.add("coming");
-  await new Promise((resolve) => document.head.append(el("link", { rel: "stylesheet", href: `page/${view}.css`, load: resolve, error: resolve })));
-  section.classList.remove("coming");
 }
 
 function applyTheme(theme) {
@@ -60,6 +56,7 @@ function applyTheme(theme) {
 
 function setUpControls() {
   applyTheme(localStorage.getItem(THEME));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => applyTheme(document.documentElement.dataset.theme));
   byId("theme-button").addEventListener("click", () => {
     const next = applyTheme(document.documentElement.dataset.theme) ? "light" : "dark";
     localStorage.setItem(THEME, next);
@@ -67,8 +64,8 @@ function setUpControls() {
   });
   byId("key-button").addEventListener("click", async () => (await askForKey("")) && loadServerInfo());
   byId("status-button").addEventListener("click", async () => {
-    const [{ showStatus }, { lastReports }] = await Promise.all([import("./status.js"), search]);
-    showStatus(about, lastReports());
+    const [{ showStatus }, { load }] = await Promise.all([import("./status.js"), firstView]);
+    showStatus(about, about ? (await load()).lastReports() : []);
   });
   byId("search-form").addEventListener("submit", (event) => {
     event.preventDefault();
@@ -90,7 +87,7 @@ async function loadServerInfo() {
     about = await json("api/about");
     byId("about").textContent = `Outrider ${about.version}`;
     byId("about").removeAttribute("role");
-    if (isFirst) (await search).begin(about, isWaiting);
+    if (isFirst) await (await firstView).begin(about, isWaiting);
     showView();
     document.documentElement.dataset.ready = "yes";
   } catch (error) {

@@ -46,6 +46,7 @@ export function fill(node, ...children) {
 const NUMBERS = new Intl.NumberFormat("en");
 export const count = (number) => NUMBERS.format(number);
 export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
+export const listNames = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
 /** `ease_of_use` as `ease of use`. */
 export const words = (name) => String(name).replaceAll("_", " ");
 
@@ -57,6 +58,14 @@ export function table(heads, rows, caption) {
     el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
     el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell) => el("td", { dir: "auto" }, cell))))),
   );
+}
+
+const styles = new Map();
+
+/** A style sheet, once; it is over when the sheet is there, or cannot be had. */
+export function loadStyle(name) {
+  if (!styles.has(name)) styles.set(name, new Promise((resolve) => document.head.append(el("link", { rel: "stylesheet", href: `page/${name}.css`, load: resolve, error: resolve }))));
+  return styles.get(name);
 }
 
 /** The values of the checked boxes of one name. */

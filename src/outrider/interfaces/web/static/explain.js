@@ -2,19 +2,22 @@
 
 import { describeFilters } from "./address.js";
 import { json } from "./api.js";
-import { byId, el, fill } from "./dom.js";
-import { explainDown, findDown, listNames } from "./progress.js";
+import { byId, el, fill, listNames } from "./dom.js";
+import { explainDown, findDown } from "./progress.js";
 
 const ABOUT_REQUEST = new Set(["filters", "user_feedback", "new queries"]);
 /** Names of sources and causes begin a sentence. */
 const upper = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** Steps that failed, in words for a reader; a failure of the short answer is told where it would stand. */
-export function showFailures({ failures, bypassed }) {
-  const texts = failures.filter((one) => one.node.split(".")[0] !== "answer").map((one) => `${nameFailure(one)}.`);
-  const asked = bypassed.filter((one) => ABOUT_REQUEST.has(one.step)).map((one) => one.why);
-  fill(byId("failures"), texts.length || asked.length ? el("ul", { class: "alert" }, [...texts, ...asked].map((text) => el("li", {}, text))) : null);
+export function showFailures({ failures, bypassed, hits }) {
+  const causes = failures.filter((one) => one.node.split(".")[0] !== "answer").map((one) => `${nameFailure(one)}.`);
+  const asked = hits.length ? listRemarks(bypassed) : []; // else they are part of the explanation
+  const list = (name, texts) => (texts.length ? el("ul", { class: name }, texts.map((text) => el("li", {}, upper(text)))) : null);
+  fill(byId("failures"), [list("alert", causes), list("remarks", asked)].filter(Boolean));
 }
+
+const listRemarks = (bypassed) => bypassed.filter((one) => ABOUT_REQUEST.has(one.step)).map((one) => upper(one.why));
 
 const FAILED = { fine_scorer: "The model could not read the works, so rules ranked them", translator: "The model could not plan the search, so rules did", dedup: "The model could not look for duplicates", reranker: "The reranker failed, so the order is that of the step before", distiller: "The sentences that answer could not be chosen", enrich: "Some records could not be completed" };
 const nameFailure = ({ node }) => FAILED[node.split(".")[0]] ?? `The step ${node.replaceAll("_", " ")} failed`;
@@ -24,7 +27,7 @@ export function explainEmpty(fields, answer, about, again) {
   const name = (source) => about.source_names[source] ?? source;
   const down = findDown(answer.sources);
   const filters = describeFilters(fields, about);
-  const reasons = down.map((source) => `${name(source)} ${explainDown(answer.sources, source)}.`);
+  const reasons = [...down.map((source) => `${name(source)} ${explainDown(answer.sources, source)}.`), ...listRemarks(answer.bypassed).map((text) => `${text}.`)];
   const searched = [...new Set(answer.sources.map((row) => row.source))].filter((source) => !down.includes(source)).map(name);
   return [
     el("p", {}, el("b", {}, filters.length && answer.total_candidates ? "The filters leave nothing." : down.length && !searched.length ? "No source answered." : "Nothing was found."), searched.length ? ` Searched: ${listNames(searched)}.` : ""),

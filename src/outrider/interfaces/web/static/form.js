@@ -1,7 +1,8 @@
 // The form of a search: the fields of an address to its inputs, and back.
 
 import { DEFAULTS, describeFilters } from "./address.js";
-import { byId, checkedValues, el, fill } from "./dom.js";
+import { json } from "./api.js";
+import { byId, checkedValues, count, el, fill } from "./dom.js";
 
 let about = null;
 
@@ -17,13 +18,24 @@ export function setUpForm(serverInfo, submitted) {
     if (fields.q) submitted(fields);
   });
   form.addEventListener("input", () => showFilters(readForm()));
+  byId("narrow").addEventListener("toggle", async () => {
+    if (byId("narrow").open) drawLabels((await json("api/landing").catch(() => ({}))).labels ?? {});
+  });
+}
+
+/** The library's labels as boxes, with the number of their records; those of the address are kept, whatever the library has. */
+function drawLabels(labels) {
+  const chosen = checkedValues(byId("search-form"), "label");
+  const numbers = new Map([...chosen.map((name) => [name, null]), ...Object.entries(labels)]);
+  byId("search-labels").closest("fieldset").hidden = !numbers.size;
+  fill(byId("search-labels"), [...numbers].map(([name, number]) => el("label", {}, el("input", { type: "checkbox", name: "label", value: name, checked: chosen.includes(name) }), " ", el("span", { dir: "auto" }, name), number === null ? null : [" ", el("small", {}, count(number))])));
 }
 
 /** The fields of an address, from the form. */
 export function readForm() {
   const form = byId("search-form");
   const given = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value).trim()]));
-  return { q: given.query, mode: given.search_mode, from: given.year_from, to: given.year_to, stars: given.stars, lang: given.language, n: given.top_k || DEFAULTS.n, thread: given.thread, src: checkedValues(form, "sources"), answer: about?.answers && given.answer_enabled === "on" ? "1" : "" };
+  return { q: given.query, mode: given.search_mode, from: given.year_from, to: given.year_to, stars: given.stars, lang: given.language, n: given.top_k || DEFAULTS.n, thread: given.thread, src: checkedValues(form, "sources"), label: checkedValues(form, "label"), answer: about?.answers && given.answer_enabled === "on" ? "1" : "" };
 }
 
 export function fillForm(fields) {
@@ -33,6 +45,8 @@ export function fillForm(fields) {
   elements.search_mode.value = fields.mode || DEFAULTS.mode;
   elements.answer_enabled.checked = fields.q ? fields.answer === "1" : about.answers && about.answer_enabled;
   for (const box of byId("search-sources").querySelectorAll("input")) box.checked = (fields.src ?? []).includes(box.value);
+  fill(byId("search-labels"), (fields.label ?? []).map((name) => el("input", { type: "checkbox", name: "label", value: name, checked: true, hidden: true })));
+  drawLabels({});
   showFilters(readForm());
 }
 

@@ -7,6 +7,7 @@ import { FLAGGED, marks } from "./marks.js";
 import { passages, showContext } from "./passages.js";
 import { nameSearch } from "./progress.js";
 import { legend, radar } from "./radar.js";
+import { similarWorks } from "./similar.js";
 import { works } from "./shelf.js";
 
 export { passages } from "./passages.js";
@@ -16,7 +17,7 @@ const SHOWN_AUTHORS = 3;
 /** `actions` are the functions of a search that is over: `address`, `names`, `compare`, `similar`, `keep`, `drop`, `exportOne`. */
 export function card(hit, actions) {
   const id = `hit-${hit.rank}`;
-  const heading = el("h3", { id, title: hit.title?.length > 120 ? hit.title : null }, link(hit.url ?? identifierAddress(hit), hit.title || hit.doc_id));
+  const heading = el("h3", { id, title: hit.title?.length > 120 ? hit.title : null }, link(hit.url ?? identifierAddress(hit), hit.title || `Untitled (${hit.doc_id})`));
   return el(
     "li",
     { class: actions ? "hit done" : "hit", "data-id": hit.doc_id, "data-rank": hit.rank },
@@ -71,12 +72,12 @@ function actionBar(hit, actions, open) {
       panel.replaceChildren(...(isOpen ? [] : [make()]));
       event.target.setAttribute("aria-expanded", String(!isOpen));
     } }, name);
-  const text = el("button", { type: "button", class: "act", "aria-expanded": "false", click: (event) => open(hit.spans?.[0]?.[0], event.target) }, "Read text");
+  const text = hit.reading?.known ? null : el("button", { type: "button", class: "act", "aria-expanded": "false", click: (event) => open(hit.spans?.[0]?.[0], event.target) }, "Read text");
   const keep = el("button", { type: "button", class: "act keep", "aria-pressed": String(hit.doc_id in works().kept), click: (event) => actions.keep(hit, event.target) }, icon("star"), "Keep");
   const compare = el("label", { class: "act compare" }, el("input", { type: "checkbox", change: (event) => actions.compare(hit, event.target) }), "Compare", el("span", { class: "hidden" }, ` ${hit.title}`));
-  const more = el("button", { type: "button", class: "act", title: "Searches by its title and keywords", click: () => actions.similar(hit) }, "Similar works");
+  const similar = toggle("Similar works", () => similarWorks(hit, (isMissing) => actions.similar(hit, isMissing)));
   const drop = el("button", { type: "button", class: "act", click: () => actions.drop(hit) }, "Not this");
-  return el("div", { class: "actions" }, el("p", { class: "bar-of-actions" }, text, toggle("Cite", () => citations(hit, actions.address, () => actions.exportOne(hit))), documentLink(hit), keep, compare, more, drop, toggle("Why this?", () => reasons(hit, actions))), panel);
+  return el("div", { class: "actions" }, el("p", { class: "bar-of-actions" }, ...[text].filter(Boolean), toggle("Cite", () => citations(hit, actions.address, () => actions.exportOne(hit))), documentLink(hit), keep, compare, similar, drop, toggle("Why this?", () => reasons(hit, actions))), panel);
 }
 
 /** The work itself, where the record names it: a PDF, or the repository. */

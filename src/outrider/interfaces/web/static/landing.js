@@ -1,9 +1,8 @@
 // Before the first search: what is searched and how much, requests to try, recent and saved searches.
 
 import { json } from "./api.js";
-import { byId, el, fill, plural } from "./dom.js";
+import { byId, el, fill, listNames, plural } from "./dom.js";
 import { icon } from "./icons.js";
-import { listNames } from "./progress.js";
 import { forgetSearch, saveSearch, searches } from "./shelf.js";
 
 let hasExamples = false;

@@ -41,9 +41,9 @@ function go(changes, { replace = false } = {}) {
   show();
 }
 
-export async function begin() {
+export async function begin(about) {
   setUpForm();
-  beginAdditions({ contents: () => contents, done: refresh });
+  beginAdditions({ contents: () => contents, done: refresh, names: about.source_names });
   addEventListener("hashchange", show);
   addEventListener("popstate", show);
   await refresh();

@@ -14,7 +14,8 @@ export const readHit = (hit) => hit.reading ?? { pieces: [], summary: hit.summar
 
 /** The verdict, and the kept pieces or the beginning of the text. `open(start, node)` opens a piece in its text. */
 export function passages(hit, open) {
-  const { pieces, summary, hidden } = readHit(hit);
+  const { pieces, summary, known, hidden } = readHit(hit);
+  if (!pieces.length && !summary) return known ? [el("p", { class: "meta", dir: "auto" }, el("span", {}, known))] : [];
   const verdict = VERDICTS[hit.answers] ? el("p", { class: "verdict" }, VERDICTS[hit.answers]) : null;
   if (!pieces.length) return [verdict, summary ? el("p", { class: "passage about", dir: "auto" }, hit.answers === "no" ? el("b", {}, "About: ") : null, summary) : null];
   const shown = pieces.map((piece) => {

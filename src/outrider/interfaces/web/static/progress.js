@@ -1,6 +1,6 @@
 // One line about a run: its step in plain words, the time so far, how many sources have answered. The rest is behind a disclosure.
 
-import { byId, count, el, fill, plural, table } from "./dom.js";
+import { byId, count, el, fill, listNames, plural, table } from "./dom.js";
 import { duration } from "./pipeline.js";
 
 const STEPS = {
@@ -154,5 +154,3 @@ export function findDown(rows) {
 export function explainDown(rows, source) {
   return describeOutcome(rows.find((row) => row.source === source && !GOOD.has(row.status)) ?? { status: "unavailable" });
 }
-
-export const listNames = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);

@@ -44,7 +44,7 @@ export async function showRecord(id, part, { contents, changed, back, turn }) {
     if (isOther) scrollTo(0, 0);
     else into.querySelector(".text")?.scrollIntoView({ block: "start" });
   } catch (error) {
-    fill(into, home, el("p", { class: "alert", role: "alert" }, error.status === 404 ? "The library holds no such record. It may have been removed." : error.message));
+    fill(into, home, el("h1", {}, "Record"), el("p", { class: "alert", role: "alert" }, error.status === 404 ? "The library holds no such record. It may have been removed." : error.message));
   } finally {
     if (into.hidden) delete into.dataset.id;
   }

@@ -33,5 +33,5 @@ export function drawRefine(about) {
   byId("refine-words").hidden = !about.answers;
   byId("refine-note").textContent = about.answers
     ? "A model reads your words and the titles that you kept and dropped, and writes new queries."
-    : "Without a chat model, the next round varies the words of your query, and cannot read feedback. Works you drop stay hidden in this tab. \"Similar works\" of a card searches by its title and keywords.";
+    : "Without a chat model, the next round varies the words of your query, and cannot read feedback. Works you drop stay hidden in this tab. \"Similar works\" of a card lists what your library connects with it.";
 }

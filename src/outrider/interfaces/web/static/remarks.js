@@ -17,12 +17,18 @@ export function parseRemark(text) {
   return match ? { code: match[1] ?? "", line: Number(match[2]), column: Number(match[3]), message: match[4] } : { code: "", line: 0, column: 0, message: text };
 }
 
-/** What the parser read, what a reader should look at, and the hits of each line. */
-export function showExplanation(into, explanation, query, name) {
+/** A run writes how often a remark applies behind it. */
+const nameRemark = ({ line, column, message }) => `${line}:${column}:${message.replace(/ \(\d+ times\)$/, "")}`;
+
+/** What the parser read, what a reader should look at, and the hits of each line. Remarks of the run `below` are not repeated. */
+export function showExplanation(into, explanation, query, name, below = []) {
+  const told = new Set(below.map((text) => nameRemark(parseRemark(text))));
+  const findings = explanation.findings.filter((one) => !told.has(nameRemark(one)));
   const history = explanation.history.map((row) => [String(row.line), el("code", {}, row.query), row.hits === null ? "-" : count(row.hits)]);
   fill(
     into,
-    explanation.findings.length ? inPlace(explanation.findings, query) : null,
+    findings.length ? inPlace(findings, query) : null,
+    findings.length < explanation.findings.length ? el("p", { class: "meta" }, el("a", { href: "#exact-remarks" }, `${findings.length ? "Further remarks" : "The remarks"} stand with the run below.`)) : null,
     wide("Search history", table(["line", "query", "hits"], history, "Hits of each line in your library")),
     explanation.why_not_counted ? el("p", { class: "meta" }, `Hits are not counted: ${explanation.why_not_counted}`) : null,
     explanation.sources.map((one) => el("details", {}, el("summary", {}, `Query for ${name(one.source)}`), el("pre", {}, one.refused ? `not queried: ${one.refused}` : one.query))),

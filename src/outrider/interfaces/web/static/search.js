@@ -1,13 +1,13 @@
 // The search view: its address, and a search from its first event to its answer.
 
-import { makeAddress, makeRequest, push, readAddress, replace } from "./address.js";
+import { makeAddress, makeRequest, nameTab, push, readAddress, replace } from "./address.js";
 import { Problem, ask, events, json } from "./api.js";
 import { byId, count, el, fill, plural } from "./dom.js";
 import { explainEmpty, explainFailure, showFailures } from "./explain.js";
 import { foldOnNarrowScreens } from "./facets.js";
-import { fillForm, readForm, setUpForm } from "./form.js";
+import { showLanding } from "./first-view.js";
+import { fillForm, readForm } from "./form.js";
 import { card } from "./hits.js";
-import { drawLanding } from "./landing.js";
 import { duration } from "./pipeline.js";
 import { Progress } from "./progress.js";
 import { askForSimilar, drawRefine, makeFeedback } from "./refine.js";
@@ -19,22 +19,17 @@ const NO_READING = { hits: [], best: [], unanswered: "" };
 let about = null;
 let now = null;
 
-/** `isAsked`: the form was sent before the server had answered. */
-export function begin(serverInfo, isAsked = false) {
+export function begin(serverInfo) {
   about = serverInfo;
-  setUpForm(about, start);
   setUpResults();
   byId("stop-button").addEventListener("click", stop);
-  byId("threads-button").addEventListener("click", () => showThreads(({ thread, query, id }) => {
-    push({ q: query, thread, run: id });
-    follow();
-  }));
   byId("threads-close").addEventListener("click", () => byId("threads-dialog").close());
-  addEventListener("hashchange", follow);
-  const early = isAsked && byId("query").value.trim();
-  follow();
-  if (early) start({ ...readForm(), q: early });
 }
+
+export const openThreads = () => showThreads(({ thread, query, id }) => {
+  push({ q: query, thread, run: id });
+  follow();
+});
 
 function setUpResults() {
   fill(byId("export-format"), about.formats.map((name) => el("option", { value: name }, FILES[name] ?? name)));
@@ -55,22 +50,20 @@ function setUpResults() {
 }
 
 /** What the address says: the first view, a kept run, or a search that can be started. */
-function follow() {
+export function follow() {
   const fields = readAddress();
   if (fields.view !== "search") return;
   nameTab(fields);
   if (now && fields.q && now.fields.q === fields.q && (now.fields.run ?? "") === fields.run) return;
   leave();
+  if (!fields.q) return showLanding();
   fillForm(fields);
-  if (!fields.q) showLanding();
-  else if (fields.run) open(fields);
+  if (fields.run) open(fields);
   else offer(fields, "This search has not been run here yet.");
 }
 
 /** The reports of the sources in the last search. */
 export const lastReports = () => now?.answer?.sources ?? [];
-
-const nameTab = ({ q }) => (document.title = q ? `${q.slice(0, 80)} - Outrider` : "Outrider: search papers, code and your library");
 
 /** Stop to follow a search; it goes on at the server, and its address leads back to it. */
 function leave() {
@@ -78,14 +71,6 @@ function leave() {
   now?.progress?.markEnded();
   now = null;
   setRunning(false);
-}
-
-function showLanding() {
-  byId("landing").hidden = false;
-  byId("view-search").classList.remove("asked");
-  byId("run").hidden = byId("results").hidden = true;
-  byId("query").focus();
-  drawLanding(about, { search: (query) => start({ ...readForm(), q: query }), open: (address) => start({ ...readAddress(address), run: "", f: [], sort: "" }) });
 }
 
 function showFrame(fields) {
@@ -125,14 +110,14 @@ function offer(fields, text) {
   note(text, again(fields, `Search for "${fields.q.slice(0, 60)}"`));
 }
 
-/** A new search, with an entry of its own in the browser's history. `extra` are fields of the request that no address holds. */
-async function start(fields, extra = {}) {
+/** A new search, with an entry of its own in the browser's history. `extra` are fields of the request that no address holds; `said` stands above its hits. */
+export async function start(fields, extra = {}, said = "") {
   stop();
   leave();
   fillForm(fields);
   byId("narrow").open = false;
   push({ ...fields, run: "" });
-  const mine = (now = begun(fields));
+  const mine = (now = { ...begun(fields), said });
   showSearching(mine);
   try {
     const headers = { Prefer: "respond-async", ...(fields.thread && { "X-Thread-Id": fields.thread }) };
@@ -178,6 +163,7 @@ function showSearching(mine) {
   byId("answer").hidden = false;
   fill(byId("answer"), el("h2", {}, "Best sentences"), el("p", { class: "meta" }, "They appear with the answer."));
   fill(byId("hits"), Array.from({ length: 4 }, () => el("li", { class: "hit coming", "aria-hidden": "true" })));
+  if (mine.said) note(mine.said);
   mine.progress = new Progress(about, mine.fields.src?.length ? mine.fields.src : about.sources);
 }
 
@@ -224,12 +210,12 @@ async function showAnswer(mine, answer) {
   const order = answer.hits.length ? `${count(answer.total_found)} of ${plural(answer.total_candidates, "work")}` : "Nothing found";
   mine.progress.say(`${order} in ${duration(answer.execution_time_ms)}`);
   showFailures(answer);
-  byId("note").hidden = true;
+  if (!mine.said) byId("note").hidden = true;
   // new lists, not the old ones moved: what stood there does not jump
   for (const id of ["hits", "answer"]) byId(id).replaceWith(byId(id).cloneNode(false));
   mine.results = new Results(answer, reading, mine.address, mine.fields, {
     names: about.source_names,
-    similar: (hit) => start({ ...readForm(), q: askForSimilar(hit), from: "", to: "", stars: "", lang: "", run: "", thread: "" }),
+    similar: (hit, isMissing) => start({ ...readForm(), q: askForSimilar(hit), from: "", to: "", stars: "", lang: "", label: [], run: "", thread: "" }, {}, `${isMissing ? "Your library does not have this work, so that works like it were" : "Works like it,"} searched by its title and keywords: ${(hit.title || hit.doc_id).slice(0, 120)}`),
     more: (number) => start({ ...mine.fields, n: String(number), run: "", f: [], sort: "" }),
     changed: () => keepView(mine),
     refined: () => drawRefine(about),
@@ -248,7 +234,7 @@ function showFailure(mine, error) {
   setRunning(false);
   mine.progress?.markEnded();
   mine.progress?.say("This search failed");
-  byId("answer").hidden = true;
+  byId("answer").hidden = byId("facets").hidden = true;
   byId("hits-title").textContent = "Results";
   fill(byId("hits"));
   const { cause, advice } = explainFailure(error, mine.progress?.rows ?? [], about);
@@ -271,7 +257,7 @@ function showStopped(mine) {
   setRunning(false);
   mine.progress.markEnded();
   mine.progress.say("Stopped");
-  byId("answer").hidden = true;
+  byId("answer").hidden = byId("facets").hidden = true;
   const found = mine.described.size;
   if (!found) fill(byId("hits"));
   byId("hits-title").textContent = found ? `${plural(Math.min(found, byId("hits").children.length), "work")} found before the stop, not ranked to the end` : "Results";

@@ -11,6 +11,8 @@ const MAX_ADDRESS_CHARS = 4_000;
 const EXAMPLE = '(aspirin[tiab] OR "acetylsalicylic acid"[tiab])\nAND (liver[tiab] OR hepat*[tiab])\nAND 2000:2030[dp]';
 let about = null;
 let explaining = null;
+let explained = null;
+let remarksBelow = { remarks: [], query: "" };
 let expected = null;
 let now = null;
 let shown = null;
@@ -97,6 +99,7 @@ async function show() {
     now?.controller.abort();
     now = null;
     byId("exact-run").hidden = true;
+    drawRemarks([], "");
     if (address.query) explain(request());
   }
 }
@@ -150,7 +153,7 @@ const showStatus = (text) => (byId("lint-status").textContent = text);
 
 async function explain(body) {
   explaining?.abort();
-  expected = null;
+  expected = explained = null;
   if (!body.query.trim()) {
     fill(byId("lint"));
     showStatus("Remarks and the hits of each line appear here as you type.");
@@ -165,12 +168,26 @@ async function explain(body) {
     const platform = [...form().elements.syntax.options].find((option) => option.value === explanation.syntax)?.textContent ?? explanation.syntax;
     const hits = last && last.hits !== null ? `, ${plural(last.hits, "hit")} in your library` : "";
     showStatus(`Read as ${platform}${hits}, ${explanation.findings.length ? plural(explanation.findings.length, "remark") : "no remark"}.`);
-    showExplanation(byId("lint"), explanation, body.query, (name) => about.source_names?.[name] ?? name);
+    explained = { explanation, query: body.query };
+    drawExplanation();
   } catch (error) {
     if (error.name === "AbortError" || explaining !== mine) return;
     showStatus("This query cannot be read yet.");
     showError(byId("lint"), error.message, body.query);
   }
+}
+
+/** Remarks that stand with the run of the same query are shown there alone. */
+function drawExplanation() {
+  if (!explained) return;
+  const { remarks, query } = remarksBelow;
+  showExplanation(byId("lint"), explained.explanation, explained.query, (name) => about.source_names?.[name] ?? name, query === explained.query ? remarks : []);
+}
+
+function drawRemarks(remarks, query) {
+  remarksBelow = { remarks: remarks ?? [], query };
+  showRemarks(byId("exact-remarks"), remarks, query);
+  drawExplanation();
 }
 
 const makeRun = (before = {}) => ({ controller: new AbortController(), run: before.run ?? "", cursor: before.cursor ?? "", hits: before.hits ?? [], whole: before.whole ?? 0, total: 0, page: 0, ended: false, query: byId("boolean").value });
@@ -208,7 +225,8 @@ function showStart() {
   byId("exact-run").hidden = false;
   byId("halt-button").hidden = false;
   byId("resume-button").hidden = true;
-  for (const id of ["exact-remarks", "exact-problem", "exact-report", "exact-hits", "exact-proof"]) fill(byId(id));
+  drawRemarks([], "");
+  for (const id of ["exact-problem", "exact-report", "exact-hits", "exact-proof"]) fill(byId(id));
   const bar = byId("exact-progress");
   bar.hidden = false;
   bar.removeAttribute("value");
@@ -223,7 +241,7 @@ function handleLine(mine, { run: name, remarks, hit, cursor, end, problem }) {
     if (now === mine) {
       history.replaceState(null, "", makeAddress({ ...request(), run: name }));
       shown = location.hash;
-      showRemarks(byId("exact-remarks"), remarks, mine.query);
+      drawRemarks(remarks, mine.query);
     }
   } else if (hit) mine.hits.push({ rank: hit.rank, title: hit.title, url: hit.url, doc_id: hit.doc_id, year: hit.year, venue: hit.venue, authors: hit.authors?.slice(0, 3), more_authors: Math.max(0, (hit.authors?.length ?? 0) - 3), source: hit.found_by?.[0]?.source, proof: hit.reason });
   else if (cursor) {
@@ -270,7 +288,7 @@ async function finish(mine, report = null) {
       byId("exact-status").textContent = whole.complete ? `Complete: ${plural(whole.total, "hit")}, ${plural(whole.unique, "different work")}.` : `Not complete: ${plural(whole.total, "hit")}.`;
       mine.hits = []; // the server gives them page by page, with their abstracts
       showReport({ report: byId("exact-report"), proof: byId("exact-proof") }, whole, drawing, about, (name) => about.source_names?.[name] ?? name);
-      showRemarks(byId("exact-remarks"), whole.remarks, whole.query);
+      drawRemarks(whole.remarks, whole.query);
     }
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
