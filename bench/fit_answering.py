@@ -3,15 +3,19 @@
 Cases: the development half of `answers` in the shared data, and those of `question_cases.jsonl`, which hold questions and places over
 READMEs of packages that `constraints.txt` pins and over short texts of our own; its parts other than `dev` are never fitted on. Texts are
 divided into folds, so that no text is in a fit and in its test. `--tokens` prints the figures for other budgets of tokens and fits nothing.
+
+Whether a text answers at all is also fitted on hits: the first five packages for each request of `bench software`, except those of its set
+kept apart. A package of grade 2 answers, one of grade 0 does not.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -21,8 +25,10 @@ from typing import Any
 import numpy as np
 
 from bench.data import data_folder
-from bench.model import model
+from bench.model import model, model_folder
 from bench.questions import load_score
+from bench.software import OWN as OWN_REQUESTS
+from bench.software import read_requests, search_all
 from outrider.distiller.engines.answering import (
     FEATURES,
     TEXT_FEATURES,
@@ -37,11 +43,14 @@ from outrider.distiller.engines.answering import (
     score_units,
     shortlist,
 )
+from outrider.distiller.engines.by_kind_of_text import shift_by_rank
 from outrider.distiller.engines.closeness import TOKEN_FEATURES, compute_closeness
 from outrider.distiller.engines.embedding import Embedder
 from outrider.distiller.engines.ensemble import logit
 from outrider.distiller.selection import NOISE, THRESHOLD, SelectionSettings, select_units
 from outrider.distiller.units import SegmentedText, segment_text
+from outrider.ingest.entry import Entry
+from outrider.ingest.installed_packages import read_installed_packages
 from outrider.settings.model import DistillerSettings
 from outrider.state.distilling import Reading
 
@@ -51,12 +60,15 @@ TYPICAL_UNITS, LEAST_UNITS = 40, 10
 """A text with hundreds of units counts as much as one with forty."""
 USED = {
     "words": ("bm25", "context", "before", "code_for_how", "no_number", "place", "end", "question", "lead_in", "short", "address", "marks"),
-    "tokens": (*(name for name in FEATURES if name != "bm25"), *TOKEN_FEATURES),
+    "tokens": (*(name for name in FEATURES if name != "bm25"), *(name for name in TOKEN_FEATURES if name != "cosine")),
 }
 """Features with a weight: more of them were worse on texts of other folds."""
 RIDGE = {"words": 20.0, "tokens": 50.0}
 TEXT_RIDGE = 10.0
-NOTHING, CERTAIN = {"words": 0.55, "tokens": 0.65}, {"words": 0.80, "tokens": 0.82}
+ANSWERING = 2
+HITS, HIT_WEIGHT = 5, 0.15
+"""Hits of a request, and their weight: there are more of them than questions, and most do not answer."""
+NOTHING, CERTAIN = {"words": 0.50, "tokens": 0.50}, {"words": 0.76, "tokens": 0.78}
 """P(the text answers) that becomes `NOISE`, below which nothing is kept, and `THRESHOLD`, below which an answer is uncertain."""
 BUDGETS = (100, 200, 400, 600, 800, 1_200, 2_000, 100_000)
 
@@ -72,6 +84,12 @@ class Case:
     rows: list[tuple[float, ...]]
     """`FEATURES` of each unit."""
     read: ReadUnits | None = None
+    grade: int | None = None
+    """Of a hit: 2 if the package answers the request, 0 if not."""
+
+    @property
+    def answered(self) -> bool:
+        return bool(self.places) if self.grade is None else self.grade == ANSWERING
 
     @cached_property
     def values(self) -> np.ndarray:
@@ -99,7 +117,7 @@ class TokenCache:
         places, _ = shortlist(case.its, case.rows, tokens)
         (question,) = self.embedder.token_vectors([case.question], "query")
         close = compute_closeness(self, question, case.its, places)  # type: ignore[arg-type] # no other method is called
-        return Case(case.question, case.text, case.of_answers, case.its, case.places, case.rows, ReadUnits(places, close))
+        return replace(case, read=ReadUnits(places, close))
 
     def token_vectors(self, texts: Sequence[str]) -> list[np.ndarray]:
         new = [text for text in dict.fromkeys(texts) if text not in self.known]
@@ -112,19 +130,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.fit_answering", description="Fit the engine of texts with sections.")
     parser.add_argument("--tokens", action="store_true", help="print the figures for other budgets of tokens, fit nothing")
     arguments = parser.parse_args()
-    cases, cache = load_cases(), TokenCache(model())
-    print("kind | tokens | units a question, answered, precision, nothing kept: of `answers`; of the other cases")
+    cases, hits, cache = load_cases(), load_hits(), TokenCache(model())
+    print(
+        "kind | tokens | units a question, answered, precision, nothing kept: of `answers`; of the other cases;"
+        " hits that answer: certain, kept; others: certain, kept"
+    )
     if arguments.tokens:
         for tokens in BUDGETS:
-            print(f"tokens | {tokens:,} | {cross_validate('tokens', [cache.read(case, tokens) for case in cases])}", flush=True)
+            own, read = ([cache.read(case, tokens) for case in some] for some in (cases, hits))
+            print(f"tokens | {tokens:,} | {cross_validate('tokens', own, read)}", flush=True)
         return
-    print(f"words | 0 | {cross_validate('words', cases)}", flush=True)
-    weights = {**json.loads(WEIGHTS_FILE.read_text(encoding="utf-8")), "words": fit("words", cases)}
+    print(f"words | 0 | {cross_validate('words', cases, hits)}", flush=True)
+    weights = {**json.loads(WEIGHTS_FILE.read_text(encoding="utf-8")), "words": fit("words", cases, hits)}
     WEIGHTS_FILE.write_text(json.dumps(weights, indent=2) + "\n", encoding="utf-8")
     load_weights.cache_clear()
-    read = [cache.read(case, TEXT_TOKENS) for case in cases]
-    print(f"tokens | {TEXT_TOKENS} | {cross_validate('tokens', read)}", flush=True)
-    weights["tokens"] = fit("tokens", read)
+    cases, hits = ([cache.read(case, TEXT_TOKENS) for case in some] for some in (cases, hits))
+    print(f"tokens | {TEXT_TOKENS} | {cross_validate('tokens', cases, hits)}", flush=True)
+    weights["tokens"] = fit("tokens", cases, hits)
     WEIGHTS_FILE.write_text(json.dumps(weights, indent=2) + "\n", encoding="utf-8")
     print(json.dumps(weights, indent=2))
 
@@ -139,6 +161,21 @@ def load_cases() -> list[Case]:
         text, places = read_case(row, score)
         its = segment_text(Reading("a", text))
         cases.append(Case(row["question"], text, "split" not in row, its, places, compute_features(row["question"], its)))
+    return cases
+
+
+def load_hits() -> list[Case]:
+    """The first packages for each request, those of grade 1 and those with a description alone left out."""
+    requests = {**read_requests(data_folder() / "software" / "queries.tsv"), **read_requests(OWN_REQUESTS["used"])}
+    records = [entry.record for entry in read_installed_packages() if isinstance(entry, Entry)]
+    ranked = asyncio.run(search_all(records, list(requests), model_folder()))
+    cases = []
+    for question, hits in ranked.items():
+        for hit in hits[:HITS]:
+            grade = requests[question].get(hit.doc_id, 0)
+            its = segment_text(Reading(hit.doc_id, hit.original_text, hit.title, rank=hit.rank))
+            if grade != 1 and its.units and not its.is_abstract():
+                cases.append(Case(question, hit.original_text, False, its, [], compute_features(question, its), grade=grade))
     return cases
 
 
@@ -167,40 +204,57 @@ def _find_answers(its: SegmentedText, places: Sequence[tuple[int, int]]) -> np.n
     )
 
 
-def fit(kind: str, cases: Sequence[Case], seed: int = 0) -> dict[str, dict[str, float]]:
+def fit(kind: str, cases: Sequence[Case], hits: Sequence[Case], seed: int = 0) -> dict[str, dict[str, float]]:
     """The text's weights are fitted on units whose weights come from other folds, as those of a new text do."""
     names = FEATURES + (TOKEN_FEATURES if kind == "tokens" else ())
     fold = _divide(cases, seed)
     of_fold = [_fit_units(kind, [case for case in cases if fold[case.text] != number]) for number in range(FOLDS)]
-    unit, text = _fit_units(kind, cases), _fit_text(kind, cases, [of_fold[fold[case.text]] for case in cases])
+    unit = _fit_units(kind, cases)
+    text = _fit_text(kind, [*cases, *hits], [*(of_fold[fold[case.text]] for case in cases), *([unit] * len(hits))])
     text_names = TOKEN_TEXT_FEATURES if kind == "tokens" else TEXT_FEATURES
     return {"unit": _name(names, unit), "text": _name(text_names, text)}
 
 
-def cross_validate(kind: str, cases: Sequence[Case]) -> str:
+def cross_validate(kind: str, cases: Sequence[Case], hits: Sequence[Case]) -> str:
     """The figures of `measure`, means of several divisions: of the cases of `answers`, then of the others. Each text is scored with the
-    weights of other folds.
+    weights of other folds. Last those of `judge_hits`.
     """
     figures: list[list[float]] = []
     for seed in SEEDS:
-        fold = _divide(cases, seed)
+        fold, fold_of_hit = _divide(cases, seed), _divide(hits, seed)
         of_fold = [_fit_units(kind, [case for case in cases if fold[case.text] != number]) for number in range(FOLDS)]
-        kept = []
+        kept, best = [], []
         for number in range(FOLDS):
             others = [case for case in cases if fold[case.text] != number]
-            text = _fit_text(kind, others, [of_fold[fold[case.text]] for case in others])
-            weights = Weights(tuple(of_fold[number]), tuple(text))
+            other_hits = [case for case in hits if fold_of_hit[case.text] != number]
+            units = [*(of_fold[fold[case.text]] for case in others), *([of_fold[number]] * len(other_hits))]
+            weights = Weights(tuple(of_fold[number]), tuple(_fit_text(kind, [*others, *other_hits], units)))
             kept += [(case, keep(case, weights)) for case in cases if fold[case.text] == number]
-        figures.append([value for own in (True, False) for value in measure([pair for pair in kept if pair[0].of_answers is own])])
+            ranked = [case for case in hits if fold_of_hit[case.text] == number]
+            best += [(case, max(shift_by_rank(case.its.reading.rank, score_case(case, weights)))) for case in ranked]
+        own = [value for of in (True, False) for value in measure([pair for pair in kept if pair[0].of_answers is of])]
+        figures.append([*own, *judge_hits(best)])
     return " ".join(f"{value:.3f}" for value in np.mean(figures, axis=0))
+
+
+def judge_hits(best: Sequence[tuple[Case, float]]) -> list[float]:
+    """Shares of the packages that answer which are shown as certain, and for which anything is kept; then of those that do not."""
+    return [
+        sum(score >= bound for case, score in best if case.answered is answered) / sum(case.answered is answered for case, _ in best)
+        for answered in (True, False)
+        for bound in (THRESHOLD, NOISE)
+    ]
 
 
 def keep(case: Case, weights: Weights) -> list[tuple[int, int]]:
     """The spans that are kept with the limits of the settings."""
     few = DistillerSettings()
     limits = SelectionSettings(max_units=few.max_units, max_units_first=few.max_units_first, max_tokens=few.max_context_tokens)
-    scores = score_units(case.question, case.its, case.rows, case.read, weights)
-    return [(unit.start, unit.end) for unit in select_units([case.its], [scores], limits).units]
+    return [(unit.start, unit.end) for unit in select_units([case.its], [score_case(case, weights)], limits).units]
+
+
+def score_case(case: Case, weights: Weights) -> list[float]:
+    return score_units(case.question, case.its, case.rows, case.read, weights)
 
 
 def measure(kept: Sequence[tuple[Case, list[tuple[int, int]]]]) -> tuple[float, float, float, float]:
@@ -237,8 +291,9 @@ def _fit_text(kind: str, cases: Sequence[Case], units: Sequence[np.ndarray]) -> 
     for case, unit in zip(cases, units, strict=True):
         logits = list(case.values @ unit[:-1] + unit[-1])
         rows.append(compute_text_features(case.question, case.its, logits, case.read.close if case.read else []))
-    answered = np.array([float(bool(case.places)) for case in cases])
-    text = fit_logistic(np.array(rows), answered, np.ones(len(rows)), TEXT_RIDGE, list(range(len(rows[0]))))
+    answered = np.array([float(case.answered) for case in cases])
+    counts = np.array([1.0 if case.grade is None else HIT_WEIGHT for case in cases])
+    text = fit_logistic(np.array(rows), answered, counts, TEXT_RIDGE, list(range(len(rows[0]))))
     slope = (logit(THRESHOLD) - logit(NOISE)) / (logit(CERTAIN[kind]) - logit(NOTHING[kind]))
     text = text * slope
     text[-1] += logit(NOISE) - slope * logit(NOTHING[kind])

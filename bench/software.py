@@ -25,6 +25,7 @@ from outrider.library.library import Library
 from outrider.linkage.identifiers import normal_distribution
 from outrider.models.embed.embedder import Embedder
 from outrider.services import Services
+from outrider.state.hits import Hit
 from outrider.state.records import Record
 from outrider.usecases.search import asearch
 
@@ -53,7 +54,7 @@ def run() -> Report:
     ranked: dict[str, Mapping[str, Sequence[str]]] = {name: {text: rank(text) for text in texts} for name, rank in by_request.items()}
     for folder in ("none", *([model_folder()] if vectors is not None else [])):
         name = "Outrider" if folder == "none" else f"Outrider with {NAME}"
-        ranked[name] = asyncio.run(search_all(records, texts, folder))
+        ranked[name] = {text: [hit.doc_id for hit in hits] for text, hits in asyncio.run(search_all(records, texts, folder)).items()}
     rows = [make_row(name, own, hits, requests) for own, requests in sets.items() for name, hits in ranked.items()]
     return Report("software", COLUMNS, tuple(rows), tuple(notes))
 
@@ -104,7 +105,7 @@ def fuse(*ranks: Rank) -> Rank:
     return rank
 
 
-async def search_all(records: Sequence[Record], requests: Sequence[str], model: str) -> dict[str, list[str]]:
+async def search_all(records: Sequence[Record], requests: Sequence[str], model: str) -> dict[str, Sequence[Hit]]:
     """The first hits of the whole graph over a new library; `model` is "none" for a library without vectors."""
     with tempfile.TemporaryDirectory() as folder:
         services = Services.from_file({"library.uri": folder, "embedding.model_name": model, "sources.offline": True})
@@ -115,7 +116,7 @@ async def search_all(records: Sequence[Record], requests: Sequence[str], model: 
         library.close()
         answers = [await asearch(text, top_k=TOP, distill_enabled=False, services=services) for text in requests]
         services.close()
-    return {text: [hit.doc_id for hit in answer.hits] for text, answer in zip(requests, answers, strict=True)}
+    return {text: answer.hits for text, answer in zip(requests, answers, strict=True)}
 
 
 def make_row(name: str, of: str, ranked: Mapping[str, Sequence[str]], requests: Mapping[str, Mapping[str, int]]) -> tuple[Cell, ...]:

@@ -27,12 +27,15 @@ def no_frame(lines: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One text to distil. `key` is its citation key; the title tells a model the subject, and is never cut."""
+    """One text to distil. `key` is its citation key; the title tells a model the subject, and is never cut. `rank` is its place among the
+    hits of a search, from 1; 0 for a text that was given.
+    """
 
     doc_id: str
     text: str
     title: str = ""
     key: str = ""
+    rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)

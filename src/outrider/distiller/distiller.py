@@ -94,7 +94,7 @@ class Distiller:
             calibration = None
         scores = self.engine.scores(query, segmented)
         if settings.max_units and isinstance(self.engine, ByKindOfText):
-            scores = self.engine.judge_abstracts(query, segmented, scores)
+            scores = self.engine.judge_texts(query, segmented, scores)
         elif calibration and not settings.max_units:
             settings = replace(settings, threshold=calibration.threshold)
         selected = select_units(segmented, scores, settings, frame, self._shorten if self.compressor else None)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from outrider.distiller.distiller import Distiller
 from outrider.distiller.engines.answering import FEATURES, Answering, compute_features, load_weights, shortlist
-from outrider.distiller.engines.by_kind_of_text import ByKindOfText
+from outrider.distiller.engines.by_kind_of_text import ByKindOfText, shift_by_rank
 from outrider.distiller.engines.closeness import TOKEN_FEATURES, compute_closeness
 from outrider.distiller.engines.lexical import Lexical
 from outrider.distiller.engines.question_cues import CUES, find_answer_marks, share_of_marks
@@ -218,6 +218,21 @@ def test_a_sentence_with_most_words_of_the_question_answers_for_certain() -> Non
 @given(st.text(max_size=60), st.lists(st.floats(0, 1), min_size=2, max_size=2))
 def test_the_scores_of_an_abstract_keep_their_proportion(query: str, scores: list[float]) -> None:
     abstract = segment("Aspirin harms the liver. Mice sleep.")
-    (judged,) = ByKindOfText(Lexical(), Answering()).judge_abstracts(query, [abstract], [scores])
+    (judged,) = ByKindOfText(Lexical(), Answering()).judge_texts(query, [abstract], [scores])
     assert judged[0] * scores[1] == pytest.approx(judged[1] * scores[0])
     assert max(judged) <= max(THRESHOLD, *scores)
+
+
+@given(st.integers(0, 50), st.lists(st.floats(0, 1), max_size=4))
+def test_the_place_of_a_hit_decides_what_is_certain_and_not_what_is_kept(rank: int, scores: list[float]) -> None:
+    """A better place never lowers the scores; their order and proportion stay, as does whether anything is kept."""
+    shifted, behind = shift_by_rank(rank, scores), shift_by_rank(max(rank, 1) + 1, scores)
+    assert all(one >= other for one, other in zip(shifted, behind, strict=True))
+    assert (max(shifted, default=0) >= NOISE) is (max(scores, default=0) >= NOISE)
+    assert all(one * scores[0] == pytest.approx(shifted[0] * score) for one, score in zip(shifted, scores, strict=True))
+
+
+def test_the_first_hit_is_doubted_less_than_the_fifth() -> None:
+    engine, settings = ByKindOfText(Lexical(), Fixed([0.3])), SelectionSettings(max_units=3, max_units_first=3)
+    readings = [Reading(str(rank), f"- It retries {rank} calls.", rank=rank) for rank in (1, 5)]
+    assert [unit.why for unit in Distiller(engine, selection=settings).distil("retry", readings).units] == ["relevant", "best"]

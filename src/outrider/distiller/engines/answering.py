@@ -22,7 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outrider.distiller.engines.closeness import compute_closeness
+from outrider.distiller.engines.closeness import TOKEN_FEATURES, compute_closeness
 from outrider.distiller.engines.embedding import Embedder
 from outrider.distiller.engines.ensemble import Scores, probability
 from outrider.distiller.engines.question_cues import find_answer_marks, share_of_marks
@@ -65,7 +65,8 @@ FEATURES = (
     "short", "address", "length", "marks",
 )  # fmt: skip
 TEXT_FEATURES = ("best", "covered", "known")
-TOKEN_TEXT_FEATURES = ("best", "covered", "centred", "tokens")
+TOKEN_TEXT_FEATURES = ("best", "covered", "cosine")
+COSINE = TOKEN_FEATURES.index("cosine")
 WEIGHTS_FILE = Path(__file__).with_name("answering_weights.json")
 
 
@@ -260,5 +261,5 @@ def compute_text_features(
     idf = {stem: math.log(1 + (len(bags) - count + 0.5) / (count + 0.5)) for stem, count in containing.items()}
     covered = max(sum(idf[stem] for stem in query_stems if stem in bag) for bag in bags) / (sum(idf.values()) or 1.0)
     if close:
-        return max(logits), covered, max(row[0] for row in close), max(row[1] for row in close)
+        return max(logits), covered, max(row[COSINE] for row in close)
     return max(logits), covered, sum(count > 0 for count in containing.values()) / len(query_stems)

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 CLOSE_TOKENS = 0.7
 """A cosine of two tokens from which on the unit is counted as having the question's one."""
-TOKEN_FEATURES = ("centred", "tokens", "tokens_behind", "closest", "closest_behind", "window_behind", "section_behind")
-"""`centred`: the unit's cosine with the question, what all units share left out. `tokens`: the mean over the question's tokens of the
+TOKEN_FEATURES = ("centred", "tokens", "tokens_behind", "closest", "closest_behind", "window_behind", "section_behind", "cosine")
+"""`centred`: the unit's cosine with the question, what all units share left out; `cosine`: with that part, since a text about the subject
+of the question shares it in most units. `tokens`: the mean over the question's tokens of the
 unit's closest token, rare ones counting more; in `closest` that of the unit, the one before or the titles above. `window`, `section`: the
 cosine of the mean with the units beside it, and of its section's mean. `behind`: minus the best unit's.
 """
@@ -56,6 +57,7 @@ def compute_closeness(embedder: Embedder, question: np.ndarray, segmented: Segme
         _behind_best(by_closest),
         _behind_best(_unit(windows) @ _unit(asked)),
         _behind_best(_unit(_mean_of_sections(vectors, segmented, places)) @ _unit(asked)),
+        _unit(vectors) @ _unit(asked),
     )
     return [tuple(map(float, row)) for row in zip(*columns, strict=True)]
 
