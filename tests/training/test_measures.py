@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def test_intervals_of_the_same_seed_are_equal_and_move_with_the_values() -> None
     values = [random.Random(at).random() for at in range(50)]
     one, moved = bootstrap_interval(values, seed=4), bootstrap_interval([value + 1 for value in values], seed=4)
     assert one == bootstrap_interval(values, seed=4) != bootstrap_interval(values, seed=5)
-    assert moved == pytest.approx([part + 1 for part in one])
+    assert astuple(moved) == pytest.approx([part + 1 for part in astuple(one)])
 
 
 def test_only_an_interval_on_one_side_excludes_zero() -> None:

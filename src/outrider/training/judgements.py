@@ -307,5 +307,5 @@ def _unquote(cell: str) -> str:
 def _find_columns(names: Sequence[str], fields: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
     """The position of each field, by the first of its names that occurs."""
     normal = [re.sub(r"[\s-]+", "_", name.strip().casefold()) for name in names]
-    best = {own: next((name for name in known if name in normal), None) for own, known in fields.items()}
-    return {own: normal.index(name) for own, name in best.items() if name is not None}
+    present = {own: [name for name in known if name in normal] for own, known in fields.items()}
+    return {own: normal.index(known[0]) for own, known in present.items() if known}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -38,13 +39,14 @@ def score_ranking(ranking: Iterable[str], grades: Mapping[str, int]) -> Scores:
     ranked = [grades.get(doc_id, 0) for doc_id in islice(ranking, DEPTH)]
     relevant = sum(grade > 0 for grade in grades.values()) or 1
     first = next((1 / rank for rank, grade in enumerate(ranked, start=1) if grade > 0), 0.0)
-    shares = (sum(grade > 0 for grade in ranked[:depth]) / relevant for depth in (CUT, DEPTH))
-    return Scores(ndcg(ranked, grades.values()), *shares, first)
+    recall_10, recall_100 = (sum(grade > 0 for grade in ranked[:depth]) / relevant for depth in (CUT, DEPTH))
+    return Scores(ndcg(ranked, grades.values()), recall_10, recall_100, first)
 
 
 def mean_scores(scores: Sequence[Scores]) -> Scores:
     """The mean of each measure; 0 for no scores."""
-    return Scores(*(math.fsum(column) / len(scores) for column in zip(*scores, strict=True))) if scores else Scores(0.0, 0.0, 0.0, 0.0)
+    columns = zip(*scores, strict=True) if scores else [[0.0]] * len(Scores._fields)
+    return Scores._make(math.fsum(column) / max(len(scores), 1) for column in columns)
 
 
 def ndcg(ranked: Iterable[int], every: Iterable[int]) -> float:
@@ -60,7 +62,8 @@ def _gain(relevance: Iterable[int]) -> float:
     return sum(value / math.log2(place + 2) for place, value in enumerate(islice(relevance, CUT)))
 
 
-class Interval(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Interval:
     """A mean over queries with its 95 % interval."""
 
     mean: float

@@ -286,13 +286,20 @@ async def _find_targets(library: Library, targets: Sequence[str]) -> dict[str, s
     for target in dict.fromkeys(targets):
         scheme, _, value = target.partition(":")
         values_by_scheme.setdefault(scheme, []).append(value)
-    record_ids: dict[str, str] = {}
+    by_identifier = await find_by_identifier(library, values_by_scheme)
+    record_ids = {target: doc_ids[0] for target, doc_ids in by_identifier.items()}
+    async for record in _iter_records(library, values_by_scheme.get("doc", [])):
+        record_ids[f"doc:{record.doc_id}"] = record.doc_id
+    return record_ids
+
+
+async def find_by_identifier(library: Library, values_by_scheme: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Ids of the records with each of these DOIs, PMIDs and arXiv numbers that the library has, by `scheme:value`."""
+    record_ids: dict[str, list[str]] = {}
     for scheme in (scheme for scheme in COLUMNS if scheme in values_by_scheme):
         for values in chunk_ids(values_by_scheme[scheme]):
             for record in await library.page(Compare(scheme, "$in", tuple(values)), limit=4 * len(values)):
-                record_ids.setdefault(f"{scheme}:{getattr(record.identifiers, scheme)}", record.doc_id)
-    async for record in _iter_records(library, values_by_scheme.get("doc", [])):
-        record_ids[f"doc:{record.doc_id}"] = record.doc_id
+                record_ids.setdefault(f"{scheme}:{getattr(record.identifiers, scheme)}", []).append(record.doc_id)
     return record_ids
 
 
