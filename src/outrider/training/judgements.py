@@ -208,9 +208,9 @@ def _parse_json_lines(text: str, fields: Mapping[str, tuple[str, ...]]) -> Itera
         if not isinstance(value, dict):
             yield _Row(number, {}, f"not a JSON object but {shorten(value)}")
             continue
-        keys = list(value)
-        names = {keys[at]: name for name, at in _find_columns(keys, fields).items()}
-        cells = {names.get(key, key): cell for key, cell in value.items()}
+        keys: list[str] = list(value)
+        names = {key: key for key in keys} | {keys[at]: name for name, at in _find_columns(keys, fields).items()}
+        cells = {names[key]: value[key] for key in keys}
         yield _Row(number, {name: str(cell) if name in IDS and type(cell) is int else cell for name, cell in cells.items()})
 
 

@@ -35,7 +35,7 @@ def test_figures_and_what_was_left_out(shelved: Path, capsys: pytest.CaptureFixt
     assert "1.00-1.00" in output.out
     assert output.out.splitlines()[-1] == "No other settings to compare: this library is searched by words alone."
     for line in (
-        "2 queries, 3 judgements, 2 of them relevant. Below each mean its 95 % interval over queries.",
+        "2 queries, 3 judgements, 2 of them relevant.",
         "1 judged record of judged.csv not in the library, left out: gone",
         "1 query without a judged record in the library, left out: fog",
         "1 query without a relevant record in the library, left out: snow",

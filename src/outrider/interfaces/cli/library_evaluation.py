@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,27 +73,30 @@ async def _evaluate(services: Services, judged: Judgements, *, rerank: bool, see
 
 def _show_figures(result: Evaluation) -> None:
     """Each mean with its interval in the line below."""
-    listing = table("stage", "nDCG@10", "recall@10", "recall@100", "MRR", "vs search", "unjudged")
+    listing = table("stage", "nDCG@10", "R@10", "R@100", "MRR", "vs search", "unjudged")
     for one in result.stages:
-        figures = (one.ndcg_10, one.recall_10, one.recall_100, one.mrr)
-        gain = one.to_search
-        unjudged = f"{one.unjudged_10:.1f} of 10"
-        listing.add_row(
-            plain(one.stage, "bold"), *(f"{value.mean:.3f}" for value in figures), f"{gain.mean:+.3f}" if gain else "", unjudged
-        )
-        bounds = (f"{value.low:.2f}-{value.high:.2f}" for value in figures)
+        figures, gain = (one.ndcg_10, one.recall_10, one.recall_100, one.mrr), one.to_search
+        means = (_format(f"{value.mean:.3f}") for value in figures)
+        listing.add_row(plain(one.stage, "bold"), *means, _format(f"{gain.mean:+.3f}") if gain else "", f"{one.unjudged_10:.1f} of 10")
+        bounds = (_format(f"{value.low:.2f}-{value.high:.2f}") for value in figures)
         listing.add_row("", *(plain(text, "dim") for text in (*bounds, _format_bounds(gain) if gain else "", "")))
     console().print(listing)
-    subject = f"{count(result.queries, 'query').replace('querys', 'queries')}, {count(result.judgements, 'judgement')}"
-    note(f"{subject}, {result.relevant:,} of them relevant. Below each mean its 95 % interval over queries.")
+    queries = f"{result.queries:,} {'query' if result.queries == 1 else 'queries'}"
+    note(f"{queries}, {count(result.judgements, 'judgement')}, {result.relevant:,} of them relevant.")
+    note("Below each mean is its 95 % interval over queries. R@10 and R@100: share of the relevant records within 10 and 100 hits.")
     note("vs search: nDCG@10 less that of the whole search, on the same queries.")
     note("Unjudged: of the first ten hits. They count as not relevant; if many of them may be, judge them before you trust the figures.")
     for remark in result.remarks:
         note(remark)
 
 
+def _format(text: str) -> str:
+    """Figures without the 0 before the point, so that the table fits into 80 columns."""
+    return re.sub(r"(?<!\d)0\.", ".", text)
+
+
 def _format_bounds(value: Interval) -> str:
-    return f"{value.low:+.3f} to {value.high:+.3f}"
+    return _format(f"{value.low:+.3f} to {value.high:+.3f}")
 
 
 def _show_left_out(result: Evaluation, file: Path) -> None:
@@ -124,7 +128,9 @@ def _show_comparisons(result: Evaluation) -> None:
     for one in suggested:
         settings = ", ".join(f"{name}: {value}" for name, value in one.settings.items()) or "search with --rerank"
         gain = one.search
-        out.print(plain(f"Clearly better: {settings}" + (f" (nDCG@10 {gain.mean:+.3f}, {_format_bounds(gain)})" if gain else ""), "bold"))
+        out.print(
+            plain(f"Clearly better: {settings}" + (_format(f" (nDCG@10 {gain.mean:+.3f}, {_format_bounds(gain)})") if gain else ""), "bold")
+        )
     if not suggested:
         alone = "No other settings to compare: this library is searched by words alone."
         out.print(plain("No other setting is clearly better than today's." if result.comparisons else alone, "bold"))
@@ -140,7 +146,7 @@ def _describe(one: Comparison) -> str:
     else:
         what = f"Best of {one.compared} other fusions, cross-validated"
     parts = [("fused list", one.fusion), ("whole search", one.search)]
-    gains = ", ".join(f"{name} {value.mean:+.3f} ({_format_bounds(value)})" for name, value in parts if value)
+    gains = ", ".join(_format(f"{name} {value.mean:+.3f} ({_format_bounds(value)})") for name, value in parts if value)
     return f"{what}: nDCG@10 of the {gains}"
 
 
