@@ -4,15 +4,19 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from outrider.interfaces.cli import run
+from outrider.interfaces.cli import library_evaluation, run
 from outrider.interfaces.cli.terminal import Progress
+from outrider.training.measures import Interval
+from outrider.usecases.evaluate import Comparison, Evaluation
 
 JUDGED = (
     "query,doc_id,relevance\naspirin liver,10.1000/x,2\naspirin liver,b,0\naspirin liver,gone,1\ncholesterol,b,1\nfog,gone,1\nsnow,c,0\n"
 )
+TRIED = "Best of 28 other fusions, cross-validated"
 
 
 @pytest.fixture(autouse=True)
@@ -104,3 +108,45 @@ def test_ctrl_c_ends_it(shelved: Path, capsys: pytest.CaptureFixture[str], monke
     assert output.err == "Interrupted.\n"
     assert output.out == ""
     assert list_files(shelved) == before
+
+
+@pytest.mark.parametrize(
+    ("comparison", "line", "described"),
+    [
+        (
+            Comparison("fusion", 28, {"ranking.dense_weight": 0.2}, Interval(0.02, 0.01, 0.03), Interval(0.015, 0.005, 0.025), True),
+            "Clearly better: ranking.dense_weight: 0.2 (nDCG@10 +.015, +.005 to +.025)",
+            f"{TRIED}: nDCG@10 of the fused list +.020 (+.010 to +.030), whole search +.015 (+.005 to +.025)",
+        ),
+        (
+            Comparison("reranker", 1, {"reranker.model_name": "none"}, None, Interval(0.1, 0.05, 0.15), True),
+            "Clearly better: reranker.model_name: none (nDCG@10 +.100, +.050 to +.150)",
+            "Without the reranker that runs today: nDCG@10 of the whole search +.100 (+.050 to +.150)",
+        ),
+        (
+            Comparison("reranker", 1, {}, None, Interval(0.1, 0.05, 0.15), True),
+            "Clearly better: search with --rerank (nDCG@10 +.100, +.050 to +.150)",
+            "With the reranker: nDCG@10 of the whole search +.100 (+.050 to +.150)",
+        ),
+        (
+            Comparison("fusion", 28, {"ranking.fusion": "rrf"}, Interval(0.02, -0.01, 0.05), None, False),
+            "No other setting is clearly better than today's.",
+            f"{TRIED}: nDCG@10 of the fused list +.020 (-.010 to +.050)",
+        ),
+    ],
+)
+def test_a_suggestion_names_the_setting_and_its_gain(
+    comparison: Comparison, line: str, described: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("judged.csv").write_text(JUDGED)
+    left_out: dict[str, Any] = dict.fromkeys(("unknown", "ambiguous", "without_records", "without_relevant", "remarks"), ())
+    result = Evaluation(40, 40, 40, (), (comparison,), reranker="", seed=0, **left_out)
+
+    async def evaluate(*_: object, **__: object) -> Evaluation:
+        return result
+
+    monkeypatch.setattr(library_evaluation, "_evaluate", evaluate)
+    assert run(["library", "evaluate", "judged.csv"]) == 0
+    output = capsys.readouterr()
+    assert output.out.splitlines()[-1] == line
+    assert described in output.err.splitlines()
