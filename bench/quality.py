@@ -14,8 +14,8 @@ from pathlib import Path
 from bench.data import COLLECTIONS, Absent, Collection, collection
 from bench.library import library_of
 from bench.report import Cell, Report
+from outrider.training.measures import DEPTH, mean_scores, score_ranking
 
-DEPTH = 100
 COLUMNS = ("collection", "documents", "queries", "index nDCG@10", "bm25s nDCG@10", "difference", "index R@100", "bm25s R@100")
 Rankings = Mapping[str, Sequence[str]]
 
@@ -72,20 +72,11 @@ def bm25s_search(source: Collection) -> Callable[[str], list[str]]:
 
 def scores(source: Collection, rankings: Rankings) -> tuple[float, float]:
     """nDCG@10 and recall at 100, averaged over all judged queries; the order given counts, not the engine's scores."""
-    from ir_measures import R, calc_aggregate, nDCG
-
-    means = calc_aggregate([nDCG @ 10, R @ 100], source.qrels, _run(rankings))
-    return means[nDCG @ 10], means[R @ 100]
+    means = mean_scores([score_ranking(rankings.get(key, ()), grades) for key, grades in source.qrels.items()])
+    return means.ndcg, means.recall_100
 
 
 def each_score(source: Collection, rankings: Rankings) -> dict[str, tuple[float, float]]:
     """The same for each query that was ranked, in the order of the rankings."""
-    from ir_measures import R, iter_calc, nDCG
-
-    judged = {key: source.qrels[key] for key in rankings}
-    values = {(one.query_id, one.measure): one.value for one in iter_calc([nDCG @ 10, R @ 100], judged, _run(rankings))}
-    return {key: (values[key, nDCG @ 10], values[key, R @ 100]) for key in rankings}
-
-
-def _run(rankings: Rankings) -> dict[str, dict[str, float]]:
-    return {key: {doc_id: float(DEPTH - place) for place, doc_id in enumerate(ranked)} for key, ranked in rankings.items()}
+    values = {key: score_ranking(ranked, source.qrels[key]) for key, ranked in rankings.items()}
+    return {key: (one.ndcg, one.recall_100) for key, one in values.items()}

@@ -11,7 +11,6 @@ result was seen, and evaluated after it.
 from __future__ import annotations
 
 import asyncio
-import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,6 +26,7 @@ from outrider.models.embed.embedder import Embedder
 from outrider.services import Services
 from outrider.state.hits import Hit
 from outrider.state.records import Record
+from outrider.training import measures
 from outrider.usecases.search import asearch
 
 COLUMNS = ("method", "set", "requests", "nDCG@10", "first hit answers")
@@ -126,7 +126,4 @@ def make_row(name: str, of: str, ranked: Mapping[str, Sequence[str]], requests: 
 
 
 def ndcg(ranked: Sequence[str], grades: Mapping[str, int]) -> float:
-    def gain(values: Sequence[int]) -> float:
-        return sum((2**grade - 1) / math.log2(place + 1) for place, grade in enumerate(values[:TOP], start=1))
-
-    return gain([grades.get(doc_id, 0) for doc_id in ranked]) / gain(sorted(grades.values(), reverse=True))
+    return measures.ndcg((2 ** grades.get(doc_id, 0) - 1 for doc_id in ranked), (2**grade - 1 for grade in grades.values()))

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_measures import calc_aggregate, nDCG
 
-from outrider.training.training_set import Group, blend_equally, mean_ndcg, ndcg, ordered_ndcg, score_by_words
+from outrider.training.measures import ndcg
+from outrider.training.training_set import Group, blend_equally, mean_ndcg, ordered_ndcg, score_by_words
 from support.tiny_reranker import separable
 
 

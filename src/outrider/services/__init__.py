@@ -26,7 +26,7 @@ from outrider.services.background_reindex import BackgroundReindex
 from outrider.services.save_results import ResultSaver
 from outrider.services.sources import find_browser, make_page_reader, make_sources
 from outrider.settings.load import load as load_settings
-from outrider.settings.model import EmbeddingSettings, Settings
+from outrider.settings.model import EmbeddingSettings, RankingSettings, Settings
 from outrider.sources.library import LibrarySource
 from outrider.state.chat import Chat
 from outrider.state.duplicate_decisions import NO_DECISIONS, Decisions, DecisionsProvider, load_no_decisions
@@ -102,6 +102,11 @@ def load_embedder(settings: EmbeddingSettings, space: EmbeddingSpace | None, *, 
     return get_shared(_make_embedder, settings, space, offline)
 
 
+def make_fusion(ranking: RankingSettings) -> Fusion:
+    """The fusion of the lists of all sources."""
+    return partial(fuse_sources, own=build_fusion(ranking), k=ranking.rrf_k)
+
+
 class Services:
     """Everything a graph needs from outside. Any part can be replaced by keyword, as tests do."""
 
@@ -147,7 +152,7 @@ class Services:
         """Splits and merges that the library of the settings remembers."""
         self.workers = Workers()
         """Only a server starts them."""
-        self.fuse: Fusion = partial(fuse_sources, own=build_fusion(settings.ranking), k=settings.ranking.rrf_k)
+        self.fuse = make_fusion(settings.ranking)
         self.interleave: Fusion = interleave
         self.context_frame: Prompt = load("context", frozenset({"query", "sentences"}))
         load("shortened_context", frozenset({"query", "sentences"}))  # read here, so that no search reads a file
@@ -378,6 +383,13 @@ class Services:
         services._pages = services.chat = services.keeper = None  # noqa: SLF001
         for made in ("sources", "pages"):
             services.__dict__.pop(made, None)
+        return services
+
+    def with_ranking(self, ranking: RankingSettings) -> Services:
+        """The same services, and the same open parts, with another fusion and other weights."""
+        services = copy(self)
+        services.settings = self.settings.model_copy(update={"ranking": ranking})
+        services.fuse = make_fusion(ranking)
         return services
 
     def close(self) -> None:

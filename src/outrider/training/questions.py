@@ -9,8 +9,8 @@ For evaluation, known items are queries made from records, whose right answer is
 no reranker can improve on that. A few words are not removed, because other records match them, too. Whole sentences as queries, removed
 in the same way, gave misleading results: adjacent sentences are similar rather than relevant, which favours similarity models.
 
-Questions come from a library's records, its citations and human judgements. Judgements are JSONL: `{"query": "...", "doc_id": "...",
-"relevance": 0}`; 0 means not relevant, higher values are more relevant. Records are read in one pass, and only a sample is held in memory.
+Questions come from a library's records, its citations and human judgements. Records are read in one pass, and only a sample is held in
+memory.
 """
 
 from __future__ import annotations
@@ -20,15 +20,10 @@ import heapq
 import random
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, ValidationError
-
 from outrider.library.record_table import chunk_ids
-from outrider.state.errors import BadRequest
 from outrider.state.filters import Compare
-from outrider.state.model import Model
 from outrider.state.records import Record
 from outrider.state.reranking import READ_CHARS, make_reranker_text
 from outrider.text.sentences import sentence_spans
@@ -196,54 +191,12 @@ def _list_content_words(text: str) -> list[str]:
     return [word for word in words(text) if word not in STOP_WORDS]
 
 
-MOST_PROBLEMS = 5
-EXAMPLE = '{"query": "aspirin and the liver", "doc_id": "...", "relevance": 1}'
 CITES = "cites"
 COLUMNS = ("doi", "pmid", "arxiv")
 """Identifiers that have a column in the library."""
 CITED_EACH = 3
 """Maximum number of questions from the citations of one record, so that a long review does not dominate."""
 KNOWN_EACH = 4
-
-
-class Judgement(Model):
-    """A line of a judgement file: the relevance of a record for a query, as judged by a person."""
-
-    query: str = Field(min_length=1)
-    doc_id: str = Field(min_length=1)
-    relevance: int = Field(ge=0, le=100, strict=True)
-
-
-def read_judgements(path: Path) -> dict[str, dict[str, int]]:
-    """Relevance by query and id, in the order of the file; for a repeated pair the later judgement counts.
-
-    Raises `BadRequest`, which lists the first invalid lines as file:line.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")  # not splitlines: JSON strings may contain other line separators
-    except OSError as error:
-        raise BadRequest(f"the judgements {path} cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise BadRequest(f"the judgements {path} are not UTF-8 text; save them as JSONL in UTF-8, lines such as {EXAMPLE}") from error
-    judged: dict[str, dict[str, int]] = {}
-    problems: list[str] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            judgement = Judgement.model_validate_json(line)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            problems.append(f"{path}:{number}: " + (f"{where}: {first['msg']}" if where else first["msg"]))
-        else:
-            judged.setdefault(" ".join(judgement.query.split()), {})[judgement.doc_id] = judgement.relevance
-    if problems:
-        more = f" (and {len(problems) - MOST_PROBLEMS:,} more)" if len(problems) > MOST_PROBLEMS else ""
-        raise BadRequest("; ".join(problems[:MOST_PROBLEMS]) + more + f". A line is for example {EXAMPLE}")
-    if not judged:
-        raise BadRequest(f"{path} holds no judgement; write lines such as {EXAMPLE}")
-    return judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,13 +286,20 @@ async def _find_targets(library: Library, targets: Sequence[str]) -> dict[str, s
     for target in dict.fromkeys(targets):
         scheme, _, value = target.partition(":")
         values_by_scheme.setdefault(scheme, []).append(value)
-    record_ids: dict[str, str] = {}
+    by_identifier = await find_by_identifier(library, values_by_scheme)
+    record_ids = {target: doc_ids[0] for target, doc_ids in by_identifier.items()}
+    async for record in _iter_records(library, values_by_scheme.get("doc", [])):
+        record_ids[f"doc:{record.doc_id}"] = record.doc_id
+    return record_ids
+
+
+async def find_by_identifier(library: Library, values_by_scheme: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Ids of the records with each of these DOIs, PMIDs and arXiv numbers that the library has, by `scheme:value`."""
+    record_ids: dict[str, list[str]] = {}
     for scheme in (scheme for scheme in COLUMNS if scheme in values_by_scheme):
         for values in chunk_ids(values_by_scheme[scheme]):
             for record in await library.page(Compare(scheme, "$in", tuple(values)), limit=4 * len(values)):
-                record_ids.setdefault(f"{scheme}:{getattr(record.identifiers, scheme)}", record.doc_id)
-    async for record in _iter_records(library, values_by_scheme.get("doc", [])):
-        record_ids[f"doc:{record.doc_id}"] = record.doc_id
+                record_ids.setdefault(f"{scheme}:{getattr(record.identifiers, scheme)}", []).append(record.doc_id)
     return record_ids
 
 

@@ -22,9 +22,9 @@ from outrider.state.hits import Scored
 from outrider.state.ports import Clock, OnCount, Reranker
 from outrider.state.records import Record
 from outrider.state.reranking import Effect, Verdict, blend_scores, make_reranker_text, order_by_score, verdict_order
+from outrider.training.measures import ndcg
 from outrider.training.model_card import read_trained_ids
 from outrider.training.questions import KnownItem, known_items
-from outrider.training.training_set import ndcg
 
 if TYPE_CHECKING:
     from outrider.library.library import Library

@@ -1,15 +1,13 @@
-"""Training set of a reranker: questions with texts to rank, and measures of their order.
+"""Training set of a reranker: questions with texts to rank, and the quality of their order.
 
-Wrong answers come from searches and from any record. nDCG with linear gain: Jarvelin and Kekalainen, "Cumulated gain-based evaluation of
-IR techniques", ACM TOIS 20(4), 2002.
+Wrong answers come from searches and from any record.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,6 +17,7 @@ from outrider.state.records import Record
 from outrider.state.reranking import blend_scores
 from outrider.text.words import stems
 from outrider.training import questions as gather
+from outrider.training.measures import ndcg
 from outrider.training.questions import Question, QuestionKind, is_same_text, make_generator, make_passage
 
 if TYPE_CHECKING:
@@ -43,8 +42,6 @@ HELD_OUT = (10, 100)
 """Minimum and maximum number of held-out questions."""
 FEWEST = 20
 """Minimum number of groups to train on; this is enough to run, not to learn much."""
-CUT = 10
-"""Ranks that nDCG looks at."""
 OnPair = Callable[[int, int], None]
 """Called with the number of finished questions and the total."""
 
@@ -204,19 +201,6 @@ class _Counter:
         if self._on_pair is not None:
             self._on_pair(self._done, self._of)
         return result
-
-
-def ndcg(ranked: Iterable[int], every: Iterable[int]) -> float:
-    """nDCG@10 as trec_eval computes it, from 0 to 1; 0 if no record is relevant.
-
-    `ranked` has the relevance at each rank, `every` that of all records, retrieved or not.
-    """
-    best = _gain(sorted(every, reverse=True))
-    return _gain(list(ranked)) / best if best else 0.0
-
-
-def _gain(relevance: list[int]) -> float:
-    return sum(value / math.log2(place + 2) for place, value in enumerate(relevance[:CUT]))
 
 
 def mean_ndcg(groups: Sequence[Group], scores: Sequence[Sequence[float]]) -> float:

@@ -34,7 +34,7 @@ COMMANDS = {
     "export": "export:export",
     "doctor": "config:doctor",
     "mcp": "serve:mcp",
-    "library": "library_training:library_app",
+    "library": "library_evaluation:library_app",
     "threads": "threads:threads_app",
     "config": "config:config_app",
     "serve": "serve:serve_app",

@@ -123,7 +123,10 @@ def train_reranker(
     ] = None,
     judgements: Annotated[
         Path | None,
-        typer.Option("--judgements", metavar="FILE", help='Your own, as JSONL: {"query": "...", "doc_id": "...", "relevance": 0 or more}.'),
+        typer.Option("--judgements", metavar="FILE", help="Your own: a file as for `outrider library evaluate`."),
+    ] = None,
+    judged_queries: Annotated[
+        Path | None, typer.Option("--queries", metavar="FILE", help="Texts of the judged queries, if the judgements name them by id.")
     ] = None,
     pairs: Annotated[int, typer.Option("--pairs", min=100, max=1_000_000, help="Pairs of query and text to train on.")] = 5_000,
     epochs: Annotated[int, typer.Option("--epochs", min=1, max=100, help="Most passes over the pairs; training may stop earlier.")] = 2,
@@ -136,11 +139,11 @@ def train_reranker(
 
     Then `outrider library probe` measures whether it helps, as for any other reranker. Ctrl-C ends the training and saves the best so far.
     """
-    from outrider.training.questions import read_judgements
+    from outrider.training.judgements import read_judgements
     from outrider.training.train_reranker import train_reranker as train
     from outrider.training.training_loop import Recipe
 
-    judged = read_judgements(judgements) if judgements else {}
+    judged = read_judgements(judgements, judged_queries).by_text() if judgements else {}
     recipe = Recipe(pairs=pairs, epochs=epochs, seed=seed, max_length=max_length)
     services, folder = open_services(library), out.expanduser().absolute()
 
