@@ -11,7 +11,7 @@ from outrider.linkage.clustering import Groups
 from outrider.linkage.lookup_match import page_identifier, shared_identifier
 from outrider.linkage.merge import richness
 from outrider.linkage.prefilter import prefilter
-from outrider.nodes.dedup.merge import VERSIONS, Link, list_records
+from outrider.nodes.dedup.merge import VERSIONS, Link, list_records, sort_links
 from outrider.nodes.dedup.model_proposals import Pair, model_may_join
 from outrider.state.duplicate_decisions import Decisions, make_pair
 from outrider.state.hits import Candidate
@@ -126,7 +126,7 @@ def group_works(works: Sequence[Candidate], judge: PairJudge) -> Grouping:
         ambiguous += more_ambiguous
         again |= prevented
     again |= _join_pages(groups, works, judge)
-    return Grouping(groups.members(), tuple(links), tuple(dict.fromkeys(pair for _, pair in sorted(ambiguous))), again)
+    return Grouping(groups.members(), sort_links(links), tuple(dict.fromkeys(pair for _, pair in sorted(ambiguous))), again)
 
 
 def _compared_records(work: Candidate) -> Iterator[Record]:
