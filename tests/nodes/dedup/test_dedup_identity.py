@@ -232,6 +232,21 @@ MERGED_WITH_ITS_ERRATUM = [
 """d4 corrects d2, which is a preprint of d3: with d3 and d4 merged by hand, that are two relations of two works."""
 
 
+PAGE_OF_TWO_VERSIONS = [
+    _undated("d0", authors=ANN, pmid="1"),
+    _undated("d1", pmid="1", arxiv="2001.00001"),
+    _undated("d2", authors=BELL, arxiv="2001.00001"),
+    Page(doc_id="d3", title="Home", source="web", url="https://arxiv.org/abs/2001.00001", identifiers=Identifiers(arxiv="2001.00001")),
+]
+"""d0 and d1 are one work, d2 its preprint; both have the number of the page."""
+
+
+def test_the_page_of_a_number_that_two_versions_share_joins_them_once_they_are_folded() -> None:
+    (work,) = works(*PAGE_OF_TWO_VERSIONS)
+    assert {one.doc_id: one.why.split(";")[0] for one in work.duplicates}["d3"] == "the page of arxiv 2001.00001"
+    assert frozenset({"d3"}) in groups(works(*PAGE_OF_TWO_VERSIONS, fold_versions=False))
+
+
 @pytest.mark.parametrize(
     ("many", "log", "relation"),
     [(RELATED_IN_TWO_WAYS, [], ("d0", "preprint of", "d3")), (MERGED_WITH_ITS_ERRATUM, [("merge", "d3", "d4")], ("d3", "corrects", "d2"))],
@@ -248,6 +263,7 @@ def test_of_two_relations_between_two_works_the_order_of_the_records_chooses_non
 
 @example(RELATED_IN_TWO_WAYS, [], True, Random(1))
 @example(MERGED_WITH_ITS_ERRATUM, [("merge", "d3", "d4")], True, Random(1))
+@example(PAGE_OF_TWO_VERSIONS, [], True, Random(1))
 @given(MANY, LOGS, st.booleans(), st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)
 def test_order_changes_nothing_twice_is_once_and_undoing_restores(
