@@ -85,6 +85,7 @@ def are_near(one: str, other: str) -> bool:
     return OSA.distance(one, other, score_cutoff=most) <= most
 
 
+@lru_cache(maxsize=65_536)
 def is_misspelt(one: str, other: str) -> bool:
     """Whether one of two near English words (`are_near`) is the other with a typing error."""
     known = sum(map(is_known, (one, other)))
@@ -106,6 +107,7 @@ def _is_keystroke(one: str, other: str) -> bool:
     return DOUBLED.sub(r"\1", one) == DOUBLED.sub(r"\1", other) or (inside and len(shorter) >= MIN_LETTERS_TWO_ERRORS)
 
 
+@lru_cache(maxsize=65_536)
 def is_known(word: str) -> bool:
     """Whether a word, its American form, or what follows a prefix in it, is in the dictionary."""
     words = load_dictionary()

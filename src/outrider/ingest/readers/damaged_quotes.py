@@ -31,6 +31,7 @@ FORM_OF = {"year": "number", "pmid": "number", "citations": "number", "doi": "do
 LEARNED_ROWS = 50
 MIN_LEARNED = 3
 """Values that show the form of a column."""
+QUOTES = re.compile('"+')
 SEARCHED_LINES = 200
 """Lines after an open quote among which the next row is looked for."""
 UNBEGUN = "a quote ends a cell that none begins; correct it and ingest again"
@@ -179,12 +180,19 @@ def _count_lost_lines(block: list[str], cells: list[str], forms: _ColumnForms, s
 
 def _count_unpaired(block: Iterable[str], separator: str) -> int:
     """How many more quotes begin a cell than end one. A doubled quote does neither, and a cell of two quotes both."""
-    mark = re.escape(separator)
-    begin, end = rf"(?P<begin>(?:^|{mark}|\n) *)?", rf"(?P<end> *(?:(?={mark}|\r|\n)|$))?"
+    text = "".join(block).rstrip("\r\n")
     count = 0
-    for run in re.finditer(f'{begin}(?P<quotes>"+){end}', "".join(block).rstrip("\r\n")):
-        if len(run["quotes"]) % 2:
-            count += 1 if run["begin"] is not None else -1 if run["end"] is not None else 0
+    for run in QUOTES.finditer(text):
+        start, end = run.span()
+        if (end - start) % 2:
+            while start and text[start - 1] == " ":
+                start -= 1
+            while text.startswith(" ", end):
+                end += 1
+            if not start or text[start - 1] in {separator, "\n"}:
+                count += 1
+            elif end == len(text) or text[end] in {separator, "\r", "\n"}:
+                count -= 1
     return count
 
 
