@@ -44,7 +44,8 @@ class PairJudge:
 
     decisions: Decisions
     _keys: dict[int, tuple[Record, Keys]] = field(default_factory=dict)
-    _judgements: dict[tuple[Keys, Keys], Judgement] = field(default_factory=dict)
+    _judgements: dict[tuple[int, int], Judgement] = field(default_factory=dict)
+    """By the addresses of two keys, which `_keys` holds: their hashes take longer than most judgements."""
 
     def keys(self, record: Record) -> Keys:
         from outrider.linkage.normalized_record import make_keys
@@ -63,8 +64,9 @@ class PairJudge:
         """Symmetric."""
         from outrider.linkage.judge_pair import judge_keys
 
-        if (cached := self._judgements.get((one, other)) or self._judgements.get((other, one))) is None:
-            cached = self._judgements[one, other] = judge_keys(one, other, weights)
+        pair = (id(one), id(other)) if id(one) < id(other) else (id(other), id(one))
+        if (cached := self._judgements.get(pair)) is None:
+            cached = self._judgements[pair] = judge_keys(one, other, weights)
         return cached
 
     def are_split(self, one: Candidate, other: Candidate) -> bool:

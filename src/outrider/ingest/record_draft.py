@@ -85,8 +85,8 @@ class Draft:
 
     def _candidates(self, names: tuple[str, ...]) -> Sequence[tuple[str, JsonValue]]:
         """As `list_values`; `_take` then also drops repetitions of the value under these names."""
-        candidates = self.list_values(names)
-        self._keys = frozenset(key for key, _ in candidates)
+        if candidates := self.list_values(names):
+            self._keys = frozenset([key for key, _ in candidates])
         return candidates
 
     def _take(self, key: str, value: JsonValue, remainder: JsonValue = None) -> None:
