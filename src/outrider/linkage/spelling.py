@@ -7,10 +7,13 @@ the sciences, so opposed prefixes and chemical endings ("hyponatraemia", "hypern
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 from collections import Counter
 from collections.abc import Container, Iterable
 from functools import cache, lru_cache
+from importlib.resources import files
 
 from rapidfuzz.distance import OSA, Postfix, Prefix
 
@@ -136,9 +139,8 @@ def are_opposed(one: str, other: str) -> bool:
 @cache
 def load_dictionary() -> Container[str]:
     """English words in small letters (the frequency list of pyspellchecker: 160,572 words)."""
-    from spellchecker import SpellChecker
-
-    return frozenset(SpellChecker(language="en").word_frequency.dictionary)
+    # `SpellChecker` also sums the frequencies up and keeps the letters, which takes as long as reading
+    return frozenset(json.loads(gzip.decompress((files("spellchecker") / "resources" / "en.json.gz").read_bytes())))
 
 
 @lru_cache(maxsize=65_536)
