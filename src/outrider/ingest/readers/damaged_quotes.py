@@ -74,12 +74,17 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row with its lines; `balance` is the number of quotes that begin a cell less those that end one."""
+    """A row with the numbers of its lines."""
 
     first: int
     last: int
     cells: list[str]
-    balance: int
+    quoted: str
+    """Its line, if it is one line with quotes; else empty."""
+
+    def closes_more(self, separator: str) -> bool:
+        """Whether more of its quotes end a cell than begin one."""
+        return bool(self.quoted) and _count_unpaired([self.quoted], separator) < 0
 
 
 def iterate_rows(lines: Lines, header: Sequence[str], separator: str) -> Iterator[Row | BadEntry]:
@@ -90,10 +95,10 @@ def iterate_rows(lines: Lines, header: Sequence[str], separator: str) -> Iterato
         fits = not isinstance(row, BadEntry) and len(row.cells) == len(header)
         if isinstance(row, BadEntry):
             bad = row
-        elif row.balance < 0 and ragged and len(row.cells) <= len(header):
+        elif ragged and len(row.cells) <= len(header) and row.closes_more(separator):
             bad = BadEntry(f"lines {ragged[0].first}-{row.last}", UNBEGUN)
             ragged.clear()
-        elif row.balance < 0 and not fits:
+        elif not fits and row.closes_more(separator):
             bad = BadEntry(f"line {row.first}", UNBEGUN)
         elif not fits:
             ragged.append(row)
@@ -138,8 +143,8 @@ def _read_rows(lines: Lines, header: Sequence[str], separator: str) -> Iterator[
             yield BadEntry(lines.describe(), _describe_damage(len(cells), len(header), count, after=count > lost))
         elif cells:
             forms.learn(cells)
-            balance = 0 if len(lines.row) > 1 or '"' not in lines.row[0] else _count_unpaired(lines.row, separator)
-            yield _Row(lines.number - len(lines.row) + 1, lines.number, cells, balance)
+            quoted = lines.row[0] if len(lines.row) == 1 and '"' in lines.row[0] else ""
+            yield _Row(lines.number - len(lines.row) + 1, lines.number, cells, quoted)
 
 
 def _read_escaped(lines: Lines, reader: Iterator[list[str]], width: int) -> list[str] | None:
