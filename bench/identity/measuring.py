@@ -149,8 +149,9 @@ def row(name: str, source: LabelledSet, rule: str, groups: int | None, counts: C
 
 def compare_times(name: str, took: Mapping[str, float]) -> Iterator[str]:
     """How often our CPU times go into bib-dedupe's, if it was measured."""
-    peer = took.get("bib-dedupe")
-    for rule in ("Outrider", ON_DISK, COMMAND) if peer else ():
+    if (peer := took.get("bib-dedupe")) is None:
+        return
+    for rule in ("Outrider", ON_DISK, COMMAND):
         if rule in took:
             yield f"{name}: {rule} takes 1/{peer / took[rule]:.1f} of bib-dedupe's CPU time (target: at most 1/{TIMES_FASTER})"
 
