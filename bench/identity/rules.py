@@ -1,8 +1,9 @@
-"""Baselines for deduplication: DOI only, DOI and equal or similar titles, and bib-dedupe."""
+"""Baselines for deduplication: DOI only, DOI and equal or similar titles, ASReview's rule, and bib-dedupe."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from contextlib import closing, redirect_stdout
 from pathlib import Path
@@ -20,6 +21,7 @@ from outrider.state.records import Paper
 
 Rule = Callable[[Sequence[Paper]], Sequence[Sequence[int]]]
 LIKE = 0.9
+NOT_COMPARED = re.compile(r"[^A-Za-z0-9]")
 
 
 def outrider(records: Sequence[Paper]) -> Sequence[Sequence[int]]:
@@ -76,6 +78,32 @@ def bib_dedupe(records: Sequence[Paper]) -> Sequence[Sequence[int]]:
     return groups.members()
 
 
+def asreview(records: Sequence[Paper]) -> Sequence[Sequence[int]]:
+    """ASReview marks records whose DOI, or title and abstract, an earlier one has. `Absent` if it is not installed."""
+    try:
+        import pandas as pd
+        from asreview.data.utils import duplicated  # type: ignore[import-not-found]
+    except ModuleNotFoundError as missing:
+        raise Absent(f"{missing}; pip install asreview==3.0.8") from missing
+    texts = [(paper.title, paper.abstract) for paper in records]
+    marked = duplicated(
+        pd.DataFrame(
+            {
+                "doi": [paper.identifiers.doi for paper in records],
+                "title": [title for title, _ in texts],
+                "abstract": [abstract for _, abstract in texts],
+            }
+        )
+    )
+    first, groups = dict[str, int](), Groups(len(records))
+    for at, (paper, is_repeated) in enumerate(zip(records, marked, strict=True)):
+        # it does not say which earlier record has them
+        for name in (paper.identifiers.doi or "", NOT_COMPARED.sub("", f"{paper.title} {paper.abstract}").lower()):
+            if name and (earlier := first.setdefault(name, at)) != at and is_repeated:
+                groups.join(earlier, at)
+    return groups.members()
+
+
 def _row(at: int, paper: Paper) -> dict[str, Any]:
     return {
         "ID": str(at),
@@ -115,6 +143,7 @@ def _groups(records: Sequence[Paper], names: Callable[[Paper], Sequence[str]]) -
 RULES: dict[str, Rule] = {
     "Outrider": outrider,
     "bib-dedupe": bib_dedupe,
+    "ASReview": asreview,
     "DOI": by_doi,
     "DOI, equal title": by_doi_and_title,
     "DOI, title >= 90 %": by_doi_and_like_title,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
+from outrider.linkage.lookup_match import page_identifier
 from outrider.nodes.dedup.group import NO_DETAILS, CompatibleGroups, PairJudge, find_versions, group_works
 from outrider.nodes.dedup.merge import link_related_works, merge_members, sort_by_fused_score
 from outrider.nodes.dedup.model_proposals import Pair
@@ -44,7 +45,10 @@ def deduplicate(
 
 def cluster_candidates(candidates: Sequence[Candidate], decisions: Decisions = NO_DECISIONS, *, fold_versions: bool = True) -> Clusters:
     """`deduplicate`, with the ambiguous pairs."""
-    judge = PairJudge(decisions)
+    return _cluster(candidates, PairJudge(decisions), fold_versions=fold_versions)
+
+
+def _cluster(candidates: Sequence[Candidate], judge: PairJudge, *, fold_versions: bool) -> Clusters:
     works: Sequence[Candidate] = candidates
     grouping = group_works(works, judge)
     # Repeated until nothing changes: a work with the identifiers of two records may share one of them with a third.
@@ -55,6 +59,9 @@ def cluster_candidates(candidates: Sequence[Candidate], decisions: Decisions = N
         grouping = group_works(works, judge)
     versions = find_versions(works, grouping.links, judge) if fold_versions else {}
     ordered = sort_by_fused_score(link_related_works(_merge_groups(works, versions, judge), grouping.links, works))
+    if versions and any(page_identifier(work.record) for work in ordered):
+        # A page of an identifier that only the versions had in common has one work now.
+        return _cluster(ordered, judge, fold_versions=fold_versions)
     at = {record.doc_id: position for position, work in enumerate(ordered) for record in (work.record, *work.members)}
     pairs = ((min(at[one], at[other]), max(at[one], at[other])) for one, other in grouping.ambiguous_pairs)
     return Clusters(ordered, tuple(dict.fromkeys(pair for pair in pairs if pair[0] != pair[1])), judge)

@@ -11,7 +11,7 @@ from outrider.linkage.clustering import Groups
 from outrider.linkage.lookup_match import page_identifier, shared_identifier
 from outrider.linkage.merge import richness
 from outrider.linkage.prefilter import prefilter
-from outrider.nodes.dedup.merge import VERSIONS, Link, list_records
+from outrider.nodes.dedup.merge import VERSIONS, Link, list_records, sort_links
 from outrider.nodes.dedup.model_proposals import Pair, model_may_join
 from outrider.state.duplicate_decisions import Decisions, make_pair
 from outrider.state.hits import Candidate
@@ -44,7 +44,8 @@ class PairJudge:
 
     decisions: Decisions
     _keys: dict[int, tuple[Record, Keys]] = field(default_factory=dict)
-    _judgements: dict[tuple[Keys, Keys], Judgement] = field(default_factory=dict)
+    _judgements: dict[tuple[int, int], Judgement] = field(default_factory=dict)
+    """By the addresses of two keys, which `_keys` holds: their hashes take longer than most judgements."""
 
     def keys(self, record: Record) -> Keys:
         from outrider.linkage.normalized_record import make_keys
@@ -63,8 +64,9 @@ class PairJudge:
         """Symmetric."""
         from outrider.linkage.judge_pair import judge_keys
 
-        if (cached := self._judgements.get((one, other)) or self._judgements.get((other, one))) is None:
-            cached = self._judgements[one, other] = judge_keys(one, other, weights)
+        pair = (id(one), id(other)) if id(one) < id(other) else (id(other), id(one))
+        if (cached := self._judgements.get(pair)) is None:
+            cached = self._judgements[pair] = judge_keys(one, other, weights)
         return cached
 
     def are_split(self, one: Candidate, other: Candidate) -> bool:
@@ -126,7 +128,7 @@ def group_works(works: Sequence[Candidate], judge: PairJudge) -> Grouping:
         ambiguous += more_ambiguous
         again |= prevented
     again |= _join_pages(groups, works, judge)
-    return Grouping(groups.members(), tuple(links), tuple(dict.fromkeys(pair for _, pair in sorted(ambiguous))), again)
+    return Grouping(groups.members(), sort_links(links), tuple(dict.fromkeys(pair for _, pair in sorted(ambiguous))), again)
 
 
 def _compared_records(work: Candidate) -> Iterator[Record]:

@@ -32,11 +32,21 @@ INVERSE = {
 """Names of relations seen from the object; all others have the same name from both sides."""
 
 
+TELLING_FIRST = ("retracts", "corrects", "comments on", "part beside", "code of", "preprint of", "version of")
+"""Relations in the order in which they are shown, if two works have several records and these are related in several ways."""
+
+
 class Link(NamedTuple):
     one: str
     """An id."""
     other: str
     relation: Relation
+
+
+def sort_links(links: Iterable[Link]) -> tuple[Link, ...]:
+    """The links in an order that does not depend on that of the candidates, each from the smaller id: the first of two works counts."""
+    turned = (link if link.one <= link.other else Link(link.other, link.one, link.relation.reverse()) for link in links)
+    return tuple(sorted(turned, key=lambda link: (TELLING_FIRST.index(link.relation.kind), link.one, link.other, link.relation.why)))
 
 
 def list_records(work: Candidate) -> tuple[Record, ...]:

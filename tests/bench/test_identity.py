@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from bench.identity.fitting import SETS_WEIGHT, Example, examples, fitted, without, written
 from bench.identity.growth import grown
-from bench.identity.measuring import Counts, counted, sizes
-from bench.identity.rules import by_doi, by_doi_and_like_title, by_doi_and_title
+from bench.identity.measuring import COMMAND, Counts, compare_times, counted, sizes, timed
+from bench.identity.rules import by_doi, by_doi_and_like_title, by_doi_and_title, outrider
 from bench.identity.sets import LabelledSet
+from outrider.linkage.names_and_titles import parse_title
+from outrider.state.records import Paper
 from support.fakes import doi, paper
 
 
@@ -39,6 +43,27 @@ def test_the_simple_rules() -> None:
     assert list(by_doi(records)) == [[0, 1], [2], [3], [4]]
     assert list(by_doi_and_title(records)) == [[0, 1, 2], [3], [4]]
     assert list(by_doi_and_like_title(records)) == [[0, 1, 2], [3, 4]]
+
+
+def test_a_rule_is_timed_with_empty_caches() -> None:
+    seen = list[int]()
+
+    def rule(records: Sequence[Paper]) -> Sequence[Sequence[int]]:
+        seen.append(parse_title.cache_info().currsize)
+        return outrider(records)
+
+    records = [paper(str(at), f"Aspirin and liver {at}") for at in range(5)]
+    groups, took_s = timed(rule, records)
+    assert (len(groups), seen[-1]) == (5, 0)
+    assert took_s > 0
+    outrider(records)
+    assert parse_title.cache_info().currsize > 0
+
+
+def test_cpu_times_are_compared_with_bib_dedupe() -> None:
+    lines = list(compare_times("tiny", {"Outrider": 2.0, "bib-dedupe": 30.0, COMMAND: 5.0}))
+    assert [line.split(" of bib")[0] for line in lines] == ["tiny: Outrider takes 1/15.0", f"tiny: {COMMAND} takes 1/6.0"]
+    assert not list(compare_times("tiny", {"Outrider": 2.0}))
 
 
 def test_weights_follow_the_examples() -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outrider.linkage import out_of_core
 from outrider.linkage.blocking import LARGE, block_pairs, candidate_pairs
-from outrider.linkage.judge_pair import judge_keys
+from outrider.linkage.judge_pair import Judgement, Weights, judge_keys
 from outrider.linkage.normalized_record import Keys, decode_keys, encode_keys, make_keys
 from outrider.linkage.out_of_core import OutOfCoreResolver
 from outrider.linkage.resolve import resolve
@@ -60,6 +63,26 @@ def test_groups_on_disk_equal_groups_in_memory(drawn: list[Paper]) -> None:
     assert reasons == list(whole.reasons)
     assert ambiguous == [(pair.one, pair.other, pair.judgement.score) for pair in whole.ambiguous_pairs]
     assert related == list(whole.related)
+
+
+def test_each_candidate_pair_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not again for its group, nor for the reason of its group, nor in a second answer."""
+    judged = Counter[frozenset[str]]()
+
+    def judge(one: Keys, other: Keys, weights: Weights) -> Judgement:
+        judged[frozenset((one.title.whole, other.title.whole))] += 1
+        return judge_keys(one, other, weights)
+
+    monkeypatch.setattr(out_of_core, "judge_keys", judge)
+    titles = [
+        "Aspirin and acute liver injury in adults",
+        "Aspirin and acute liver injury in adult",
+        "Aspirin and acute liver injury of adults",
+    ]
+    many = [paper(str(at), title, authors=["Smith, Ann", "Bell, J."], year=2020, pages="1-9") for at, title in enumerate(titles)]
+    groups, *_ = resolve_on_disk([*many, paper("3", "Kidneys of mice", pages="1-9")])
+    assert groups == [(0, 1, 2), (3,)]
+    assert set(judged.values()) == {1}
 
 
 @settings(max_examples=30, deadline=None)

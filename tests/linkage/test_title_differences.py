@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from spellchecker import SpellChecker
 
 from outrider.linkage.names_and_titles import parse_title, roman_number
-from outrider.linkage.spelling import are_near, are_opposed, is_misspelt, one_form
+from outrider.linkage.spelling import are_near, are_opposed, is_misspelt, load_dictionary, one_form
 from outrider.linkage.title_differences import compare_titles
 
 TITLES = st.lists(
@@ -146,3 +147,7 @@ def test_roman_numerals(number: int) -> None:
     ones = ["", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"][number % 10]
     assert roman_number(tens + ones) == number
     assert roman_number("mild") is None
+
+
+def test_the_dictionary_is_that_of_pyspellchecker() -> None:
+    assert load_dictionary() == frozenset(SpellChecker(language="en").word_frequency.dictionary)

@@ -114,6 +114,13 @@ def find_columns(names: Iterable[str], columns: Mapping[str, str]) -> dict[str, 
     return known | {NAMES[field][0]: column for field, column in mapped.items()}
 
 
+@lru_cache(maxsize=256)
+def _find_columns_once(names: tuple[str, ...], columns: tuple[tuple[str, str], ...]) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """As `find_columns`, and the field of each of these columns: most rows have the columns of the row before."""
+    known = find_columns(names, dict(columns))
+    return known, {column: FIELD_OF[name] for name, column in known.items()}
+
+
 def _find_column(name: str, headers: list[str], by_folded: Mapping[str, str]) -> str | None:
     return name if name in headers else by_folded.get(fold_name(name))
 
@@ -138,8 +145,7 @@ def parse_row(row: Mapping[str, JsonValue], columns: Mapping[str, str], where: s
         cleaned = {str(clean(name)): clean(value) for name, value in row.items()}
     except TooDeep as error:
         return BadEntry(where, str(error))
-    known = find_columns(cleaned, columns)
-    fields = {column: FIELD_OF[name] for name, column in known.items()}
+    known, fields = _find_columns_once(tuple(cleaned), tuple(columns.items()))
     draft = Draft(
         {name: _drop_decimals(value, fields.get(name)) for name, value in cleaned.items() if not _is_missing(value, fields.get(name))},
         known,

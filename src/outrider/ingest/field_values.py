@@ -81,7 +81,8 @@ def clean(value: object, depth: int = 0) -> JsonValue:
         raise TooDeep(f"nested more than {MAX_DEPTH} levels deep")
     match value:
         case str():
-            return SURROGATE.sub("\ufffd", value.replace("\x00", ""))
+            text = value.replace("\x00", "")
+            return text if text.isascii() else SURROGATE.sub("\ufffd", text)
         case list():
             return [clean(item, depth + 1) for item in value]
         case dict():
@@ -108,7 +109,9 @@ def one_line(text: str) -> str:
 
 def is_empty(value: JsonValue) -> bool:
     """True of None, of blank text, and of an empty list or object."""
-    return value is None or (isinstance(value, str | list | dict) and not value) or (isinstance(value, str) and not value.strip())
+    if isinstance(value, str):
+        return not value or value.isspace()
+    return value is None or (isinstance(value, list | dict) and not value)
 
 
 def parse_list(value: JsonValue, *, commas: bool = False) -> tuple[str, ...]:
@@ -187,6 +190,8 @@ def split_list(text: str, *, commas: bool) -> list[JsonValue]:
 
 def _cut(line: str, separators: str) -> list[str]:
     """The line cut at separators outside closed parentheses. A comma between digits is no separator where others have a blank behind."""
+    if not any(separator in line for separator in separators):
+        return [line]
     opened: list[int] = []
     pairs: dict[int, int] = {}
     for bracket in re.finditer(rf"[{BRACKETS}]", line):

@@ -8,7 +8,7 @@ the file gets that entry's `doc_id` when the file is named.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import unquote
 
 from pydantic import JsonValue
@@ -72,18 +72,22 @@ class Draft:
         self._places = places
         self._keys: frozenset[str] = frozenset()
 
-    def list_values(self, names: tuple[str, ...]) -> Iterator[tuple[str, JsonValue]]:
-        """Keys and values of the names that have a value, in the order of the names."""
-        for name in names:
-            key = name if self._places is None else self._places.get(name, "")
-            if key in self.rest and not is_empty(self.rest[key]):
-                yield key, self.rest[key]
+    def _has_none(self, names: tuple[str, ...]) -> bool:
+        """Whether the entry has no field of these names, which is so for most. Quick."""
+        return (self.rest if self._places is None else self._places).keys().isdisjoint(names)
 
-    def _candidates(self, names: tuple[str, ...]) -> Iterator[tuple[str, JsonValue]]:
+    def list_values(self, names: tuple[str, ...]) -> Sequence[tuple[str, JsonValue]]:
+        """Keys and values of the names that have a value, in the order of the names."""
+        if self._has_none(names):
+            return ()
+        keys = names if self._places is None else [self._places.get(name, "") for name in names]
+        return [(key, self.rest[key]) for key in keys if key in self.rest and not is_empty(self.rest[key])]
+
+    def _candidates(self, names: tuple[str, ...]) -> Sequence[tuple[str, JsonValue]]:
         """As `list_values`; `_take` then also drops repetitions of the value under these names."""
-        candidates = list(self.list_values(names))
-        self._keys = frozenset(key for key, _ in candidates)
-        yield from candidates
+        if candidates := self.list_values(names):
+            self._keys = frozenset([key for key, _ in candidates])
+        return candidates
 
     def _take(self, key: str, value: JsonValue, remainder: JsonValue = None) -> None:
         self.rest.pop(key)
@@ -136,14 +140,14 @@ class Draft:
     def all_lines(self, *names: str, commas: bool = False) -> tuple[str, ...]:
         """The lists under all of these names, one after another; later ones without what was listed before."""
         items: list[str] = []
-        for name in names:
+        for name in () if self._has_none(names) else names:
             items += [item for item in self.lines(name, commas=commas) if item not in items] if items else self.lines(name, commas=commas)
         return tuple(items)
 
     def issns(self, *names: str) -> tuple[str, ...]:
         """The valid ISSNs under all of these names. A value that says more stays."""
         issns: dict[str, None] = {}
-        for key, value in [*self.list_values(names)]:
+        for key, value in self.list_values(names):
             items = value if isinstance(value, list) else [value]
             parsed = [(item, *parse_issns(format_scalar(item) or "")) for item in items]
             issns |= dict.fromkeys(issn for _, numbers, _ in parsed for issn in numbers)

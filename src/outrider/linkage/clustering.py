@@ -13,15 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from outrider.linkage.judge_pair import Judgement, Weights, judge_keys
-from outrider.linkage.normalized_record import Keys
+from outrider.linkage.judge_pair import Judgement
 from outrider.state.duplicate_decisions import Decisions
 
 MIN_MEAN_SCORE = 0.0
 """Least mean log-odds of the pairs between two groups that become one."""
 MAX_PAIRS_COMPARED = 64
 """Between two groups. Of larger groups so many pairs are compared, spread evenly over both, so that joining stays cheap."""
-Judge = Callable[[Keys, Keys, Weights], Judgement]
+Judge = Callable[[int, int], Judgement]
+"""Judges two records by their places, or one against its own copy."""
 SAME_ID = "the same record"
 
 
@@ -60,14 +60,14 @@ class Groups:
 
 
 class Clustering:
-    """Groups of distinct keys, with a cache of the judgements made on the way."""
+    """Groups of distinct records, with a cache of the judgements made on the way."""
 
-    def __init__(self, keys: Sequence[Keys], pairs: Sequence[tuple[int, int]], weights: Weights, judge: Judge = judge_keys) -> None:
-        self.keys, self.pairs = keys, pairs
-        self._weights, self._judge = weights, judge
+    def __init__(self, size: int, pairs: Sequence[tuple[int, int]], judge: Judge) -> None:
+        self.pairs = pairs
+        self._judge = judge
         self._judged: dict[tuple[int, int], Judgement] = {}
-        self.group_of = list(range(len(keys)))
-        self.members: dict[int, list[int]] = {at: [at] for at in range(len(keys))}
+        self.group_of = list(range(size))
+        self.members: dict[int, list[int]] = {at: [at] for at in range(size)}
         self.joins: list[tuple[int, int]] = []
         self._own: dict[int, Judgement] = {}
 
@@ -82,7 +82,7 @@ class Clustering:
     def judgement(self, one: int, other: int) -> Judgement:
         pair = (one, other) if one < other else (other, one)
         if pair not in self._judged:
-            self._judged[pair] = self._judge(self.keys[pair[0]], self.keys[pair[1]], self._weights)
+            self._judged[pair] = self._judge(*pair)
         return self._judged[pair]
 
     def explain_join(self, one: int, other: int) -> str:
@@ -93,7 +93,7 @@ class Clustering:
     def judge_copy(self, at: int) -> Judgement:
         """The judgement of a record against its own copy. A record with too little data, such as "Editorial", does not match itself."""
         if at not in self._own:
-            self._own[at] = self._judge(self.keys[at], self.keys[at], self._weights)
+            self._own[at] = self._judge(at, at)
         return self._own[at]
 
     def _agree(self, first: int, second: int) -> bool:
@@ -149,16 +149,9 @@ def make_overrides(decisions: Decisions, doc_ids: Sequence[str], same: Mapping[t
 class OverriddenClustering(Clustering):
     """Clustering that joins the `same` pairs first, and never joins records that must differ."""
 
-    def __init__(
-        self,
-        keys: Sequence[Keys],
-        pairs: Sequence[tuple[int, int]],
-        weights: Weights,
-        names: Sequence[str],
-        overrides: Overrides,
-        judge: Judge = judge_keys,
-    ) -> None:
-        super().__init__(keys, pairs, weights, judge)
+    def __init__(self, pairs: Sequence[tuple[int, int]], names: Sequence[str], overrides: Overrides, judge: Judge) -> None:
+        """`names` are the records' names, as in `overrides`."""
+        super().__init__(len(names), pairs, judge)
         self._names, self._must_differ = names, overrides.must_differ
         self._reasons: dict[tuple[int, int], str] = {}
 

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -25,9 +26,8 @@ from outrider.linkage.blocking import (
     make_block_names,
     merge_pairs,
     pair_within_blocks,
-    word_counts,
 )
-from outrider.linkage.normalized_record import DIGEST_BYTES, TITLE_BYTES, Keys, decode_keys, encode_keys, sort_key
+from outrider.linkage.normalized_record import DIGEST_BYTES, TITLE_BYTES, Keys, decode_content, decode_keys, encode_keys, sort_key
 from outrider.linkage.prefilter import Screen, make_marks
 
 if TYPE_CHECKING:
@@ -64,10 +64,11 @@ class KeyFile:
         self._file.write(encoded_key)
         self._starts.append(self._starts[-1] + len(encoded_key))
 
-    def __iter__(self) -> Iterator[Keys]:
+    def __iter__(self) -> Iterator[bytes]:
+        """The bytes that were added, in order; nothing may be read at a place meanwhile."""
         self._file.seek(0)
         for at in range(len(self)):
-            yield decode_keys(self._file.read(self._starts[at + 1] - self._starts[at]))
+            yield self._file.read(self._starts[at + 1] - self._starts[at])
 
     def _read(self, at: int) -> Keys:
         self._file.seek(self._starts[at])
@@ -87,6 +88,8 @@ class SortedKeys:
     """The rank of each place."""
     first: NDArray[np.int64]
     """The first place of each rank."""
+    linked: frozenset[tuple[str, str]]
+    """(scheme, value) of every record that another one states a relation to."""
 
     def __len__(self) -> int:
         return len(self.first)
@@ -96,9 +99,12 @@ class SortedKeys:
 
     def each(self) -> Iterator[tuple[int, Keys]]:
         """Every rank with its keys, in file order."""
-        ranks = self.rank_of.tolist()
+        yield from ((rank, decode_keys(encoded_key)) for rank, encoded_key in self.each_encoded())
+
+    def each_encoded(self) -> Iterator[tuple[int, bytes]]:
+        """Every rank with its encoded keys, in file order."""
         first = set(self.first.tolist())
-        yield from ((ranks[place], key) for place, key in enumerate(self.file) if place in first)
+        yield from ((int(self.rank_of[place]), encoded_key) for place, encoded_key in enumerate(self.file) if place in first)
 
 
 class KeyCollector:
@@ -107,10 +113,12 @@ class KeyCollector:
     def __init__(self, path: Path, on_step: OnStep) -> None:
         self.file = KeyFile(path)
         self._sort_keys, self._on_step = bytearray(), on_step
+        self._linked = set[tuple[str, str]]()
 
     def add(self, key: Keys, name: str) -> None:
         """`name` distinguishes equal keys; usually ""."""
         encoded_key = encode_keys(key)
+        self._linked.update((scheme, value) for _, scheme, value in key.links)
         self.file.add(encoded_key)
         self._sort_keys += sort_key(key, name, encoded_key)
         if len(self.file) % CHUNK == 0:
@@ -121,7 +129,7 @@ class KeyCollector:
 
         order = np.frombuffer(self._sort_keys, f"S{TITLE_BYTES + DIGEST_BYTES}")
         _, first, rank_of = np.unique(order, return_index=True, return_inverse=True)
-        return SortedKeys(self.file, rank_of, first)
+        return SortedKeys(self.file, rank_of, first, frozenset(self._linked))
 
 
 def find_pairs(keys: SortedKeys, folder: Path, on_step: OnStep) -> NDArray[np.int64]:
@@ -152,7 +160,7 @@ class _PartitionedBlocks:
         import numpy as np
 
         self.cuts = np.zeros((len(keys), 2), np.uint64)
-        common = word_counts(key for _, key in keys.each())
+        common = Counter(word for _, encoded_key in keys.each_encoded() for word in decode_content(encoded_key))
         titles, done = _TitleTable(len(keys)), 0
         screen = Screen.empty(titles, len(keys))
         for chunk in split_chunks(keys.each(), CHUNK):

@@ -20,7 +20,7 @@ from outrider.text.words import STOP_WORDS
 FieldLevel = tuple[str, str]
 """A field and its level, e.g. ("pages", "equal")."""
 
-CATALOGUE_SCHEMES = ("pmid", "pmcid", "arxiv", "openalex", "s2", "own")
+NUMBER_SCHEMES = ("pmid", "pmcid", "arxiv", "openalex", "s2")
 """Schemes that give one number to one record of a work."""
 REGISTERED = ("doi", "pmid", "pmcid", "arxiv")
 TITLE_STEPS = ((0.985, "nearly equal"), (0.94, "alike"), (0.85, "similar"), (0.7, "related"))
@@ -107,9 +107,7 @@ def _identifiers(one: Keys, other: Keys) -> Iterator[FieldLevel]:
         return
     mine, theirs = dict(one.identifiers), dict(other.identifiers)
     yield "doi", _equal(mine.get("doi", ""), theirs.get("doi", ""))
-    numbers = {
-        _equal(mine[scheme], theirs[scheme]) for scheme in CATALOGUE_SCHEMES if scheme in mine and scheme in theirs and scheme != "own"
-    }
+    numbers = {_equal(mine[scheme], theirs[scheme]) for scheme in NUMBER_SCHEMES if scheme in mine and scheme in theirs}
     yield "number", "equal" if "equal" in numbers else "differ" if numbers else ""
     yield "isbn", "equal" if mine.get("isbn") and mine.get("isbn") == theirs.get("isbn") else ""
     yield "address", "equal" if mine.get("url") and mine.get("url") == theirs.get("url") else ""

@@ -9,6 +9,7 @@ Forms follow the registries: DOI handbook §2.2 (case-insensitive, prefix `10.`)
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 DOI = re.compile(r"10\.\d{4,9}/(?:(?!</)[^\s\"])+", re.IGNORECASE)
@@ -33,6 +34,7 @@ HOST = "www."
 TRAILING = ".,;:'\"”’"
 
 
+@lru_cache(maxsize=16_384)
 def normal_doi(text: str) -> str | None:
     """`10.1000/xyz` from a DOI in any form: resolver URL, `doi:` prefix, percent-encoding, trailing punctuation."""
     match = DOI.search(unquote(text))
@@ -117,6 +119,7 @@ def normal_repository(text: str) -> str | None:
     return f"{match.group(1)}/{match.group(2)}".lower() if match else None
 
 
+@lru_cache(maxsize=16_384)
 def canonical_url(text: str) -> str | None:
     """The address without scheme, `www.`, fragment, tracking parameters and final slash, parameters sorted; None if not a web address."""
     try:

@@ -6,6 +6,7 @@ They confirm that the answer to a lookup is the requested work. `resolve.py` ded
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmid
 from outrider.linkage.names_and_titles import normal_title
@@ -27,7 +28,7 @@ ADDRESS = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 """Addresses of the page of one identifier at its registry."""
-NORMAL = {"doi": normal_doi, "arxiv": normal_arxiv, "pmid": normal_pmid, "github": str.lower}
+NORMAL: Mapping[str, Callable[[str], str | None]] = {"doi": normal_doi, "arxiv": normal_arxiv, "pmid": normal_pmid, "github": str.lower}
 
 
 def same_work(one: Record, other: Record) -> str | None:

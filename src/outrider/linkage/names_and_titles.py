@@ -242,7 +242,7 @@ def parse_title(text: str) -> Title:
         complete = MICRO.sub("micro", complete).translate(GREEK_LETTERS)[:MAX_TITLE_CHARS]
     bare = YEAR_AHEAD.sub("", complete)
     whole = normal_title(bare)
-    content = tuple(sorted(set(words(whole)) - STOP_WORDS))
+    content = tuple(sorted(set(whole.split() if whole.isascii() else words(whole)) - STOP_WORDS))
     main = normal_title(SUBTITLE.split(bare, maxsplit=1)[0]).replace(" ", "")
     return Title(whole, whole.replace(" ", ""), main, content, *_split_title(complete), not set(content) - GENERIC)
 

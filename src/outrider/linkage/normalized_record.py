@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from html import unescape
+from itertools import compress
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -44,6 +45,8 @@ from outrider.text.words import PARTED
 MAX_ABSTRACT_CHARS, MAX_SKETCHED_CHARS = 3_000, 1_500
 SKETCH = 40
 """Number of hashes in the sketch of an abstract."""
+IS_SKETCHED = bytes(length % 4 == 0 for length in range(4 * MAX_SKETCHED_CHARS + 1))
+"""By length in bytes, whether a word begins a triple that is hashed."""
 MAX_AUTHORS = 60
 YEARS = range(1400, 2101)
 
@@ -112,6 +115,7 @@ RETRACTS = frozenset({"retraction", "withdrawal", "removal"})
 MARSHAL_VERSION = 0
 """Version 0 writes no references: with them the bytes would depend on which objects happen to be shared."""
 TITLE_BYTES, DIGEST_BYTES = 48, 16
+CONTENT = Title._fields.index("content")
 
 
 class Pages(NamedTuple):
@@ -170,7 +174,7 @@ def make_keys(record: Record) -> Keys:
         volume="" if volume == str(year) else volume,
         issue=parse_number(paper.issue) if paper else "",
         venue=normal_title(record.venue[:MAX_TITLE_CHARS]) if record.venue else "",
-        abstract=sketch_abstract(record.abstract),
+        abstract=sketch_abstract(record.abstract[:MAX_SKETCHED_CHARS]),
         server=find_server(dict(identifiers), record.venue),
         notice=parse_notice(record.title[: 2 * MAX_TITLE_CHARS]),
         links=collect_links(record),
@@ -320,7 +324,7 @@ def parse_number(text: str | None) -> str:
     return f"s{number}" if match and re.match(r"\W*s(?:\b|up)", text, re.IGNORECASE) else number
 
 
-@lru_cache(maxsize=1_024)
+@lru_cache(maxsize=4_096)
 def sketch_abstract(text: str) -> tuple[int, ...]:
     """The bottom-k sketch of a text.
 
@@ -332,12 +336,9 @@ def sketch_abstract(text: str) -> tuple[int, ...]:
     if "<" in text or "&" in text:
         text = TAG.sub(" ", unescape(text))
     tokens = text.lower().encode("utf-8", "surrogatepass").translate(PARTED).split()
-    hashes = {
-        crc32(b" ".join((one, two, three)))
-        for one, two, three in zip(tokens, tokens[1:], tokens[2:], strict=False)
-        if len(one) % 4 == 0
-    }  # fmt: skip
-    return tuple(sorted(hashes)[:SKETCH])
+    # in C, from the lengths of the words to the hashes
+    sketched = compress(zip(tokens, tokens[1:], tokens[2:], strict=False), map(IS_SKETCHED.__getitem__, map(len, tokens)))
+    return tuple(sorted(set(map(crc32, map(b" ".join, sketched))))[:SKETCH])
 
 
 def resemblance(one: tuple[int, ...], other: tuple[int, ...]) -> float:
@@ -358,7 +359,13 @@ def encode_keys(key: Keys) -> bytes:
 def decode_keys(encoded_key: bytes) -> Keys:
     """Only for bytes that `encode_keys` returned in this process: marshal trusts its input."""
     kind, identifiers, year, *rest, title, authors, pages = marshal.loads(encoded_key)  # noqa: S302
-    return Keys(kind, identifiers, Title(*title), tuple(Name(*name) for name in authors), year, Pages(*pages), *rest)
+    return Keys(kind, identifiers, Title(*title), tuple(map(Name._make, authors)), year, Pages(*pages), *rest)
+
+
+def decode_content(encoded_key: bytes) -> tuple[str, ...]:
+    """The content words of the title alone, as `decode_keys` returns them."""
+    content: tuple[str, ...] = marshal.loads(encoded_key)[-3][CONTENT]  # noqa: S302
+    return content
 
 
 def sort_key(key: Keys, name: str = "", encoded_key: bytes | None = None) -> bytes:

@@ -8,8 +8,9 @@ are computed on demand.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,7 @@ class OutOfCoreResolver:
 
         keys = self._collector.sort()
         pairs = find_pairs(keys, self._folder, self._on_step)
+        judge = _PairJudge(keys, self._weights)
         ranks, scores, same = array("q"), array("d"), array("b")
         related: list[tuple[int, int, Relation]] = []
         for number, (one, other) in enumerate(pairs.tolist()):
@@ -72,19 +74,55 @@ class OutOfCoreResolver:
             if judgement.relation:
                 related.append((one, other, judgement.relation))
             if judgement.verdict != "different":
+                judge.remember(one, other, judgement)
                 ranks.extend((one, other))
                 scores.append(judgement.score)
                 same.append(judgement.verdict == "same")
-        # links that records state: only records that state one, or are named by one, are loaded
-        named = {(scheme, value) for _, key in keys.each() for _, scheme, value in key.links}
-        linked = sorted((rank, key) for rank, key in keys.each() if key.links or not named.isdisjoint(key.identifiers)) if named else []
-        stated = [(linked[one][0], linked[other][0], relation) for one, other, relation in find_links([key for _, key in linked])]
+        stated = _find_stated_links(keys)
         judged = _JudgedPairs(np.array(ranks, np.int64).reshape(-1, 2), np.array(scores), np.array(same, bool), (*stated, *related))
-        grouping = _Grouping(keys, judged, self._ids, self._weights, self._decisions).run(self._on_step)
-        return OutOfCoreResolution(keys, judged, grouping, self._ids, self._weights)
+        grouping = _Grouping(keys, judged, judge, self._ids, self._decisions).run(self._on_step)
+        return OutOfCoreResolution(keys, judged, judge, grouping, self._ids)
 
     def close(self) -> None:
         self._collector.file.close()
+
+
+def _find_stated_links(keys: SortedKeys) -> list[tuple[int, int, Relation]]:
+    """Links that records state: only records that state one, or are named by one, are loaded."""
+    if not keys.linked:
+        return []
+    linked = sorted((rank, key) for rank, key in keys.each() if key.links or not keys.linked.isdisjoint(key.identifiers))
+    return [(linked[one][0], linked[other][0], relation) for one, other, relation in find_links([key for _, key in linked])]
+
+
+@dataclass(slots=True)
+class _PairJudge:
+    """Judges two ranks. The pairs that are or may be one work are judged once: most share one of few judgements, which are kept."""
+
+    _keys: SortedKeys
+    _weights: Weights
+    _pairs: array[int] = field(default_factory=lambda: array("Q"))
+    """Remembered pairs, each as one number, ascending."""
+    _numbers: array[int] = field(default_factory=lambda: array("I"))
+    """In parallel, the number of the judgement."""
+    _judgements: list[Judgement] = field(default_factory=list)
+    _number_of: dict[int, int] = field(default_factory=dict)
+    """By the address of a judgement in memory; `_judgements` keeps it from being used again."""
+
+    def remember(self, one: int, other: int, judgement: Judgement) -> None:
+        """For pairs in ascending order."""
+        number = self._number_of.setdefault(id(judgement), len(self._judgements))
+        if number == len(self._judgements):
+            self._judgements.append(judgement)
+        self._pairs.append(one << 32 | other)
+        self._numbers.append(number)
+
+    def __call__(self, one: int, other: int) -> Judgement:
+        pair = min(one, other) << 32 | max(one, other)
+        at = bisect_left(self._pairs, pair)
+        if at < len(self._pairs) and self._pairs[at] == pair:
+            return self._judgements[self._numbers[at]]
+        return judge_keys(self._keys.key(one), self._keys.key(other), self._weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +138,8 @@ class _JudgedPairs:
 class _Grouping:
     """Finds the group of each rank, and the pairs that joined it."""
 
-    def __init__(self, keys: SortedKeys, judged: _JudgedPairs, ids: Sequence[str], weights: Weights, decisions: Decisions) -> None:
-        self._keys, self._judged, self._weights = keys, judged, weights
+    def __init__(self, keys: SortedKeys, judged: _JudgedPairs, judge: _PairJudge, ids: Sequence[str], decisions: Decisions) -> None:
+        self._keys, self._judged, self._judge = keys, judged, judge
         self._ids, self._decisions = ids, decisions
         self.group_of = list(range(len(keys)))
         self.joins: dict[int, list[tuple[int, int, str]]] = {}
@@ -131,12 +169,15 @@ class _Grouping:
         place = {rank: at for at, rank in enumerate(ranks)}
         local = sorted({(min(place[one], place[other]), max(place[one], place[other])) for one, other in pairs})
         names = [self._ids[int(self._keys.first[rank])] if self._decisions else "" for rank in ranks]
-        keys = [self._keys.key(rank) for rank in ranks]
+
+        def judge(one: int, other: int) -> Judgement:
+            return self._judge(ranks[one], ranks[other])
+
         overrides = make_overrides(self._decisions, names) if self._decisions else None
         if overrides is None:
-            work = Clustering(keys, local, self._weights)
+            work = Clustering(len(ranks), local, judge)
         else:
-            work = OverriddenClustering(keys, local, self._weights, overrides.names, overrides)
+            work = OverriddenClustering(local, overrides.names, overrides, judge)
             work.join_pairs(overrides.same)
         work.run()
         for at, rank in enumerate(ranks):
@@ -150,11 +191,11 @@ class _Grouping:
 class OutOfCoreResolution:
     """A `Resolution` that is computed piece by piece, in the same order."""
 
-    def __init__(self, keys: SortedKeys, judged: _JudgedPairs, grouping: _Grouping, ids: Sequence[str], weights: Weights) -> None:
+    def __init__(self, keys: SortedKeys, judged: _JudgedPairs, judge: _PairJudge, grouping: _Grouping, ids: Sequence[str]) -> None:
         import numpy as np
 
         self.ids = ids
-        self._keys, self._judged, self._weights = keys, judged, weights
+        self._keys, self._judged, self._judge = keys, judged, judge
         self._joins = grouping.joins
         self._group_of = np.array(grouping.group_of, np.int64)
         """The group of each rank."""
@@ -191,9 +232,6 @@ class OutOfCoreResolution:
         if self._judge(rank, rank).verdict == "same":
             return [Group(tuple(places), (COPIES,))]
         return [Group((at,), ()) for at in places]
-
-    def _judge(self, one: int, other: int) -> Judgement:
-        return judge_keys(self._keys.key(one), self._keys.key(other), self._weights)
 
     def ambiguous_pairs(self) -> list[Pair]:
         """As `Resolution.ambiguous_pairs`."""

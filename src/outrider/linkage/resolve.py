@@ -7,11 +7,11 @@ where A and C contradict.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from outrider.linkage.blocking import candidate_pairs
-from outrider.linkage.clustering import Clustering, Judge, OverriddenClustering, Overrides, make_overrides
+from outrider.linkage.clustering import Clustering, OverriddenClustering, Overrides, make_overrides
 from outrider.linkage.evidence_weights import WEIGHTS
 from outrider.linkage.judge_pair import Judgement, Weights, judge_keys
 from outrider.linkage.normalized_record import Keys, make_keys, sort_places
@@ -20,6 +20,7 @@ from outrider.state.duplicate_decisions import NO_DECISIONS, Decisions
 from outrider.state.records import Record
 
 COPIES = "every field is equal"
+JudgeKeys = Callable[[Keys, Keys, Weights], Judgement]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def resolve(records: Iterable[Record], weights: Weights = WEIGHTS, decisions: De
 
 
 def resolve_keys(
-    records: Sequence[Keys], weights: Weights = WEIGHTS, overrides: Overrides | None = None, judge: Judge = judge_keys
+    records: Sequence[Keys], weights: Weights = WEIGHTS, overrides: Overrides | None = None, judge: JudgeKeys = judge_keys
 ) -> Resolution:
     """Group keys into works. Equal keys are judged once or, with overrides, once for each name."""
     holders: dict[tuple[Keys, str], list[int]] = {}
@@ -75,10 +76,14 @@ def resolve_keys(
     distinct = list(holders)
     nodes = [distinct[at] for at in sort_places([key for key, _ in distinct], [name for _, name in distinct])]
     keys, names = [key for key, _ in nodes], [name for _, name in nodes]
+
+    def judge_places(one: int, other: int) -> Judgement:
+        return judge(keys[one], keys[other], weights)
+
     if overrides is None:
-        work = Clustering(keys, candidate_pairs(keys), weights, judge)
+        work = Clustering(len(keys), candidate_pairs(keys), judge_places)
     else:
-        work = OverriddenClustering(keys, candidate_pairs(keys), weights, names, overrides, judge)
+        work = OverriddenClustering(candidate_pairs(keys), names, overrides, judge_places)
         number = {at: node for node, named in enumerate(nodes) for at in holders[named]}
         work.join_pairs({(number[one], number[other]): why for (one, other), why in overrides.same.items()})
     work.run()

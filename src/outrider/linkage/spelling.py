@@ -7,10 +7,13 @@ the sciences, so opposed prefixes and chemical endings ("hyponatraemia", "hypern
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 from collections import Counter
 from collections.abc import Container, Iterable
 from functools import cache, lru_cache
+from importlib.resources import files
 
 from rapidfuzz.distance import OSA, Postfix, Prefix
 
@@ -85,6 +88,7 @@ def are_near(one: str, other: str) -> bool:
     return OSA.distance(one, other, score_cutoff=most) <= most
 
 
+@lru_cache(maxsize=65_536)
 def is_misspelt(one: str, other: str) -> bool:
     """Whether one of two near English words (`are_near`) is the other with a typing error."""
     known = sum(map(is_known, (one, other)))
@@ -106,6 +110,7 @@ def _is_keystroke(one: str, other: str) -> bool:
     return DOUBLED.sub(r"\1", one) == DOUBLED.sub(r"\1", other) or (inside and len(shorter) >= MIN_LETTERS_TWO_ERRORS)
 
 
+@lru_cache(maxsize=65_536)
 def is_known(word: str) -> bool:
     """Whether a word, its American form, or what follows a prefix in it, is in the dictionary."""
     words = load_dictionary()
@@ -134,9 +139,8 @@ def are_opposed(one: str, other: str) -> bool:
 @cache
 def load_dictionary() -> Container[str]:
     """English words in small letters (the frequency list of pyspellchecker: 160,572 words)."""
-    from spellchecker import SpellChecker
-
-    return frozenset(SpellChecker(language="en").word_frequency.dictionary)
+    # `SpellChecker` also sums the frequencies up and keeps the letters, which takes as long as reading
+    return frozenset(json.loads(gzip.decompress((files("spellchecker") / "resources" / "en.json.gz").read_bytes())))
 
 
 @lru_cache(maxsize=65_536)

@@ -218,6 +218,7 @@ def _part_numbers(added: Words) -> Iterator[str]:
         yield from filter(is_number, added)
 
 
+@lru_cache(maxsize=65_536)
 def number_value(word: str) -> int | None:
     """The value of digits, of an ordinal, a number word or a Roman numeral; None for every other word."""
     if match := ORDINAL.fullmatch(word):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any, NamedTuple, Self
@@ -60,7 +60,7 @@ FIRST_YEAR, LAST_YEAR = 1500, 3000
 """For a range that is open on one side: ESearch needs both."""
 COUNT = re.compile(r"[0-9]{1,12}")
 WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
-NORMAL = {"pmid": normal_pmid, "doi": normal_doi, "pmcid": normal_pmcid}
+NORMAL: Mapping[str, Callable[[str], str | None]] = {"pmid": normal_pmid, "doi": normal_doi, "pmcid": normal_pmcid}
 WARNINGS = {
     "phrasesnotfound": "knows no",
     "quotedphrasesnotfound": "knows no",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, permutations
 from random import Random
 from typing import Any
 
@@ -209,6 +209,61 @@ def test_a_page_that_is_with_a_work_by_hand_joins_no_other_when_it_is_done_again
     assert groups(once) == groups(deduplicate(once, stands)) == {frozenset({"d0", "d1"}), frozenset({"d2"})}
 
 
+def _undated(doc_id: str, title: str = LIVER, authors: tuple[str, ...] = (), **identifiers: str) -> Record:
+    return by_ann(doc_id, title, authors=authors, year=None, identifiers=Identifiers(**identifiers))
+
+
+ANN, BELL = ("Smith, Ann",), ("Bell, J.", "Smith A")
+RELATED_IN_TWO_WAYS = [
+    _undated("d0", authors=BELL, pmid="1", arxiv="2001.00001"),
+    _undated("d1", authors=ANN),
+    _undated("d2", pmid="1"),
+    _undated("d3", authors=BELL, doi="10.1101/2020.01.02.123456"),
+    _undated("d4"),
+]
+"""d1 and d3 fold into one hit: d0 is a preprint of d1, and another version of d3."""
+MERGED_WITH_ITS_ERRATUM = [
+    _undated("d0", authors=BELL),
+    _undated("d1"),
+    _undated("d2", authors=ANN, arxiv="2001.00001"),
+    _undated("d3", authors=BELL),
+    _undated("d4", f"Erratum to: {LIVER}"),
+]
+"""d4 corrects d2, which is a preprint of d3: with d3 and d4 merged by hand, that are two relations of two works."""
+
+
+PAGE_OF_TWO_VERSIONS = [
+    _undated("d0", authors=ANN, pmid="1"),
+    _undated("d1", pmid="1", arxiv="2001.00001"),
+    _undated("d2", authors=BELL, arxiv="2001.00001"),
+    Page(doc_id="d3", title="Home", source="web", url="https://arxiv.org/abs/2001.00001", identifiers=Identifiers(arxiv="2001.00001")),
+]
+"""d0 and d1 are one work, d2 its preprint; both have the number of the page."""
+
+
+def test_the_page_of_a_number_that_two_versions_share_joins_them_once_they_are_folded() -> None:
+    (work,) = works(*PAGE_OF_TWO_VERSIONS)
+    assert {one.doc_id: one.why.split(";")[0] for one in work.duplicates}["d3"] == "the page of arxiv 2001.00001"
+    assert frozenset({"d3"}) in groups(works(*PAGE_OF_TWO_VERSIONS, fold_versions=False))
+
+
+@pytest.mark.parametrize(
+    ("many", "log", "relation"),
+    [(RELATED_IN_TWO_WAYS, [], ("d0", "preprint of", "d3")), (MERGED_WITH_ITS_ERRATUM, [("merge", "d3", "d4")], ("d3", "corrects", "d2"))],
+    ids=["a preprint and a version", "a preprint and a correction"],
+)
+def test_of_two_relations_between_two_works_the_order_of_the_records_chooses_none(
+    many: list[Record], log: list[tuple[str, ...]], relation: tuple[str, str, str]
+) -> None:
+    before, stands = candidates(many), make_decisions(*log)
+    once = deduplicate(before, stands)
+    assert relation in {(work.record.doc_id, link.relation, link.doc_id) for work in once for link in work.related}
+    assert all(deduplicate(order, stands) == once for order in permutations(before))
+
+
+@example(RELATED_IN_TWO_WAYS, [], True, Random(1))
+@example(MERGED_WITH_ITS_ERRATUM, [("merge", "d3", "d4")], True, Random(1))
+@example(PAGE_OF_TWO_VERSIONS, [], True, Random(1))
 @given(MANY, LOGS, st.booleans(), st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)
 def test_order_changes_nothing_twice_is_once_and_undoing_restores(

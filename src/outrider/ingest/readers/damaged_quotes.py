@@ -31,6 +31,7 @@ FORM_OF = {"year": "number", "pmid": "number", "citations": "number", "doi": "do
 LEARNED_ROWS = 50
 MIN_LEARNED = 3
 """Values that show the form of a column."""
+QUOTES = re.compile('"+')
 SEARCHED_LINES = 200
 """Lines after an open quote among which the next row is looked for."""
 UNBEGUN = "a quote ends a cell that none begins; correct it and ingest again"
@@ -73,12 +74,17 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row with its lines; `balance` is the number of quotes that begin a cell less those that end one."""
+    """A row with the numbers of its lines."""
 
     first: int
     last: int
     cells: list[str]
-    balance: int
+    quoted: str
+    """Its line, if it is one line with quotes; else empty."""
+
+    def closes_more(self, separator: str) -> bool:
+        """Whether more of its quotes end a cell than begin one."""
+        return bool(self.quoted) and _count_unpaired([self.quoted], separator) < 0
 
 
 def iterate_rows(lines: Lines, header: Sequence[str], separator: str) -> Iterator[Row | BadEntry]:
@@ -89,10 +95,10 @@ def iterate_rows(lines: Lines, header: Sequence[str], separator: str) -> Iterato
         fits = not isinstance(row, BadEntry) and len(row.cells) == len(header)
         if isinstance(row, BadEntry):
             bad = row
-        elif row.balance < 0 and ragged and len(row.cells) <= len(header):
+        elif ragged and len(row.cells) <= len(header) and row.closes_more(separator):
             bad = BadEntry(f"lines {ragged[0].first}-{row.last}", UNBEGUN)
             ragged.clear()
-        elif row.balance < 0 and not fits:
+        elif not fits and row.closes_more(separator):
             bad = BadEntry(f"line {row.first}", UNBEGUN)
         elif not fits:
             ragged.append(row)
@@ -137,8 +143,8 @@ def _read_rows(lines: Lines, header: Sequence[str], separator: str) -> Iterator[
             yield BadEntry(lines.describe(), _describe_damage(len(cells), len(header), count, after=count > lost))
         elif cells:
             forms.learn(cells)
-            balance = 0 if len(lines.row) > 1 or '"' not in lines.row[0] else _count_unpaired(lines.row, separator)
-            yield _Row(lines.number - len(lines.row) + 1, lines.number, cells, balance)
+            quoted = lines.row[0] if len(lines.row) == 1 and '"' in lines.row[0] else ""
+            yield _Row(lines.number - len(lines.row) + 1, lines.number, cells, quoted)
 
 
 def _read_escaped(lines: Lines, reader: Iterator[list[str]], width: int) -> list[str] | None:
@@ -179,12 +185,19 @@ def _count_lost_lines(block: list[str], cells: list[str], forms: _ColumnForms, s
 
 def _count_unpaired(block: Iterable[str], separator: str) -> int:
     """How many more quotes begin a cell than end one. A doubled quote does neither, and a cell of two quotes both."""
-    mark = re.escape(separator)
-    begin, end = rf"(?P<begin>(?:^|{mark}|\n) *)?", rf"(?P<end> *(?:(?={mark}|\r|\n)|$))?"
+    text = "".join(block).rstrip("\r\n")
     count = 0
-    for run in re.finditer(f'{begin}(?P<quotes>"+){end}', "".join(block).rstrip("\r\n")):
-        if len(run["quotes"]) % 2:
-            count += 1 if run["begin"] is not None else -1 if run["end"] is not None else 0
+    for run in QUOTES.finditer(text):
+        start, end = run.span()
+        if (end - start) % 2:
+            while start and text[start - 1] == " ":
+                start -= 1
+            while text.startswith(" ", end):
+                end += 1
+            if not start or text[start - 1] in {separator, "\n"}:
+                count += 1
+            elif end == len(text) or text[end] in {separator, "\r", "\n"}:
+                count -= 1
     return count
 
 
