@@ -9,7 +9,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import ExitStack, aclosing, closing, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -19,6 +19,7 @@ from langgraph.runtime import Runtime, get_runtime
 
 from outrider.models.chat.journal import JOURNAL_KEY, run_with_journal
 from outrider.nodes.run_settings import run_setting, time_left
+from outrider.runtime.run_reads import Reads, share_reads
 from outrider.runtime.spans import RUN, OpenSpan, begin_span, run_named, span
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.settings.model import RunSettings
@@ -47,10 +48,11 @@ Graph = TypeVar("Graph", bound=CompiledStateGraph[Any, Any, Any, Any])
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The id that a run's logs and spans share, and the span above those of its nodes."""
+    """The id that a run's logs and spans share, the span above those of its nodes, and what its nodes read once."""
 
     name: str
     span: OpenSpan | None
+    reads: Reads = field(default_factory=dict)
 
     @classmethod
     def begin(cls, graph: str, config: RunnableConfig | None) -> Run:
@@ -135,7 +137,8 @@ def _set_caller(config: RunnableConfig | None) -> Iterator[None]:
 def node_span(name: str, config: RunnableConfig | None) -> Iterator[None]:
     """The span of a node, below that of the run in its configuration."""
     run = (config or {}).get("configurable", {}).get(RUN_KEY)
-    with run_named(run.name if run else ""), run.span.within() if run and run.span else nullcontext(), span(f"node {name}", node=name):
+    within = run.span.within() if run and run.span else nullcontext()
+    with share_reads(run.reads if run else {}), run_named(run.name if run else ""), within, span(f"node {name}", node=name):
         yield
 
 
