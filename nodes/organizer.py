@@ -22,8 +22,7 @@ from outrider.state.ports import LibraryReader
 from outrider.state.records import LIBRARY, Record
 from outrider.state.response import Bypass, Facets, Failure, SourceReport, provenance_hash
 from outrider.text.injection import suspicious
-from outrider.text.strip_markup import fold_text
-from outrider.text.words import STOP_WORDS, words
+from outrider.text.words import STOP_WORDS, title_words
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
@@ -130,7 +129,7 @@ def count_themes(candidates: Sequence[Candidate], settings: OrganizerSettings) -
     counts = Counter(
         word
         for candidate in relevant
-        for word in set(words(fold_text(candidate.record.title)))
+        for word in set(title_words(candidate.record.title))
         if len(word) >= MIN_THEME_LETTERS and word not in STOP_WORDS and not word.isdigit()
     )
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[: settings.themes])
