@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextvars import Context
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +46,7 @@ async def test_the_next_run_sees_what_another_process_wrote(library: Library, tm
             for _ in range(2):
                 assert await library.decisions() == decisions
                 assert (await library.size(), await library.edges_version() > 0) == (number, True)
-                await other.upsert([paper(f"b{number}", "Statins")])
+                await asyncio.create_task(other.upsert([paper(f"b{number}", "Statins")]), context=Context())
         await other.decide(FIRST if number == 1 else THEN)
     snapshot = await library.snapshot()
     with share_reads({}):
