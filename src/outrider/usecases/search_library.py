@@ -126,7 +126,7 @@ async def aexecute(  # noqa: PLR0913 - the options of one call
         strategies = [kind.value for kind in HYBRID] if name == "hybrid" else [strategy]
         request = check_request({**fields, "strategies": strategies, "filters": filters})
     request = request.model_copy(update={"top_k": top_k, "rerank_enabled": rerank, "distill_enabled": distill})
-    async with open_services(services, library) as opened:
+    async with open_services(services, library, keep=True) as opened:
         with share_reads():
             ranking = await (_rank_exactly if is_exact else _rank_by_strategies)(opened, request)
         remarks = list(ranking.remarks)
