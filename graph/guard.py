@@ -16,6 +16,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
+from pydantic import ConfigDict
 
 from outrider.models.chat.journal import JOURNAL_KEY, run_with_journal
 from outrider.nodes.run_settings import run_setting, time_left
@@ -25,6 +26,8 @@ from outrider.runtime.threads_and_loops import run_in_background
 from outrider.settings.model import RunSettings
 from outrider.state.earlier_rounds import MAX_ROUNDS, parse_rounds
 from outrider.state.errors import KeyRejected, SearchError
+from outrider.state.hits import Candidate
+from outrider.state.model import Model
 from outrider.state.pipeline import PipelineState, RunContext, Update, check_context
 from outrider.state.ports import Clock
 from outrider.state.request import SearchRequest
@@ -246,12 +249,27 @@ def _counts(update: dict[str, Any]) -> dict[str, int]:
     return {name: len(update[name]) for name in ("candidates", "hits", "failures") if name in update}
 
 
+class RouteState(Model):
+    """The fields that conditional edges read. LangGraph copies and checks each field for each edge, so they are few."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    mode: str = "discovery"
+    candidates: tuple[Candidate, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    answer_enabled: bool | None = None
+
+
 class Route(Runnable[PipelineState, str]):
     """A conditional edge with both sides: LangGraph would run a plain function in a thread, which takes longer than most nodes."""
 
-    def __init__(self, name: str, choose: Callable[[PipelineState], str]) -> None:
+    def __init__(self, name: str, choose: Callable[[PipelineState | RouteState], str]) -> None:
         self.name = name
         self._choose = choose
+        self.__annotations__ = {"state": RouteState}  # LangGraph reads the type of a path's first parameter
+
+    def __call__(self, state: PipelineState | RouteState) -> str:
+        return self._choose(state)
 
     def invoke(self, input: PipelineState, config: RunnableConfig | None = None, **kwargs: Any) -> str:  # noqa: A002
         return self._choose(input)
@@ -265,17 +283,17 @@ def route_on_failure(name: str) -> Route:
     return Route(f"{name}_failed", lambda state: "failed" if any(failure.node == name for failure in state.failures) else "ok")
 
 
-def _is_key_rejected(state: PipelineState) -> bool:
+def _is_key_rejected(state: PipelineState | RouteState) -> bool:
     return any(failure.error == KeyRejected.__name__ for failure in state.failures)
 
 
-def _choose_mode(state: PipelineState) -> str:
+def _choose_mode(state: PipelineState | RouteState) -> str:
     if any(failure.node == "translator" for failure in state.failures):
         return "failed"
     return "systematic" if state.mode == "systematic" else "ok"
 
 
-def _choose_ranking(state: PipelineState) -> str:
+def _choose_ranking(state: PipelineState | RouteState) -> str:
     if _is_key_rejected(state):
         return "rejected"
     return "ok" if any(candidate.scored_by == "model" for candidate in state.candidates) else "failed"

@@ -117,7 +117,8 @@ def rank_by_rules(
 
 
 def _is_named(record: Record, title: Sequence[str], identifiers: Set[tuple[str, str]]) -> bool:
-    return bool(title) and (title_words(record.title) == title or not identifiers.isdisjoint(record.identifiers.pairs()))
+    is_title = bool(title) and title_words(record.title) == title
+    return is_title or (bool(title and identifiers) and not identifiers.isdisjoint(record.identifiers.pairs()))
 
 
 def _put_first(candidate: Candidate) -> Candidate:
