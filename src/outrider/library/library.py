@@ -40,7 +40,7 @@ from outrider.library.metadata_tables import (
 )
 from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors.store import Vectors
-from outrider.runtime.run_reads import read_once
+from outrider.runtime.run_reads import find_read, get_run_dict, read_once
 from outrider.runtime.threads_and_loops import finish, load_module
 from outrider.state.distilling import Calibration
 from outrider.state.duplicate_decisions import Decision
@@ -159,10 +159,26 @@ class Library:
 
         The terms of `widened` and the `phrases` count less than the words of `text`.
         """
-        return await self._read(text_search.search(self._table, text, where, limit, widened, phrases))
 
-    async def best_ids(self, text: str, where: Filter | None = None, limit: int = 100) -> list[str]:
-        """As `search`, without the records."""
+        async def search() -> list[Scored]:
+            searches = get_run_dict(("searches", id(self), where))
+            running = searches[object()] = asyncio.get_running_loop().create_future()
+            try:
+                hits = await self._read(text_search.search(self._table, text, where, limit, widened, phrases))
+                self._run_records(where).update({hit.record.doc_id: hit.record for hit in hits})
+            finally:
+                running.set_result(None)
+            return hits
+
+        return await (search() if widened or phrases else read_once(("search", id(self), text, where, limit), search))
+
+    async def best_ids(self, text: str, where: Filter | None = None, limit: int = 100, beside: int = 0) -> list[str]:
+        """As `search`, without the records. A run that searches for the same `beside` it, with a larger limit, searches once."""
+        searching = find_read(("search", id(self), text, where, beside)) if beside >= limit else None
+        if searching is not None:
+            await asyncio.wait({searching})
+            if not searching.cancelled():
+                return [hit.record.doc_id for hit in searching.result()[:limit]]
         read_text, version, ids = self._ranking
         if where is None and limit <= term_expansion.POOL and text == read_text and version == await self._version():
             return ids[:limit]
@@ -226,8 +242,21 @@ class Library:
     # Reading of records
 
     async def brief(self, doc_ids: Sequence[str], where: Filter | None = None) -> list[Record]:
-        """As `search` returns them, with cut bodies and without edges, in the order of the ids; missing or unmatched ones are left out."""
-        return await self._read(record_table.read_brief_records(self._table, doc_ids, where))
+        """As `search` returns them, with cut bodies and without edges, in the order of the ids; missing or unmatched ones are left out.
+
+        A run reads a record once: what a search by words of the same run returns is not read again.
+        """
+        if searches := get_run_dict(("searches", id(self), where)):
+            await asyncio.wait(searches.values())
+        known = self._run_records(where)
+        if missing := [doc_id for doc_id in doc_ids if doc_id not in known]:
+            records = await self._read(record_table.read_brief_records(self._table, missing, where))
+            known.update({record.doc_id: record for record in records})
+        return [known[doc_id] for doc_id in doc_ids if doc_id in known]
+
+    def _run_records(self, where: Filter | None) -> dict[str, Record]:
+        """Records that this run has read within a filter, by id."""
+        return get_run_dict(("records", id(self), where))
 
     async def fetch(self, doc_ids: Sequence[str]) -> list[Record]:
         """Whole records in the order of the ids; missing ones are left out."""

@@ -13,8 +13,8 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-Reads = dict[Hashable, "asyncio.Future[Any]"]
-"""Results of one run by what was read; a future while it is being read. A run has one event loop."""
+Reads = dict[Hashable, Any]
+"""Of one run, by what was read: a future, done once it has the result, or a dictionary of `get_run_dict`. A run has one event loop."""
 _reads: ContextVar[Reads | None] = ContextVar("run_reads", default=None)
 
 
@@ -40,6 +40,19 @@ def read_afresh() -> Iterator[None]:
         _reads.reset(before)
         if around is not None:
             around.clear()
+
+
+def find_read(key: Hashable) -> asyncio.Future[Any] | None:
+    """What this run has read, or is reading, under a key; None if it has not begun to."""
+    reads = _reads.get()
+    return None if reads is None else reads.get(key)
+
+
+def get_run_dict(key: Hashable) -> dict[Any, Any]:
+    """A dictionary that the parts of a run share; an empty one outside a run."""
+    reads = _reads.get()
+    shared: dict[Any, Any] = {} if reads is None else reads.setdefault(key, {})
+    return shared
 
 
 async def read_once(key: Hashable, read: Callable[[], Awaitable[T]]) -> T:
