@@ -135,9 +135,9 @@ def _find_kept_units(text: str) -> tuple[tuple[Unit, ...], dict[str, Any]]:
     return tuple(find_units(text)), {}
 
 
-def _estimate_size(kept: tuple[tuple[Unit, ...], dict[str, Any]]) -> int:
+def _estimate_size(entry: tuple[tuple[Unit, ...], dict[str, Any]]) -> int:
     """Of the units, their texts and their stems, before these are there."""
-    units, _ = kept
+    units, _ = entry
     return sum(BYTES_A_UNIT + BYTES_A_CHAR * (unit.end - unit.start) for unit in units)
 
 

@@ -465,7 +465,7 @@ async def open_services(
     if keep:
         from outrider.services.kept_services import borrow, give_back
 
-        borrowed = await borrow(make_flags(library, flags))
+        borrowed = await borrow(make_flags(library, flags), Services)
         try:
             yield borrowed.services
         finally:

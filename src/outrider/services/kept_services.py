@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from outrider.library.address_and_locks import TABLE, Location
@@ -22,7 +22,6 @@ from outrider.services import tracing
 from outrider.settings.load import load
 
 if TYPE_CHECKING:
-    from outrider.services import Services
     from outrider.settings.model import Settings
 
 MOST = 4
@@ -44,9 +43,21 @@ class Surroundings:
         return cls(settings, dict(os.environ), str(Path.cwd()))
 
 
+class Closable(Protocol):
+    """The services, as far as this module knows them."""
+
+    @property
+    def is_library_open(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+T = TypeVar("T", bound=Closable)
+
+
 @dataclass(slots=True)
-class KeptServices:
-    services: Services
+class KeptServices(Generic[T]):
+    services: T
     surroundings: Surroundings
     library: Path | None
     in_use: int = 0
@@ -56,13 +67,11 @@ class KeptServices:
     """
 
 
-_kept: WeakKeyDictionary[asyncio.AbstractEventLoop, list[KeptServices]] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[asyncio.AbstractEventLoop, list[KeptServices[Any]]] = WeakKeyDictionary()
 
 
-async def borrow(flags: Mapping[str, object]) -> KeptServices:
-    """Services for a call on this loop, kept or new. `give_back` must follow."""
-    from outrider.services import Services
-
+async def borrow(flags: Mapping[str, object], make: Callable[[Settings], T]) -> KeptServices[T]:
+    """Services for a call on this loop, kept or made in a thread. `give_back` must follow."""
     kept = _kept.setdefault(asyncio.get_running_loop(), [])
     surroundings, unchanged = await asyncio.to_thread(_compare, flags, tuple(kept))
     match = next((one for one in unchanged if one in kept and one.surroundings == surroundings), None)
@@ -71,7 +80,7 @@ async def borrow(flags: Mapping[str, object]) -> KeptServices:
         _close_unused(one)
     if match is None:
         location = await asyncio.to_thread(Location.parse, surroundings.settings.library.uri)
-        match = KeptServices(await asyncio.to_thread(Services, surroundings.settings), surroundings, location.path)
+        match = KeptServices(await asyncio.to_thread(make, surroundings.settings), surroundings, location.path)
     else:
         kept.remove(match)
     if match.library is not None:
@@ -80,7 +89,7 @@ async def borrow(flags: Mapping[str, object]) -> KeptServices:
     return match
 
 
-async def give_back(used: KeptServices) -> None:
+async def give_back(used: KeptServices[Any]) -> None:
     used.in_use -= 1
     kept = _kept.get(asyncio.get_running_loop(), [])
     used.manifest = None if used.library is None else await asyncio.to_thread(_find_newest_manifest, used.library)
@@ -92,15 +101,15 @@ async def give_back(used: KeptServices) -> None:
         _close_unused(used)
 
 
-def _close_unused(one: KeptServices) -> None:
+def _close_unused(one: KeptServices[Any]) -> None:
     """Whoever still uses it gives it back, and finds it no longer kept."""
     if not one.in_use:
         one.services.close()
 
 
-def _compare(flags: Mapping[str, object], kept: tuple[KeptServices, ...]) -> tuple[Surroundings, list[KeptServices]]:
+def _compare(flags: Mapping[str, object], known: tuple[KeptServices[Any], ...]) -> tuple[Surroundings, list[KeptServices[Any]]]:
     """The surroundings now, and the services whose library is still the one that they opened."""
-    return Surroundings.read(flags), [one for one in kept if one.manifest is None or _stat(one.manifest[0]) == one.manifest]
+    return Surroundings.read(flags), [one for one in known if one.manifest is None or _stat(one.manifest[0]) == one.manifest]
 
 
 def _find_newest_manifest(library: Path) -> tuple[str, int, int] | None:
