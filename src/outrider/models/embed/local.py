@@ -140,7 +140,8 @@ def _one_thread() -> AbstractContextManager[object]:
     import torch
 
     torch.get_num_threads()  # at its first use in a thread, torch sets the limit itself
-    return _find_openmp().limit(limits=1)
+    limited: AbstractContextManager[object] = _find_openmp().limit(limits=1)
+    return limited
 
 
 @cache
