@@ -159,7 +159,8 @@ def _in_turn(timed: Mapping[str, Timed]) -> float:
 def _growth(searched_by_case: Mapping[Case, Searched], first: Case, last: Case) -> Iterator[str]:
     if first == last:
         return
-    for name, timed in searched_by_case[last].timed.items():
+    for name in (*SEARCHES, HYBRID):
+        timed = searched_by_case[last].timed[name]
         grown = median(timed.engine_s) / median(searched_by_case[first].timed[name].engine_s)
         text = f"{name}: the median grows at most {GROWTH:.0f} times {_verdict(grown, GROWTH)}"
         yield f"{text} ({grown:.2f} from {first.records:,} to {_named(last)})"
