@@ -12,9 +12,9 @@ RECORDS = 100_000
 NAMES = (
     "quality", "stages", "retrieval", "software", "scoring", "adaptive", "scout", "queries", "latency", "scale", "vector_index",
     "ingestion", "embedding", "startup", "identity", "distil", "questions", "abstracts", "exact", "strategies", "doors", "cold_serve",
-    "first_requests", "short_answer", "page",
+    "first_requests", "short_answer", "page", "warm_search",
 )  # fmt: skip
-SIZED, OF_SERVICES = ("scale", "exact", "identity"), "queries"
+SIZED, OF_SERVICES, COMPARED = ("scale", "exact", "identity"), "queries", "warm_search"
 
 
 def main() -> None:
@@ -24,6 +24,7 @@ def main() -> None:
         "--records", type=int, default=RECORDS, metavar="N", help=f"most records of {', '.join(SIZED)} (default: {RECORDS})"
     )
     parser.add_argument("--live", action="store_true", help=f"query the real services and model of your settings ({OF_SERVICES} only)")
+    parser.add_argument("--base", metavar="SRC", help=f"the folder src of another checkout, to compare with ({COMPARED} only)")
     arguments = parser.parse_args()
     names = arguments.names or NAMES
     for name in names:
@@ -35,7 +36,8 @@ def main() -> None:
     os.environ["OUTRIDER_SOURCES__OFFLINE"] = "true"
     print(", ".join(f"{key} {value}" for key, value in surroundings().items()), end="\n\n", flush=True)
     for name in names:
-        options = {**{sized: {"records": arguments.records} for sized in SIZED}, OF_SERVICES: {"live": arguments.live}}.get(name, {})
+        of_name = {OF_SERVICES: {"live": arguments.live}, COMPARED: {"base": arguments.base}}
+        options = {**{sized: {"records": arguments.records} for sized in SIZED}, **of_name}.get(name, {})
         report = import_module(f"bench.{name}").run(**options)
         path = write(report)
         print(table(report), f"-> {path}\n", sep="\n", flush=True)

@@ -29,6 +29,7 @@ from outrider.library.vectors.write import document_text
 from outrider.models.rerank.late_interaction import LateInteraction
 from outrider.nodes.reranker import rerank_candidates
 from outrider.nodes.scout import make_candidates, make_ranked_list
+from outrider.runtime.run_reads import share_reads
 from outrider.settings.model import RankingSettings, RerankerSettings
 from outrider.state.hits import Candidate, RankedList, Scored
 from outrider.state.ports import Fusion, SourceQuery, TextEmbedder
@@ -208,7 +209,8 @@ async def works(engine: Engine, text: str, fuse: Fusion) -> Sequence[Candidate]:
         answer = await engine.search(SourceQuery(text, kind, None, DEPTH))
         return answer.results, make_ranked_list("library", kind, text, answer.results)  # while others run, as the scout does
 
-    answers = await asyncio.gather(*map(search, RetrieverType))
+    with share_reads():
+        answers = await asyncio.gather(*map(search, RetrieverType))
     lists = [places for _, places in answers]
     records = {one.record.doc_id: one.record for results, _ in answers for one in results}
     return make_candidates(fuse(lists), lists, records)

@@ -20,6 +20,7 @@ from statistics import median
 
 import pyarrow as pa
 
+from bench import minimal_chain
 from bench.data import Absent, Collection, collection, corpus_file, thinned
 from bench.process import peak_mib, run_isolated
 from bench.raw import Call, calls_of, repeat
@@ -50,7 +51,9 @@ BYTES_A_RECORD = 20_000
 OVERHEAD = 1.3
 GROWTH = 3.0
 COLUMNS = ("records", "dimensions", "search", "median ms", "p95 ms", "raw calls", "raw median ms", "ratio to raw")
-HYBRID = "hybrid"
+HYBRID, CHAINED = "hybrid", "hybrid, to its minimal chain"
+CHAIN_CALLS = 5
+"""By words, by vectors, two steps along edges, one read (`bench.minimal_chain`)."""
 SEARCHES = {"sparse": RetrieverType.LANCE_FTS, "dense": RetrieverType.LANCE_DENSE, "graph": RetrieverType.GRAPH_NEIGHBOR}
 
 
@@ -134,9 +137,9 @@ def _note(case: Case, filled: Filled, searched: Searched) -> str:
 def checks(searched_by_case: Mapping[Case, Searched]) -> list[str]:
     """The targets of the engine, and whether they hold."""
     notes = []
-    for name in (*SEARCHES, HYBRID) if searched_by_case else ():
+    for name in (*SEARCHES, HYBRID, CHAINED) if searched_by_case else ():
         worst = max(searched.timed[name].ratio for searched in searched_by_case.values())
-        text = f"{name}: at most {OVERHEAD} times the raw calls"
+        text = f"{name}: at most {OVERHEAD} times the {'calls of it' if name == CHAINED else 'raw calls'}"
         if name == HYBRID:
             in_turn = max(_in_turn(searched.timed) for searched in searched_by_case.values())
             text += f" of one strategy after another {_verdict(in_turn, OVERHEAD)} ({in_turn:.2f} at worst), of all at once"
@@ -156,7 +159,8 @@ def _in_turn(timed: Mapping[str, Timed]) -> float:
 def _growth(searched_by_case: Mapping[Case, Searched], first: Case, last: Case) -> Iterator[str]:
     if first == last:
         return
-    for name, timed in searched_by_case[last].timed.items():
+    for name in (*SEARCHES, HYBRID):
+        timed = searched_by_case[last].timed[name]
         grown = median(timed.engine_s) / median(searched_by_case[first].timed[name].engine_s)
         text = f"{name}: the median grows at most {GROWTH:.0f} times {_verdict(grown, GROWTH)}"
         yield f"{text} ({grown:.2f} from {first.records:,} to {_named(last)})"
@@ -229,13 +233,31 @@ def ask(folder: str, case: Case) -> Searched:
 async def _ask(folder: str, cloud: Cloud, source: Collection) -> dict[str, Timed]:
     library = await Library.open(folder)
     engine = Engine(library, lambda _: cloud, LibraryGraph(library))
-    timed = {name: Timed() for name in (*SEARCHES, HYBRID)}
+    timed = {name: Timed() for name in (*SEARCHES, HYBRID, CHAINED)}
+    tables, index = await minimal_chain.open_tables(folder), (await library.info()).vectors
+    assert index is not None
+    nprobes = None if index.index == "exact" else await read_nprobes(folder)
     try:
         for place, text in enumerate(source.queries.values()):
-            await _both(engine, text, timed if place >= WARM_UP else {name: Timed() for name in timed})
+            into = timed if place >= WARM_UP else {name: Timed() for name in timed}
+            await _both(engine, text, into)
+            vector = cloud.embed(text, "query")[0]
+            started = time.perf_counter()
+            await minimal_chain.search(tables, text, vector, nprobes)
+            into[CHAINED].raw_s.append(time.perf_counter() - started)
+            into[CHAINED].engine_s.append(into[HYBRID].engine_s[-1])
+            into[CHAINED].calls.append(CHAIN_CALLS)
         return timed
     finally:
         library.close()
+
+
+async def read_nprobes(folder: str) -> int:
+    """Partitions that the library opens for a query."""
+    import lancedb
+
+    rows = (await (await (await lancedb.connect_async(folder)).open_table("spaces")).query().to_arrow()).to_pylist()
+    return next(int(row["nprobes"]) for row in rows if row["state"] == "current")
 
 
 async def _both(engine: Engine, text: str, timed: Mapping[str, Timed]) -> None:

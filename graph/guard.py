@@ -9,21 +9,25 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import ExitStack, aclosing, closing, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
+from pydantic import ConfigDict
 
 from outrider.models.chat.journal import JOURNAL_KEY, run_with_journal
 from outrider.nodes.run_settings import run_setting, time_left
+from outrider.runtime.run_reads import Reads, share_reads
 from outrider.runtime.spans import RUN, OpenSpan, begin_span, run_named, span
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.settings.model import RunSettings
 from outrider.state.earlier_rounds import MAX_ROUNDS, parse_rounds
 from outrider.state.errors import KeyRejected, SearchError
+from outrider.state.hits import Candidate
+from outrider.state.model import Model
 from outrider.state.pipeline import PipelineState, RunContext, Update, check_context
 from outrider.state.ports import Clock
 from outrider.state.request import SearchRequest
@@ -47,10 +51,11 @@ Graph = TypeVar("Graph", bound=CompiledStateGraph[Any, Any, Any, Any])
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The id that a run's logs and spans share, and the span above those of its nodes."""
+    """The id that a run's logs and spans share, the span above those of its nodes, and what its nodes read once."""
 
     name: str
     span: OpenSpan | None
+    reads: Reads = field(default_factory=dict)
 
     @classmethod
     def begin(cls, graph: str, config: RunnableConfig | None) -> Run:
@@ -135,7 +140,8 @@ def _set_caller(config: RunnableConfig | None) -> Iterator[None]:
 def node_span(name: str, config: RunnableConfig | None) -> Iterator[None]:
     """The span of a node, below that of the run in its configuration."""
     run = (config or {}).get("configurable", {}).get(RUN_KEY)
-    with run_named(run.name if run else ""), run.span.within() if run and run.span else nullcontext(), span(f"node {name}", node=name):
+    within = run.span.within() if run and run.span else nullcontext()
+    with share_reads(run.reads if run else {}), run_named(run.name if run else ""), within, span(f"node {name}", node=name):
         yield
 
 
@@ -243,12 +249,27 @@ def _counts(update: dict[str, Any]) -> dict[str, int]:
     return {name: len(update[name]) for name in ("candidates", "hits", "failures") if name in update}
 
 
+class RouteState(Model):
+    """The fields that conditional edges read. LangGraph copies and checks each field for each edge, so they are few."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    mode: str = "discovery"
+    candidates: tuple[Candidate, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    answer_enabled: bool | None = None
+
+
 class Route(Runnable[PipelineState, str]):
     """A conditional edge with both sides: LangGraph would run a plain function in a thread, which takes longer than most nodes."""
 
-    def __init__(self, name: str, choose: Callable[[PipelineState], str]) -> None:
+    def __init__(self, name: str, choose: Callable[[PipelineState | RouteState], str]) -> None:
         self.name = name
         self._choose = choose
+        self.__annotations__ = {"state": RouteState}  # LangGraph reads the type of a path's first parameter
+
+    def __call__(self, state: PipelineState | RouteState) -> str:
+        return self._choose(state)
 
     def invoke(self, input: PipelineState, config: RunnableConfig | None = None, **kwargs: Any) -> str:  # noqa: A002
         return self._choose(input)
@@ -262,17 +283,17 @@ def route_on_failure(name: str) -> Route:
     return Route(f"{name}_failed", lambda state: "failed" if any(failure.node == name for failure in state.failures) else "ok")
 
 
-def _is_key_rejected(state: PipelineState) -> bool:
+def _is_key_rejected(state: PipelineState | RouteState) -> bool:
     return any(failure.error == KeyRejected.__name__ for failure in state.failures)
 
 
-def _choose_mode(state: PipelineState) -> str:
+def _choose_mode(state: PipelineState | RouteState) -> str:
     if any(failure.node == "translator" for failure in state.failures):
         return "failed"
     return "systematic" if state.mode == "systematic" else "ok"
 
 
-def _choose_ranking(state: PipelineState) -> str:
+def _choose_ranking(state: PipelineState | RouteState) -> str:
     if _is_key_rejected(state):
         return "rejected"
     return "ok" if any(candidate.scored_by == "model" for candidate in state.candidates) else "failed"

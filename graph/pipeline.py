@@ -172,5 +172,21 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
     return compiled
 
 
+CHANGING = frozenset({"kept_graph", "_library", "_engine", "_warm_until", "sources", "pages"})
+"""Attributes of services that are filled in with use."""
+
+
+def get_search_graph(services: Services) -> SearchGraph:
+    """The graph that saves no steps, built once over these services, and again once a part of them was replaced."""
+    parts = {name: part for name, part in vars(services).items() if name not in CHANGING}
+    if services.kept_graph is not None:
+        known, kept = services.kept_graph
+        if known.keys() == parts.keys() and all(part is known[name] for name, part in parts.items()):
+            compiled: SearchGraph = kept
+            return compiled
+    services.kept_graph = parts, build(services, checkpointer=False)
+    return services.kept_graph[1]
+
+
 graph = build(Services.from_file())
 """The graph with the settings of this process, for `langgraph.json` and for scripts."""

@@ -6,6 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -22,8 +24,7 @@ from outrider.state.ports import LibraryReader
 from outrider.state.records import LIBRARY, Record
 from outrider.state.response import Bypass, Facets, Failure, SourceReport, provenance_hash
 from outrider.text.injection import suspicious
-from outrider.text.strip_markup import fold_text
-from outrider.text.words import STOP_WORDS, words
+from outrider.text.words import STOP_WORDS, title_words
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
@@ -127,18 +128,27 @@ def count_themes(candidates: Sequence[Candidate], settings: OrganizerSettings) -
     """
     by_model = any(one.scored_by == "model" for one in candidates)
     relevant = [one for one in candidates if not by_model or (one.scored_by == "model" and model_score(one) >= settings.theme_threshold)]
-    counts = Counter(
-        word
-        for candidate in relevant
-        for word in set(words(fold_text(candidate.record.title)))
-        if len(word) >= MIN_THEME_LETTERS and word not in STOP_WORDS and not word.isdigit()
-    )
-    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[: settings.themes])
+    counts = Counter(chain.from_iterable(_list_themes(candidate.record.title) for candidate in relevant))
+    least = min(sorted(counts.values(), reverse=True)[: settings.themes], default=0)  # numbers alone: there are hundreds of words
+    first = sorted((pair for pair in counts.items() if pair[1] >= least), key=lambda pair: (-pair[1], pair[0]))
+    return dict(first[: settings.themes])
+
+
+@lru_cache(maxsize=4_096)
+def _list_themes(title: str) -> tuple[str, ...]:
+    themes = (word for word in title_words(title) if len(word) >= MIN_THEME_LETTERS and word not in STOP_WORDS and not word.isdigit())
+    return tuple(dict.fromkeys(themes))
+
+
+@cache
+def _list_shared_fields(kind: type[Record]) -> tuple[str, ...]:
+    """The fields that a hit has from a record of this kind."""
+    return tuple(name for name in Hit.model_fields if name in kind.model_fields)
 
 
 def to_hit(candidate: Candidate, rank: int) -> Hit:
     record = candidate.record
-    same = {name: getattr(record, name) for name in Hit.model_fields if name in type(record).model_fields}
+    same = {name: getattr(record, name) for name in _list_shared_fields(type(record))}
     present = record.model_dump(mode="json", include=set(BIBLIOGRAPHIC), exclude_defaults=True)
     best = min(candidate.found_by, key=lambda found_by: found_by.rank, default=None)
     # each field is cut to its own length, so that a long field hides no other; all are checked in one pass

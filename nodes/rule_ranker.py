@@ -25,8 +25,7 @@ from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
 from outrider.state.records import Record, Repository
 from outrider.state.request import RetrieverType
-from outrider.text.strip_markup import fold_text
-from outrider.text.words import content_words, stem, words
+from outrider.text.words import content_words, stem, stem_text, title_words
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
@@ -112,13 +111,14 @@ def rank_by_rules(
     ]
     matches += [Matches(None, {}, "by its place in the lists") for _ in candidates[depth:]]
     scored = [_score(candidate, match, weights, this_year) for candidate, match in zip(candidates, matches, strict=True)]
-    title, identifiers = words(fold_text(query)), frozenset(find_identifiers(query))
+    title, identifiers = title_words(query), frozenset(find_identifiers(query))
     scored = [_put_first(one) if _is_named(one.record, title, identifiers) else one for one in scored]
     return tuple(sorted(scored, key=lambda candidate: (-candidate.score, candidate.record.title, candidate.record.doc_id)))
 
 
 def _is_named(record: Record, title: Sequence[str], identifiers: Set[tuple[str, str]]) -> bool:
-    return bool(title) and (words(fold_text(record.title)) == title or not identifiers.isdisjoint(record.identifiers.pairs()))
+    is_title = bool(title) and title_words(record.title) == title
+    return is_title or (bool(title and identifiers) and not identifiers.isdisjoint(record.identifiers.pairs()))
 
 
 def _put_first(candidate: Candidate) -> Candidate:
@@ -162,16 +162,14 @@ class TermCounts(NamedTuple):
 
 
 def count_terms(texts: Sequence[str], terms: Collection[str], pairs: Collection[Pair] = ()) -> list[TermCounts]:
-    """Counts of the stems `terms`, and of `pairs` of them, in each text. Each word is stemmed once over all texts."""
-    split = [words(fold_text(text)) for text in texts]
-    initials = {term[0] for term in terms}  # a stem begins as its word does
-    forms = {word: stemmed for word in set().union(*split) if word[0] in initials and (stemmed := stem(word)) in terms}
+    """Counts of the stems `terms`, and of `pairs` of them, in each text; the stems in the order of their first places."""
     counted = []
-    for text in split:
-        stems = [forms.get(word, "") for word in text]
-        counts = Counter(filter(None, stems))
-        present = Counter(pairwise(stems)) if any(first in counts and second in counts for first, second in pairs) else {}
-        counted.append(TermCounts(counts, len(text), {pair: count for pair in pairs if (count := present.get(pair, 0))}))
+    for line, length in map(stem_text, texts):
+        places = sorted((place, term) for term in terms if (place := line.find(f"<{term}>")) >= 0)
+        counts = {term: line.count(f"<{term}>") for _, term in places}
+        present = [pair for pair in pairs if pair[0] in counts and pair[1] in counts]
+        followed = {pair: count for pair in present if (count := line.count(f"<{pair[0]}><{pair[1]}>"))}
+        counted.append(TermCounts(counts, length, followed))
     return counted
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from outrider.state.boolean import WORD_FIELDS, And, Either, Field, Heading, Near, Node, Not, Or, Pattern, Text, Words
 from outrider.state.request import searchable
@@ -179,7 +180,7 @@ def join_synonyms(query: str, synonyms: Iterable[str]) -> str:
     the query has already, or excludes, is left out. A query that cannot be read stays as it is.
     """
     for synonym in synonyms:
-        parts = _split(query) if parses(query) else []
+        parts = _split(query) if parses(query) else ()
         concept, name = split_synonym(synonym)
         included, excluded = split_negated(query)
         known = {_key(term) for operand in (included, *excluded) for term in list_terms(operand)}
@@ -249,13 +250,15 @@ def list_terms(query: str) -> list[str]:
     return [part.strip('"') for part in PART.findall(query) if part not in {"(", ")", *OPERATORS}]
 
 
-def _split(query: str) -> list[str]:
-    """Words, phrases, operators and parentheses; empty if a quote is not closed."""
-    parts, at, text = [], 0, query.strip()
+@lru_cache(maxsize=256)
+def _split(query: str) -> Sequence[str]:
+    """Words, phrases, operators and parentheses; empty if a quote is not closed. Kept: every strategy of a search asks for the same."""
+    parts: list[str] = []
+    at, text = 0, query.strip()
     while at < len(text):
         match = PART.match(text, at)
         if not match:
-            return []
+            return ()
         parts.append(match.group(1))
         at = match.end()
-    return parts
+    return tuple(parts)

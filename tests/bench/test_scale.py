@@ -21,15 +21,19 @@ def test_sizes_up_to_the_requested_one() -> None:
     assert cases(1_000_000) == [Case(10_000, 1_024), Case(100_000, 1_024), Case(10_000, 384), Case(1_000_000, 384)]
 
 
+NAMES = ("sparse", "dense", "graph", "hybrid", scale.CHAINED)
+
+
 def test_the_worst_size_and_the_growth_decide() -> None:
     """A size that passes does not offset one that fails."""
-    small = Searched({name: Timed([1.2, 1.2], [1.0, 1.0], [1, 1]) for name in ("sparse", "dense", "graph", "hybrid")}, 0)
-    large = Searched({name: Timed([2.4, 6.0, 6.0], [2.0, 4.0, 4.0], [1] * 3) for name in ("sparse", "dense", "graph", "hybrid")}, 0)
+    small = Searched({name: Timed([1.2, 1.2], [1.0, 1.0], [1, 1]) for name in NAMES}, 0)
+    large = Searched({name: Timed([2.4, 6.0, 6.0], [2.0, 4.0, 4.0], [1] * 3) for name in NAMES}, 0)
     notes = checks({Case(10, 4): small, Case(100, 4): large, Case(100, 8): large})
     assert notes[0] == "sparse: at most 1.3 times the raw calls does not hold (1.50 at worst)"
     assert "of one strategy after another holds (0.50 at worst), of all at once does not hold (1.50" in notes[3]
-    assert notes[4] == "sparse: the median grows at most 3 times does not hold (5.00 from 10 to 100 records, 4 dimensions)"
-    assert len(notes) == 8
+    assert notes[4] == "hybrid, to its minimal chain: at most 1.3 times the calls of it does not hold (1.50 at worst)"
+    assert notes[5] == "sparse: the median grows at most 3 times does not hold (5.00 from 10 to 100 records, 4 dimensions)"
+    assert len(notes) == 9
     assert checks({}) == []
 
 
@@ -40,7 +44,7 @@ async def test_a_library_is_filled_and_searched(tiny: data.Collection, tmp_path:
     index = await scale._fill(str(tmp_path / "library"), Case(60, 16))
     assert index == "exact"
     timed = await scale._ask(str(tmp_path / "library"), scale.Cloud(16), replace(tiny, queries={"a": "wing", "b": "soil flutter"}))
-    assert list(timed) == ["sparse", "dense", "graph", "hybrid"]
+    assert list(timed) == ["sparse", "dense", "graph", "hybrid", scale.CHAINED]
     assert timed["sparse"].calls == [1]
     assert timed["dense"].calls[0] > 2
     assert timed["hybrid"].calls[0] == sum(timed[name].calls[0] for name in ("sparse", "dense", "graph"))

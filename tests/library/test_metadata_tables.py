@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextvars import Context
 from pathlib import Path
 from typing import Any
 
 from outrider.library.library import Library
 from outrider.library.metadata_tables import RerankEvaluationTable
+from outrider.runtime.run_reads import share_reads
 from outrider.state.duplicate_decisions import Decision, Decisions
 from outrider.state.reranking import Verdict
 from support.fakes import doi, paper
@@ -32,6 +35,25 @@ async def test_no_record_changes(library: Library) -> None:
     assert await library.content_hashes(["a", "b"]) == before
     assert await library.fetch(["a", "b"]) == records
     assert await library.check() == ()
+
+
+async def test_the_next_run_sees_what_another_process_wrote(library: Library, tmp_path: Path) -> None:
+    """Tables that were absent, and new rows of known tables, records and counts; within a run, all stay as they were."""
+    await library.upsert([paper("a", "Aspirin")])
+    other = await Library.open(tmp_path / "library")
+    for number, decisions in ((1, ()), (2, (FIRST,)), (3, (FIRST, THEN))):
+        with share_reads({}):
+            for _ in range(2):
+                assert await library.decisions() == decisions
+                assert (await library.size(), await library.edges_version() > 0) == (number, True)
+                await asyncio.create_task(other.upsert([paper(f"b{number}", "Statins")]), context=Context())
+        await other.decide(FIRST if number == 1 else THEN)
+    snapshot = await library.snapshot()
+    with share_reads({}):
+        assert await library.snapshot() == snapshot
+        await library.decide(THEN)
+        assert await library.decisions() == (FIRST, THEN, THEN, THEN)  # also in the run that wrote
+    other.close()
 
 
 # Rerank evaluations

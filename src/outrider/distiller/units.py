@@ -6,13 +6,15 @@ Offsets are in characters of the unchanged text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from outrider.distiller.structure.block import Block, BlockKind
 from outrider.distiller.structure.inline_markup import strip_inline_markup
 from outrider.distiller.structure.read_structure import read_structure
 from outrider.state.distilling import Reading, UnitKind
+from outrider.text.content_cache import ContentCache
 from outrider.text.sentences import MAX_SENTENCE_CHARS, sentence_spans
 from outrider.text.words import stems
 
@@ -35,6 +37,12 @@ MAX_CONTEXT_CHARS = 300
 MIN_WORD_CHARS = 3
 """Word characters of a unit; a shorter one is a bullet, a rule or a lone symbol, and says nothing."""
 WORD_CHARACTER = re.compile(r"\w")
+MAX_KEPT_CHARS = 20_000
+"""Of a text whose units are kept."""
+KEPT_BYTES = 16 * 2**20
+BYTES_A_UNIT, BYTES_A_CHAR = 500, 5
+"""Measured on abstracts: a unit, its text and a list of its stems, which are shared strings."""
+T = TypeVar("T")
 KINDS: dict[BlockKind, UnitKind] = {"paragraph": "sentence", "item": "item", "row": "row", "code": "code", "caption": "sentence"}
 """Kinds of blocks that can answer. Headings name the section of others; badges, links alone and furniture are left out."""
 
@@ -60,8 +68,7 @@ class SegmentedText:
 
     reading: Reading
     units: tuple[Unit, ...]
-    _stems: list[list[str]] = field(default_factory=list, init=False, repr=False, compare=False)
-    _plain: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    _kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def text(self, at: int) -> str:
         unit = self.units[at]
@@ -75,23 +82,29 @@ class SegmentedText:
         few = len(self.units) <= MAX_ABSTRACT_UNITS and len({unit.block for unit in self.units}) <= MAX_ABSTRACT_BLOCKS
         return few and all(unit.kind == "sentence" and not unit.section for unit in self.units)
 
+    def once(self, name: str, compute: Callable[[], T]) -> T:
+        """What `compute` makes of this text alone; computed once, also for later searches of the same text."""
+        if name not in self._kept:
+            self._kept[name] = compute()
+        result: T = self._kept[name]
+        return result
+
     def plain_texts(self) -> list[str]:
-        """The words of each unit without marks, as engines read them; code as it is. Computed once."""
-        if len(self._plain) != len(self.units):
-            pairs = zip(self.units, self.texts(), strict=True)
-            self._plain[:] = [text if unit.kind == "code" else strip_inline_markup(text) for unit, text in pairs]
-        return self._plain
+        """The words of each unit without marks, as engines read them; code as it is."""
+        pairs = zip(self.units, self.texts(), strict=True)
+        return self.once("plain", lambda: [text if unit.kind == "code" else strip_inline_markup(text) for unit, text in pairs])
 
     def stems(self) -> list[list[str]]:
-        """The stemmed content words of each unit; computed once, for engines and for repeats."""
-        if len(self._stems) != len(self.units):
-            self._stems[:] = map(stems, self.plain_texts())
-        return self._stems
+        """The stemmed content words of each unit, for engines and for repeats."""
+        return self.once("stems", lambda: list(map(stems, self.plain_texts())))
 
 
 def segment_text(reading: Reading) -> SegmentedText:
-    """Split a text into units, in time linear in its length."""
-    return SegmentedText(reading, tuple(find_units(reading.text)))
+    """Split a text into units, in time linear in its length. The units of texts like abstracts are kept for later searches."""
+    if len(reading.text) > MAX_KEPT_CHARS:
+        return SegmentedText(reading, tuple(find_units(reading.text)))
+    units, kept = _keep_units(reading.text)
+    return SegmentedText(reading, units, kept)
 
 
 def find_units(text: str) -> list[Unit]:
@@ -116,6 +129,19 @@ def find_units(text: str) -> list[Unit]:
             if block.kind == "paragraph":
                 lead_in = text[slice(*spans[-1])] if spans and LEAD_IN.search(text, block.start, block.end) else ""
     return units
+
+
+def _find_kept_units(text: str) -> tuple[tuple[Unit, ...], dict[str, Any]]:
+    return tuple(find_units(text)), {}
+
+
+def _estimate_size(entry: tuple[tuple[Unit, ...], dict[str, Any]]) -> int:
+    """Of the units, their texts and their stems, before these are there."""
+    units, _ = entry
+    return sum(BYTES_A_UNIT + BYTES_A_CHAR * (unit.end - unit.start) for unit in units)
+
+
+_keep_units = ContentCache(_find_kept_units, _estimate_size, KEPT_BYTES)
 
 
 def find_first_sentence(text: str) -> str:

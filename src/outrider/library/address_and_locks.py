@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from outrider.library.lance_errors import SHUTDOWN_DELAY, read_only_error, translate_error
+from outrider.runtime.run_reads import read_afresh
 from outrider.state.errors import BadRequest, LibraryBusy, LibraryError, LibraryMissing, LibraryReadOnly, explain_limit
 from outrider.text.sanitize import without_password
 
@@ -215,9 +216,9 @@ class Location:
 
     @asynccontextmanager
     async def write(self, wait_s: float = LOCK_TIMEOUT_S) -> AsyncIterator[None]:
-        """`lock_writes` and `translate_errors` together: what every change of a library runs in."""
+        """`lock_writes` and `translate_errors` together: what every change of a library runs in. Whatever it reads inside is the latest."""
         async with self.lock_writes(wait_s):
-            with self.translate_errors(writing=True):
+            with self.translate_errors(writing=True), read_afresh():
                 yield
 
 

@@ -164,14 +164,15 @@ class LibraryGraph:
     def __init__(self, library: Library) -> None:
         self._library = library
         self._lookup = EdgeLookup(library)
-        self._hubs: tuple[int, set[str]] = (-1, set())
+        self._hubs: tuple[int, set[str]] | None = None
+        """Hubs that lookups met, and the version of the edges; None as long as none was met, and no version is needed."""
 
     async def entities(self, text: str) -> tuple[str, ...]:
         """See `list_phrases`. Most specific first: most words, then fewest records. Universal ones are left out."""
         kinds = list_phrases(text)
         if not kinds:
             return ()
-        counts, size = await asyncio.gather(self._lookup.count_by_name(kinds), self._library.count())
+        counts, size = await asyncio.gather(self._lookup.count_by_name(kinds), self._library.size())
         nodes = [node for node in counts if kind_fits(kinds[node.name], node.kind) and _is_telling(counts[node], 1, size, 1)]
         return tuple(str(node) for node in sorted(nodes, key=lambda node: (-len(node.name.split()), counts[node], node)))
 
@@ -198,13 +199,13 @@ class LibraryGraph:
         if not starts:
             return []
         lookup = self._lookup
-        own, named, version, size = await asyncio.gather(
-            lookup.find_by_record(starts), lookup.find_by_entity(entities), self._library.edges_version(), self._library.count()
+        own, named, hubs, size = await asyncio.gather(
+            lookup.find_by_record(starts), lookup.find_by_entity(entities), self._read_hubs(), self._library.size()
         )
-        if version != self._hubs[0]:  # hubs that earlier lookups met in other edges; `find_other_ends` adds to them
-            self._hubs = (version, set())
         own = [row for row in own if row[1] != CLASSIFIER]
-        ends = await lookup.find_other_ends((row[2:] for row in own), self._hubs[1])
+        ends = await lookup.find_other_ends((row[2:] for row in own), hubs)
+        if hubs and self._hubs is None:
+            self._hubs = (-1, set())  # of an unknown version: the next lookup meets them again, and keeps them
         records = {row[0] for row in own}
         sharing: Counter[Node] = Counter(shared for _, shared in {(row[0], row[2:]) for row in own if row[1] != IS})
         weights: dict[Node, float] = {}
@@ -221,6 +222,15 @@ class LibraryGraph:
             if start[2:] in ends:
                 _add_routes(start, ends[start[2:]], weights.get(start[2:]), routes)
         return _rank_neighbours(routes, limit)
+
+    async def _read_hubs(self) -> set[str]:
+        """Hubs that earlier lookups met in these edges; `find_other_ends` adds to them."""
+        if self._hubs is None:
+            return set()
+        version = await self._library.edges_version()
+        if version != self._hubs[0]:
+            self._hubs = (version, set())
+        return self._hubs[1]
 
     async def connected(self, entity: str, kind: str, limit: int) -> list[tuple[str, tuple[str, ...]]]:
         """Most shared first, ties by name. Of an entity that very many records name, `MOST_RECORDS` are read."""

@@ -40,6 +40,7 @@ from outrider.library.metadata_tables import (
 )
 from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors.store import Vectors
+from outrider.runtime.run_reads import find_read, get_run_dict, read_once
 from outrider.runtime.threads_and_loops import finish, load_module
 from outrider.state.distilling import Calibration
 from outrider.state.duplicate_decisions import Decision
@@ -99,6 +100,8 @@ class Library:
         self._rerank_evaluations = RerankEvaluationTable(location, connection)
         self._ranking: tuple[str, int, list[str]] = ("", -1, [])
         """A text, the version that was searched for it, and its first hits: a search needs them twice."""
+        self._size: tuple[int, int] = (-1, 0)
+        """A version and the number of its records."""
 
     @classmethod
     async def open(cls, uri: str | Path, *, create: bool = False, storage_options: Mapping[str, str] | None = None) -> Library:
@@ -133,12 +136,18 @@ class Library:
         self._table.close()  # type: ignore[no-untyped-call]
         self._vectors.close()
         self._edges.close()
+        for table in (self._decisions, self._calibrations, self._rerank_evaluations):
+            table.close()
         self._connection.close()  # type: ignore[no-untyped-call]
 
     async def _read(self, answer: Awaitable[T]) -> T:
         """The answer, with LanceDB's errors as ours."""
         with self._location.translate_errors():
             return await answer
+
+    async def _version(self) -> int:
+        """The latest version of the records; a run reads it once."""
+        return int(await self._read(read_once(("version", id(self)), self._table.version)))
 
     # Search
 
@@ -157,18 +166,35 @@ class Library:
         The terms of `widened` and the `phrases` count less than the words of `text`.
         """
         where = await self.resolve(where)
-        return await self._read(text_search.search(self._table, text, where, limit, widened, phrases))
 
-    async def best_ids(self, text: str, where: Filter | None = None, limit: int = 100) -> list[str]:
-        """As `search`, without the records."""
+        async def search() -> list[Scored]:
+            searches = get_run_dict(("searches", id(self), where))
+            running = searches[object()] = asyncio.get_running_loop().create_future()
+            try:
+                hits = await self._read(text_search.search(self._table, text, where, limit, widened, phrases))
+                self._run_records(where).update({hit.record.doc_id: hit.record for hit in hits})
+            finally:
+                running.set_result(None)
+            return hits
+
+        return await (search() if widened or phrases else read_once(("search", id(self), text, where, limit), search))
+
+    async def best_ids(self, text: str, where: Filter | None = None, limit: int = 100, beside: int = 0) -> list[str]:
+        """As `search`, without the records. A run that searches for the same `beside` it, with a larger limit, searches once."""
+        where = await self.resolve(where)
+        searching = find_read(("search", id(self), text, where, beside)) if beside >= limit else None
+        if searching is not None:
+            await asyncio.wait({searching})
+            if not searching.cancelled():
+                return [hit.record.doc_id for hit in searching.result()[:limit]]
         read_text, version, ids = self._ranking
-        if where is None and limit <= term_expansion.POOL and text == read_text and version == await self._read(self._table.version()):
+        if where is None and limit <= term_expansion.POOL and text == read_text and version == await self._version():
             return ids[:limit]
-        return await self._read(text_search.best_ids(self._table, text, await self.resolve(where), limit))
+        return await self._read(text_search.best_ids(self._table, text, where, limit))
 
     async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
         """Terms that are frequent in the first hits of `text` and rare in the later ones, best first."""
-        version = await self._read(self._table.version())  # before the search: a later version is then noticed
+        version = await self._version()  # before the search: a later version is then noticed
         hits = await self.search(text, limit=term_expansion.POOL)
         self._ranking = text, version, [hit.record.doc_id for hit in hits]
         return term_expansion.related_terms(text, [hit.record for hit in hits], limit)
@@ -228,8 +254,22 @@ class Library:
     # Reading of records
 
     async def brief(self, doc_ids: Sequence[str], where: Filter | None = None) -> list[Record]:
-        """As `search` returns them, with cut bodies and without edges, in the order of the ids; missing or unmatched ones are left out."""
-        return await self._read(record_table.read_brief_records(self._table, doc_ids, await self.resolve(where)))
+        """As `search` returns them, with cut bodies and without edges, in the order of the ids; missing or unmatched ones are left out.
+
+        A run reads a record once: what a search by words of the same run returns is not read again.
+        """
+        where = await self.resolve(where)
+        if searches := get_run_dict(("searches", id(self), where)):
+            await asyncio.wait(searches.values())
+        known = self._run_records(where)
+        if missing := [doc_id for doc_id in doc_ids if doc_id not in known]:
+            records = await self._read(record_table.read_brief_records(self._table, missing, where))
+            known.update({record.doc_id: record for record in records})
+        return [known[doc_id] for doc_id in doc_ids if doc_id in known]
+
+    def _run_records(self, where: Filter | None) -> dict[str, Record]:
+        """Records that this run has read within a filter, by id."""
+        return get_run_dict(("records", id(self), where))
 
     async def fetch(self, doc_ids: Sequence[str]) -> list[Record]:
         """Whole records in the order of the ids; missing ones are left out."""
@@ -287,6 +327,13 @@ class Library:
 
     async def count(self, where: Filter | None = None) -> int:
         return await self._read(record_table.count_records(self._table, await self.resolve(where)))
+
+    async def size(self) -> int:
+        """How many records there are; counted once a version, for searches."""
+        version = await self._version()
+        if self._size[0] != version:
+            self._size = version, await self.count()
+        return self._size[1]
 
     # Writing of records
 
@@ -362,8 +409,7 @@ class Library:
 
     async def without_vectors(self) -> int:
         """About how many records have no vector: a difference of two counts, quick enough for every search. `info` counts exactly."""
-        with self._location.translate_errors():
-            return max(await record_table.count_records(self._table, None) - await self._vectors.count(), 0)
+        return max(await self.size() - await self._read(self._vectors.count()), 0)
 
     async def tokens_read(self, doc_ids: Sequence[str]) -> dict[str, TokensRead]:
         """How many tokens of each record its vector covers; only of records that have one."""
@@ -406,8 +452,7 @@ class Library:
 
     async def snapshot(self) -> str:
         """`<library id>@<version>` of the latest version."""
-        with self._location.translate_errors():
-            return f"{self.library_id}@{await self._table.version()}"
+        return f"{self.library_id}@{await self._version()}"
 
     async def tag(self, name: str) -> int:
         """Name the current version, which is kept from then on; returns its number."""

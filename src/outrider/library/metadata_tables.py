@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -15,7 +15,7 @@ from outrider.library.address_and_locks import Location
 from outrider.library.filter_sql import in_list
 from outrider.library.lance_errors import retry_conflicts
 from outrider.library.maintenance import KEEP_METADATA
-from outrider.library.record_table import open_table
+from outrider.library.record_table import open_listed_table, open_table
 from outrider.library.schema import PRIMARY_KEY
 from outrider.library.text_search import ALL_ROWS
 from outrider.state.distilling import Calibration, parse_calibration
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lancedb.table import AsyncTable
 
 T = TypeVar("T")
+Parsed = TypeVar("Parsed")
 
 
 class MetadataTable(ABC, Generic[T]):
@@ -42,6 +43,12 @@ class MetadataTable(ABC, Generic[T]):
     def __init__(self, location: Location, connection: AsyncConnection) -> None:
         self._location = location
         self._connection = connection
+        self._reader: AsyncTable | None = None
+        self._parsed: tuple[int, Any] | None = None
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()  # type: ignore[no-untyped-call]
 
     async def add(self, items: Sequence[T]) -> None:
         """Write these in one commit, under the library's lock."""
@@ -61,6 +68,18 @@ class MetadataTable(ABC, Generic[T]):
         """All rows, in no order; none where the table does not exist."""
         table = await self._open()
         return [] if table is None else (await table.query().limit(ALL_ROWS).to_arrow()).to_pylist()
+
+    async def _read_parsed(self, parse: Callable[[list[dict[str, Any]]], Parsed], absent: Parsed) -> Parsed:
+        """The parsed rows, read again only where the version has changed: for small tables that every search reads."""
+        if self._reader is None:
+            self._reader = await open_listed_table(self._connection, self.name)
+        if self._reader is None:
+            return absent
+        version = int(await self._reader.version())
+        if self._parsed is None or self._parsed[0] != version:
+            self._parsed = version, parse((await self._reader.query().limit(ALL_ROWS).to_arrow()).to_pylist())
+        parsed: Parsed = self._parsed[1]
+        return parsed
 
     async def _open(self) -> AsyncTable | None:
         return await open_table(self._connection, self.name)
@@ -183,10 +202,13 @@ class RerankEvaluationTable(MetadataTable[Verdict]):
 
     async def read(self) -> tuple[Verdict, ...]:
         """Newest first; of one evaluation the best first."""
-        with self._location.translate_errors():
-            rows = await self._read_rows()
+
+        def parse(rows: list[dict[str, Any]]) -> tuple[Verdict, ...]:
             best_first = sorted((Verdict.model_validate_json(row["verdict"]) for row in rows), key=verdict_order)
             return tuple(sorted(best_first, key=lambda verdict: verdict.judged_at, reverse=True))
+
+        with self._location.translate_errors():
+            return await self._read_parsed(parse, ())
 
     async def _write(self, items: Sequence[Verdict]) -> None:
         await self._append([{"judged_at": one.judged_at, "reranker": one.reranker, "verdict": one.model_dump_json()} for one in items])
@@ -201,9 +223,13 @@ class DecisionTable(MetadataTable[Decision]):
 
     async def read(self) -> tuple[Decision, ...]:
         """From the first to the last."""
+
+        def parse(rows: list[dict[str, Any]]) -> tuple[Decision, ...]:
+            in_order = sorted(rows, key=lambda row: (row["number"], row["at"]))
+            return tuple(Decision.model_validate_json(row["decision"]) for row in in_order)
+
         with self._location.translate_errors():
-            rows = sorted(await self._read_rows(), key=lambda row: (row["number"], row["at"]))
-            return tuple(Decision.model_validate_json(row["decision"]) for row in rows)
+            return await self._read_parsed(parse, ())
 
     async def _write(self, items: Sequence[Decision]) -> None:
         table = await self._open()
@@ -263,11 +289,15 @@ class CalibrationTable(MetadataTable[Calibration]):
 
     async def read(self) -> tuple[Calibration, ...]:
         """One for each engine and its weights, by name. `BadRequest` where a newer Outrider wrote them."""
-        with self._location.translate_errors():
-            rows = sorted(await self._read_rows(), key=lambda row: str(row["fitted_at"]))
-            calibrations = [parse_calibration(row["calibration"], "the library's calibration") for row in rows]
+
+        def parse(rows: list[dict[str, Any]]) -> tuple[Calibration, ...]:
+            in_order = sorted(rows, key=lambda row: str(row["fitted_at"]))
+            calibrations = [parse_calibration(row["calibration"], "the library's calibration") for row in in_order]
             latest = {(one.engine, one.revision): one for one in calibrations}
             return tuple(latest[key] for key in sorted(latest))
+
+        with self._location.translate_errors():
+            return await self._read_parsed(parse, ())
 
     async def _write(self, items: Sequence[Calibration]) -> None:
         await self._append([{"fitted_at": one.fitted_at, "calibration": json.dumps(asdict(one), ensure_ascii=False)} for one in items])

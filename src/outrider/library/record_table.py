@@ -16,6 +16,7 @@ from outrider.library.address_and_locks import TABLE, Location
 from outrider.library.filter_sql import in_list, to_sql
 from outrider.library.schema import BRIEF, FULL, brief_records, full_records
 from outrider.library.text_search import ALL_ROWS
+from outrider.runtime.run_reads import read_once
 from outrider.state.errors import LibraryCorrupt, LibraryTooNew, LibraryTooOld
 from outrider.state.filters import And, Compare, Filter
 from outrider.state.records import Record
@@ -32,11 +33,28 @@ CHUNK = 500
 async def open_table(connection: AsyncConnection, name: str = TABLE) -> AsyncTable | None:
     """A table of the library, None where it has none of that name."""
     try:
-        return await connection.open_table(name)
+        table = await connection.open_table(name)
     except ValueError as error:
         if "was not found" in str(error):
             return None
         raise
+    from outrider.library.lance_table import keep_schema
+
+    return keep_schema(table)
+
+
+async def open_listed_table(connection: AsyncConnection, name: str) -> AsyncTable | None:
+    """As `open_table`; which tables there are, a run asks once."""
+    names = await read_once(("tables", id(connection)), lambda: _list_names(connection))
+    return None if names is not None and name not in names else await open_table(connection, name)
+
+
+async def _list_names(connection: AsyncConnection) -> frozenset[str] | None:
+    """None where they cannot be listed: opening one then says what is wrong."""
+    try:
+        return frozenset((await connection.list_tables()).tables)
+    except (RuntimeError, OSError, ValueError):
+        return None
 
 
 async def create_table(location: Location, connection: AsyncConnection) -> AsyncTable:

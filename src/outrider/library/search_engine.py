@@ -168,7 +168,7 @@ class Engine:
 
     async def _graph(self, text: str, where: Filter | None, limit: int) -> list[Scored]:
         """Neighbours of the entities that the text names and of its best hits, all within the filter."""
-        entities, best = await asyncio.gather(self.graph.entities(text), self.library.best_ids(text, where, ANCHORS))
+        entities, best = await asyncio.gather(self.graph.entities(text), self.library.best_ids(text, where, ANCHORS, limit))
         neighbours = await self.graph.around((*entities, *best), limit if where is None else FILTERED_NEIGHBOURS)
         top = f"of your top {len(best)}"
         hits: list[Scored] = []

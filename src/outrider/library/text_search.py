@@ -11,6 +11,7 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from outrider.library.filter_sql import to_sql
@@ -80,26 +81,30 @@ async def search(
     `widened` are terms that the query does not name: their BM25 counts one `OWN_WEIGHT`th. The BM25 of `phrases` in the exact index of
     abstracts counts `PHRASE_WEIGHT`, for records that are among the first or tie with them, and the few after these that are read anyway.
     """
-    rows, bonus = await asyncio.gather(_rank_rows(table, text, where, limit, widened, BRIEF), _score_phrases(table, phrases))
+    (scores, columns), bonus = await asyncio.gather(_find_best(table, text, where, limit, widened, BRIEF), _score_phrases(table, phrases))
     if bonus:
-        rows = _sort_rows((score + PHRASE_WEIGHT * bonus.get(doc_id, 0.0), doc_id, *rest) for score, doc_id, *rest in rows)
-    rows = rows[:limit]
-    records = brief_records({name: [row[2 + at] for row in rows] for at, name in enumerate(BRIEF)})
-    return [Scored(record, row[0]) for record, row in zip(records, rows, strict=True)]
+        scores = [score + PHRASE_WEIGHT * bonus.get(row, 0.0) for score, row in zip(scores, columns["_rowid"], strict=True)]
+    hits = map(Scored, brief_records(columns), scores)
+    return sorted(hits, key=lambda hit: (-hit.score, hit.record.doc_id))[:limit]
 
 
 async def best_ids(table: AsyncTable, text: str, where: Filter | None, limit: int) -> list[str]:
     """As `search`, without the records."""
-    return [row[1] for row in (await _rank_rows(table, text, where, limit, (), ()))[:limit]]
+    scores, columns = await _find_best(table, text, where, limit, (), ["doc_id"])
+    rows = sorted(zip(scores, columns["doc_id"], strict=True), key=lambda row: (-row[0], row[1]))
+    return [doc_id for _, doc_id in rows[:limit]]
 
 
-async def _rank_rows(
+async def _find_best(
     table: AsyncTable, text: str, where: Filter | None, limit: int, widened: Sequence[str], columns: Sequence[str]
-) -> list[tuple[Any, ...]]:
-    """Rows of score, doc_id and these columns, best first: the best `limit`, and those read after them whose place is certain."""
+) -> tuple[list[float], Mapping[str, Sequence[Any]]]:
+    """Scores, and these columns with `_rowid`, in no order: of the best `limit` rows, and of those read after them whose place is certain.
+
+    A column that is not needed is not read: `doc_id` beside the record, which holds it, would cost a millisecond.
+    """
     own = cut_query(text)
     if not own or limit < 1:
-        return []
+        return [], {name: [] for name in (*columns, "_rowid")}
     weight = OWN_WEIGHT if widened else 1
     if only_stop_words(own):
         parts = [match_query(own, column, weight) for column in EXACT_FIELDS.values()]
@@ -108,30 +113,29 @@ async def _rank_rows(
         parts = [match_query(" ".join([own] * weight + [*map(fold_text, widened)]), RANKED)]
     size = limit + SLACK
     while True:  # until everything is read that ties with the last of the best `limit` rows
-        best = (await _run_query(table, any_query(parts), where, ["doc_id", "_score", *columns], size)).to_pydict()
+        best = (await _run_query(table, any_query(parts), where, ["_score", *columns], size)).to_pydict()
         falling = sorted(best["_score"], reverse=True)
         if len(falling) < size or falling[limit - 1] > falling[-1]:
             break
         size *= 8
     least = falling[-1] if len(falling) >= size else -math.inf  # rows with this score may have been left unread
-    scores = [score / weight for score in best["_score"]]
-    rows = zip(scores, best["doc_id"], *(best[name] for name in columns), strict=True)
-    return _sort_rows(row for row, score in zip(rows, best["_score"], strict=True) if score > least)
+    certain = [at for at, score in enumerate(best["_score"]) if score > least]
+    scores = [best["_score"][at] / weight for at in certain]
+    return scores, {name: [best[name][at] for at in certain] for name in (*columns, "_rowid")}
 
 
-def _sort_rows(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    return sorted(rows, key=lambda row: (-row[0], row[1]))
+async def _score_phrases(table: AsyncTable, phrases: Sequence[str]) -> dict[int, float]:
+    """BM25 of the abstracts that hold some of the phrases, word for word; of very many the best.
 
-
-async def _score_phrases(table: AsyncTable, phrases: Sequence[str]) -> dict[str, float]:
-    """BM25 by doc_id of the abstracts that hold some of the phrases, word for word; of very many the best."""
+    By row id, which needs no column to be read: where another process compacts the table meanwhile, a phrase counts nothing.
+    """
     folded = [phrase for phrase in map(fold_text, phrases[:MOST_PHRASES]) if words(phrase)]
     if not folded:
         return {}
     query = any_query([phrase_query(phrase, EXACT_FIELDS["abstract"]) for phrase in folded])
-    best = (await _run_query(table, query, None, ["doc_id", "_score"], MOST_WITH_PHRASES)).to_pydict()
+    best = (await _run_query(table, query, None, ["_score"], MOST_WITH_PHRASES)).to_pydict()
     least = min(best["_score"]) if len(best["_score"]) == MOST_WITH_PHRASES else -math.inf
-    return {doc_id: score for doc_id, score in zip(best["doc_id"], best["_score"], strict=True) if score > least}
+    return {row: score for row, score in zip(best["_rowid"], best["_score"], strict=True) if score > least}
 
 
 async def match(table: AsyncTable, phrase: str, field: str, where: Filter | None, limit: int) -> list[str]:
@@ -171,7 +175,7 @@ def any_query(queries: Sequence[FullTextQuery]) -> FullTextQuery:
 
 
 async def _run_query(table: AsyncTable, text: FullTextQuery, where: Filter | None, columns: Sequence[str], limit: int) -> pa.Table:
-    query = table.query().nearest_to_text(text).select(list(columns)).limit(limit)
+    query = table.query().nearest_to_text(text).select(list(columns)).with_row_id().limit(limit)
     if where is not None:
         query = query.where(to_sql(where))
     return await query.to_arrow()
@@ -185,23 +189,30 @@ def related_terms(query: str, hits: Sequence[Record], limit: int) -> tuple[str, 
     """
     own = frozenset(map(stem, words(fold_text(query))))
     first = [_read_beginning(record) for record in hits[:FIRST]]
-    candidates = (word for document in first for word in document if MIN_LETTERS <= len(word) <= MAX_LETTERS)
-    forms = Counter(word for word in candidates if word.isalpha() and word not in STOP_WORDS)
+    forms = {word: count for word, count in Counter(chain.from_iterable(first)).items() if _is_term(word)}
     stems = {word: stem(word) for word in forms}
     in_first = _count_documents(first, stems)
     others = [_read_beginning(record) for record in hits[FIRST:POOL]]
     in_others = _count_documents(others, stems)
     in_headlines = _count_documents([words(fold_text(f"{record.title}\n{record.description}")) for record in hits[:POOL]], stems)
     least = MIN_HITS if len(first) == FIRST else 2
-    # The most frequent form of each stem; of equally frequent ones the shortest, then the first in the alphabet.
-    common = {stems[word]: word for word in sorted(forms, key=lambda word: (-forms[word], len(word), word), reverse=True)}
     ranked = []
     for term, count in in_first.items():
         if count >= least and term not in own and in_headlines[term]:
             share = count / len(first)
             weight = share * math.log(share / ((in_others[term] + 0.5) / (len(others) + 1)))
-            ranked.append((-weight, common[term]))
-    return tuple(word for negative, word in sorted(ranked)[:limit] if negative < 0)
+            ranked.append((-weight, term))
+    # Of each term the most frequent form; of equally frequent ones the shortest, then the first in the alphabet.
+    wanted = {term for negative, term in ranked if negative < 0}
+    candidates = sorted((-count, len(word), word) for word, count in forms.items() if stems[word] in wanted)
+    common: dict[str, str] = {}
+    for _, _, word in candidates:
+        common.setdefault(stems[word], word)
+    return tuple(word for _, word in sorted((negative, common[term]) for negative, term in ranked if term in wanted)[:limit])
+
+
+def _is_term(word: str) -> bool:
+    return MIN_LETTERS <= len(word) <= MAX_LETTERS and word.isalpha() and word not in STOP_WORDS
 
 
 def _read_beginning(record: Record) -> list[str]:
@@ -211,4 +222,4 @@ def _read_beginning(record: Record) -> list[str]:
 
 def _count_documents(documents: Iterable[Sequence[str]], stems: Mapping[str, str]) -> Counter[str]:
     """How many documents hold each stem."""
-    return Counter(term for document in documents for term in dict.fromkeys(stems[word] for word in document if word in stems))
+    return Counter(chain.from_iterable({stems[word] for word in stems.keys() & document} for document in documents))

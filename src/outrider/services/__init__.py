@@ -161,6 +161,8 @@ class Services:
         self.query_prompt = QueryPrompt.load(settings.llm.domain)
         self.scoring_prompts = ScoringPrompts.load(settings.llm.domain)
         self._loads_models, self._loads_reranker = shelf is None, shelf is None and reranker is None
+        self.kept_graph: tuple[Mapping[str, Any], Any] | None = None
+        """A graph over these services, and the parts that it was built over (`graph.pipeline.get_search_graph`)."""
         self._warm_until: dict[ModelUse, float] = {}
         """`time.monotonic` until which these models count as loaded."""
 
@@ -174,7 +176,7 @@ class Services:
     @classmethod
     def for_library(cls, library: str | PathLike[str] | None, flags: Mapping[str, object] | None = None) -> Services:
         """Services from the settings, with another library if one is named."""
-        return cls.from_file({"library.uri": None if library is None else str(library), **(flags or {})})
+        return cls.from_file(make_flags(library, flags))
 
     @cached_property
     def sources(self) -> tuple[Source, ...]:
@@ -214,6 +216,10 @@ class Services:
         prompts = {f"prompt:{prompt.name}": prompt.version for prompt in (self.context_frame, self.dedup_prompt, self.answer_prompt)}
         model = {"chat": self.chat.name} if self.chat else {}
         return {"outrider": __version__, **prompts, **self.query_prompt.versions, **self.scoring_prompts.versions, **model}
+
+    @property
+    def is_library_open(self) -> bool:
+        return self._library is not None
 
     async def library(self) -> Library:
         """The library of the settings, opened once. Raises `LibraryMissing` where there is none yet.
@@ -425,6 +431,11 @@ class Services:
             raise LibraryError(f"the library at {without_password(settings.uri)} is not on this machine, {OFFLINE}; use one in a folder")
 
 
+def make_flags(library: str | PathLike[str] | None, flags: Mapping[str, object] | None = None) -> dict[str, object]:
+    """Flags for the settings, with another library if one is named."""
+    return {"library.uri": None if library is None else str(library), **(flags or {})}
+
+
 @cache
 def _report_lost_model(reason: str) -> None:
     """Once for a process: a command has services of its own beside those of `outrider.graph.pipeline.graph`."""
@@ -454,11 +465,23 @@ async def _ignore_search_errors(work: Coroutine[Any, Any, None]) -> None:
 
 @asynccontextmanager
 async def open_services(
-    services: Services | None, library: str | PathLike[str] | None = None, flags: Mapping[str, object] | None = None
+    services: Services | None, library: str | PathLike[str] | None = None, flags: Mapping[str, object] | None = None, *, keep: bool = False
 ) -> AsyncIterator[Services]:
-    """The caller's own services, which stay open, or new ones for this call. Settings are read in a thread."""
+    """The caller's own services, which stay open, or new ones for this call. Settings are read in a thread.
+
+    With `keep`, they are used again by later calls in the same surroundings (`kept_services`).
+    """
     if services is not None:
         yield services
+        return
+    if keep:
+        from outrider.services.kept_services import borrow, give_back
+
+        borrowed = await borrow(make_flags(library, flags), Services)
+        try:
+            yield borrowed.services
+        finally:
+            await give_back(borrowed)
         return
     opened = await asyncio.to_thread(Services.for_library, library, flags)
     try:

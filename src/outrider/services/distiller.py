@@ -23,6 +23,7 @@ from outrider.distiller.token_counter import estimate_tokens, load_token_counter
 from outrider.library.address_and_locks import Location
 from outrider.nodes.distiller import STEP, Distiller, Frames, distil_readings, make_context
 from outrider.prompts import load
+from outrider.runtime.run_reads import read_once
 from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.settings.model import DistillerSettings
 from outrider.state.distilling import Calibration, Distilled, Frame, Reading, no_frame
@@ -198,7 +199,7 @@ async def _has_encoder(services: DistillerServices, space: EmbeddingSpace | None
 async def _has_library(services: DistillerServices) -> bool:
     """Without one, the usual case, opening it would take longer."""
     local = Location.parse(services.settings.library.uri).path
-    return local is None or await asyncio.to_thread(local.exists)
+    return local is None or await read_once(("exists", str(local)), lambda: asyncio.to_thread(local.exists))
 
 
 async def load_calibrations(services: DistillerServices) -> tuple[Calibration, ...]:

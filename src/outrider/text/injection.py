@@ -13,10 +13,13 @@ import base64
 import binascii
 import html
 import re
+import sys
 import unicodedata
 from collections.abc import Iterator, Set
 from functools import cache
 from typing import NamedTuple
+
+from outrider.text.content_cache import ContentCache
 
 # All patterns are for plain text (see `injection`): lower case, `_`, `-` and runs of blanks as one space. `\s` is a space or a line end.
 # Every repetition is bounded, so that time stays linear in the text.
@@ -228,11 +231,7 @@ def find_candidates(plain: str) -> Set[str]:
     return {name for sign in signs for name, rest in BY_SIGN.get(sign, ()) if not any(map(signs.isdisjoint, rest))}
 
 
-def suspicious(text: str) -> tuple[str, ...]:
-    """The names of the patterns found, sorted: addressed, answer, encoded, fence, hidden, override, role, score.
-
-    Time is linear in the length of the text.
-    """
+def _find_patterns(text: str) -> tuple[str, ...]:
     names = set(_match_patterns(_plain(text)))
     if not text.isascii() and INVISIBLE.search(text) and HIDDEN.search(FLAG.sub("", text)):
         names.add("hidden")
@@ -243,6 +242,19 @@ def suspicious(text: str) -> tuple[str, ...]:
     if _match_patterns(_plain("\n".join(_iter_decoded(text)))):
         names.add("encoded")
     return tuple(sorted(names))
+
+
+KEPT_BYTES = 2**20
+"""Of results, which are short: thousands of texts."""
+_kept = ContentCache(_find_patterns, sys.getsizeof, KEPT_BYTES)
+
+
+def suspicious(text: str) -> tuple[str, ...]:
+    """The names of the patterns found, sorted: addressed, answer, encoded, fence, hidden, override, role, score.
+
+    Time is linear in the length of the text. Results are kept: searches show the same records again.
+    """
+    return _kept(text)
 
 
 def _match_patterns(plain: str) -> list[str]:

@@ -12,11 +12,13 @@ term matches wherever it stands (`UNSEGMENTED`).
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import unicodedata
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
+from outrider.text.content_cache import ContentCache
 from outrider.text.strip_markup import fold_text
 
 WORD = re.compile(r"[^\W_]+")
@@ -88,10 +90,12 @@ _OTHERS = re.compile(r"[^\x00-\x7f]+")
 
 def words(text: str) -> list[str]:
     """Lower-case words in order; a run of Han, kana or Thai becomes its overlapping character pairs."""
-    parted = text.lower().encode("utf-8", "surrogatepass").translate(PARTED).decode("utf-8", "surrogatepass").split()
     if text.isascii():  # several times as fast as the regular expression, which it equals there
-        return parted
-    return [word for part in parted for word in ((part,) if part.isascii() else _runs(part))]
+        return text.encode("ascii").translate(_ASCII).decode("ascii").split()
+    parted = text.lower().encode("utf-8", "surrogatepass").translate(PARTED).decode("utf-8", "surrogatepass").split()
+    for at in reversed([at for at, is_plain in enumerate(map(str.isascii, parted)) if not is_plain]):
+        parted[at : at + 1] = _runs(parted[at])
+    return parted
 
 
 def _runs(part: str) -> list[str]:
@@ -105,6 +109,12 @@ def _runs(part: str) -> list[str]:
     ]
 
 
+@lru_cache(maxsize=4_096)
+def title_words(title: str) -> tuple[str, ...]:
+    """The words of the folded title; kept, since several steps of a search compare the titles of its records."""
+    return tuple(words(fold_text(title)))
+
+
 def content_words(text: str) -> list[str]:
     """Words of the folded text that are not stop words; all of them where nothing else is left ("to be or not to be")."""
     every = words(fold_text(text))
@@ -114,6 +124,25 @@ def content_words(text: str) -> list[str]:
 def stems(text: str) -> list[str]:
     """Content words, stemmed (Snowball English, Porter 2001); words of other languages mostly stay as they are."""
     return [stem(word) for word in content_words(text)]
+
+
+class StemmedText(NamedTuple):
+    """A text as one string of its stems in order, each as `<stem>`: `count` of strings finds one, or two that follow each other."""
+
+    line: str
+    length: int
+    """Number of words."""
+
+
+def _stem_text(text: str) -> StemmedText:
+    parted = words(fold_text(text))
+    return StemmedText(f"<{'><'.join(map(stem, parted))}>" if parted else "", len(parted))
+
+
+STEMMED_BYTES = 16 * 2**20
+"""Of kept texts: six thousand abstracts."""
+stem_text = ContentCache(_stem_text, lambda stemmed: sys.getsizeof(stemmed.line), STEMMED_BYTES)
+"""All words of a text, stemmed; kept, since searches rank the same records again."""
 
 
 @lru_cache(maxsize=100_000)

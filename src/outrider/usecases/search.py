@@ -40,7 +40,7 @@ async def asearch(
 
     search_request = check_request({"query": query, **({} if answer is None else {"answer_enabled": answer}), **request})
     await load_module("outrider.graph.pipeline")
-    from outrider.graph.pipeline import build
+    from outrider.graph.pipeline import get_search_graph
     from outrider.runtime.spans import run_named
     from outrider.services import open_services
     from outrider.services.tracing import keep_traces_local
@@ -50,7 +50,7 @@ async def asearch(
 
     if offline and services is not None and not services.settings.sources.offline:
         raise BadRequest('these services may use the network; make them with Services.from_file({"sources.offline": True})')
-    async with open_services(services, library, {"sources.offline": True} if offline else None) as opened:
+    async with open_services(services, library, {"sources.offline": True} if offline else None, keep=True) as opened:
         await opened.prepare()
         with run_named(), keep_traces_local(opened.settings):
             if thread is not None:
@@ -59,7 +59,7 @@ async def asearch(
                 async with open_threads(opened) as threads:
                     response = await collect_response(threads.search(thread, search_request, context))
             else:
-                state = await build(opened, checkpointer=False).ainvoke(search_request, context=context or RunContext())
+                state = await get_search_graph(opened).ainvoke(search_request, context=context or RunContext())
                 response = SearchResponse.model_validate(state)
             if (offline or search_request.sources == (LIBRARY,)) and _found_nothing_to_search(response):
                 await opened.library()  # raises `LibraryError`

@@ -18,6 +18,7 @@ from outrider.nodes.distiller import add_spans, distil_readings, flag_hits
 from outrider.nodes.organizer import to_hit
 from outrider.nodes.reranker import rerank_candidates
 from outrider.nodes.scout import make_candidates, make_ranked_list
+from outrider.runtime.run_reads import share_reads
 from outrider.runtime.threads_and_loops import run_in_background, run_in_thread
 from outrider.services import Services, open_services
 from outrider.services.distiller import load_frames, prepare_distillers
@@ -125,8 +126,9 @@ async def aexecute(  # noqa: PLR0913 - the options of one call
         strategies = [kind.value for kind in HYBRID] if name == "hybrid" else [strategy]
         request = check_request({**fields, "strategies": strategies, "filters": filters})
     request = request.model_copy(update={"top_k": top_k, "rerank_enabled": rerank, "distill_enabled": distill})
-    async with open_services(services, library) as opened:
-        ranking = await (_rank_exactly if is_exact else _rank_by_strategies)(opened, request)
+    async with open_services(services, library, keep=True) as opened:
+        with share_reads():
+            ranking = await (_rank_exactly if is_exact else _rank_by_strategies)(opened, request)
         remarks = list(ranking.remarks)
         for remark in remarks:
             log.warning("%s", remark)

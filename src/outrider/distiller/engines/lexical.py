@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from outrider.distiller.engines.ensemble import Scores, probability
 from outrider.distiller.units import MAX_ABSTRACT_UNITS, SegmentedText
@@ -57,10 +58,13 @@ class Rhetoric:
     revision: str = "1"
 
     def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
-        return [
-            [probability(INTERCEPT + sum(w * f for w, f in zip((*PER_UNIT, *PLACE), one, strict=True))) for one in features(its)]
-            for its in cuts
-        ]
+        return [list(its.once(self.name, partial(compute_rhetoric, its))) for its in cuts]
+
+
+def compute_rhetoric(segmented: SegmentedText) -> list[float]:
+    """The probability of each unit."""
+    weights = (*PER_UNIT, *PLACE)
+    return [probability(INTERCEPT + sum(w * f for w, f in zip(weights, one, strict=True))) for one in features(segmented)]
 
 
 def features(segmented: SegmentedText) -> list[tuple[float, ...]]:

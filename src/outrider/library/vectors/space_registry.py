@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Literal
 
 from outrider.library.filter_sql import in_list
 from outrider.library.maintenance import KEEP_METADATA
-from outrider.library.record_table import open_table
+from outrider.library.record_table import open_listed_table, open_table
 from outrider.library.schema import PRIMARY_KEY
 from outrider.library.text_search import ALL_ROWS
+from outrider.runtime.run_reads import read_once
 from outrider.state.embedding import EmbeddingSpace
 
 if TYPE_CHECKING:
@@ -59,7 +60,10 @@ class SpaceRegistry:
             self._table.close()  # type: ignore[no-untyped-call]
 
     async def all(self) -> tuple[StoredSpace, ...]:
-        """By date and id."""
+        """By date and id. A run reads them once; a writer, under the lock, each time."""
+        return await read_once(("spaces", id(self)), self._read)
+
+    async def _read(self) -> tuple[StoredSpace, ...]:
         table = await self._open()
         if table is None:
             return ()
@@ -104,7 +108,7 @@ class SpaceRegistry:
 
     async def _open(self) -> AsyncTable | None:
         if self._table is None:
-            self._table = await open_table(self._connection, NAME)
+            self._table = await open_listed_table(self._connection, NAME)
         return self._table
 
 

@@ -24,6 +24,7 @@ from outrider.library.vectors import index, write
 from outrider.library.vectors.index import Near, search
 from outrider.library.vectors.space_registry import SpaceRegistry, State, StoredSpace
 from outrider.library.vectors.write import EmbeddingReport
+from outrider.runtime.run_reads import read_afresh
 from outrider.state.embedding import EmbeddingSpace, TokensRead
 from outrider.state.errors import EmbeddingSpaceMismatch, NoVectors
 from outrider.state.filters import Filter
@@ -74,8 +75,10 @@ class Vectors:
         self.registry.close()
 
     async def table(self, stored: StoredSpace) -> AsyncTable:
+        from outrider.library.lance_table import keep_schema
+
         if stored.table not in self._tables:
-            self._tables[stored.table] = await self._connection.open_table(stored.table)
+            self._tables[stored.table] = keep_schema(await self._connection.open_table(stored.table))
         return self._tables[stored.table]
 
     async def space(self) -> EmbeddingSpace | None:
@@ -107,7 +110,8 @@ class Vectors:
         try:
             return await search(await self.table(stored), stored, vector, where, limit, exact=exact)
         except (RuntimeError, OSError, ValueError):
-            latest = await self._searchable_space(space)  # another process may have switched over, and dropped the table
+            with read_afresh():
+                latest = await self._searchable_space(space)  # another process may have switched over, and dropped the table
             if latest.table == stored.table:
                 raise
             return await search(await self.table(latest), latest, vector, where, limit, exact=exact)
