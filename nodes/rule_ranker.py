@@ -1,4 +1,4 @@
-"""The node that ranks works without a model: BM25+, fused rank, recency and citations.
+"""The node that ranks works without a model: BM25+ and fused rank; recency and citations where the request asks for them.
 
 BM25+ (Lv and Zhai 2011), not BM25: among a few dozen candidates a term in half of them must not count as nothing. Neighbouring words of
 the query count a second time where they stand side by side in the text, after the sequential dependence model (Metzler and Croft, "A
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -52,6 +53,13 @@ NAMED_SCORE = 0.99
 
 K1, B, DELTA = 1.5, 0.75, 1.0
 
+NEW = re.compile(r"\b(?:new|newest|recent|recently|latest|emerging|up[- ]to[- ]date|state[- ]of[- ]the[- ]art|sota)\b", re.IGNORECASE)
+RENOWNED = re.compile(
+    r"\b(?:popular|famous|well[- ]known|widely[- ](?:used|cited)|(?:most|highly|often)[- ](?:cited|starred)|influential|seminal)\b",
+    re.IGNORECASE,
+)
+"""Words by which a request asks for new works, and for well-known ones."""
+
 AUTHORS = 20
 """Of a work, whose names are compared with the request."""
 LIST_ORDER = "by its place in the lists, which are interleaved"
@@ -70,7 +78,16 @@ class RuleRanker:
         text = state.strategy.queries[0].text if state.strategy else str(state.query)
         this_year = datetime.fromtimestamp(self.clock(), UTC).year
         depth = max(TEXT_DEPTH, state.top_k)
-        return {"candidates": await asyncio.to_thread(rank_by_rules, state.candidates, text, self.weights, this_year, depth)}
+        weights = weigh_wishes(self.weights, str(state.query))  # the plan's text need not have these words
+        return {"candidates": await asyncio.to_thread(rank_by_rules, state.candidates, text, weights, this_year, depth)}
+
+
+def weigh_wishes(weights: RankingSettings, request: str) -> RankingSettings:
+    """The weights without recency and citations, except where the request asks for them, or nothing else has a weight."""
+    if not weights.text_weight + weights.fused_weight:
+        return weights
+    wishes = {"recency_weight": NEW, "citations_weight": RENOWNED}
+    return weights.model_copy(update={name: 0.0 for name, wish in wishes.items() if not wish.search(request)})
 
 
 def rank_in_list_order(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -234,6 +251,7 @@ def _score(candidate: Candidate, matches: Matches, weights: RankingSettings, thi
         "recency": (weights.recency_weight, recency(record.year, this_year, weights.recency_half_life_years)),
         "citations": (weights.citations_weight, renown(record)),
     }
+    parts = {name: part for name, part in parts.items() if part[0] or name not in ("recency", "citations")}
     total = sum(weight for weight, _ in parts.values())
     score = min(1.0, sum(weight * (value or 0.0) for weight, value in parts.values()) / total)
     scores = {**candidate.scores, **{name: value for name, (_, value) in parts.items() if value is not None}, "rules": score}

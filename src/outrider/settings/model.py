@@ -138,8 +138,10 @@ class RankingSettings(Section):
     rrf_k: int = Field(60, ge=1, le=1_000, description="The constant k of reciprocal rank fusion; a larger k flattens the ranks.")
     text_weight: float = Field(0.2, ge=0, le=1, description="Weight of BM25+ over the first candidates.")
     fused_weight: float = Field(0.7, ge=0, le=1, description="Weight of the fused rank.")
-    recency_weight: float = Field(0.05, ge=0, le=1, description="Weight of a work's recency.")
-    citations_weight: float = Field(0.05, ge=0, le=1, description="Weight of citations or stars, on a logarithmic scale.")
+    recency_weight: float = Field(0.05, ge=0, le=1, description="Weight of a work's recency, where the request asks for new works.")
+    citations_weight: float = Field(
+        0.05, ge=0, le=1, description="Weight of citations or stars, where the request asks for well-known works."
+    )
     recency_half_life_years: float = Field(10.0, gt=0, le=1_000, description="Age in years at which recency is one half.")
 
     @model_validator(mode="after")
