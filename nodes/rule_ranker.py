@@ -43,6 +43,8 @@ the rest.
 """
 
 DENSE = RetrieverType.LANCE_DENSE
+TEXT_SHARE = 0.5
+"""Share of the weight of BM25+ that is left where vectors took part (ADR 37)."""
 ABOUT_SHARE = 1 / 7
 """Share of the fused rank's weight that a repository's own subject takes instead, by its vector or its summary (ADR 32)."""
 
@@ -103,7 +105,8 @@ def rank_by_rules(
 ) -> tuple[Candidate, ...]:
     """Candidates with rule scores in [0, 1], best first; ties by title, then id.
 
-    `candidates` come in fused order. The first `depth` are compared by their texts; the tail is scored without them.
+    `candidates` come in fused order. The first `depth` are compared by their texts; the tail is scored without them. Where vectors took
+    part in that order, BM25+ counts less, without pairs: it repeats what the list by words says, and would outweigh the vectors.
     """
     terms: dict[str, str] = {}
     for word in content_words(query):
@@ -111,6 +114,9 @@ def rank_by_rules(
     stems = [stem(word) for word in content_words(query)]
     pairs = [pair for pair in dict.fromkeys(pairwise(stems)) if pair[0] != pair[1]]
     first = candidates[:depth]
+    by_vectors = any(DENSE in candidate.scores for candidate in first)
+    if by_vectors:
+        weights = weights.model_copy(update={"text_weight": weights.text_weight * TEXT_SHARE})
     titles = count_terms([candidate.record.title for candidate in first], terms)
     texts = []
     for record in (candidate.record for candidate in first):
@@ -120,11 +126,16 @@ def rank_by_rules(
                 (*(record.title, record.description) * 2, record.abstract, " ".join(record.tags), " ".join(record.authors[:AUTHORS]), body)
             )
         )
-    documents = count_terms(texts, terms, pairs)
+    documents = count_terms(texts, terms, () if by_vectors else pairs)
     matches = [
         Matches(bm25, about, _explain(candidate.record, terms, title.counts.keys(), document.counts.keys()))
         for candidate, bm25, about, title, document in zip(
-            first, bm25_plus(terms, documents, pairs), compare_subjects(first, terms, pairs), titles, documents, strict=True
+            first,
+            bm25_plus(terms, documents, () if by_vectors else pairs),
+            compare_subjects(first, terms, pairs),
+            titles,
+            documents,
+            strict=True,
         )
     ]
     matches += [Matches(None, {}, "by its place in the lists") for _ in candidates[depth:]]

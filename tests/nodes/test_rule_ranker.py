@@ -111,6 +111,21 @@ def test_a_repository_that_was_found_by_meaning_is_compared_by_it() -> None:
     assert order == ["near", "between", "far"]
 
 
+def test_words_count_less_where_vectors_took_part() -> None:
+    """Half as much, and without pairs: `b` has the words side by side."""
+    works = [
+        candidate(paper("a", "A vector that a database has"), scores={"fused": 1.0}),
+        candidate(paper("b", "A vector database is here"), scores={"fused": 0.99}),
+        candidate(paper("c", "Something else"), scores={"fused": 0.95}),
+    ]
+    assert [one.record.doc_id for one in rank_by_rules(works, "vector database", WEIGHTS, 2026)][:2] == ["b", "a"]
+    works[2] = candidate(works[2].record, scores={"fused": 0.95, "lance_dense": 0.4})
+    ranked = rank_by_rules(works, "vector database", weigh_wishes(WEIGHTS, ""), 2026)
+    assert [one.record.doc_id for one in ranked][:2] == ["a", "b"]
+    (last,) = (one for one in ranked if one.record.doc_id == "c")
+    assert last.score == pytest.approx(0.7 * 0.95 / 0.8)
+
+
 def test_the_score_of_a_paper_has_no_part_for_its_subject() -> None:
     works = [candidate(paper("a", "Retry"), scores={"fused": 0.5}), candidate(Repository(doc_id="b", title="Retry"), scores={"fused": 0.5})]
     together = {one.record.doc_id: one for one in rank_by_rules(works, "retry", WEIGHTS, 2026)}

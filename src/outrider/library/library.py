@@ -174,13 +174,20 @@ class Library:
         return await self._read(text_search.match(self._table, phrase, field, where, limit))
 
     async def dense(
-        self, vector: np.ndarray, space: EmbeddingSpace, where: Filter | None = None, limit: int = 100, *, exact: bool = False
+        self,
+        vector: np.ndarray,
+        space: EmbeddingSpace,
+        where: Filter | None = None,
+        limit: int = 100,
+        *,
+        exact: bool = False,
+        vectors: bool = False,
     ) -> list[Near]:
         """Nearest first to a query's vector of shape (d,), ties by doc_id; `where` applies before the cut, `exact` bypasses the index.
 
-        `NoVectors` where nothing was ever embedded, `EmbeddingSpaceMismatch` for a vector of another space.
+        With `vectors`, each has its own. `NoVectors` where nothing was ever embedded, `EmbeddingSpaceMismatch` for another space's vector.
         """
-        return await self._read(self._vectors.find_nearest(vector, space, where, limit, exact=exact))
+        return await self._read(self._vectors.find_nearest(vector, space, where, limit, exact=exact, vectors=vectors))
 
     async def edges(self, where: str, limit: int = ALL_ROWS) -> list[EdgeRow]:
         """Edges that fit a condition of SQL over `edges.COLUMNS`; `LibraryError` where an Outrider without a graph wrote the records."""

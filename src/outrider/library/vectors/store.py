@@ -101,16 +101,18 @@ class Vectors:
             )
         return current
 
-    async def find_nearest(self, vector: np.ndarray, space: EmbeddingSpace, where: Filter | None, limit: int, *, exact: bool) -> list[Near]:
+    async def find_nearest(
+        self, vector: np.ndarray, space: EmbeddingSpace, where: Filter | None, limit: int, *, exact: bool, vectors: bool = False
+    ) -> list[Near]:
         """As `search.search`; `NoVectors` where nothing was ever embedded, `EmbeddingSpaceMismatch` for a vector of another space."""
         stored = await self._searchable_space(space)
         try:
-            return await search(await self.table(stored), stored, vector, where, limit, exact=exact)
+            return await search(await self.table(stored), stored, vector, where, limit, exact=exact, vectors=vectors)
         except (RuntimeError, OSError, ValueError):
             latest = await self._searchable_space(space)  # another process may have switched over, and dropped the table
             if latest.table == stored.table:
                 raise
-            return await search(await self.table(latest), latest, vector, where, limit, exact=exact)
+            return await search(await self.table(latest), latest, vector, where, limit, exact=exact, vectors=vectors)
 
     async def _searchable_space(self, space: EmbeddingSpace) -> StoredSpace:
         stored = await self.matching_space(space)
