@@ -103,12 +103,13 @@ class Scout:
 
 
 def fuse_answers(answers: Sequence[TaskResult], fuse: Fusion, limit: int) -> Mapping[str, float]:
-    """Fused scores by doc_id. Of works that only the library found, the first `limit` and half as many are kept: with lists twice as deep
-    there are more than any step reads.
+    """Fused scores by doc_id. Of works that only the library found, the first `limit` are kept, and a quarter as many where several lists
+    found them: with lists twice as deep there are more than any step reads.
     """
     lists = [answer.ranking for answer in answers]
     fused = fuse_with_feedback(lists, [answer.compare_again for answer in answers], fuse)
-    most = limit + limit // 2
+    own = [ranking for ranking in lists if ranking.source == LIBRARY and ranking.results]
+    most = limit + limit // 4 if len(own) > 1 else limit
     if len(fused) <= most:
         return fused
     elsewhere = {place.doc_id for ranking in lists if ranking.source != LIBRARY for place in ranking.results}

@@ -136,7 +136,9 @@ class RankingSettings(Section):
     sparse_weight: float = Field(0.5, gt=0, le=1, description="Weight of sparse search in the fusion by score.")
     graph_weight: float = Field(0.15, gt=0, le=1, description="Weight of graph search in the fusion by score.")
     rrf_k: int = Field(60, ge=1, le=1_000, description="The constant k of reciprocal rank fusion; a larger k flattens the ranks.")
-    text_weight: float = Field(0.2, ge=0, le=1, description="Weight of BM25+ over the first candidates.")
+    text_weight: float = Field(
+        0.2, ge=0, le=1, description="Weight of BM25+ over the first candidates; half of it where vectors took part."
+    )
     fused_weight: float = Field(0.7, ge=0, le=1, description="Weight of the fused rank.")
     recency_weight: float = Field(0.05, ge=0, le=1, description="Weight of a work's recency, where the request asks for new works.")
     citations_weight: float = Field(
