@@ -1,5 +1,6 @@
-"""The node that ranks works without a model: BM25+ and fused rank; recency and citations where the request asks for them.
+"""The node that ranks works without a model: BM25+, fused rank, and recency and citations.
 
+Recency and citations count where the request asks for new or well-known works; else a newer work could come before a better one.
 BM25+ (Lv and Zhai 2011), not BM25: among a few dozen candidates a term in half of them must not count as nothing. Neighbouring words of
 the query count a second time where they stand side by side in the text, after the sequential dependence model (Metzler and Croft, "A
 Markov random field model for term dependencies", SIGIR 2005). What a repository is about counts once more, by its vector or its
@@ -262,7 +263,6 @@ def _score(candidate: Candidate, matches: Matches, weights: RankingSettings, thi
         "recency": (weights.recency_weight, recency(record.year, this_year, weights.recency_half_life_years)),
         "citations": (weights.citations_weight, renown(record)),
     }
-    parts = {name: part for name, part in parts.items() if part[0] or name not in ("recency", "citations")}
     total = sum(weight for weight, _ in parts.values())
     score = min(1.0, sum(weight * (value or 0.0) for weight, value in parts.values()) / total)
     scores = {**candidate.scores, **{name: value for name, (_, value) in parts.items() if value is not None}, "rules": score}
