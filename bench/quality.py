@@ -52,8 +52,8 @@ def bm25s_rankings(source: Collection) -> Rankings:
     return {key: search(text) for key, text in source.queries.items()}
 
 
-def bm25s_search(source: Collection) -> Callable[[str], list[str]]:
-    """A query to its first `DEPTH` ids, over an index of the collection in memory."""
+def bm25s_search(source: Collection, depth: int = DEPTH) -> Callable[[str], list[str]]:
+    """A query to its first `depth` ids, over an index of the collection in memory."""
     import bm25s
     from Stemmer import Stemmer
 
@@ -64,7 +64,7 @@ def bm25s_search(source: Collection) -> Callable[[str], list[str]]:
 
     def search(text: str) -> list[str]:
         tokens = bm25s.tokenize([text], stopwords="en", stemmer=stemmer, show_progress=False)
-        ranking, _ = engine.retrieve(tokens, k=min(DEPTH, len(texts)), show_progress=False)
+        ranking, _ = engine.retrieve(tokens, k=min(depth, len(texts)), show_progress=False)
         return [source.documents[at].doc_id for at in ranking[0].tolist()]
 
     return search

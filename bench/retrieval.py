@@ -1,8 +1,9 @@
 """Every stage of retrieval on the development collections, and LanceDB's hybrid search.
 
 All get title and text of each document and the text of each query, and return 100 documents. The stages alternate, query by query. The time
-of a stage that needs the query's vector includes embedding it. A stage is compared with the best single one on the same queries; p is that
-of the paired randomisation test.
+of a stage that needs the query's vector includes embedding it. A stage is compared with the best single one on the same queries, where p is
+that of the paired randomisation test; and with the plain reciprocal rank fusion of bm25s and the vectors, 200 documents of each and k = 60,
+where the interval is that of the paired bootstrap over the queries.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from outrider.library.search_engine import Engine
 from outrider.library.vectors.write import document_text
 from outrider.models.rerank.late_interaction import LateInteraction
 from outrider.nodes.reranker import rerank_candidates
-from outrider.nodes.scout import make_candidates, make_ranked_list
+from outrider.nodes.scout import TaskResult, find_depth, fuse_answers, make_candidates, make_ranked_list
 from outrider.runtime.run_reads import share_reads
 from outrider.settings.model import RankingSettings, RerankerSettings
-from outrider.state.hits import Candidate, RankedList, Scored
+from outrider.state.hits import Candidate
 from outrider.state.ports import Fusion, SourceQuery, TextEmbedder
 from outrider.state.request import RetrieverType
 from outrider.training.rerank_evaluation import sign_flip_p
@@ -42,16 +43,23 @@ if TYPE_CHECKING:
 MAX_RERANKED = 100
 """Queries a collection that are reranked, which takes a second or two each without a GPU."""
 SINGLE = {"sparse": RetrieverType.LANCE_FTS, "dense": RetrieverType.LANCE_DENSE, "graph": RetrieverType.GRAPH_NEIGHBOR}
-RERANKED, PEER = "fused and reranked", "LanceDB hybrid"
+RERANKED, PEER, PLAIN = "fused and reranked", "LanceDB hybrid", "plain RRF"
+PLAIN_DEPTH, PLAIN_K = 200, 60
+SAMPLES = 10_000
 FUSED = f"fused, {RankingSettings().fusion}"
 """By default; this one is reranked."""
 NDCG, RECALL = 0, 1
 MEASURES = ("nDCG@10", "R@100")
-COLUMNS = ("collection", "queries", "stage", *MEASURES, "queries a second", "nDCG@10 to best single", "p", "R@100 to best single")
+COLUMNS = (
+    "collection", "queries", "stage", *MEASURES, "queries a second", "nDCG@10 to best single", "p", "R@100 to best single",
+    "nDCG@10 to plain RRF", "95 % interval", "R@100 to plain RRF",
+)  # fmt: skip
 NEVER_WORSE = 0.01
 """How far a fused list may fall below the best single one on a collection."""
 BETTER = {(FUSED, NDCG): 0.025, (FUSED, RECALL): 0.025, (RERANKED, NDCG): 0.04}
 """Gain that a stage must reach on average."""
+BETTER_THAN_PLAIN = 0.012
+"""Gain in nDCG@10 over the plain fusion that the fused list must reach on average; its R@100 must not be lower on average."""
 
 Stage = Callable[[str], Awaitable[list[str]]]
 
@@ -75,8 +83,11 @@ class Measured:
 
     def differences(self, stage: str, measure: int) -> list[float]:
         """Differences to the best single stage, one per query."""
-        best = self.values(self.best_single(measure, stage), measure, stage)
-        return [own - other for own, other in zip(self.values(stage, measure), best, strict=True)]
+        return self.differences_to(self.best_single(measure, stage), stage, measure)
+
+    def differences_to(self, base: str, stage: str, measure: int) -> list[float]:
+        pairs = zip(self.values(stage, measure), self.values(base, measure, stage), strict=True)
+        return [own - other for own, other in pairs]
 
 
 def run(max_queries: int | None = None) -> Report:
@@ -92,6 +103,7 @@ def run(max_queries: int | None = None) -> Report:
     notes = [
         f"Vectors and late interaction by {NAME}. At most {MAX_RERANKED} queries a collection are reranked, evenly spread.",
         *(note for (stage, measure), better in BETTER.items() for note in checks(results, stage, measure, better)),
+        *compare_with_plain(results),
     ]
     return Report("retrieval", COLUMNS, (*(row for one in results for row in rows(one)), *mean_rows(results)), tuple(notes))
 
@@ -113,7 +125,25 @@ def _row(result: Measured, stage: str) -> tuple[Cell, ...]:
         mean(differences),
         None if best else sign_flip_p(differences),
         mean(result.differences(stage, RECALL)),
+        *_compare_to_plain(result, stage),
     )
+
+
+def _compare_to_plain(result: Measured, stage: str) -> tuple[Cell, ...]:
+    if stage == PLAIN or PLAIN not in result.scores:
+        return None, None, None
+    ndcg, recall = (result.differences_to(PLAIN, stage, measure) for measure in (NDCG, RECALL))
+    return mean(ndcg), "{:+.3f} to {:+.3f}".format(*bootstrap_interval(ndcg)), mean(recall)
+
+
+def bootstrap_interval(differences: Sequence[float]) -> tuple[float, float]:
+    """The middle 95 % of the means of samples of the queries."""
+    import numpy as np
+
+    values = np.asarray(differences)
+    means = values[np.random.default_rng(0).integers(0, len(values), (SAMPLES, len(values)))].mean(axis=1)
+    low, high = np.quantile(means, (0.025, 0.975)).tolist()
+    return low, high
 
 
 def mean_rows(results: Sequence[Measured]) -> list[tuple[Cell, ...]]:
@@ -126,7 +156,9 @@ def _mean_row(results: Sequence[Measured], stage: str) -> tuple[Cell, ...]:
     ndcg, recall = (mean(mean(one.values(stage, measure)) for one in results) for measure in (NDCG, RECALL))
     to_ndcg, to_recall = (mean(mean(one.differences(stage, measure)) for one in results) for measure in (NDCG, RECALL))
     queries = sum(len(one.scores[stage]) for one in results)
-    return "mean", queries, stage, ndcg, recall, None, to_ndcg, None, to_recall
+    is_compared = stage != PLAIN and all(PLAIN in one.scores for one in results)
+    to_plain = [mean(mean(one.differences_to(PLAIN, stage, at)) for one in results) if is_compared else None for at in (NDCG, RECALL)]
+    return "mean", queries, stage, ndcg, recall, None, to_ndcg, None, to_recall, to_plain[0], None, to_plain[1]
 
 
 def checks(results: Sequence[Measured], stage: str, measure: int, better: float) -> tuple[str, str]:
@@ -137,6 +169,21 @@ def checks(results: Sequence[Measured], stage: str, measure: int, better: float)
     return (
         f"{subject} at least -{NEVER_WORSE} on each {_verdict(min(gains.values()), -NEVER_WORSE)} ({each})",
         f"{subject} at least +{better} on average {_verdict(average, better)} ({average:+.3f})",
+    )
+
+
+def compare_with_plain(results: Sequence[Measured]) -> tuple[str, ...]:
+    """The targets of the fused list relative to the plain fusion, and whether they hold."""
+    if not all(PLAIN in one.scores for one in results):
+        return ()
+    ndcg, recall = (mean(mean(one.differences_to(PLAIN, FUSED, measure)) for one in results) for measure in (NDCG, RECALL))
+    subject = f"{FUSED} beside the plain fusion"
+    highest = {one.collection: bootstrap_interval(one.differences_to(PLAIN, FUSED, NDCG))[1] for one in results}
+    worse = ", ".join(name for name, high in highest.items() if high < 0)
+    return (
+        f"{subject}, nDCG@10: at least +{BETTER_THAN_PLAIN} on average {_verdict(ndcg, BETTER_THAN_PLAIN)} ({ndcg:+.3f})",
+        f"{subject}, R@100: not lower on average {_verdict(recall, 0.0)} ({recall:+.3f})",
+        f"{subject}, nDCG@10: no interval below 0 {f'does not hold ({worse})' if worse else 'holds'}",
     )
 
 
@@ -185,6 +232,12 @@ def _stages(source: Collection, engine: Engine, embedder: Embedder) -> dict[str,
     async def single(text: str, kind: RetrieverType) -> list[str]:
         return [one.record.doc_id for one in (await engine.search(SourceQuery(text, kind, None, DEPTH))).results]
 
+    plain_words = bm25s_search(source, PLAIN_DEPTH)
+
+    async def plain(text: str) -> list[str]:
+        near = (await engine.search(SourceQuery(text, RetrieverType.LANCE_DENSE, None, PLAIN_DEPTH))).results
+        return fuse_plainly(plain_words(text), [one.record.doc_id for one in near])[:DEPTH]
+
     async def fused(text: str, fuse: Fusion) -> list[str]:
         return [one.record.doc_id for one in await works(engine, text, fuse)][:DEPTH]
 
@@ -197,23 +250,33 @@ def _stages(source: Collection, engine: Engine, embedder: Embedder) -> dict[str,
     return {
         "bm25s": peer,
         **{name: partial(single, kind=kind) for name, kind in SINGLE.items() if name != "graph" or edges},
+        PLAIN: plain,
         **{name: partial(fused, fuse=fuse) for name, fuse in fusions.items()},
         RERANKED: reranked,
     }
 
 
-async def works(engine: Engine, text: str, fuse: Fusion) -> Sequence[Candidate]:
-    """The results of all strategies, fused, with the scores that a reranker mixes with its own."""
+def fuse_plainly(*rankings: Sequence[str]) -> list[str]:
+    """Reciprocal rank fusion written out without our code, ties by id."""
+    scores: dict[str, float] = {}
+    for ranking in rankings:
+        for rank, doc_id in enumerate(ranking, start=1):
+            scores[doc_id] = scores.get(doc_id, 0.0) + 1 / (PLAIN_K + rank)
+    return sorted(scores, key=lambda doc_id: (-scores[doc_id], doc_id))
 
-    async def search(kind: RetrieverType) -> tuple[Sequence[Scored], RankedList]:
-        answer = await engine.search(SourceQuery(text, kind, None, DEPTH))
-        return answer.results, make_ranked_list("library", kind, text, answer.results)  # while others run, as the scout does
+
+async def works(engine: Engine, text: str, fuse: Fusion, added: tuple[str, ...] = (), phrases: tuple[str, ...] = ()) -> Sequence[Candidate]:
+    """The results of all strategies, fused, with the scores that a reranker mixes with its own. The search by words may be widened."""
+
+    async def search(kind: RetrieverType) -> TaskResult:
+        answer = await engine.search(SourceQuery(text, kind, None, find_depth(kind, DEPTH), added, phrases=phrases))
+        places = make_ranked_list("library", kind, text, answer.results)  # while others run, as the scout does
+        return TaskResult(answer.results, places, answer.compare_again)
 
     with share_reads():
         answers = await asyncio.gather(*map(search, RetrieverType))
-    lists = [places for _, places in answers]
-    records = {one.record.doc_id: one.record for results, _ in answers for one in results}
-    return make_candidates(fuse(lists), lists, records)
+    records = {one.record.doc_id: one.record for answer in answers for one in answer.results}
+    return make_candidates(fuse_answers(answers, fuse, DEPTH), [answer.ranking for answer in answers], records)
 
 
 async def lancedb_hybrid(source: Collection, folder: Path, embedder: TextEmbedder) -> Stage:

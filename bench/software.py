@@ -18,6 +18,7 @@ from pathlib import Path
 from bench.data import Absent, data_folder
 from bench.model import NAME, model_folder
 from bench.report import Cell, Report
+from bench.retrieval import fuse_plainly
 from outrider.ingest.entry import Entry
 from outrider.ingest.installed_packages import read_installed_packages
 from outrider.library.library import Library
@@ -95,14 +96,7 @@ def rank_by_meaning(records: Sequence[Record]) -> Rank:
 
 
 def fuse(*ranks: Rank) -> Rank:
-    def rank(text: str) -> list[str]:
-        scores: dict[str, float] = {}
-        for one in ranks:
-            for place, doc_id in enumerate(one(text), start=1):
-                scores[doc_id] = scores.get(doc_id, 0.0) + 1 / (60 + place)
-        return sorted(scores, key=lambda doc_id: (-scores[doc_id], doc_id))
-
-    return rank
+    return lambda text: fuse_plainly(*(rank(text) for rank in ranks))
 
 
 async def search_all(records: Sequence[Record], requests: Sequence[str], model: str) -> dict[str, Sequence[Hit]]:

@@ -71,7 +71,7 @@ DESCRIPTIONS = {
     "enrich": "Missing abstracts, pages and details of repositories, within budgets; abstracts are saved in the library.",
     "coarse_filter": "Rules only: years, stars, last push, README, archived, trivial forks; then the first of each kind.",
     "fine_scorer": "How well each work answers the request, by a model; repositories on six dimensions.",
-    "rule_ranker": "BM25+, fused rank, recency and citations, where no model scores.",
+    "rule_ranker": "BM25+ and fused rank, where no model scores; recency and citations if the request asks for them.",
     "reranker": "A model that reads query and text together reorders the first works, where a probe showed that it helps.",
     "organizer": "Threshold, total order, facets, top_k.",
     "distiller": "Only the sentences that answer, verbatim, with offsets.",

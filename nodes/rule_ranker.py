@@ -1,5 +1,6 @@
-"""The node that ranks works without a model: BM25+, fused rank, recency and citations.
+"""The node that ranks works without a model: BM25+, fused rank, and recency and citations.
 
+Recency and citations count where the request asks for new or well-known works; else a newer work could come before a better one.
 BM25+ (Lv and Zhai 2011), not BM25: among a few dozen candidates a term in half of them must not count as nothing. Neighbouring words of
 the query count a second time where they stand side by side in the text, after the sequential dependence model (Metzler and Croft, "A
 Markov random field model for term dependencies", SIGIR 2005). What a repository is about counts once more, by its vector or its
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -41,6 +43,8 @@ the rest.
 """
 
 DENSE = RetrieverType.LANCE_DENSE
+TEXT_SHARE = 0.5
+"""Share of the weight of BM25+ that is left where vectors took part (ADR 37)."""
 ABOUT_SHARE = 1 / 7
 """Share of the fused rank's weight that a repository's own subject takes instead, by its vector or its summary (ADR 32)."""
 
@@ -50,6 +54,13 @@ NAMED = "you named this work"
 NAMED_SCORE = 0.99
 
 K1, B, DELTA = 1.5, 0.75, 1.0
+
+NEW = re.compile(r"\b(?:new|newest|recent|recently|latest|emerging|up[- ]to[- ]date|state[- ]of[- ]the[- ]art|sota)\b", re.IGNORECASE)
+RENOWNED = re.compile(
+    r"\b(?:popular|famous|well[- ]known|widely[- ](?:used|cited)|(?:most|highly|often)[- ](?:cited|starred)|influential|seminal)\b",
+    re.IGNORECASE,
+)
+"""Words by which a request asks for new works, and for well-known ones."""
 
 AUTHORS = 20
 """Of a work, whose names are compared with the request."""
@@ -69,7 +80,16 @@ class RuleRanker:
         text = state.strategy.queries[0].text if state.strategy else str(state.query)
         this_year = datetime.fromtimestamp(self.clock(), UTC).year
         depth = max(TEXT_DEPTH, state.top_k)
-        return {"candidates": await asyncio.to_thread(rank_by_rules, state.candidates, text, self.weights, this_year, depth)}
+        weights = weigh_wishes(self.weights, str(state.query))  # the plan's text need not have these words
+        return {"candidates": await asyncio.to_thread(rank_by_rules, state.candidates, text, weights, this_year, depth)}
+
+
+def weigh_wishes(weights: RankingSettings, request: str) -> RankingSettings:
+    """The weights without recency and citations, except where the request asks for them, or nothing else has a weight."""
+    if not weights.text_weight + weights.fused_weight:
+        return weights
+    wishes = {"recency_weight": NEW, "citations_weight": RENOWNED}
+    return weights.model_copy(update={name: 0.0 for name, wish in wishes.items() if not wish.search(request)})
 
 
 def rank_in_list_order(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -85,7 +105,8 @@ def rank_by_rules(
 ) -> tuple[Candidate, ...]:
     """Candidates with rule scores in [0, 1], best first; ties by title, then id.
 
-    `candidates` come in fused order. The first `depth` are compared by their texts; the tail is scored without them.
+    `candidates` come in fused order. The first `depth` are compared by their texts; the tail is scored without them. Where vectors took
+    part in that order, BM25+ counts less, without pairs: it repeats what the list by words says, and would outweigh the vectors.
     """
     terms: dict[str, str] = {}
     for word in content_words(query):
@@ -93,6 +114,9 @@ def rank_by_rules(
     stems = [stem(word) for word in content_words(query)]
     pairs = [pair for pair in dict.fromkeys(pairwise(stems)) if pair[0] != pair[1]]
     first = candidates[:depth]
+    by_vectors = any(DENSE in candidate.scores for candidate in first)
+    if by_vectors:
+        weights = weights.model_copy(update={"text_weight": weights.text_weight * TEXT_SHARE})
     titles = count_terms([candidate.record.title for candidate in first], terms)
     texts = []
     for record in (candidate.record for candidate in first):
@@ -102,11 +126,16 @@ def rank_by_rules(
                 (*(record.title, record.description) * 2, record.abstract, " ".join(record.tags), " ".join(record.authors[:AUTHORS]), body)
             )
         )
-    documents = count_terms(texts, terms, pairs)
+    documents = count_terms(texts, terms, () if by_vectors else pairs)
     matches = [
         Matches(bm25, about, _explain(candidate.record, terms, title.counts.keys(), document.counts.keys()))
         for candidate, bm25, about, title, document in zip(
-            first, bm25_plus(terms, documents, pairs), compare_subjects(first, terms, pairs), titles, documents, strict=True
+            first,
+            bm25_plus(terms, documents, () if by_vectors else pairs),
+            compare_subjects(first, terms, pairs),
+            titles,
+            documents,
+            strict=True,
         )
     ]
     matches += [Matches(None, {}, "by its place in the lists") for _ in candidates[depth:]]

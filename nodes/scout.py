@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from outrider.library.fusion import fuse_with_feedback
 from outrider.linkage.identifiers import find_identifiers
 from outrider.linkage.merge import fill_missing, strip_page_values
 from outrider.nodes.run_settings import format_time, select_sources, time_left
@@ -28,7 +29,7 @@ from outrider.state.filters import Compare, Filter, Not, Or, combine, matches, p
 from outrider.state.hits import Candidate, FoundBy, Ranked, RankedList, Scored
 from outrider.state.intent import NumberRange, PlannedQuery, SearchStrategy
 from outrider.state.pipeline import PipelineState, RunContext, Update
-from outrider.state.ports import EXPANDED, BooleanQuery, Clock, Fusion, Source, SourceAnswer, SourceQuery
+from outrider.state.ports import EXPANDED, BooleanQuery, Clock, CompareAgain, Fusion, Source, SourceAnswer, SourceQuery
 from outrider.state.records import LIBRARY, Record
 from outrider.state.request import RetrieverType
 from outrider.state.response import Failure, SourceReport
@@ -42,6 +43,10 @@ SUCCESSES = frozenset({"ok", "partial", "empty", "cached", "stale"})
 MAX_IDENTIFIERS = 5
 """Works of a request's identifiers that one service is asked for."""
 NAMED = "has the identifier that you named"
+FUSED_DEPTH = 2
+"""The library's lists by words and by vectors are this many times as deep as the results that are requested: a work that both hold far down
+may come before one that one of them holds a little higher (docs/adr/0037-fusion-that-generalises.md).
+"""
 NO_SOURCE = "no source runs any of the requested strategies"
 
 
@@ -55,10 +60,11 @@ class Task:
 
 
 class TaskResult(NamedTuple):
-    """The results of one task, and the same as a list without records."""
+    """The results of one task, the same as a list without records, and what orders the list again by the first works."""
 
     results: Sequence[Scored]
     ranking: RankedList
+    compare_again: CompareAgain | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,9 @@ class Scout:
         limit = max(self.settings.candidates, state.top_k)
         left_s = time_left(runtime, self.settings, self.clock, state)
         tasks = plan_tasks(state.strategy, self.sources)
-        queries = [make_source_query(task, state.strategy, where, limit, left_s) for task in tasks]
+        is_fused = len({task.strategy for task in tasks if task.source.name == LIBRARY}) > 1
+        depths = [find_depth(task.strategy, limit) if is_fused and task.source.name == LIBRARY else limit for task in tasks]
+        queries = [make_source_query(task, state.strategy, where, depth, left_s) for task, depth in zip(tasks, depths, strict=True)]
         # The last first: the library is the first of them, and computes here while the others wait for their services.
         write = runtime.stream_writer if runtime else _discard  # outside of a graph nobody listens
         last_first = [run_task(task, query, write) for task, query in zip(reversed(tasks), reversed(queries), strict=True)]
@@ -90,8 +98,29 @@ class Scout:
         answers = [answer for _, answer in outcomes if answer]
         lists = tuple(answer.ranking for answer in answers)
         records = collect_records([(answer.ranking.source, answer.results) for answer in answers])
-        order = (self.fuse if state.fusion_enabled else self.interleave)(lists)
+        order = fuse_answers(answers, self.fuse, limit) if state.fusion_enabled else self.interleave(lists)
         return {"lists": lists, "candidates": make_candidates(order, lists, records), "sources": reports}
+
+
+def fuse_answers(answers: Sequence[TaskResult], fuse: Fusion, limit: int) -> Mapping[str, float]:
+    """Fused scores by doc_id. Of works that only the library found, the first `limit` are kept, and a quarter as many where several lists
+    found them: with lists twice as deep there are more than any step reads.
+    """
+    lists = [answer.ranking for answer in answers]
+    fused = fuse_with_feedback(lists, [answer.compare_again for answer in answers], fuse)
+    own = [ranking for ranking in lists if ranking.source == LIBRARY and ranking.results]
+    most = limit + limit // 4 if len(own) > 1 else limit
+    if len(fused) <= most:
+        return fused
+    elsewhere = {place.doc_id for ranking in lists if ranking.source != LIBRARY for place in ranking.results}
+    only_here = sorted((doc_id for doc_id in fused if doc_id not in elsewhere), key=lambda doc_id: (-fused[doc_id], doc_id))
+    beyond = set(only_here[most:])
+    return {doc_id: score for doc_id, score in fused.items() if doc_id not in beyond}
+
+
+def find_depth(strategy: str, limit: int) -> int:
+    """The depth of one of the library's lists that are fused."""
+    return limit if strategy == RetrieverType.GRAPH_NEIGHBOR else FUSED_DEPTH * limit
 
 
 def _discard(_: Any) -> None: ...
@@ -148,7 +177,8 @@ async def run_task(task: Task, query: SourceQuery, write: Callable[[Any], None])
     write({"node": "scout", "event": "searched", "report": report.model_dump(mode="json")})
     if answer is None:
         return report, None
-    return report, TaskResult(answer.results, make_ranked_list(report.source, report.strategy, report.query, answer.results))
+    ranking = make_ranked_list(report.source, report.strategy, report.query, answer.results)
+    return report, TaskResult(answer.results, ranking, answer.compare_again)
 
 
 def find_excluded(query: PlannedQuery) -> BooleanQuery | None:

@@ -11,7 +11,7 @@ from outrider.state.boolean import Node
 from outrider.state.distilling import Distilled, Frame, Reading, no_frame
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole
 from outrider.state.filters import Filter
-from outrider.state.hits import Path, RankedList, Scored
+from outrider.state.hits import Path, Ranked, RankedList, Scored
 from outrider.state.intent import Constraints, RepositoryWishes
 from outrider.state.records import Kind, Page, Record, Repository
 
@@ -58,6 +58,8 @@ class SourceQuery:
     """Phrases of the Boolean query; a record that holds one ranks higher."""
 
 
+CompareAgain = Callable[[Sequence[str]], tuple[Ranked, ...]]
+"""Orders the results of a search by vectors again, by the works of these ids, which came first after a fusion; empty to leave them."""
 AnswerStatus = Literal["", "partial", "cached", "stale"]
 
 
@@ -74,6 +76,7 @@ class SourceAnswer:
     """If it is incomplete or not current: cut short, from the cache, or older than it should be."""
     retry_at: float | None = None
     """The earliest time to request the rest, in seconds since the epoch."""
+    compare_again: CompareAgain | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.library.fusion import build_fusion, fuse_sources, interleave, min_max, reciprocal_rank_fusion
+from outrider.library.fusion import build_fusion, fuse_sources, fuse_with_feedback, interleave, min_max, reciprocal_rank_fusion
 from outrider.settings.model import RankingSettings
 from outrider.state.hits import Ranked, RankedList
-from outrider.state.ports import Fusion
+from outrider.state.ports import CompareAgain, Fusion
 from outrider.state.request import RetrieverType
 
 STRATEGIES = tuple(RetrieverType)
-WEIGHTS = dict(zip(STRATEGIES, (0.4, 0.6, 0.15), strict=True))
+WEIGHTS = dict(zip(STRATEGIES, (0.5, 0.5, 0.15), strict=True))
 ABSENT = 99
 
 
@@ -230,6 +231,50 @@ def test_no_strategy_of_a_source_crowds_another_out() -> None:
     ]
     first = order(fuse_sources(lists, OWN))[:25]
     assert {name: sum(doc_id.startswith(name) for doc_id in first) for name in "sue"} == {"s": 4, "u": 4, "e": 4}
+
+
+def test_the_first_works_order_a_list_again() -> None:
+    """What orders the list gets the three best works of all lists; the result is fused from its order."""
+    dense = make_answer("library", *"abcd", strategy=STRATEGIES[0])
+    sparse = make_answer("library", *"cbef", strategy=STRATEGIES[1])
+    asked: list[list[str]] = []
+
+    def compare_again(first: Sequence[str]) -> tuple[Ranked, ...]:
+        asked.append(list(first))
+        return tuple(Ranked(doc_id, score) for doc_id, score in zip("dcbax", (0.9, 0.8, 0.7, 0.1, 0.05), strict=True))
+
+    fused = fuse_with_feedback([dense, sparse], [compare_again, None], OWN)
+    assert asked == [order(OWN([dense, sparse]))[:3]]
+    again = make_list(dict(zip("dcba", (0.9, 0.8, 0.7, 0.1), strict=True)), STRATEGIES[0]).model_copy(
+        update={"source": "library", "query": "q"}
+    )
+    assert fused == OWN([again, sparse])
+
+
+@given(any_lists, st.randoms(use_true_random=False))
+def test_feedback_adds_and_loses_no_work(lists: list[RankedList], random: Random) -> None:
+    """Whatever order it gives, and where it gives none or forgets works."""
+    own = [one.model_copy(update={"source": "library"}) for one in lists]
+
+    def order_again(ranked_list: RankedList) -> CompareAgain | None:
+        results = random.sample(ranked_list.results, random.choice([0, len(ranked_list.results)]))
+        return random.choice([None, lambda _: tuple(results)])
+
+    fused = fuse_with_feedback(own, [order_again(one) for one in own], OWN)
+    assert set(fused) == {place.doc_id for one in lists for place in one.results}
+    assert all(math.isfinite(score) and score > 0 for score in fused.values())
+
+
+def test_a_single_list_of_vectors_keeps_its_order() -> None:
+    """Without words beside it there is no second opinion; nor do works of a service order the library's list."""
+    dense = make_answer("library", *"abc", strategy=STRATEGIES[0])
+
+    def fail(first: Sequence[str]) -> tuple[Ranked, ...]:
+        raise AssertionError(first)
+
+    lists = [dense, make_answer("library", strategy=STRATEGIES[1]), make_answer("pubmed", "x", "y")]
+    fuse = partial(fuse_sources, own=OWN)
+    assert fuse_with_feedback(lists, [fail, None, None], fuse) == fuse(lists)
 
 
 any_sources = st.lists(

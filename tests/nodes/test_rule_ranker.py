@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Plus
 
-from outrider.nodes.rule_ranker import FORMULAS, README_CHARS, bm25_plus, count_terms, rank_by_rules, recency, renown
+from outrider.nodes.rule_ranker import FORMULAS, README_CHARS, bm25_plus, count_terms, rank_by_rules, recency, renown, weigh_wishes
 from outrider.settings.model import RankingSettings
 from outrider.state.hits import Candidate
 from outrider.state.records import Repository
@@ -109,6 +109,21 @@ def test_a_repository_that_was_found_by_meaning_is_compared_by_it() -> None:
     assert order == ["near", "between", "far"]
 
 
+def test_words_count_less_where_vectors_took_part() -> None:
+    """Half as much, and without pairs: `b` has the words side by side."""
+    works = [
+        candidate(paper("a", "A vector that a database has"), scores={"fused": 1.0}),
+        candidate(paper("b", "A vector database is here"), scores={"fused": 0.99}),
+        candidate(paper("c", "Something else"), scores={"fused": 0.95}),
+    ]
+    assert [one.record.doc_id for one in rank_by_rules(works, "vector database", WEIGHTS, 2026)][:2] == ["b", "a"]
+    works[2] = candidate(works[2].record, scores={"fused": 0.95, "lance_dense": 0.4})
+    ranked = rank_by_rules(works, "vector database", weigh_wishes(WEIGHTS, ""), 2026)
+    assert [one.record.doc_id for one in ranked][:2] == ["a", "b"]
+    (last,) = (one for one in ranked if one.record.doc_id == "c")
+    assert last.score == pytest.approx(0.7 * 0.95 / 0.8)
+
+
 def test_the_score_of_a_paper_has_no_part_for_its_subject() -> None:
     works = [candidate(paper("a", "Retry"), scores={"fused": 0.5}), candidate(Repository(doc_id="b", title="Retry"), scores={"fused": 0.5})]
     together = {one.record.doc_id: one for one in rank_by_rules(works, "retry", WEIGHTS, 2026)}
@@ -142,6 +157,33 @@ def test_the_figures_are_those_of_rank_bm25(texts: list[list[str]], query_words:
     theirs = BM25Plus(texts).get_scores(sorted(query_words)).tolist()
     expected = [score if query_words & set(text) else 0.0 for score, text in zip(theirs, texts, strict=True)]
     assert ours == pytest.approx([score / (max(expected) or 1.0) for score in expected])
+
+
+@pytest.mark.parametrize(
+    ("request_text", "first"),
+    [
+        ("treatment of liver injury", ["a", "new", "cited"]),
+        ("well of currents, newly cited", ["a", "new", "cited"]),
+        ("recent treatment of liver injury", ["new", "a", "cited"]),
+        ("state-of-the-art treatment", ["new", "a", "cited"]),
+        ("highly cited treatment of liver injury", ["cited", "a", "new"]),
+        ("popular treatments", ["cited", "a", "new"]),
+    ],
+)
+def test_recency_and_citations_count_only_where_the_request_asks_for_them(request_text: str, first: list[str]) -> None:
+    works = [
+        candidate(paper("a", "Liver", year=1990, citations=1), scores={"fused": 0.90}),
+        candidate(paper("new", "Liver", year=2026, citations=0), scores={"fused": 0.89}),
+        candidate(paper("cited", "Liver", year=1990, citations=90_000), scores={"fused": 0.88}),
+    ]
+    ranked = rank_by_rules(works, "liver", weigh_wishes(WEIGHTS, request_text), 2026)
+    assert [one.record.doc_id for one in ranked] == first
+
+
+def test_recency_alone_orders_where_nothing_else_has_a_weight() -> None:
+    """Such settings order by it on purpose."""
+    weights = RankingSettings(text_weight=0, fused_weight=0, citations_weight=0)
+    assert weigh_wishes(weights, "liver") == weights
 
 
 def test_recency_halves_and_the_unknown_is_in_the_middle() -> None:

@@ -119,6 +119,23 @@ async def test_no_more_is_taken_than_was_requested() -> None:
     assert len(update["candidates"]) == 100  # type: ignore[arg-type]
 
 
+async def test_fused_lists_are_deeper_than_what_they_leave() -> None:
+    """Lists by words and by vectors have twice the places; of the works, a quarter more than requested stay, and all of a service."""
+    everything = STRATEGY.model_copy(update={"strategies": tuple(RetrieverType), "sources": ("library", "shelf")})
+    shelf = Shelf([paper(f"other{number}", "liver") for number in range(40)], name="shelf", strategies=("relevance",))
+    update = await scouted(Generous(strategies=tuple(RetrieverType)), shelf, strategy=everything)
+    asked = {(row.source, row.strategy): row.asked for row in update["sources"]}  # type: ignore[attr-defined]
+    assert asked == {
+        ("library", "lance_dense"): 200,
+        ("library", "lance_fts"): 200,
+        ("library", "graph_neighbor"): 100,
+        ("shelf", "relevance"): 100,
+    }
+    found = [one.record.doc_id for one in update["candidates"]]  # type: ignore[attr-defined]
+    assert sum(doc_id.startswith("other") for doc_id in found) == 40
+    assert sorted(doc_id for doc_id in found if doc_id.startswith("p")) == sorted(f"p{number}" for number in range(125))
+
+
 async def test_searches_run_at_once() -> None:
     """Each source waits until both have been called."""
     both = asyncio.Barrier(2)

@@ -13,7 +13,7 @@ from functools import partial
 
 from outrider.settings.model import RankingSettings
 from outrider.state.hits import Ranked, RankedList
-from outrider.state.ports import Fusion
+from outrider.state.ports import CompareAgain, Fusion
 from outrider.state.records import LIBRARY
 from outrider.state.request import RetrieverType
 
@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 K = 60
 ORDER_SHARE = 0.1
 """Share of rank in `min_max`: a work in the list beats one that is not, and equal scores leave the order as it is."""
+
+FEEDBACK_WORKS = 3
+"""First works that the results of vectors are compared with again; five were no better (ADR 37)."""
 
 
 def build_fusion(settings: RankingSettings) -> Fusion:
@@ -92,6 +95,28 @@ def fuse_sources(lists: Sequence[RankedList], own: Fusion, k: int = K) -> Mappin
         results = tuple(Ranked(doc_id, scores[doc_id]) for doc_id in best)
         ordered.append(RankedList(source=source, strategy="", query="", results=results))
     return reciprocal_rank_fusion(ordered, k)
+
+
+def fuse_with_feedback(lists: Sequence[RankedList], again: Sequence[CompareAgain | None], fuse: Fusion) -> Mapping[str, float]:
+    """Fuse; where words or the graph took part, let each list of vectors be ordered again by the first works of the library; fuse again.
+
+    `again` has what orders a list again, or None, for each list. The works of the result are the same.
+    """
+    own = [ranked_list for ranked_list in lists if ranked_list.source == LIBRARY and ranked_list.results]
+    if len(own) < 2 or not any(again):  # a single list keeps its order
+        return fuse(lists)
+    fused = fuse(own)
+    first = sorted(fused, key=lambda doc_id: (-fused[doc_id], doc_id))[:FEEDBACK_WORKS]
+    return fuse(
+        [_order_again(ranked_list, compare(first)) if compare else ranked_list for ranked_list, compare in zip(lists, again, strict=True)]
+    )
+
+
+def _order_again(ranked_list: RankedList, compared: Sequence[Ranked]) -> RankedList:
+    """The list in the order of `compared`, which may hold works that were left out since; unchanged where a work of the list is missing."""
+    doc_ids = {ranked.doc_id for ranked in ranked_list.results}
+    results = tuple(ranked for ranked in compared if ranked.doc_id in doc_ids)
+    return ranked_list.model_copy(update={"results": results}) if len(results) == len(doc_ids) else ranked_list
 
 
 def _sum_places(lists: Sequence[RankedList], weights: Mapping[str, float], heights: Heights) -> dict[str, float]:

@@ -177,13 +177,18 @@ class Library:
                 running.set_result(None)
             return hits
 
-        return await (search() if widened or phrases else read_once(("search", id(self), text, where, limit), search))
+        if widened or phrases:
+            return await search()
+        key = ("search", id(self), text, where)
+        get_run_dict(key)[limit] = True
+        return await read_once((*key, limit), search)
 
-    async def best_ids(self, text: str, where: Filter | None = None, limit: int = 100, beside: int = 0) -> list[str]:
-        """As `search`, without the records. A run that searches for the same `beside` it, with a larger limit, searches once."""
+    async def best_ids(self, text: str, where: Filter | None = None, limit: int = 100) -> list[str]:
+        """As `search`, without the records. A run that searches for the same with a larger limit searches once."""
         where = await self.resolve(where)
-        searching = find_read(("search", id(self), text, where, beside)) if beside >= limit else None
-        if searching is not None:
+        key = ("search", id(self), text, where)
+        searching = find_read((*key, max(get_run_dict(key), default=0)))
+        if searching is not None and max(get_run_dict(key)) >= limit:
             await asyncio.wait({searching})
             if not searching.cancelled():
                 return [hit.record.doc_id for hit in searching.result()[:limit]]
@@ -207,13 +212,20 @@ class Library:
         return await self._read(text_search.match(self._table, phrase, field, await self.resolve(where), limit))
 
     async def dense(
-        self, vector: np.ndarray, space: EmbeddingSpace, where: Filter | None = None, limit: int = 100, *, exact: bool = False
+        self,
+        vector: np.ndarray,
+        space: EmbeddingSpace,
+        where: Filter | None = None,
+        limit: int = 100,
+        *,
+        exact: bool = False,
+        vectors: bool = False,
     ) -> list[Near]:
         """Nearest first to a query's vector of shape (d,), ties by doc_id; `where` applies before the cut, `exact` bypasses the index.
 
-        `NoVectors` where nothing was ever embedded, `EmbeddingSpaceMismatch` for a vector of another space.
+        With `vectors`, each has its own. `NoVectors` where nothing was ever embedded, `EmbeddingSpaceMismatch` for another space's vector.
         """
-        return await self._read(self._vectors.find_nearest(vector, space, await self.resolve(where), limit, exact=exact))
+        return await self._read(self._vectors.find_nearest(vector, space, await self.resolve(where), limit, exact=exact, vectors=vectors))
 
     async def near(self, doc_id: str, limit: int) -> list[Near]:
         """Records whose vectors are nearest to that of a record, best first; none where it has no vector."""

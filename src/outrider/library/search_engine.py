@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from outrider.library.fusion import min_max
 from outrider.library.graph_neighbours import explain_paths
+from outrider.library.vectors.feedback import compare_again
 from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.state.boolean import Node
 from outrider.state.errors import EmbeddingSpaceMismatch, NoVectors, did_you_mean
@@ -28,6 +30,8 @@ ANCHORS = 20
 FILTERED_NEIGHBOURS = 1_000_000
 """Neighbours that are read where a filter may drop some of them: more than one hop from so few anchors can lead to."""
 MATCHES = "matches the Boolean query"
+MOST_COMPARED_AGAIN = 1_000
+"""Results of vectors that are kept with their vectors, for a second comparison: more would be read for works that nobody sees."""
 MORE = 4
 """Factor by which a search for vectors is repeated where some have no record."""
 
@@ -146,7 +150,7 @@ class Engine:
         size = limit
         while True:
             try:
-                near = await self.library.dense(vector, space, where, size)
+                near = await self.library.dense(vector, space, where, size, vectors=size <= MOST_COMPARED_AGAIN)
             except EmbeddingSpaceMismatch as error:
                 raise await self.explain_mismatch(error, space, start=True) from error
             records = {record.doc_id: record for record in await self.library.brief([place.doc_id for place in near], where)}
@@ -154,7 +158,10 @@ class Engine:
             if len(hits) >= limit or len(near) < size:  # otherwise vectors of removed records would use up places of the limit
                 message = f"{missing:,} records have no vector; embed them with: {self.library.reindex_command()}" if missing else ""
                 status: AnswerStatus = "partial" if missing else ""
-                return SourceAnswer(tuple(hits[:limit]), message=message, model=f"{space.model_name} {space.id}", status=status)
+                vectors = {place.doc_id: place.vector for place in near if place.vector is not None and place.doc_id in records}
+                again = partial(compare_again, vector, vectors) if vectors else None
+                model = f"{space.model_name} {space.id}"
+                return SourceAnswer(tuple(hits[:limit]), message=message, model=model, status=status, compare_again=again)
             size *= MORE
 
     async def explain_mismatch(self, error: EmbeddingSpaceMismatch, space: EmbeddingSpace, *, start: bool) -> EmbeddingSpaceMismatch:
@@ -168,7 +175,7 @@ class Engine:
 
     async def _graph(self, text: str, where: Filter | None, limit: int) -> list[Scored]:
         """Neighbours of the entities that the text names and of its best hits, all within the filter."""
-        entities, best = await asyncio.gather(self.graph.entities(text), self.library.best_ids(text, where, ANCHORS, limit))
+        entities, best = await asyncio.gather(self.graph.entities(text), self.library.best_ids(text, where, ANCHORS))
         neighbours = await self.graph.around((*entities, *best), limit if where is None else FILTERED_NEIGHBOURS)
         top = f"of your top {len(best)}"
         hits: list[Scored] = []

@@ -132,14 +132,18 @@ class RankingSettings(Section):
     fusion: Literal["min_max", "rrf"] = Field(
         "min_max", description="Fusion of ranked lists: by score (min_max), or by rank alone, each list with weight 1 (rrf)."
     )
-    dense_weight: float = Field(0.4, gt=0, le=1, description="Weight of dense search in the fusion by score.")
-    sparse_weight: float = Field(0.6, gt=0, le=1, description="Weight of sparse search in the fusion by score.")
+    dense_weight: float = Field(0.5, gt=0, le=1, description="Weight of dense search in the fusion by score.")
+    sparse_weight: float = Field(0.5, gt=0, le=1, description="Weight of sparse search in the fusion by score.")
     graph_weight: float = Field(0.15, gt=0, le=1, description="Weight of graph search in the fusion by score.")
     rrf_k: int = Field(60, ge=1, le=1_000, description="The constant k of reciprocal rank fusion; a larger k flattens the ranks.")
-    text_weight: float = Field(0.2, ge=0, le=1, description="Weight of BM25+ over the first candidates.")
+    text_weight: float = Field(
+        0.2, ge=0, le=1, description="Weight of BM25+ over the first candidates; half of it where vectors took part."
+    )
     fused_weight: float = Field(0.7, ge=0, le=1, description="Weight of the fused rank.")
-    recency_weight: float = Field(0.05, ge=0, le=1, description="Weight of a work's recency.")
-    citations_weight: float = Field(0.05, ge=0, le=1, description="Weight of citations or stars, on a logarithmic scale.")
+    recency_weight: float = Field(0.05, ge=0, le=1, description="Weight of a work's recency, where the request asks for new works.")
+    citations_weight: float = Field(
+        0.05, ge=0, le=1, description="Weight of citations or stars, where the request asks for well-known works."
+    )
     recency_half_life_years: float = Field(10.0, gt=0, le=1_000, description="Age in years at which recency is one half.")
 
     @model_validator(mode="after")

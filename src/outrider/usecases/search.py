@@ -130,7 +130,7 @@ async def score(
     await load_module("outrider.services.make_nodes")
     from outrider.nodes.fine_scorer.fine_scorer import NODE, ScoringResult
     from outrider.nodes.fine_scorer.judgement import Question
-    from outrider.nodes.rule_ranker import rank_by_rules
+    from outrider.nodes.rule_ranker import rank_by_rules, weigh_wishes
     from outrider.nodes.run_settings import run_budget
     from outrider.services import ONLY_CHAT, open_services
     from outrider.services.make_nodes import make_scorer
@@ -143,7 +143,8 @@ async def score(
         settings = opened.settings
         this_year = datetime.fromtimestamp(opened.clock(), UTC).year
         works = [Candidate(record=record) for record in records]
-        ordered = await asyncio.to_thread(rank_by_rules, works, text, settings.ranking, this_year, max(len(works), 1))
+        weights = weigh_wishes(settings.ranking, text)
+        ordered = await asyncio.to_thread(rank_by_rules, works, text, weights, this_year, max(len(works), 1))
         if not ordered:
             return ScoringResult(())
         if opened.chat is None:

@@ -17,7 +17,7 @@ from outrider.nodes.dedup.cluster import deduplicate
 from outrider.nodes.distiller import add_spans, distil_readings, flag_hits
 from outrider.nodes.organizer import to_hit
 from outrider.nodes.reranker import rerank_candidates
-from outrider.nodes.scout import make_candidates, make_ranked_list
+from outrider.nodes.scout import TaskResult, find_depth, fuse_answers, make_candidates, make_ranked_list
 from outrider.runtime.run_reads import share_reads
 from outrider.runtime.threads_and_loops import run_in_background, run_in_thread
 from outrider.services import Services, open_services
@@ -27,7 +27,7 @@ from outrider.state.duplicate_decisions import Decisions
 from outrider.state.errors import BadRequest, MissingExtra, ModelError, ModelUnavailable, NoVectors
 from outrider.state.filters import parse_filter
 from outrider.state.hits import Candidate, Hit, RankedList, Scored
-from outrider.state.ports import SourceQuery
+from outrider.state.ports import SourceAnswer, SourceQuery
 from outrider.state.records import LIBRARY, Record
 from outrider.state.request import MAX_TOP_K, SYNONYMS, RetrieverType, SearchRequest, check_request
 from outrider.state.response import provenance_hash
@@ -206,39 +206,48 @@ async def search_strategies(
     `phrases` raise what the search by words finds, as those of a plan do.
     """
     where = parse_filter(request.filters or {})
+    strategies = request.strategies or HYBRID
     queries = [
-        SourceQuery(str(request.query), strategy, where, limit, phrases=phrases if strategy is RetrieverType.LANCE_FTS else ())
-        for strategy in request.strategies or HYBRID
+        SourceQuery(
+            str(request.query),
+            strategy,
+            where,
+            limit if len(strategies) == 1 else find_depth(strategy, limit),
+            phrases=phrases if strategy is RetrieverType.LANCE_FTS else (),
+        )
+        for strategy in strategies
     ]
     tolerated = TOLERATED if len(queries) > 1 else ()
     remarks: list[str] = []
     models: dict[str, str] = {}
     lost: list[str] = []
 
-    async def search(query: SourceQuery) -> tuple[Scored, ...]:
+    async def search(query: SourceQuery) -> SourceAnswer:
         try:
             answer = await engine.search(query)
         except tolerated as error:
             remarks.append(f"searched without {query.strategy}: {error}")
             lost.append(query.strategy)
-            return ()
+            return SourceAnswer(())
         if answer.message:
             remarks.append(f"{query.strategy}: {answer.message}")
         if answer.model:
             models[query.strategy] = answer.model
-        return answer.results
+        return answer
 
     snapshot = await engine.snapshot()
     answers = await asyncio.gather(*map(search, queries))
     works: Sequence[Candidate]
     if len(queries) == 1:
-        works = _make_candidates(queries[0], answers[0])
+        works = _make_candidates(queries[0], answers[0].results)
     else:
-        lists = [_make_list(query, results) for query, results in zip(queries, answers, strict=True)]
-        works = make_candidates(services.fuse(lists), lists, _collect_records(answers))
+        lists = [_make_list(query, answer.results) for query, answer in zip(queries, answers, strict=True)]
+        found = [TaskResult(answer.results, places, answer.compare_again) for answer, places in zip(answers, lists, strict=True)]
+        records = _collect_records([answer.results for answer in answers])
+        works = make_candidates(fuse_answers(found, services.fuse, limit), lists, records)
         decisions = Decisions.from_log(await engine.library.decisions())
         works = await asyncio.to_thread(deduplicate, works, decisions, fold_versions=services.settings.identity.fold_versions)
-    complete = not lost and all(len(results) < limit for results in answers)
+    complete = not lost and all(len(answer.results) < query.limit for query, answer in zip(queries, answers, strict=True))
     return Ranking(works, len(works), complete, snapshot, models, tuple(sorted(remarks)))
 
 

@@ -46,6 +46,17 @@ async def test_the_nearest_come_first_with_their_cosine(library: Library) -> Non
     assert (first.similarity, first.read) == (1.0, TokensRead(tokens=2, of=2))
     assert near[1].similarity == pytest.approx(float(WORDS.vector("liver") @ WORDS.vector("liver enzymes")), abs=2e-6)
     assert "empty" not in [place.doc_id for place in near]
+    assert all(place.vector is None for place in near)
+
+
+async def test_the_nearest_come_with_their_vectors_where_these_are_asked_for(library: Library) -> None:
+    await put(library, paper("a", "liver enzymes"), paper("b", "liver"), paper("c", "fox"))
+    near = await library.dense(WORDS.vector("liver enzymes"), WORDS.space, limit=2, vectors=True)
+    assert [(place.doc_id, place.vector is not None and place.vector.tolist()) for place in near] == [
+        ("a", WORDS.vector("liver enzymes").tolist()),
+        ("b", WORDS.vector("liver").tolist()),
+    ]
+    assert await library.dense(WORDS.vector("fox"), WORDS.space, Compare("doc_id", "$eq", "none"), vectors=True) == []
 
 
 async def test_ties_are_cut_by_id(library: Library) -> None:

@@ -284,7 +284,7 @@ async def make_first_stage(services: Services, copy: Library) -> FirstStage:
     """The input of a search's reranker, without query expansion: all strategies, fused, in the order of the rules."""
     import asyncio
 
-    from outrider.nodes.rule_ranker import rank_by_rules
+    from outrider.nodes.rule_ranker import rank_by_rules, weigh_wishes
     from outrider.nodes.translator.common_boolean_syntax import conjunction, list_phrases
     from outrider.nodes.translator.rule_plan import extract_concepts
     from outrider.state.hits import Scored
@@ -300,7 +300,7 @@ async def make_first_stage(services: Services, copy: Library) -> FirstStage:
         request = SearchRequest(query=text, strategies=strategies)
         phrases = list_phrases(conjunction(extract_concepts(text)))
         works = (await search_strategies(services, engine, request, max(limit, services.settings.run.candidates), phrases)).works
-        best = await asyncio.to_thread(rank_by_rules, works, text, services.settings.ranking, this_year)
+        best = await asyncio.to_thread(rank_by_rules, works, text, weigh_wishes(services.settings.ranking, text), this_year)
         return [Scored(candidate.record, candidate.score) for candidate in best[:limit]]
 
     return search

@@ -16,7 +16,7 @@ from outrider.state.model import Model
 from outrider.state.records import Paper, Repository
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-QUERY = "does aspirin harm the liver"
+QUERY = "does aspirin harm the liver, by recent and highly cited work"
 PAPERS = (
     (
         Paper(doc_id="first", title="Aspirin and harm to the liver: a review", abstract="Aspirin harms livers.", year=2024, citations=15),
@@ -78,7 +78,8 @@ class WorkedExample(Model):
 
 def make_rules_example(weights: RankingSettings) -> WorkedExample:
     candidates = [Candidate(record, scores={"fused": fused}) for record, fused in PAPERS]
-    (scored,) = (one for one in rule_ranker.rank_by_rules(candidates, QUERY, weights, NOW.year) if one.record.doc_id == "example")
+    ranked = rule_ranker.rank_by_rules(candidates, QUERY, rule_ranker.weigh_wishes(weights, QUERY), NOW.year)
+    (scored,) = (one for one in ranked if one.record.doc_id == "example")
     year, citations = scored.record.year or 0, scored.record.citations or 0
     numbers = {"this_year": NOW.year, "year": year, "half_life_years": weights.recency_half_life_years, "count": citations}
     recency = rule_ranker.FORMULAS["recency"].rpartition(" else ")[2]  # the year is known
@@ -102,7 +103,7 @@ def make_rules_example(weights: RankingSettings) -> WorkedExample:
         )
         for name, key, given, calculation in rows
     )
-    facts = (f"You ask: {QUERY}?", f"The abstract: {scored.record.abstract}", f"{year}, {citations:,} citations")
+    facts = (f"You ask: {QUERY}", f"The abstract: {scored.record.abstract}", f"{year}, {citations:,} citations")
     return WorkedExample(
         by="rules", title=scored.record.title, facts=facts, steps=steps, calculation=_weighted_mean(steps, total), score=scored.score
     )

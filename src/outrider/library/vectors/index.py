@@ -134,10 +134,12 @@ class Near(NamedTuple):
     doc_id: str
     similarity: float
     read: TokensRead
+    vector: np.ndarray | None = None
+    """Of shape (d,), where it was asked for."""
 
 
 async def search(
-    table: AsyncTable, stored: StoredSpace, vector: np.ndarray, where: Filter | None, limit: int, *, exact: bool
+    table: AsyncTable, stored: StoredSpace, vector: np.ndarray, where: Filter | None, limit: int, *, exact: bool, vectors: bool = False
 ) -> list[Near]:
     """The best `limit`, by similarity, then doc_id; `exact` bypasses the index. `BadVectors` for a query that has no direction."""
     query = check_query(vector, stored)
@@ -149,12 +151,13 @@ async def search(
         nprobes = stored.nprobes
         if condition is not None:  # so many partitions that as many matching rows are compared as the index was measured with
             nprobes = min(ceil(nprobes * await table.count_rows() / max(await table.count_rows(condition), 1)), ALL_PARTITIONS)
-    columns = await _find_best(table, query, condition, limit, nprobes)
+    columns = await _find_best(table, query, condition, limit, nprobes, vectors=vectors)
     similarities = map(_compute_similarity, columns["_distance"])
+    found = columns.get(VECTOR) or [None] * len(columns["doc_id"])
     rows = sorted(
-        zip(similarities, columns["doc_id"], columns["tokens"], columns["tokens_of"], strict=True), key=lambda row: (-row[0], row[1])
+        zip(similarities, columns["doc_id"], columns["tokens"], columns["tokens_of"], found, strict=True), key=lambda row: (-row[0], row[1])
     )
-    return [Near(doc_id, similarity, TokensRead(tokens=tokens, of=of)) for similarity, doc_id, tokens, of in rows[:limit]]
+    return [Near(doc_id, similarity, TokensRead(tokens=tokens, of=of), own) for similarity, doc_id, tokens, of, own in rows[:limit]]
 
 
 def check_query(vector: np.ndarray, stored: StoredSpace) -> np.ndarray:
@@ -176,18 +179,24 @@ def _compute_similarity(distance: float) -> float:
     return round(1.0 - distance, DECIMALS)
 
 
-async def _find_best(table: AsyncTable, query: np.ndarray, condition: str | None, limit: int, nprobes: int | None) -> dict[str, list[Any]]:
+async def _find_best(
+    table: AsyncTable, query: np.ndarray, condition: str | None, limit: int, nprobes: int | None, *, vectors: bool
+) -> dict[str, list[Any]]:
     """At least the best `limit` rows, with everything that ties with the last of them."""
     size = limit + SLACK
     while True:
         request = table.query().nearest_to(query).column(VECTOR).distance_type("cosine").limit(size)
-        request = request.select(["doc_id", "tokens", "tokens_of", "_distance"])
+        request = request.select(["doc_id", "tokens", "tokens_of", "_distance", *([VECTOR] if vectors else [])])
         request = request.bypass_vector_index() if nprobes is None else probe(request, nprobes)
-        columns: dict[str, list[Any]] = (await (request if condition is None else request.where(condition)).to_arrow()).to_pydict()
+        found = await (request if condition is None else request.where(condition)).to_arrow()
+        columns: dict[str, list[Any]] = found.drop_columns([VECTOR] if vectors else []).to_pydict()
         similarities = sorted(map(_compute_similarity, columns["_distance"]), reverse=True)
         if len(similarities) == size and similarities[limit - 1] == similarities[-1]:
             size *= 8
         elif len(similarities) < limit and nprobes is not None and nprobes < ALL_PARTITIONS:
             nprobes = ALL_PARTITIONS  # the partitions that were opened hold too few that match
+        elif vectors:
+            flat = found[VECTOR].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+            return {**columns, VECTOR: list(flat.reshape(found.num_rows, -1)) if found.num_rows else []}
         else:
             return columns

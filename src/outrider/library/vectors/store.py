@@ -104,17 +104,19 @@ class Vectors:
             )
         return current
 
-    async def find_nearest(self, vector: np.ndarray, space: EmbeddingSpace, where: Filter | None, limit: int, *, exact: bool) -> list[Near]:
+    async def find_nearest(
+        self, vector: np.ndarray, space: EmbeddingSpace, where: Filter | None, limit: int, *, exact: bool, vectors: bool = False
+    ) -> list[Near]:
         """As `search.search`; `NoVectors` where nothing was ever embedded, `EmbeddingSpaceMismatch` for a vector of another space."""
         stored = await self._searchable_space(space)
         try:
-            return await search(await self.table(stored), stored, vector, where, limit, exact=exact)
+            return await search(await self.table(stored), stored, vector, where, limit, exact=exact, vectors=vectors)
         except (RuntimeError, OSError, ValueError):
             with read_afresh():
                 latest = await self._searchable_space(space)  # another process may have switched over, and dropped the table
             if latest.table == stored.table:
                 raise
-            return await search(await self.table(latest), latest, vector, where, limit, exact=exact)
+            return await search(await self.table(latest), latest, vector, where, limit, exact=exact, vectors=vectors)
 
     async def find_near_record(self, doc_id: str, limit: int) -> list[Near]:
         """Nearest first to a record's own vector, without the record; none where it has no vector. No model is needed."""
