@@ -178,7 +178,7 @@ def test_a_merged_hit_counts_once_for_its_best_record() -> None:
 def test_other_fusions_change_only_what_the_lists_need() -> None:
     """Without vectors no dense weight is tried, and today's settings are no other ones."""
     by_words = list_fusions(RankingSettings(), {RetrieverType.LANCE_FTS, RetrieverType.GRAPH_NEIGHBOR})
-    assert {one.dense_weight for one in by_words} == {0.4}
+    assert {one.dense_weight for one in by_words} == {RankingSettings().dense_weight}
     assert RankingSettings() not in by_words
     everything = list_fusions(RankingSettings(fusion="rrf"), set(RetrieverType))
     assert {one.fusion for one in everything} == {"min_max"}
