@@ -68,7 +68,7 @@ TEXT_RIDGE = 10.0
 ANSWERING = 2
 HITS, HIT_WEIGHT = 5, 0.15
 """Hits of a request, and their weight: there are more of them than questions, and most do not answer."""
-NOTHING, CERTAIN = {"words": 0.50, "tokens": 0.50}, {"words": 0.76, "tokens": 0.78}
+NOTHING, CERTAIN = {"words": 0.50, "tokens": 0.46}, {"words": 0.76, "tokens": 0.78}
 """P(the text answers) that becomes `NOISE`, below which nothing is kept, and `THRESHOLD`, below which an answer is uncertain."""
 BUDGETS = (100, 200, 400, 600, 800, 1_200, 2_000, 100_000)
 

@@ -56,6 +56,22 @@ def test_a_distribution_is_a_repository_record(tmp_path: Path) -> None:
     assert record.metadata["version"] == "1.2"
 
 
+@pytest.mark.parametrize(
+    ("author", "email", "people"),
+    [
+        ("Ann Smith and others", "", ("Ann Smith",)),
+        ("", "Ann Smith and Bo Lee <a@example.org>", ("Ann Smith", "Bo Lee")),
+        ("The team (past and future) with friends (https://example.org/all, here)", "", ("The team with friends",)),
+        ("Example, Inc.", "", ("Example",)),
+        ("Anderson Andrew", "", ("Anderson Andrew",)),
+    ],
+)
+def test_people_are_named_one_by_one(tmp_path: Path, author: str, email: str, people: tuple[str, ...]) -> None:
+    headers = f"Author: {author}\n" * bool(author) + f"Author-email: {email}\n" * bool(email)
+    record = make_record("x", distribution(tmp_path, f"Metadata-Version: 2.1\nName: x\n{headers}"))
+    assert record.authors == people
+
+
 def test_requirements_are_edges(tmp_path: Path) -> None:
     """What an extra asks for is only suggested, unless it is needed anyway; a package does not depend on itself."""
     assert make_record("quick-retry", distribution(tmp_path, METADATA)).edges == (

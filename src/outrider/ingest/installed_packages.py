@@ -27,6 +27,11 @@ ITSELF = "outrider"
 REQUIREMENT_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 EXTRA = re.compile(r"\bextra\s*==")
 GITHUB = re.compile(r"(?:www\.)?github\.com", re.IGNORECASE)
+NOT_A_NAME = re.compile(r"<[^>]*>|\([^()]*\)")
+NOBODY = frozenset(
+    {"others", "contributors", "other contributors", "individual contributors", "inc", "inc.", "llc", "llc.", "ltd", "ltd.", "gmbh"}
+)
+"""Parts of lists of people that name none."""
 GITHUB_PAGES = frozenset({"sponsors", "orgs", "topics", "apps", "marketplace", "settings", "about"})
 SOURCE_LABELS = ("repository", "source", "source code", "sourcecode", "code", "github", "homepage", "home-page", "home page")
 HOME_LABELS = ("homepage", "home-page", "home page", "home", *SOURCE_LABELS[:6])
@@ -144,13 +149,13 @@ def _parse_github(url: str) -> str | None:
 
 
 def _read_people(metadata: PackageMetadata) -> tuple[str, ...]:
-    """Names from Author and Author-email, else of the maintainers. Addresses are left out."""
+    """Names from Author and Author-email, else of the maintainers. Addresses, remarks in parentheses and "others" are left out."""
     for name, email in (("Author", "Author-email"), ("Maintainer", "Maintainer-email")):
-        plain = [part.strip() for part in re.split(r",|;|\band\b", re.sub(r"<[^>]*>", "", _read_value(metadata, name)))]
-        from_email = [match.group(1).strip() for match in EMAIL_NAME.finditer(_read_value(metadata, email))]
-        people = dict.fromkeys(person for person in (*plain, *from_email) if person and "@" not in person)
-        if people:
-            return tuple(people)
+        from_email = (match.group(1) for match in EMAIL_NAME.finditer(_read_value(metadata, email)))
+        texts = (NOT_A_NAME.sub("", text) for text in (_read_value(metadata, name), *from_email))
+        people = (" ".join(person.split()) for text in texts for person in re.split(r",|;|&|\band\b", text))
+        if known := dict.fromkeys(person for person in people if person and "@" not in person and person.casefold() not in NOBODY):
+            return tuple(known)
     return ()
 
 
