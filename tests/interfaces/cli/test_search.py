@@ -32,7 +32,7 @@ def test_an_answer_shows_rank_title_year_reason_and_sentences(shelved: Path, cap
         text = " ".join(capsys.readouterr().out.split())
         for part in ("1. Aspirin and the liver", "2020", "Hepatology", "Matched by words", "│ Aspirin harms the liver at high doses."):
             assert part in text
-        for part in ("score 0.", "(rules)", "why: title has", "matched by words (rank 1)"):
+        for part in ("score 1.00", "(rules)", "why: title has", "matched by words (rank 1)"):
             assert (part in text) is bool(explain)
 
 
