@@ -1,4 +1,4 @@
-"""Compressed token vectors of the records, for late interaction: one table beside the record vectors of the same space.
+"""Compressed token vectors of the records, stored for late interaction.
 
 A row holds the block of one record (see `outrider.models.rerank.token_blocks`). A reranker finds it by the hash of the text that it
 reads, so the block of a former text is never used. Rows of changed and removed records are mended by the next run.

@@ -41,7 +41,8 @@ def compress(vectors: np.ndarray) -> bytes:
 
     values = rotate(pool_alike(vectors, MAX_BYTES // count_bytes(vectors.shape[1])))
     codes = np.digitize(values * values.shape[1] ** 0.5, LIMITS).astype(np.uint8).reshape(-1, VALUES)
-    return (codes << _shifts()).sum(axis=1, dtype=np.uint8).tobytes()
+    packed: np.ndarray = (codes << _shifts()).sum(axis=1, dtype=np.uint8)
+    return packed.tobytes()
 
 
 def max_sims(query: np.ndarray, blocks: Sequence[bytes]) -> list[float]:
