@@ -73,11 +73,13 @@ def pool_alike(vectors: np.ndarray, most: int) -> np.ndarray:
 
     sums = vectors
     while len(sums) > most:
-        alike = _normalize(sums) @ _normalize(sums).T
-        one, other = np.triu_indices(len(sums), 1)
+        unit = _normalize(sums)
+        distances = np.where(np.tri(len(sums), dtype=bool), np.inf, -(unit @ unit.T)).ravel()  # each pair once
         merged = min(len(sums) - most, -(-len(sums) // MERGED_AT_ONCE))
-        best = np.argsort(-alike[one, other], kind="stable")[: PAIRS_COMPARED * merged]
-        pairs = _choose_disjoint(zip(one[best].tolist(), other[best].tolist(), strict=True), merged)
+        compared = min(PAIRS_COMPARED * merged, len(sums) * (len(sums) - 1) // 2)
+        best = np.argpartition(distances, compared - 1)[:compared]
+        places = best[np.argsort(distances[best], kind="stable")]
+        pairs = _choose_disjoint(zip(*(at.tolist() for at in np.divmod(places, len(sums))), strict=True), merged)
         sums = sums.copy()
         sums[pairs[:, 0]] += sums[pairs[:, 1]]
         sums = np.delete(sums, pairs[:, 1], axis=0)
