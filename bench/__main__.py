@@ -10,9 +10,9 @@ from bench.report import surroundings, table, write
 
 RECORDS = 100_000
 NAMES = (
-    "quality", "stages", "retrieval", "software", "scoring", "adaptive", "scout", "queries", "latency", "scale", "vector_index",
-    "ingestion", "embedding", "startup", "identity", "distil", "questions", "abstracts", "exact", "strategies", "doors", "cold_serve",
-    "first_requests", "short_answer", "page", "warm_search",
+    "quality", "stages", "retrieval", "late_interaction", "software", "scoring", "adaptive", "scout", "queries", "latency", "scale",
+    "vector_index", "ingestion", "embedding", "startup", "identity", "distil", "questions", "abstracts", "exact", "strategies", "doors",
+    "cold_serve", "first_requests", "short_answer", "page", "warm_search",
 )  # fmt: skip
 SIZED, OF_SERVICES, COMPARED = ("scale", "exact", "identity"), "queries", "warm_search"
 

@@ -154,8 +154,12 @@ class Location:
 
     def reindex_command(self, model: str = "") -> str:
         """The command that embeds this library's records, for a shell in any folder; with the model of the settings if none is named."""
-        command = f"outrider library reindex --library {shlex.quote(str(self.path.absolute() if self.path else self.address))}"
+        command = self.name_library("outrider library reindex")
         return f"{command} --model {shlex.quote(model)}" if model else command
+
+    def name_library(self, command: str) -> str:
+        """A command for a shell in any folder, with this library as its option."""
+        return f"{command} --library {shlex.quote(str(self.path.absolute() if self.path else self.address))}"
 
     async def is_reindexing(self) -> bool:
         """Whether another process reindexes; False for an object store, which has no such lock."""

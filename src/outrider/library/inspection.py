@@ -16,6 +16,7 @@ from outrider.library.metadata_tables import FileTable
 from outrider.library.schema import FULL, full_records
 from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors.store import Vectors, VectorsInfo
+from outrider.library.vectors.token_index import TokenIndex, TokenIndexInfo
 from outrider.library.vectors.write import VECTOR, document_text
 from outrider.state.filters import Compare
 
@@ -57,12 +58,15 @@ class LibraryInfo:
     """Of the graph, with a record's own names."""
     vectors: VectorsInfo | None
     """None where its records were never embedded."""
+    token_vectors: TokenIndexInfo | None = None
+    """For late interaction; None where they were never computed with the model of the vectors."""
 
 
 async def collect_info(
-    library_id: str, location: Location, records: AsyncTable, edges: EdgeTable, files: FileTable, vectors: Vectors
+    library_id: str, location: Location, records: AsyncTable, edges: EdgeTable, files: FileTable, vectors: Vectors, tokens: TokenIndex
 ) -> LibraryInfo:
     """The counts of an open library; `records` may change meanwhile."""
+    space = await vectors.space()
     counts = {kind: await record_table.count_records(records, Compare("kind", "$eq", kind)) for kind in KINDS}
     return LibraryInfo(
         library_id=library_id,
@@ -78,10 +82,11 @@ async def collect_info(
         files=await files.count(),
         edges=await edges.count(),
         vectors=await vectors.info(records),
+        token_vectors=None if space is None else await tokens.info(space, records),
     )
 
 
-async def find_problems(records: AsyncTable, edges: EdgeTable, vectors: Vectors) -> tuple[str, ...]:
+async def find_problems(records: AsyncTable, edges: EdgeTable, vectors: Vectors, tokens: TokenIndex) -> tuple[str, ...]:
     """Every problem with its remedy; all rows are read. `records` must stand at one version."""
     problems: list[str] = []
     mismatch = await edges.compare(records)
@@ -94,6 +99,7 @@ async def find_problems(records: AsyncTable, edges: EdgeTable, vectors: Vectors)
     current = await vectors.registry.current()
     if current is not None:
         problems += [problem async for problem in _check_vectors(records, await vectors.table(current), current.space.model_name)]
+    problems += await tokens.find_problems(None if current is None else current.space, records)
     present = {column for index in await records.list_indices() for column in index.columns}
     for column, _ in await maintenance.plan_indexes(records):
         if column not in present:

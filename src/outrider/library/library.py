@@ -40,8 +40,10 @@ from outrider.library.metadata_tables import (
 )
 from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors.store import Vectors
+from outrider.library.vectors.token_index import TokenIndex
+from outrider.models.rerank.late_interaction import INDEX_COMMAND
 from outrider.runtime.run_reads import find_read, get_run_dict, read_once
-from outrider.runtime.threads_and_loops import finish, load_module
+from outrider.runtime.threads_and_loops import finish, load_module, run_in_background
 from outrider.state.distilling import Calibration
 from outrider.state.duplicate_decisions import Decision
 from outrider.state.embedding import EmbeddingSpace, TokensRead
@@ -61,7 +63,9 @@ if TYPE_CHECKING:
     from outrider.library.inspection import LibraryInfo
     from outrider.library.reindex import OnReindex, ReindexReport, ReindexStatus
     from outrider.library.vectors.index import Near
+    from outrider.library.vectors.token_index import TokenIndexReport
     from outrider.library.vectors.write import EmbeddingReport
+    from outrider.models.rerank.late_interaction import TokenEmbedder
 
 T = TypeVar("T")
 
@@ -90,6 +94,7 @@ class Library:
         self._connection = connection
         self._table = table
         self._vectors = Vectors(location, connection)
+        self._tokens = TokenIndex(location, connection)
         self._probed: frozenset[tuple[str, int, int]] | None = None
         self._edges = EdgeTable(connection)
         self._files = FileTable(location, connection)
@@ -394,6 +399,7 @@ class Library:
             known = [row["doc_id"] for row in rows]
             await self._files.forget(sorted({row["origin"] for row in rows if row["origin"]}))
             await retry_conflicts(lambda: self._vectors.remove(known))
+            await retry_conflicts(lambda: self._tokens.remove(known))
             await retry_conflicts(lambda: self._table.delete(in_list("doc_id", known)))
             await retry_conflicts(lambda: self._edges.remove(known))
             await retry_conflicts(lambda: self._labels.forget(known))
@@ -459,6 +465,32 @@ class Library:
         from outrider.library.reindex import ReindexStatus
 
         return ReindexStatus(done or 0, total, running)
+
+    async def index_tokens(self, embedder: TokenEmbedder, progress: OnCount | None = None) -> TokenIndexReport:
+        """Compute the records' compressed token vectors, for late interaction: those that are missing or outdated.
+
+        An interrupted run continues when it is called again. `NoVectors` where nothing was ever embedded, `EmbeddingSpaceMismatch` where
+        the library has vectors of another model, `ModelError` where the model fails or gives no token vectors.
+        """
+        space = await asyncio.to_thread(lambda: embedder.space)
+        with self._location.translate_errors():
+            await self._vectors.searchable_space(space)
+        return await self._tokens.complete(space, self._table, self._open_version, embedder, progress)
+
+    async def drop_tokens(self) -> int:
+        """Forget all token vectors; returns of how many records."""
+        return await self._tokens.drop()
+
+    def index_command(self) -> str:
+        """The command that computes the token vectors."""
+        return self._location.name_library(INDEX_COMMAND)
+
+    def read_tokens(self, space: EmbeddingSpace, texts: Sequence[str]) -> Mapping[str, bytes] | None:
+        """Blocks of token vectors by text, of those texts that have one; None without token vectors of this space. Blocking.
+
+        The texts are those of `make_reranker_text`.
+        """
+        return run_in_background(self._tokens.read(space, texts))
 
     # Versions
 
@@ -609,7 +641,7 @@ class Library:
     async def info(self) -> LibraryInfo:
         from outrider.library import inspection
 
-        parts = (self._location, self._table, self._edges, self._files, self._vectors)
+        parts = (self._location, self._table, self._edges, self._files, self._vectors, self._tokens)
         return await self._read(inspection.collect_info(self.library_id, *parts))
 
     async def check(self) -> tuple[str, ...]:
@@ -618,7 +650,7 @@ class Library:
 
         try:
             with self._location.translate_errors():
-                return await inspection.find_problems(await self._open_version(), self._edges, self._vectors)
+                return await inspection.find_problems(await self._open_version(), self._edges, self._vectors, self._tokens)
         except LibraryError as error:
             return (str(error),)
 
@@ -685,3 +717,4 @@ class Library:
                 await self._files.compact()
             await retry_conflicts(lambda: self._edges.compact(force))
             await self._vectors.optimize(force=force)
+            await retry_conflicts(self._tokens.optimize)

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -364,8 +364,23 @@ class Services:
         with suppress(LibraryMissing):
             space = await (await self.library()).space()
         embedder = self.embedder(space)
-        offline = self.settings.sources.offline
-        return await run_in_thread(lambda: choose_reranker(self.settings.reranker, embedder, verdicts, requested=asked, offline=offline))
+        settings, offline = self.settings.reranker, self.settings.sources.offline
+        reranker, why = await run_in_thread(lambda: choose_reranker(settings, embedder, verdicts, requested=asked, offline=offline))
+        return (await self.read_stored_tokens(reranker), why) if reranker else (None, why)
+
+    async def read_stored_tokens(self, reranker: Reranker, most_missing: int | None = None) -> Reranker:
+        """Late interaction that reads the token vectors stored in the library, if there is one; another reranker as it is.
+
+        At most `most_missing` texts of a query without them are embedded; None is the number of a search.
+        """
+        from outrider.models.rerank.late_interaction import LateInteraction
+
+        with suppress(LibraryMissing):
+            if isinstance(reranker, LateInteraction):
+                most = reranker.most_missing if most_missing is None else most_missing
+                library, space = await self.library(), reranker.embedder.space
+                return replace(reranker, stored=partial(library.read_tokens, space), most_missing=most)
+        return reranker
 
     async def _decisions(self) -> Decisions:
         if self._sources is None and not self.settings.sources.library.enabled:

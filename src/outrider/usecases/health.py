@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from outrider.models.rerank.late_interaction import LateInteraction
 from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.state.errors import ChatError, EmbeddingSpaceMismatch, LibraryError, LibraryMissing, SearchError
 from outrider.state.model import Model
@@ -45,7 +46,18 @@ async def health(services: Services) -> tuple[Part, ...]:
         reranker, why = await services.reranker()
     except SearchError as error:
         reranker, why = None, str(error)
-    return stored, dense, Part(what="reranker", on=reranker is not None, says=why), model
+    part = Part(what="reranker", on=reranker is not None, says=why)
+    return stored, dense, await _check_token_vectors(part, library) if isinstance(reranker, LateInteraction) else part, model
+
+
+async def _check_token_vectors(part: Part, library: Library) -> Part:
+    """The part of a late interaction, with the command that computes what it reads."""
+    stored = (await library.info()).token_vectors
+    if stored is not None and not stored.without:
+        return part
+    lacking = "without stored token vectors a search takes seconds" if stored is None else f"{stored.without:,} records lack token vectors"
+    command = library.index_command()
+    return part.model_copy(update={"says": f"{part.says}; {lacking}, compute them with: {command}", "command": command})
 
 
 async def _check_model(services: Services) -> Part:

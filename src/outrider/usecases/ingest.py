@@ -23,7 +23,9 @@ from outrider.state.records import LIBRARY
 
 if TYPE_CHECKING:
     from outrider.library.reindex import OnReindex, ReindexReport
+    from outrider.library.vectors.token_index import TokenIndexReport
     from outrider.services import Services
+    from outrider.state.ports import OnCount
 
 
 async def aadd_to_library(
@@ -200,3 +202,13 @@ async def areindex(
 def reindex(library: str | PathLike[str] | None = None, model: str | None = None, progress: OnReindex | None = None) -> ReindexReport:
     """`areindex` for callers without an event loop. Ctrl-C keeps the vectors written so far."""
     return run_in_background(areindex(library, model, progress))
+
+
+async def index_tokens(services: Services, progress: OnCount | None = None) -> TokenIndexReport:
+    """Compute the compressed token vectors that late interaction reads, for the records that lack them.
+
+    Raises `NoVectors` for a library without record vectors, `EmbeddingSpaceMismatch` if the settings name another model than theirs,
+    `ModelError` if the model fails or gives no token vectors. An interrupted run is resumed by the next call.
+    """
+    store = await services.library()
+    return await store.index_tokens(services.embedder(await store.space()), progress)

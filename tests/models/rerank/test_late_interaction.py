@@ -11,15 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.models.rerank.late_interaction import BATCH, LateInteraction, max_sim
+from outrider.models.rerank.token_blocks import compress
 from outrider.runtime.threads_and_loops import run_in_thread
-from outrider.state.embedding import TextRole
-from outrider.state.errors import BadVectors
+from outrider.state.embedding import EmbeddingSpace, TextRole
+from outrider.state.errors import BadVectors, ModelUnavailable
 
 
 @dataclass
 class Letters:
     """Each letter is a token; equal letters have equal vectors, others are orthogonal."""
 
+    space = EmbeddingSpace(model_name="letters", revision="1", dimension=26, context_length=100)
     calls: list[tuple[int, str]] = field(default_factory=list)
     spoil: float = 1.0
 
@@ -39,6 +41,23 @@ def test_each_token_of_the_query_looks_for_its_nearest_in_the_text() -> None:
 def test_token_vectors_that_are_no_numbers_are_refused() -> None:
     with pytest.raises(BadVectors, match="no numbers"):
         LateInteraction(Letters(spoil=float("nan"))).scores("ab", ["ab"])
+
+
+def test_stored_token_vectors_are_read_and_few_missing_ones_computed() -> None:
+    letters = Letters()
+    blocks = {text: compress(letters.token_vectors([text], "document")[0]) for text in ("xaxbx", "xxa", "")}
+    letters.calls.clear()
+    reranker = LateInteraction(letters, stored=lambda texts: {text: blocks[text] for text in texts if text in blocks}, most_missing=1)
+    scores = reranker.scores("ab", ["xaxbx", "xxa", "xyz", "", "xyz"])
+    assert scores == pytest.approx([1.0, 0.5, 0.0, -1.0, 0.0], abs=0.15)
+    assert letters.calls == [(1, "query"), (1, "document")]
+    with pytest.raises(ModelUnavailable, match=r"2 of 3 works have no stored token vectors.*outrider library index --late-interaction"):
+        reranker.scores("ab", ["xaxbx", "p", "q"])
+
+
+def test_a_library_without_token_vectors_changes_nothing() -> None:
+    texts = ["xaxbx", "xxa", "xyz"]
+    assert LateInteraction(Letters(), stored=lambda _: None).scores("ab", texts) == LateInteraction(Letters()).scores("ab", texts)
 
 
 @given(st.text("abcd", min_size=1, max_size=8), st.text("abcd", min_size=1, max_size=20))

@@ -258,6 +258,8 @@ async def _probe(services: Services, names: Sequence[str], queries: int, seed: i
             rerankers = [await asyncio.to_thread(make_reranker, name, settings, embedder) for name in dict.fromkeys(names)]
         else:
             rerankers = await asyncio.to_thread(list_rerankers, settings, embedder)
+        # titles that are queries are hidden, so some texts are not those of the library
+        rerankers = [await services.read_stored_tokens(one, most_missing=settings.depth) for one in rerankers]
 
         async def first_stage(copy: Library) -> FirstStage:
             if space is not None:

@@ -108,12 +108,12 @@ class Vectors:
         self, vector: np.ndarray, space: EmbeddingSpace, where: Filter | None, limit: int, *, exact: bool, vectors: bool = False
     ) -> list[Near]:
         """As `search.search`; `NoVectors` where nothing was ever embedded, `EmbeddingSpaceMismatch` for a vector of another space."""
-        stored = await self._searchable_space(space)
+        stored = await self.searchable_space(space)
         try:
             return await search(await self.table(stored), stored, vector, where, limit, exact=exact, vectors=vectors)
         except (RuntimeError, OSError, ValueError):
             with read_afresh():
-                latest = await self._searchable_space(space)  # another process may have switched over, and dropped the table
+                latest = await self.searchable_space(space)  # another process may have switched over, and dropped the table
             if latest.table == stored.table:
                 raise
             return await search(await self.table(latest), latest, vector, where, limit, exact=exact, vectors=vectors)
@@ -130,7 +130,8 @@ class Vectors:
         near = await search(table, current, np.asarray(vectors[0], dtype=np.float32), None, limit + 1, exact=False) if vectors else []
         return [place for place in near if place.doc_id != doc_id][:limit]
 
-    async def _searchable_space(self, space: EmbeddingSpace) -> StoredSpace:
+    async def searchable_space(self, space: EmbeddingSpace) -> StoredSpace:
+        """The current space. `NoVectors` where there is none, `EmbeddingSpaceMismatch` where it differs from `space`."""
         stored = await self.matching_space(space)
         if stored is None:
             command = self._location.reindex_command()

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
 from outrider.models.rerank.cross_encoder import PRESETS, RERANKER_SETTINGS, CrossEncoderReranker, find_preset, is_on_this_machine
 from outrider.models.rerank.endpoint import EndpointReranker
@@ -22,10 +21,6 @@ from outrider.state.errors import BadRequest, MissingExtra, ModelError, ModelUna
 from outrider.state.ports import Reranker
 from outrider.state.reranking import NOT_PROBED, Verdict, verdict_order
 from outrider.text.sanitize import OFFLINE, is_loopback, without_password
-
-if TYPE_CHECKING:
-    from outrider.state.embedding import EmbeddingSpace
-
 
 FINGERPRINTS = 16
 
@@ -85,15 +80,13 @@ def _fingerprint(folder: Path, _: Stamps) -> str:
     return fingerprint(folder)
 
 
-class Embedder(TokenEmbedder, Protocol):
-    @property
-    def space(self) -> EmbeddingSpace:
-        """The space of the vectors; loads the model at first use."""
-        ...
-
-
 def choose_reranker(
-    settings: RerankerSettings, embedder: Embedder | None, verdicts: Sequence[Verdict], *, requested: bool = False, offline: bool = False
+    settings: RerankerSettings,
+    embedder: TokenEmbedder | None,
+    verdicts: Sequence[Verdict],
+    *,
+    requested: bool = False,
+    offline: bool = False,
 ) -> tuple[Reranker | None, str]:
     """The reranker to run, or None, with the reason. `verdicts` are sorted newest first; `requested` overrules them.
     `offline` fetches no weights and contacts a server only at a loopback address.
@@ -128,7 +121,7 @@ def choose_reranker(
     return reranker, why
 
 
-def list_rerankers(settings: RerankerSettings, embedder: Embedder | None) -> list[Reranker]:
+def list_rerankers(settings: RerankerSettings, embedder: TokenEmbedder | None) -> list[Reranker]:
     """The rerankers that a probe compares: the named one, an endpoint, presets on this machine, and late interaction."""
     rerankers: list[Reranker] = []
     if settings.base_url or settings.model_name not in ("auto", "none", LATE_INTERACTION):
@@ -139,7 +132,7 @@ def list_rerankers(settings: RerankerSettings, embedder: Embedder | None) -> lis
     return list({reranker.name: reranker for reranker in reversed(rerankers)}.values())[::-1]
 
 
-def make_reranker(name: str, settings: RerankerSettings, embedder: Embedder | None, *, downloads: bool = True) -> Reranker:
+def make_reranker(name: str, settings: RerankerSettings, embedder: TokenEmbedder | None, *, downloads: bool = True) -> Reranker:
     """The reranker of this name: late interaction, a model that `base_url` serves, a preset, a local folder or a hub name.
 
     `ModelError` for late interaction without an embedding model that gives token vectors; other models load at first use.
@@ -158,7 +151,7 @@ def make_reranker(name: str, settings: RerankerSettings, embedder: Embedder | No
 
 
 def _choose_named(
-    settings: RerankerSettings, embedder: Embedder | None, verdicts: Sequence[Verdict], *, requested: bool
+    settings: RerankerSettings, embedder: TokenEmbedder | None, verdicts: Sequence[Verdict], *, requested: bool
 ) -> tuple[Reranker | None, str]:
     """The reranker that the settings name, unless a verdict on these very weights says that it does harm."""
     reranker = make_reranker(settings.model_name, settings, embedder)
@@ -175,7 +168,7 @@ def _choose_named(
     return (None if verdict.effect == "worse" and not requested else reranker), verdict.why
 
 
-def _choose_best(settings: RerankerSettings, embedder: Embedder | None, last: Sequence[Verdict]) -> tuple[Reranker | None, str]:
+def _choose_best(settings: RerankerSettings, embedder: TokenEmbedder | None, last: Sequence[Verdict]) -> tuple[Reranker | None, str]:
     """The best reranker of the last probe that is still available, else an unevaluated one, else one that did harm."""
     for verdict in last:
         if verdict.effect != "worse":
@@ -189,7 +182,7 @@ def _choose_best(settings: RerankerSettings, embedder: Embedder | None, last: Se
     return first, why
 
 
-def _make_evaluated(verdict: Verdict, settings: RerankerSettings, embedder: Embedder | None) -> Reranker:
+def _make_evaluated(verdict: Verdict, settings: RerankerSettings, embedder: TokenEmbedder | None) -> Reranker:
     """The reranker of a verdict. `ModelUnavailable` if its name stands for something else today; downloads nothing."""
     again, name = "run `outrider library probe` again", verdict.reranker
     try:
