@@ -84,8 +84,9 @@ class Scout:
         left_s = time_left(runtime, self.settings, self.clock, state)
         tasks = plan_tasks(state.strategy, self.sources)
         is_fused = len({task.strategy for task in tasks if task.source.name == LIBRARY}) > 1
-        depths = [find_depth(task.strategy, limit) if is_fused and task.source.name == LIBRARY else limit for task in tasks]
-        queries = [make_source_query(task, state.strategy, where, depth, left_s) for task, depth in zip(tasks, depths, strict=True)]
+        depths = [find_depth(task.strategy, limit) if is_fused and task.source.name == LIBRARY else 0 for task in tasks]
+        plain = [make_source_query(task, state.strategy, where, limit, left_s) for task in tasks]
+        queries = [replace(query, depth=depth) for query, depth in zip(plain, depths, strict=True)]
         # The last first: the library is the first of them, and computes here while the others wait for their services.
         write = runtime.stream_writer if runtime else _discard  # outside of a graph nobody listens
         last_first = [run_task(task, query, write) for task, query in zip(reversed(tasks), reversed(queries), strict=True)]
@@ -202,7 +203,7 @@ async def search_source(
 
     def report(status: str, **more: object) -> SourceReport:
         took_ms = (time.perf_counter() - started) * 1000
-        row = {"source": source.name, "strategy": query.strategy, "query": query.text, "asked": query.limit, "status": status}
+        row = {"source": source.name, "strategy": query.strategy, "query": query.text, "asked": query.most, "status": status}
         return SourceReport.model_validate({**row, "took_ms": round(took_ms, 1), **more})
 
     searching = asyncio.ensure_future(_search(source, query))
@@ -235,7 +236,7 @@ async def search_source(
         from outrider.sources.adapter import leave_out_excluded
 
         answer = leave_out_excluded(answer, excluding)
-    answer = replace(answer, results=answer.results[: query.limit])
+    answer = replace(answer, results=answer.results[: query.most])
     status = answer.status or ("ok" if answer.results else "empty")
     more = {"total": answer.total, "message": answer.message, "model": answer.model, "retry_at": format_time(answer.retry_at)}
     return report(status, returned=len(answer.results), **more), answer

@@ -56,6 +56,13 @@ class SourceQuery:
     than `limit`, what `text` finds."""
     phrases: tuple[str, ...] = ()
     """Phrases of the Boolean query; a record that holds one ranks higher."""
+    depth: int = 0
+    """Results in place of `limit` for the fusion of a search by words with one by vectors; a source without vectors keeps to `limit`."""
+
+    @property
+    def most(self) -> int:
+        """Results that are taken at most."""
+        return max(self.limit, self.depth)
 
 
 CompareAgain = Callable[[Sequence[str]], tuple[Ranked, ...]]

@@ -110,7 +110,7 @@ async def test_a_search_that_is_cancelled_is_cancelled() -> None:
 
 class Generous(Shelf):
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        return SourceAnswer(tuple(Scored(paper(f"p{number}", "liver"), 1.0) for number in range(query.limit + 5)))
+        return SourceAnswer(tuple(Scored(paper(f"p{number}", "liver"), 1.0) for number in range(query.most + 5)))
 
 
 async def test_no_more_is_taken_than_was_requested() -> None:

@@ -61,6 +61,8 @@ class Engine:
         Raises `NoVectors`, `EmbeddingSpaceMismatch` or `ModelError` where the library cannot be searched by vectors.
         """
         query = replace(query, where=await self.library.resolve(query.where))
+        if query.depth and await self.library.space() is not None:
+            query = replace(query, limit=query.depth)
         match query.strategy:
             case RetrieverType.LANCE_FTS:
                 return SourceAnswer(tuple(await self._sparse(query)))

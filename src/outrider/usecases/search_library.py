@@ -207,12 +207,13 @@ async def search_strategies(
     """
     where = parse_filter(request.filters or {})
     strategies = request.strategies or HYBRID
+    is_deep = len(strategies) > 1 and await engine.library.space() is not None
     queries = [
         SourceQuery(
             str(request.query),
             strategy,
             where,
-            limit if len(strategies) == 1 else find_depth(strategy, limit),
+            find_depth(strategy, limit) if is_deep else limit,
             phrases=phrases if strategy is RetrieverType.LANCE_FTS else (),
         )
         for strategy in strategies
