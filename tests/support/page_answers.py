@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -75,7 +76,7 @@ async def receive(tab: Page, answer: SearchResponse | None, events: Sequence[tup
             await route.fulfill(json=read_answer(answer).model_dump(mode="json"))
         elif path.endswith("/text") and answer:
             hit = next(hit for hit in answer.hits if hit.rank == int(path.split("/")[3]))
-            await route.fulfill(json=read_text(hit).model_dump(mode="json"))
+            await route.fulfill(json=(await asyncio.to_thread(read_text, hit)).model_dump(mode="json"))
         else:
             await route.fulfill(json=run)
 

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 MAX_PIECES = 3
 """Kept sentences of a card, among them at most one piece of code."""
 MAX_CODE_LINES = 8
-MAX_BEST, ENOUGH_BEST, MAX_BEST_OF_HIT = 4, 3, 2
-"""Sentences above the hits where no model wrote an answer: the most; the most with such as may not answer; the most of one hit."""
+MAX_BEST, MAX_BEST_OF_HIT = 200, 2
+"""Sentences for above the hits where no model wrote an answer: the most; the most of one hit. The page shows the first ones of the hits that
+pass its filters.
+"""
 MIN_BEST_CHARS, MAX_BEST_CHARS = 25, 420
 SUMMARY_CHARS = 320
 MAX_KEYWORDS = 8
@@ -71,7 +73,7 @@ class BestSentence(Model):
 
 class Reading(Model):
     hits: tuple[HitReading, ...]
-    best: tuple[BestSentence, ...] = Field((), description="The best kept sentences of all hits, where no model wrote an answer.")
+    best: tuple[BestSentence, ...] = Field((), description="The best kept sentences, best first, where no model wrote an answer; those that may not answer come last.")
     unanswered: str = Field("", description="Says so if no text that was read answers.")
 
 
@@ -152,7 +154,7 @@ def _read_inline(text: str, sentence_start: int | None = None) -> Iterator[Part]
 
 
 def _choose_best(answer: SearchResponse, units: Mapping[str, Sequence[ContextUnit]]) -> Iterator[BestSentence]:
-    """By score, at most so many of one hit; those that may not answer only where there are too few others.
+    """By score, at most so many of one hit; those that may not answer behind all others.
 
     Texts that were passed on unread have none, and neither has a hit that does not answer.
     """
@@ -165,7 +167,7 @@ def _choose_best(answer: SearchResponse, units: Mapping[str, Sequence[ContextUni
     for unit in sorted(own, key=lambda unit: (unit.why == "best", -unit.score, hits[unit.doc_id].rank, unit.start)):
         parts = tuple(_read_inline(unit.text))
         chars = sum(len(part.text) for part in parts)
-        if number >= (ENOUGH_BEST if unit.why == "best" else MAX_BEST):
+        if number >= MAX_BEST:
             return
         most = MAX_BEST_OF_HIT if unit.why == "relevant" else 1
         if chosen.get(unit.doc_id, 0) < most and MIN_BEST_CHARS <= chars <= MAX_BEST_CHARS:

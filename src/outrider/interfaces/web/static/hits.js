@@ -13,6 +13,10 @@ import { works } from "./shelf.js";
 export { passages } from "./passages.js";
 
 const SHOWN_AUTHORS = 3;
+const OPEN_TEXT = "opentext";
+
+/** Open the text of a card at the sentence that begins at `start`, whether the card lists that sentence or not. */
+export const openText = (node, start) => node.querySelector(".pieces").dispatchEvent(new CustomEvent(OPEN_TEXT, { detail: start }));
 
 /** `actions` are the functions of a search that is over: `address`, `names`, `compare`, `similar`, `keep`, `drop`, `exportOne`. */
 export function card(hit, actions) {
@@ -55,6 +59,11 @@ function details(hit, actions) {
     showContext(hit, actions.address, start, box);
   };
   const pieces = el("div", { class: "pieces" }, passages(hit, open), box);
+  pieces.addEventListener(OPEN_TEXT, ({ detail: start }) => {
+    const button = pieces.querySelector(`[data-piece="${start}"]`) ?? pieces.parentNode.querySelector(".read-text");
+    if (opened === button) showContext(hit, actions.address, start, box);
+    else open(start, button);
+  });
   return [
     hit.flags.length ? el("p", { class: "flag" }, FLAGGED) : null,
     pieces,
@@ -72,12 +81,19 @@ function actionBar(hit, actions, open) {
       panel.replaceChildren(...(isOpen ? [] : [make()]));
       event.target.setAttribute("aria-expanded", String(!isOpen));
     } }, name);
-  const text = hit.reading?.known ? null : el("button", { type: "button", class: "act", "aria-expanded": "false", click: (event) => open(hit.spans?.[0]?.[0], event.target) }, "Read text");
+  const said = el("span", { class: "meta", role: "status" });
+  const cite = toggle("Cite", () => citations(hit, actions.address, async () => {
+    cite.click();
+    cite.focus();
+    said.textContent = await actions.exportOne(hit);
+  }));
+  cite.classList.add("opens-citation");
+  const text = hit.reading?.known ? null : el("button", { type: "button", class: "act read-text", "aria-expanded": "false", click: (event) => open(hit.spans?.[0]?.[0], event.target) }, "Read text");
   const keep = el("button", { type: "button", class: "act keep", "aria-pressed": String(hit.doc_id in works().kept), click: (event) => actions.keep(hit, event.target) }, icon("star"), "Keep");
   const compare = el("label", { class: "act compare" }, el("input", { type: "checkbox", change: (event) => actions.compare(hit, event.target) }), "Compare", el("span", { class: "hidden" }, ` ${hit.title}`));
   const similar = toggle("Similar works", () => similarWorks(hit, (isMissing) => actions.similar(hit, isMissing)));
   const drop = el("button", { type: "button", class: "act", click: () => actions.drop(hit) }, "Not this");
-  return el("div", { class: "actions" }, el("p", { class: "bar-of-actions" }, ...[text].filter(Boolean), toggle("Cite", () => citations(hit, actions.address, () => actions.exportOne(hit))), documentLink(hit), keep, compare, similar, drop, toggle("Why this?", () => reasons(hit, actions))), panel);
+  return el("div", { class: "actions" }, el("p", { class: "bar-of-actions" }, ...[text].filter(Boolean), cite, documentLink(hit), keep, compare, similar, drop, toggle("Why this?", () => reasons(hit, actions)), said), panel);
 }
 
 /** The work itself, where the record names it: a PDF, or the repository. */

@@ -1,7 +1,7 @@
 // The report of a systematic run, its hits page by page, and its proof.
 
 import { ask, json } from "./api.js";
-import { count, el, fill, link, plural, save, table } from "./dom.js";
+import { copyLink, count, el, fill, link, plural, save, table } from "./dom.js";
 import { wide } from "./remarks.js";
 
 const ROWS = 100;
@@ -48,7 +48,7 @@ function exports(report, about) {
       }
     },
   }, FILES[format] ?? format));
-  const copy = el("button", { type: "button", class: "second small", click: () => navigator.clipboard.writeText(location.href).then(() => (status.textContent = "The link is copied."), () => (status.textContent = "Copy the address of this page.")) }, "Copy link");
+  const copy = el("button", { type: "button", class: "second small", click: () => copyLink(status) }, "Copy link");
   return el("p", { class: "inline" }, el("span", { class: "meta" }, "Save all hits:"), buttons, copy, status);
 }
 
