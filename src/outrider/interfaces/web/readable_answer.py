@@ -26,7 +26,7 @@ MAX_PIECES = 3
 """Kept sentences of a card, among them at most one piece of code."""
 MAX_CODE_LINES = 8
 MAX_BEST, MAX_BEST_OF_HIT = 200, 2
-"""Sentences for above the hits where no model wrote an answer: the most; the most of one hit. The page shows the first ones of the hits that
+"""Sentences for above the hits where no model wrote an answer: the most; the most of one hit. The page shows the first ones of hits that
 pass its filters.
 """
 MIN_BEST_CHARS, MAX_BEST_CHARS = 25, 420
@@ -73,7 +73,9 @@ class BestSentence(Model):
 
 class Reading(Model):
     hits: tuple[HitReading, ...]
-    best: tuple[BestSentence, ...] = Field((), description="The best kept sentences, best first, where no model wrote an answer; those that may not answer come last.")
+    best: tuple[BestSentence, ...] = Field(
+        (), description="The best kept sentences, best first, where no model wrote an answer; those that may not answer come last."
+    )
     unanswered: str = Field("", description="Says so if no text that was read answers.")
 
 
