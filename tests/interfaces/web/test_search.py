@@ -150,7 +150,8 @@ async def test_why_a_hit_is_there_stands_behind_a_disclosure(results_page: Page)
     review = results_page.locator(".hit", has_text="a review").first
     assert await review.locator(".why").count() == 0
     await review.get_by_role("button", name="Why this?").click()
-    assert "by the model - it answers" in await review.locator(".why").inner_text()
+    assert "Score 0.950: orders the results of this search. Rank 1, by the model - it answers" in await review.locator(".why").inner_text()
+    assert "relevance" in await review.locator(".why .score-parts").inner_text()
     assert "your library, by words: rank" in await review.locator(".why").inner_text()
     await review.get_by_role("button", name="Why this?").click()
     assert await review.locator(".why").count() == 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from outrider.distiller.structure.read_structure import read_structure
+from outrider.interfaces.web.score_parts import ScorePart, read_parts
 from outrider.state.model import Model
 from outrider.state.response import explain_unanswered
 from outrider.text.readable import read_plainly, split_inline
@@ -19,6 +20,7 @@ from outrider.usecases.explain_hit import list_clauses
 
 if TYPE_CHECKING:
     from outrider.distiller.structure.block import Block
+    from outrider.settings.model import Settings
     from outrider.state.hits import Hit
     from outrider.state.response import ContextUnit, SearchResponse
 
@@ -57,6 +59,7 @@ class Piece(Model):
 
 class HitReading(Model):
     rank: int
+    parts: tuple[ScorePart, ...] = Field((), description="What its score is made of; empty where that is not known.")
     why: tuple[str, ...] = Field(description="Why the hit is there, the most important reason first.")
     pieces: tuple[Piece, ...] = ()
     summary: str = Field("", description="Beginning of its abstract or description, where nothing was kept.")
@@ -91,20 +94,20 @@ class HitText(Model):
     is_cut: bool = Field(False, description="Whether the text goes on before or after.")
 
 
-def read_answer(answer: SearchResponse) -> Reading:
+def read_answer(answer: SearchResponse, settings: Settings) -> Reading:
     units: dict[str, list[ContextUnit]] = {}
     for unit in answer.context.units:
         units.setdefault(unit.doc_id, []).append(unit)
     results = {doc_id: f"result {hit.rank}" for hit in answer.hits for doc_id in (*(one.doc_id for one in hit.duplicates), hit.doc_id)}
     is_written = answer.answer is not None and bool(answer.answer.sentences)
     return Reading(
-        hits=tuple(_read_hit(hit, units.get(hit.doc_id, ()), results) for hit in answer.hits),
+        hits=tuple(_read_hit(hit, units.get(hit.doc_id, ()), results, read_parts(hit, answer, settings)) for hit in answer.hits),
         best=() if is_written else tuple(_choose_best(answer, units)),
         unanswered=explain_unanswered(answer.hits, str(answer.query)),
     )
 
 
-def _read_hit(hit: Hit, units: Sequence[ContextUnit], results: Mapping[str, str]) -> HitReading:
+def _read_hit(hit: Hit, units: Sequence[ContextUnit], results: Mapping[str, str], parts: tuple[ScorePart, ...]) -> HitReading:
     scores = {(unit.start, unit.end): unit for unit in units}
     spans = sorted(hit.spans, key=lambda span: -scores[span].score if span in scores else 0.0)
     code = [span for span in spans if span in scores and scores[span].kind == "code"]
@@ -115,6 +118,7 @@ def _read_hit(hit: Hit, units: Sequence[ContextUnit], results: Mapping[str, str]
     known = "" if pieces or summary else _name_known(hit)
     return HitReading(
         rank=hit.rank,
+        parts=parts,
         why=tuple(list_clauses(hit, results)),
         pieces=pieces,
         summary=summary,

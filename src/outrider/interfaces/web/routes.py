@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from outrider.interfaces.http.request_limits import Admission
     from outrider.interfaces.http.search_runs import RunRegistry
     from outrider.services import Services
+    from outrider.settings.model import Settings
     from outrider.systematic_search.manifest import Manifest
 
 MEDIA_TYPES = {
@@ -71,6 +72,7 @@ class AnswerRoutes:
     """An answer for reading and as files, as long as it is kept."""
 
     runs: RunRegistry
+    settings: Settings
 
     async def export(self, request: Request, run_id: RunId, form: Form = "ris", ranks: Ranks = None) -> Response:
         """The hits of a finished search as a file for a reference manager, a spreadsheet or a program."""
@@ -84,7 +86,7 @@ class AnswerRoutes:
     async def reading(self, request: Request, run_id: RunId) -> Reading:
         """The sentences of each hit as plain text and code, why it is there, and the best sentences of all."""
         answer = self._find_answer(request, run_id)
-        return await asyncio.to_thread(read_answer, answer)
+        return await asyncio.to_thread(read_answer, answer, self.settings)
 
     async def text(self, request: Request, run_id: RunId, rank: Rank) -> HitText:
         """The text of a hit in blocks, without markup; kept sentences are marked."""
@@ -242,7 +244,7 @@ def make_router(services: Services, runs: RunRegistry, admission: Admission) -> 
 
     router.add_api_route("/api/landing", first_view, methods=["GET"], summary="What is searched, and requests to try")
     router.add_api_route("/api/scoring", scoring, methods=["GET"], summary="How works are scored")
-    answers = AnswerRoutes(runs)
+    answers = AnswerRoutes(runs, services.settings)
     router.add_api_route(
         "/api/search/{run_id}/export", answers.export, methods=["GET"], summary="Hits as a file", response_class=Response,
         responses=FILE,
