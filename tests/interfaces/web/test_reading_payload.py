@@ -54,6 +54,12 @@ def test_a_kept_sentence_is_text_and_code_without_marks() -> None:
     ]  # fmt: skip
 
 
+def test_a_hit_has_the_labels_of_its_record_and_of_those_merged_into_it() -> None:
+    hit = _make_hit(1, README, duplicates=({"doc_id": "own:1", "source": "library", "why": "same DOI"},))
+    labels = {"d:1": ("read",), "own:1": ("read", "cite"), "other": ("no",)}
+    assert read_answer(_make_answer(hit), Settings(), labels).hits[0].labels == ("read", "cite")
+
+
 def test_a_hit_without_kept_sentences_is_about_its_first_prose() -> None:
     assert read_answer(_make_answer(_make_hit(1, README)), Settings()).hits[0].summary == "It waits with sleep() before each call."
 

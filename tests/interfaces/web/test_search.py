@@ -169,13 +169,13 @@ async def test_a_kept_sentence_opens_in_its_text(results_page: Page) -> None:
     review = results_page.locator(".hit", has_text="a review").first
     assert "Liver injury by drugs ends." in await review.locator(".piece .passage").all_inner_texts()
     piece = review.locator(".piece", has_text="Liver injury by drugs ends.")
-    await piece.get_by_role("button", name="In context: this sentence in its text").click()
+    await piece.get_by_role("button", name="In context").click()
     here = review.locator(".context mark.here")
     await here.wait_for()
     assert await here.inner_text() == "Liver injury by drugs ends."
     assert await here.evaluate(IN_SIGHT)
     assert "🧪🧪 in rare cases" in await review.locator(".context").inner_text()
-    await piece.get_by_role("button").click()
+    await piece.get_by_role("button", name="In context").click()
     assert await review.locator(".context").is_hidden()
 
 

@@ -6,6 +6,7 @@ The response holds offsets into texts as they were found. Here markup is taken a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
@@ -65,6 +66,7 @@ class HitReading(Model):
     summary: str = Field("", description="Beginning of its abstract or description, where nothing was kept.")
     known: str = Field("", description="What is known of a work that has no text.")
     hidden: int = Field(0, description="Kept sentences besides.")
+    labels: tuple[str, ...] = Field((), description="The user's own labels of its record in the library.")
 
 
 class BestSentence(Model):
@@ -94,14 +96,19 @@ class HitText(Model):
     is_cut: bool = Field(False, description="Whether the text goes on before or after.")
 
 
-def read_answer(answer: SearchResponse, settings: Settings) -> Reading:
+def read_answer(answer: SearchResponse, settings: Settings, labels: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Reading:
     units: dict[str, list[ContextUnit]] = {}
     for unit in answer.context.units:
         units.setdefault(unit.doc_id, []).append(unit)
     results = {doc_id: f"result {hit.rank}" for hit in answer.hits for doc_id in (*(one.doc_id for one in hit.duplicates), hit.doc_id)}
     is_written = answer.answer is not None and bool(answer.answer.sentences)
     return Reading(
-        hits=tuple(_read_hit(hit, units.get(hit.doc_id, ()), results, read_parts(hit, answer, settings)) for hit in answer.hits),
+        hits=tuple(
+            _read_hit(hit, units.get(hit.doc_id, ()), results, read_parts(hit, answer, settings)).model_copy(
+                update={"labels": _find_labels(hit, labels)}
+            )
+            for hit in answer.hits
+        ),
         best=() if is_written else tuple(_choose_best(answer, units)),
         unanswered=explain_unanswered(answer.hits, str(answer.query)),
     )
@@ -125,6 +132,12 @@ def _read_hit(hit: Hit, units: Sequence[ContextUnit], results: Mapping[str, str]
         known=known,
         hidden=len(hit.spans) - len(spans),
     )
+
+
+def _find_labels(hit: Hit, labels: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Of the hit and of the records that were merged into it, each once."""
+    ids = (hit.doc_id, *(one.doc_id for one in hit.duplicates))
+    return tuple(dict.fromkeys(name for doc_id in ids for name in labels.get(doc_id, ())))
 
 
 def _name_known(hit: Hit) -> str:

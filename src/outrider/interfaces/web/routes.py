@@ -32,7 +32,7 @@ from outrider.interfaces.web.pictures import IMAGE, add_picture_routes, make_pic
 from outrider.interfaces.web.readable_answer import HitText, Reading, read_answer, read_text
 from outrider.interfaces.web.static_files import File, read_files
 from outrider.services.systematic import Syntax, find_remote_sources, find_run_folder
-from outrider.state.errors import BadRequest
+from outrider.state.errors import BadRequest, LibraryError
 from outrider.state.model import Model
 from outrider.state.records import LIBRARY
 from outrider.state.request import MAX_TOP_K, SearchMode
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from outrider.interfaces.http.request_limits import Admission
     from outrider.interfaces.http.search_runs import RunRegistry
     from outrider.services import Services
-    from outrider.settings.model import Settings
     from outrider.systematic_search.manifest import Manifest
 
 MEDIA_TYPES = {
@@ -72,7 +71,7 @@ class AnswerRoutes:
     """An answer for reading and as files, as long as it is kept."""
 
     runs: RunRegistry
-    settings: Settings
+    services: Services
 
     async def export(self, request: Request, run_id: RunId, form: Form = "ris", ranks: Ranks = None) -> Response:
         """The hits of a finished search as a file for a reference manager, a spreadsheet or a program."""
@@ -86,7 +85,14 @@ class AnswerRoutes:
     async def reading(self, request: Request, run_id: RunId) -> Reading:
         """The sentences of each hit as plain text and code, why it is there, and the best sentences of all."""
         answer = self._find_answer(request, run_id)
-        return await asyncio.to_thread(read_answer, answer, self.settings)
+        return await asyncio.to_thread(read_answer, answer, self.services.settings, await self._read_labels())
+
+    async def _read_labels(self) -> dict[str, tuple[str, ...]]:
+        """Of the library's records as they are now; none where it cannot be read."""
+        try:
+            return await (await self.services.library()).labels()
+        except LibraryError:
+            return {}
 
     async def text(self, request: Request, run_id: RunId, rank: Rank) -> HitText:
         """The text of a hit in blocks, without markup; kept sentences are marked."""
@@ -244,7 +250,7 @@ def make_router(services: Services, runs: RunRegistry, admission: Admission) -> 
 
     router.add_api_route("/api/landing", first_view, methods=["GET"], summary="What is searched, and requests to try")
     router.add_api_route("/api/scoring", scoring, methods=["GET"], summary="How works are scored")
-    answers = AnswerRoutes(runs, services.settings)
+    answers = AnswerRoutes(runs, services)
     router.add_api_route(
         "/api/search/{run_id}/export", answers.export, methods=["GET"], summary="Hits as a file", response_class=Response,
         responses=FILE,

@@ -30,7 +30,7 @@ export function card(hit, actions) {
       "article",
       { "aria-labelledby": id },
       el("header", {}, el("span", { class: "rank" }, hit.rank), icon(hit.kind, nameKind(hit.kind)), heading),
-      el("p", { class: "meta" }, marks(hit), meta(hit)),
+      el("p", { class: "meta" }, marks(hit), meta(hit), (hit.reading?.labels ?? []).map((name) => el("b", { class: "mark", title: "Your label", dir: "auto" }, name))),
       actions ? details(hit, actions) : null,
     ),
   );
