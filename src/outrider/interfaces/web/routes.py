@@ -21,6 +21,8 @@ from fastapi import APIRouter, Body, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field
 
+from outrider.boolean.parser import parse
+from outrider.boolean.places import Place, find_places
 from outrider.graph.pipeline import DESCRIPTIONS
 from outrider.ingest.export import FORMATS
 from outrider.interfaces.http.problems import Refusal, refuse_field
@@ -38,7 +40,7 @@ from outrider.state.records import LIBRARY
 from outrider.state.request import MAX_TOP_K, SearchMode
 from outrider.state.response import SearchResponse
 from outrider.systematic_search import ledger, manifest
-from outrider.systematic_search.ledger_reader import export_hits
+from outrider.systematic_search.ledger_reader import export_hits, read_hits
 from outrider.systematic_search.prisma import flow_diagram, flow_json, make_flow
 from outrider.usecases.explain_hit import SOURCE_NAMES, name_source
 from outrider.usecases.explain_query import explain_query
@@ -130,6 +132,10 @@ class ExplainBody(Model):
     syntax: Syntax = Field("auto", description="The language of the query.")
 
 
+class HitPlaces(Model):
+    places: tuple[Place, ...] = Field(description="A few, those of the title first; empty where the record shows no term of the query.")
+
+
 @dataclass(frozen=True, slots=True)
 class SystematicPageRoutes:
     services: Services
@@ -150,6 +156,17 @@ class SystematicPageRoutes:
         fields |= {"remarks": run_manifest.remarks, "flow": json.loads(flow_json(make_flow(run_manifest)))}
         asked = {"query": run_manifest.asked.query, "syntax": run_manifest.asked.syntax, "names": run_manifest.asked.names}
         return JSONResponse({"run": run, "unique": run_manifest.unique, **asked, **fields})
+
+    async def places(self, run: RunName, number: Annotated[int, Path(ge=1, le=10**9, description="The number of a hit.")]) -> HitPlaces:
+        """Where a hit matches the query of its run: fields, and the text around each term, of the record as the run read it."""
+        return await asyncio.to_thread(self._find_places, run, number)
+
+    def _find_places(self, run: str, number: int) -> HitPlaces:
+        asked = self._read_manifest(run).asked
+        hit = next(iter(read_hits(find_run_folder(self.services, run) / ledger.NAME, number - 1, 1)), None)
+        if hit is None:
+            raise Refusal(404, "no-such-hit", f"this run has no hit {number:,}")
+        return HitPlaces(places=find_places(parse(asked.query, asked.syntax).tree, hit.record))
 
     async def diagram(self, run: RunName) -> Response:
         """The PRISMA 2020 flow of a run, as SVG."""
@@ -262,6 +279,7 @@ def make_router(services: Services, runs: RunRegistry, admission: Admission) -> 
     base = "/api/systematic"
     router.add_api_route(f"{base}/explain", review.explain, methods=["POST"], summary="Explanation of a Boolean query")
     router.add_api_route(f"{base}/{{run}}", review.report, methods=["GET"], summary="The report of a systematic run")
+    router.add_api_route(f"{base}/{{run}}/hits/{{number}}/places", review.places, methods=["GET"], summary="Where a hit matches")
     router.add_api_route(
         f"{base}/{{run}}/prisma.svg", review.diagram, methods=["GET"], summary="PRISMA 2020 flow", response_class=Response,
         responses=IMAGE,
