@@ -260,7 +260,7 @@ function showChosen() {
   const finish = async (status) => {
     if (status) await refresh();
     if (status) byId("library-count").textContent = status;
-    bar.querySelector("[data-does=label]")?.focus(); // the bar was drawn anew
+    if (document.activeElement === document.body) bar.querySelector("[data-does=label]")?.focus(); // the bar was drawn anew
   };
   fill(
     bar,
