@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 MIN_THEME_LETTERS = 3
 BIBLIOGRAPHIC = ("volume", "issue", "pages", "mesh", "licence")
 """Fields that only records of one kind have; a hit has them in its metadata."""
+OF_REPOSITORIES = ("forks", "is_fork", "archived", "updated_at")
+"""Likewise, and no texts."""
 LONG_CHARS, SHORT_CHARS = 8_000, 1_000
 """Characters of each text that are checked for instructions to a model: more than any judge is shown."""
 SCANNED_FIELDS = {
@@ -149,7 +151,7 @@ def _list_shared_fields(kind: type[Record]) -> tuple[str, ...]:
 def to_hit(candidate: Candidate, rank: int) -> Hit:
     record = candidate.record
     same = {name: getattr(record, name) for name in _list_shared_fields(type(record))}
-    present = record.model_dump(mode="json", include=set(BIBLIOGRAPHIC), exclude_defaults=True)
+    present = record.model_dump(mode="json", include={*BIBLIOGRAPHIC, *OF_REPOSITORIES}, exclude_defaults=True)
     best = min(candidate.found_by, key=lambda found_by: found_by.rank, default=None)
     # each field is cut to its own length, so that a long field hides no other; all are checked in one pass
     fields = ((getattr(record, name, None), chars) for name, chars in SCANNED_FIELDS.items())

@@ -92,6 +92,23 @@ def weigh_wishes(weights: RankingSettings, request: str) -> RankingSettings:
     return weights.model_copy(update={name: 0.0 for name, wish in wishes.items() if not wish.search(request)})
 
 
+def weigh_texts(weights: RankingSettings, *, by_vectors: bool) -> RankingSettings:
+    """The weights with less for BM25+ where vectors took part."""
+    return weights.model_copy(update={"text_weight": weights.text_weight * TEXT_SHARE}) if by_vectors else weights
+
+
+def weigh_parts(weights: RankingSettings, about: str, *, is_repository: bool) -> dict[str, float]:
+    """The weight of each part of a score; `about` names that of a repository's subject, empty where it was not compared."""
+    about_weight = weights.fused_weight * ABOUT_SHARE if is_repository else 0.0
+    return {
+        "bm25": weights.text_weight,
+        about: about_weight,
+        "fused": weights.fused_weight - about_weight,
+        "recency": weights.recency_weight,
+        "citations": weights.citations_weight,
+    }
+
+
 def rank_in_list_order(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """The interleaved lists unchanged, for a request without fusion; the score only falls with the place."""
     return tuple(
@@ -115,8 +132,7 @@ def rank_by_rules(
     pairs = [pair for pair in dict.fromkeys(pairwise(stems)) if pair[0] != pair[1]]
     first = candidates[:depth]
     by_vectors = any(DENSE in candidate.scores for candidate in first)
-    if by_vectors:
-        weights = weights.model_copy(update={"text_weight": weights.text_weight * TEXT_SHARE})
+    weights = weigh_texts(weights, by_vectors=by_vectors)
     titles = count_terms([candidate.record.title for candidate in first], terms)
     texts = []
     for record in (candidate.record for candidate in first):
@@ -253,17 +269,16 @@ def _score(candidate: Candidate, matches: Matches, weights: RankingSettings, thi
     """What was not compared counts as 0 and is not listed in the scores."""
     record = candidate.record
     about, value = next(iter(matches.about.items()), ("", None))
-    about_weight = weights.fused_weight * ABOUT_SHARE if isinstance(record, Repository) else 0.0
-    parts = {
-        "bm25": (weights.text_weight, matches.bm25),
-        about: (about_weight, value),
-        "fused": (weights.fused_weight - about_weight, candidate.scores.get("fused", 0.0)),
-        "recency": (weights.recency_weight, recency(record.year, this_year, weights.recency_half_life_years)),
-        "citations": (weights.citations_weight, renown(record)),
+    values = {
+        "bm25": matches.bm25,
+        about: value,
+        "fused": candidate.scores.get("fused", 0.0),
+        "recency": recency(record.year, this_year, weights.recency_half_life_years),
+        "citations": renown(record),
     }
-    total = sum(weight for weight, _ in parts.values())
-    score = min(1.0, sum(weight * (value or 0.0) for weight, value in parts.values()) / total)
-    scores = {**candidate.scores, **{name: value for name, (_, value) in parts.items() if value is not None}, "rules": score}
+    own = weigh_parts(weights, about, is_repository=isinstance(record, Repository))
+    score = min(1.0, sum(own[name] * (value or 0.0) for name, value in values.items()) / sum(own.values()))
+    scores = {**candidate.scores, **{name: value for name, value in values.items() if value is not None}, "rules": score}
     return replace(candidate, score=score, scored_by="rules", scores=scores, reason=matches.reason)
 
 

@@ -39,11 +39,11 @@ HITS: list[dict[str, Any]] = [
         1, "jd/tenacity", kind="repository", authors=["Danjou, J."], year=2016, stars=7_234, language="Python",
         score=0.91, scored_by="model", reason="A library for exactly this: retries with back-off, as decorators.",
         radar=make_radar(8.2, 9.1, 6, 8, 7.3, 10), found_by=[{"source": "github"}, {"source": "library"}],
-        reading=make_reading(QUOTE * 4, "Short end."), answers="yes",
+        reading=make_reading(QUOTE * 4, "Short end."), answers="yes", metadata={"licence": "Apache-2.0", "version": "9.1.2"},
     ),
     make_hit(
         2, LONG, kind="repository", stars=12, scored_by="model", score=0.62, radar=make_radar(None, None, 6, 8, None, None),
-        answers="no", summary="Retries, as its title says at length.", reason="Retries.",
+        answers="no", summary="Retries, as its title says at length.", reason="Retries.", metadata={"archived": True},
     ),
     make_hit(
         3, RTL, authors=[f"Author {at}" for at in range(40)], year=2019, venue="مجلة الكبد", citations=1_204,

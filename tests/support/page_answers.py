@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from outrider.interfaces.web.readable_answer import read_answer, read_text
+from outrider.settings.model import Settings
 from outrider.state.hits import FoundBy, Hit, Related
 from outrider.state.intent import PlannedQuery, SearchStrategy
 from outrider.state.response import ContextUnit, DistilledContext, SearchResponse, SourceReport
@@ -72,10 +74,10 @@ async def receive(tab: Page, answer: SearchResponse | None, events: Sequence[tup
         elif path == "/x/events":
             await route.fulfill(body=wire, content_type="text/event-stream")
         elif path == "/x/reading" and answer:
-            await route.fulfill(json=read_answer(answer).model_dump(mode="json"))
+            await route.fulfill(json=read_answer(answer, Settings()).model_dump(mode="json"))
         elif path.endswith("/text") and answer:
             hit = next(hit for hit in answer.hits if hit.rank == int(path.split("/")[3]))
-            await route.fulfill(json=read_text(hit).model_dump(mode="json"))
+            await route.fulfill(json=(await asyncio.to_thread(read_text, hit)).model_dump(mode="json"))
         else:
             await route.fulfill(json=run)
 

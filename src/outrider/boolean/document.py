@@ -110,7 +110,7 @@ def normal_doi(text: str) -> str:
     return re.sub(r"^(?:https?://(?:dx\.)?doi\.org/|doi:\s*)", "", text.strip(), flags=re.IGNORECASE).lower()
 
 
-_ALL_FIELDS = (
+ALL_FIELDS = (
     Field.TITLE, Field.ABSTRACT, Field.KEYWORDS, Field.MESH, Field.BODY, Field.AUTHOR, Field.JOURNAL, Field.PUBLICATION_TYPE,
     Field.PMID, Field.DOI,
 )  # fmt: skip
@@ -136,7 +136,7 @@ _TEXTS: dict[Field, Callable[[Readable], Iterable[str]]] = {
     Field.KEYWORDS: lambda record: record.tags,
     Field.MESH: _mesh,
     Field.BODY: lambda record: (record.text,),
-    Field.ALL: lambda record: (text for name in _ALL_FIELDS for text in read_texts(record, name)),
+    Field.ALL: lambda record: (text for name in ALL_FIELDS for text in read_texts(record, name)),
     Field.AUTHOR: lambda record: record.authors,
     Field.JOURNAL: _journals,
     Field.JOURNAL_WORDS: _journals,

@@ -50,11 +50,13 @@ async def test_up_to_four_hits_are_compared_side_by_side(results_page: Page) -> 
     await boxes.nth(4).click()
     assert not await boxes.nth(4).is_checked()
     assert "4 hits are compared at most" in await results_page.locator("#compare-said").inner_text()
-    await results_page.get_by_role("button", name="Compare").click()
+    await results_page.locator("#compare-button").click()
     dialog = results_page.get_by_role("dialog", name="Side by side")
     assert await dialog.get_by_role("article").count() == 4
     facts = await dialog.locator("article").first.locator("dt").all_inner_texts()
-    assert {"Authors", "Published", "Score", "Why it is here"} <= set(facts)
+    assert {"Authors", "Published", "Licence", "Version", "Last activity", "Score", "Why it is here"} <= set(facts)
+    tool = dialog.locator("article", has_text="liver/tool")
+    assert "Last activity\nlast push 2026-11-01" in await tool.inner_text()
     assert await dialog.get_by_role("heading", name="Sentences that answer").count() == 4
     await results_page.keyboard.press("Escape")
     assert not await dialog.is_visible()
@@ -88,8 +90,15 @@ async def test_marks_and_unknown_values_are_in_words(compared: Page) -> None:
         [], [], ["Retracted", "Corrected"], ["Its text addresses a model instead of a reader. That was ignored."],
     ]  # fmt: skip
     texts = await articles.all_inner_texts()
-    assert "Citations\nunknown" in texts[0]
+    assert "Citations\nnot known" in texts[0]
     assert "Citations\n1,204" in texts[2]
+    assert all("Licence\n" in text and "Last activity\n" in text for text in texts)
+    assert "Licence\nApache-2.0" in texts[0]
+    assert "Version\n9.1.2" in texts[0]
+    assert "Licence\nnot known" in texts[1]
+    assert "Last activity\narchived" in texts[1]
+    assert "Score\n0.910 of 1, rank 1, by a model" in texts[0]
+    assert "Score\n0.500 of 1, rank 3, by rules" in texts[2]
     assert "GitHub, your library" in texts[0]
     assert "lance" not in " ".join(texts)
     assert await articles.nth(3).get_by_role("link").count() == 0, "an address that runs is no link"
@@ -144,7 +153,9 @@ async def test_the_radar_is_saved_as_a_picture(results_page: Page) -> None:
     await results_page.route("**/radar.svg*", note)
     for name in ("liver/tool", "liver/bare"):
         await results_page.locator("#hits .hit", has_text=name).first.locator(".compare input").check()
-    await results_page.get_by_role("button", name="Compare").click()
+    assert await results_page.locator("#compare-said").inner_text() == "2 chosen (at most 4)"
+    await results_page.keyboard.press("Tab")
+    await results_page.keyboard.press("Enter")
     async with results_page.expect_download() as coming:
         await results_page.get_by_role("button", name="Save as picture").click()
     download = await coming.value

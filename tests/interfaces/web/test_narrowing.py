@@ -20,7 +20,7 @@ async def test_facets_match_any_within_a_group_and_all_between_groups(results_pa
     await repository.check()
     repositories = await hits.count()
     assert 0 < repositories < before
-    assert f"{repositories} of {before} hits shown" in await results_page.locator("#shown").inner_text()
+    assert f"{repositories} of {before} results fit the filters" in await results_page.locator("#hits-title").inner_text()
     await repository.uncheck()
     rust = facets.get_by_role("checkbox", name="Rust")
     await rust.check()

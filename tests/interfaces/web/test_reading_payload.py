@@ -7,10 +7,13 @@ import pytest
 
 from outrider.interfaces.web.landing import GENERAL, choose_examples
 from outrider.interfaces.web.readable_answer import MAX_BEST_OF_HIT, read_answer, read_text
-from outrider.state.hits import Hit
+from outrider.nodes import rule_ranker
+from outrider.nodes.organizer import to_hit
+from outrider.settings.model import Settings
+from outrider.state.hits import Candidate, Hit
 from outrider.state.records import Repository
 from outrider.state.response import ContextUnit, DistilledContext, SearchResponse
-from support.fakes import paper
+from support.fakes import doi, paper
 from support.http_app import ASPIRIN, STATINS, open_client, services
 
 README = """# Tool
@@ -45,27 +48,33 @@ def _make_answer(*hits: Hit, kind: str = "sentence", why: str = "relevant") -> S
 
 def test_a_kept_sentence_is_text_and_code_without_marks() -> None:
     hit = _make_hit(1, README, "It **waits** with `sleep()` before each call.")
-    (piece,) = read_answer(_make_answer(hit)).hits[0].pieces
+    (piece,) = read_answer(_make_answer(hit), Settings()).hits[0].pieces
     assert [(part.text, part.is_code) for part in piece.parts] == [
         ("It waits with ", False), ("sleep()", True), (" before each call.", False),
     ]  # fmt: skip
 
 
+def test_a_hit_has_the_labels_of_its_record_and_of_those_merged_into_it() -> None:
+    hit = _make_hit(1, README, duplicates=({"doc_id": "own:1", "source": "library", "why": "same DOI"},))
+    labels = {"d:1": ("read",), "own:1": ("read", "cite"), "other": ("no",)}
+    assert read_answer(_make_answer(hit), Settings(), labels).hits[0].labels == ("read", "cite")
+
+
 def test_a_hit_without_kept_sentences_is_about_its_first_prose() -> None:
-    assert read_answer(_make_answer(_make_hit(1, README))).hits[0].summary == "It waits with sleep() before each call."
+    assert read_answer(_make_answer(_make_hit(1, README)), Settings()).hits[0].summary == "It waits with sleep() before each call."
 
 
 def test_a_hit_without_any_text_says_what_is_known() -> None:
     hit = _make_hit(1, "", tags=("rpc", "schema"), metadata={"version": "6.33"}, identifiers={"pypi": "protobuf"})
-    reading = read_answer(_make_answer(hit)).hits[0]
+    reading = read_answer(_make_answer(hit), Settings()).hits[0]
     assert (reading.pieces, reading.summary) == ((), "")
     assert reading.known == "No text of it is known, only its title. Keywords: rpc, schema. Version 6.33. PyPI protobuf."
-    assert read_answer(_make_answer(_make_hit(1, README))).hits[0].known == ""
+    assert read_answer(_make_answer(_make_hit(1, README)), Settings()).hits[0].known == ""
 
 
 def test_kept_code_keeps_its_lines() -> None:
     hit = _make_hit(1, README, "for x in y:\n    retry(x)")
-    (piece,) = read_answer(_make_answer(hit, kind="code")).hits[0].pieces
+    (piece,) = read_answer(_make_answer(hit, kind="code"), Settings()).hits[0].pieces
     assert (piece.kind, piece.parts[0].text) == ("code", "for x in y:\n    retry(x)")
 
 
@@ -73,13 +82,36 @@ def test_the_best_sentences_come_from_several_hits_and_a_hit_that_may_not_answer
     sentences = [f"Sentence number {number} says enough of it." for number in range(4)]
     first = _make_hit(1, " ".join(sentences), *sentences)
     second = _make_hit(2, "Another work says something else of it.", "Another work says something else of it.")
-    best = read_answer(_make_answer(first, second)).best
+    best = read_answer(_make_answer(first, second), Settings()).best
     assert [one.rank for one in best] == [1] * MAX_BEST_OF_HIT + [2]
     perhaps = _make_answer(first.model_copy(update={"answers": "perhaps"}), why="best")
-    assert all(one.uncertain for one in read_answer(perhaps).best)
+    assert all(one.uncertain for one in read_answer(perhaps, Settings()).best)
     nothing = _make_hit(1, "The weather was fine.")
-    assert read_answer(_make_answer(nothing)).best == ()
-    assert "No sentence" in read_answer(_make_answer(nothing)).unanswered
+    assert read_answer(_make_answer(nothing), Settings()).best == ()
+    assert "No sentence" in read_answer(_make_answer(nothing), Settings()).unanswered
+
+
+@pytest.mark.parametrize("request_text", ["aspirin liver", "recent and highly cited work on aspirin and the liver"])
+@pytest.mark.parametrize("vectors", [{}, {"lance_dense": 0.6}], ids=["words", "vectors"])
+def test_the_parts_of_a_rule_score_add_up_to_it(request_text: str, vectors: dict[str, float]) -> None:
+    settings = Settings()
+    records = [
+        paper("p:1", "Aspirin and the liver", abstract="Aspirin harms the liver.", year=2020, citations=12, identifiers=doi("10.1000/1")),
+        paper("p:2", "Statins", abstract="Statins and the liver.", year=2001),
+        Repository(doc_id="r:1", title="liver/tool", description="Models of the liver", stars=40),
+    ]
+    candidates = [Candidate(one, scores={"fused": 1 - at / 4, **vectors}) for at, one in enumerate(records)]
+    weights = rule_ranker.weigh_wishes(settings.ranking, request_text)
+    ranked = rule_ranker.rank_by_rules(candidates, request_text, weights, 2026)
+    hits = tuple(to_hit(one, rank) for rank, one in enumerate(ranked, 1))
+    reading = read_answer(SearchResponse(query=request_text, mode="discovery", hits=hits), settings)
+    for hit, read in zip(hits, reading.hits, strict=True):
+        assert sum(part.adds for part in read.parts) == pytest.approx(hit.score, abs=1e-4)
+        assert sum(part.weight for part in read.parts) == pytest.approx(1)
+        assert ("recency" in {part.name for part in read.parts}) is ("recent" in request_text)
+        assert ("subject" in {part.name for part in read.parts}) is (hit.kind == "repository")
+    reranked = hits[0].model_copy(update={"score": hits[0].score / 2})
+    assert read_answer(SearchResponse(query=request_text, mode="discovery", hits=(reranked,)), settings).hits[0].parts == ()
 
 
 def test_the_text_of_a_hit_has_blocks_without_badges_and_marks_what_was_kept() -> None:

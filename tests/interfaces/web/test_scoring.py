@@ -58,7 +58,7 @@ def test_the_examples_follow_the_settings_of_the_server() -> None:
 
 def test_every_number_has_a_meaning_and_no_meaning_is_left_over() -> None:
     scoring = explain_scoring(Services(Settings()))
-    shown = {"score", scoring.relevance.name, *(one.name for one in (*scoring.dimensions, *scoring.rules))}
+    shown = {"score", "subject", scoring.relevance.name, *(one.name for one in (*scoring.dimensions, *scoring.rules))}
     assert shown == MEANINGS.keys()
     assert all(text.endswith(".") and len(text) < 130 for text in MEANINGS.values())
 

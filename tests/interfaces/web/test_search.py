@@ -45,7 +45,7 @@ async def test_first_hits_appear_before_the_search_ends(page: Page) -> None:
     assert dict(states)["rule_ranker"] == "passed"
     assert "waits" not in dict(states).values()
     assert "model calls" in (await page.locator("#cost").text_content() or "")
-    assert " works in " in await page.locator("#search-status").inner_text()
+    assert "Done in " in await page.locator("#search-status").inner_text()
 
 
 async def test_a_short_answer_stands_above_the_hits_and_leads_to_them(page: Page) -> None:
@@ -150,7 +150,8 @@ async def test_why_a_hit_is_there_stands_behind_a_disclosure(results_page: Page)
     review = results_page.locator(".hit", has_text="a review").first
     assert await review.locator(".why").count() == 0
     await review.get_by_role("button", name="Why this?").click()
-    assert "by the model - it answers" in await review.locator(".why").inner_text()
+    assert "Score 0.950: orders the results of this search. Rank 1, by the model - it answers" in await review.locator(".why").inner_text()
+    assert "relevance" in await review.locator(".why .score-parts").inner_text()
     assert "your library, by words: rank" in await review.locator(".why").inner_text()
     await review.get_by_role("button", name="Why this?").click()
     assert await review.locator(".why").count() == 0
@@ -168,13 +169,13 @@ async def test_a_kept_sentence_opens_in_its_text(results_page: Page) -> None:
     review = results_page.locator(".hit", has_text="a review").first
     assert "Liver injury by drugs ends." in await review.locator(".piece .passage").all_inner_texts()
     piece = review.locator(".piece", has_text="Liver injury by drugs ends.")
-    await piece.get_by_role("button", name="Show this sentence in its text").click()
+    await piece.get_by_role("button", name="In context").click()
     here = review.locator(".context mark.here")
     await here.wait_for()
     assert await here.inner_text() == "Liver injury by drugs ends."
     assert await here.evaluate(IN_SIGHT)
     assert "🧪🧪 in rare cases" in await review.locator(".context").inner_text()
-    await piece.get_by_role("button").click()
+    await piece.get_by_role("button", name="In context").click()
     assert await review.locator(".context").is_hidden()
 
 
@@ -227,8 +228,8 @@ async def test_a_script_in_a_readme_is_text(results_page: Page) -> None:
 
 
 async def test_hits_are_saved_as_files_and_formulas_are_defused(results_page: Page, tmp_path: Path) -> None:
-    await results_page.locator("#export summary").click()
     for form, sign in (("ris", "TY  - "), ("bibtex", "@"), ("json", "outrider.record/1"), ("csv", "doc_id")):
+        await results_page.locator("#export summary").click()
         await results_page.get_by_label("Format").select_option(form)
         async with results_page.expect_download() as coming:
             await results_page.locator("#export").get_by_role("button", name="Save").click()
@@ -240,7 +241,6 @@ async def test_hits_are_saved_as_files_and_formulas_are_defused(results_page: Pa
     rows = list(csv.DictReader(io.StringIO((tmp_path / "csv").read_text(encoding="utf-8"), newline="")))
     assert len(rows) == await results_page.locator("#hits .hit").count()
     assert [cell for row in rows for cell in row.values() if cell[:1] == "="] == []
-    await results_page.locator("#export summary").click()
 
 
 async def test_stop_also_stops_the_search_on_the_server(page: Page) -> None:

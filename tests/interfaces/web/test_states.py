@@ -85,7 +85,7 @@ async def test_two_hundred_hits_and_a_thousand_facet_values(page: Page) -> None:
     await ask(page)
     await page.locator("#hits .hit.done").first.wait_for()
     assert await page.locator("#hits .hit").count() == 10
-    assert await page.locator("#hits-title").inner_text() == "10 of 200 hits"
+    assert await page.locator("#hits-title").inner_text() == "200 results from 400 works found; showing 10"
     await page.get_by_role("button", name="Show 10 more").click()
     assert await page.locator("#hits .hit").count() == 20
     assert await page.evaluate("document.activeElement.closest('.hit').dataset.rank") == "11"

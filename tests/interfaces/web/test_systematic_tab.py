@@ -133,7 +133,8 @@ async def test_hits_show_authors_year_venue_abstract_and_proof(page: Page) -> No
     await page.locator("#lint-status", has_text="Read as PubMed").wait_for()
     await run_to_end(page, "aspirin[Title] AND 7[Title]")
     hit = page.locator(".exact-list li").first
-    await hit.locator("summary").wait_for()
+    await hit.locator("summary", has_text="Abstract").wait_for()
+    assert await page.evaluate("document.activeElement.id") == "exact-status"
     for width, is_open in ((1440, True), (1024, True), (768, True), (360, True)):
         await page.set_viewport_size({"width": width, "height": 800})
         assert await hit.locator(".proof").is_visible() is is_open
@@ -142,6 +143,11 @@ async def test_hits_show_authors_year_venue_abstract_and_proof(page: Page) -> No
         assert frame
         assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 1
     assert await hit.locator(".abstract").is_hidden()
-    await hit.locator("summary").press("Enter")
+    await hit.locator("summary", has_text="Abstract").press("Enter")
     assert await hit.locator(".abstract").is_visible()
+    await hit.locator("summary", has_text="Where it matches").press("Enter")
+    await hit.locator(".matches mark").first.wait_for()
+    assert await hit.locator(".matches mark").all_inner_texts() == ["aspirin", "7"]
+    assert "Title: " in await hit.locator(".matches").inner_text()
+    assert await page.evaluate("document.activeElement.textContent") == "Where it matches"
     await check(page)

@@ -42,6 +42,7 @@ MEANINGS = {
     "ease_of_use": "How quickly you could start to use a repository, as a model judges it.",
     "maintenance": "Whether a repository is cared for: its last push and release, and how it answers and closes issues.",
     "text": "How well the words of your request match title and text, beside the other works of this search (BM25+).",
+    "subject": "How well name and summary of a repository fit your request: by meaning where it was found so, else by words.",
     "fused": "How high the work stands in the lists of all sources and kinds of search, merged into one.",
     "recency": "How new the work is: 1 for this year, and half of that after each half-life.",
     "citations": "How often the work is cited or starred, on a scale where each step is ten times as much.",

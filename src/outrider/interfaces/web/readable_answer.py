@@ -6,11 +6,13 @@ The response holds offsets into texts as they were found. Here markup is taken a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from outrider.distiller.structure.read_structure import read_structure
+from outrider.interfaces.web.score_parts import ScorePart, read_parts
 from outrider.state.model import Model
 from outrider.state.response import explain_unanswered
 from outrider.text.readable import read_plainly, split_inline
@@ -19,14 +21,17 @@ from outrider.usecases.explain_hit import list_clauses
 
 if TYPE_CHECKING:
     from outrider.distiller.structure.block import Block
+    from outrider.settings.model import Settings
     from outrider.state.hits import Hit
     from outrider.state.response import ContextUnit, SearchResponse
 
 MAX_PIECES = 3
 """Kept sentences of a card, among them at most one piece of code."""
 MAX_CODE_LINES = 8
-MAX_BEST, ENOUGH_BEST, MAX_BEST_OF_HIT = 4, 3, 2
-"""Sentences above the hits where no model wrote an answer: the most; the most with such as may not answer; the most of one hit."""
+MAX_BEST, MAX_BEST_OF_HIT = 200, 2
+"""Sentences for above the hits where no model wrote an answer: the most; the most of one hit. The page shows the first ones of hits that
+pass its filters.
+"""
 MIN_BEST_CHARS, MAX_BEST_CHARS = 25, 420
 SUMMARY_CHARS = 320
 MAX_KEYWORDS = 8
@@ -55,11 +60,13 @@ class Piece(Model):
 
 class HitReading(Model):
     rank: int
+    parts: tuple[ScorePart, ...] = Field((), description="What its score is made of; empty where that is not known.")
     why: tuple[str, ...] = Field(description="Why the hit is there, the most important reason first.")
     pieces: tuple[Piece, ...] = ()
     summary: str = Field("", description="Beginning of its abstract or description, where nothing was kept.")
     known: str = Field("", description="What is known of a work that has no text.")
     hidden: int = Field(0, description="Kept sentences besides.")
+    labels: tuple[str, ...] = Field((), description="The user's own labels of its record in the library.")
 
 
 class BestSentence(Model):
@@ -71,7 +78,9 @@ class BestSentence(Model):
 
 class Reading(Model):
     hits: tuple[HitReading, ...]
-    best: tuple[BestSentence, ...] = Field((), description="The best kept sentences of all hits, where no model wrote an answer.")
+    best: tuple[BestSentence, ...] = Field(
+        (), description="The best kept sentences, best first, where no model wrote an answer; those that may not answer come last."
+    )
     unanswered: str = Field("", description="Says so if no text that was read answers.")
 
 
@@ -87,20 +96,25 @@ class HitText(Model):
     is_cut: bool = Field(False, description="Whether the text goes on before or after.")
 
 
-def read_answer(answer: SearchResponse) -> Reading:
+def read_answer(answer: SearchResponse, settings: Settings, labels: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Reading:
     units: dict[str, list[ContextUnit]] = {}
     for unit in answer.context.units:
         units.setdefault(unit.doc_id, []).append(unit)
     results = {doc_id: f"result {hit.rank}" for hit in answer.hits for doc_id in (*(one.doc_id for one in hit.duplicates), hit.doc_id)}
     is_written = answer.answer is not None and bool(answer.answer.sentences)
     return Reading(
-        hits=tuple(_read_hit(hit, units.get(hit.doc_id, ()), results) for hit in answer.hits),
+        hits=tuple(
+            _read_hit(hit, units.get(hit.doc_id, ()), results, read_parts(hit, answer, settings)).model_copy(
+                update={"labels": _find_labels(hit, labels)}
+            )
+            for hit in answer.hits
+        ),
         best=() if is_written else tuple(_choose_best(answer, units)),
         unanswered=explain_unanswered(answer.hits, str(answer.query)),
     )
 
 
-def _read_hit(hit: Hit, units: Sequence[ContextUnit], results: Mapping[str, str]) -> HitReading:
+def _read_hit(hit: Hit, units: Sequence[ContextUnit], results: Mapping[str, str], parts: tuple[ScorePart, ...]) -> HitReading:
     scores = {(unit.start, unit.end): unit for unit in units}
     spans = sorted(hit.spans, key=lambda span: -scores[span].score if span in scores else 0.0)
     code = [span for span in spans if span in scores and scores[span].kind == "code"]
@@ -111,12 +125,19 @@ def _read_hit(hit: Hit, units: Sequence[ContextUnit], results: Mapping[str, str]
     known = "" if pieces or summary else _name_known(hit)
     return HitReading(
         rank=hit.rank,
+        parts=parts,
         why=tuple(list_clauses(hit, results)),
         pieces=pieces,
         summary=summary,
         known=known,
         hidden=len(hit.spans) - len(spans),
     )
+
+
+def _find_labels(hit: Hit, labels: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Of the hit and of the records that were merged into it, each once."""
+    ids = (hit.doc_id, *(one.doc_id for one in hit.duplicates))
+    return tuple(dict.fromkeys(name for doc_id in ids for name in labels.get(doc_id, ())))
 
 
 def _name_known(hit: Hit) -> str:
@@ -152,7 +173,7 @@ def _read_inline(text: str, sentence_start: int | None = None) -> Iterator[Part]
 
 
 def _choose_best(answer: SearchResponse, units: Mapping[str, Sequence[ContextUnit]]) -> Iterator[BestSentence]:
-    """By score, at most so many of one hit; those that may not answer only where there are too few others.
+    """By score, at most so many of one hit; those that may not answer behind all others.
 
     Texts that were passed on unread have none, and neither has a hit that does not answer.
     """
@@ -165,7 +186,7 @@ def _choose_best(answer: SearchResponse, units: Mapping[str, Sequence[ContextUni
     for unit in sorted(own, key=lambda unit: (unit.why == "best", -unit.score, hits[unit.doc_id].rank, unit.start)):
         parts = tuple(_read_inline(unit.text))
         chars = sum(len(part.text) for part in parts)
-        if number >= (ENOUGH_BEST if unit.why == "best" else MAX_BEST):
+        if number >= MAX_BEST:
             return
         most = MAX_BEST_OF_HIT if unit.why == "relevant" else 1
         if chosen.get(unit.doc_id, 0) < most and MIN_BEST_CHARS <= chars <= MAX_BEST_CHARS:

@@ -21,6 +21,8 @@ from fastapi import APIRouter, Body, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field
 
+from outrider.boolean.parser import parse
+from outrider.boolean.places import Place, find_places
 from outrider.graph.pipeline import DESCRIPTIONS
 from outrider.ingest.export import FORMATS
 from outrider.interfaces.http.problems import Refusal, refuse_field
@@ -32,13 +34,13 @@ from outrider.interfaces.web.pictures import IMAGE, add_picture_routes, make_pic
 from outrider.interfaces.web.readable_answer import HitText, Reading, read_answer, read_text
 from outrider.interfaces.web.static_files import File, read_files
 from outrider.services.systematic import Syntax, find_remote_sources, find_run_folder
-from outrider.state.errors import BadRequest
+from outrider.state.errors import BadRequest, LibraryError
 from outrider.state.model import Model
 from outrider.state.records import LIBRARY
 from outrider.state.request import MAX_TOP_K, SearchMode
 from outrider.state.response import SearchResponse
 from outrider.systematic_search import ledger, manifest
-from outrider.systematic_search.ledger_reader import export_hits
+from outrider.systematic_search.ledger_reader import export_hits, read_hits
 from outrider.systematic_search.prisma import flow_diagram, flow_json, make_flow
 from outrider.usecases.explain_hit import SOURCE_NAMES, name_source
 from outrider.usecases.explain_query import explain_query
@@ -71,6 +73,7 @@ class AnswerRoutes:
     """An answer for reading and as files, as long as it is kept."""
 
     runs: RunRegistry
+    services: Services
 
     async def export(self, request: Request, run_id: RunId, form: Form = "ris", ranks: Ranks = None) -> Response:
         """The hits of a finished search as a file for a reference manager, a spreadsheet or a program."""
@@ -84,7 +87,14 @@ class AnswerRoutes:
     async def reading(self, request: Request, run_id: RunId) -> Reading:
         """The sentences of each hit as plain text and code, why it is there, and the best sentences of all."""
         answer = self._find_answer(request, run_id)
-        return await asyncio.to_thread(read_answer, answer)
+        return await asyncio.to_thread(read_answer, answer, self.services.settings, await self._read_labels())
+
+    async def _read_labels(self) -> dict[str, tuple[str, ...]]:
+        """Of the library's records as they are now; none where it cannot be read."""
+        try:
+            return await (await self.services.library()).labels()
+        except LibraryError:
+            return {}
 
     async def text(self, request: Request, run_id: RunId, rank: Rank) -> HitText:
         """The text of a hit in blocks, without markup; kept sentences are marked."""
@@ -122,6 +132,10 @@ class ExplainBody(Model):
     syntax: Syntax = Field("auto", description="The language of the query.")
 
 
+class HitPlaces(Model):
+    places: tuple[Place, ...] = Field(description="A few, those of the title first; empty where the record shows no term of the query.")
+
+
 @dataclass(frozen=True, slots=True)
 class SystematicPageRoutes:
     services: Services
@@ -142,6 +156,17 @@ class SystematicPageRoutes:
         fields |= {"remarks": run_manifest.remarks, "flow": json.loads(flow_json(make_flow(run_manifest)))}
         asked = {"query": run_manifest.asked.query, "syntax": run_manifest.asked.syntax, "names": run_manifest.asked.names}
         return JSONResponse({"run": run, "unique": run_manifest.unique, **asked, **fields})
+
+    async def places(self, run: RunName, number: Annotated[int, Path(ge=1, le=10**9, description="The number of a hit.")]) -> HitPlaces:
+        """Where a hit matches the query of its run: fields, and the text around each term, of the record as the run read it."""
+        return await asyncio.to_thread(self._find_places, run, number)
+
+    def _find_places(self, run: str, number: int) -> HitPlaces:
+        asked = self._read_manifest(run).asked
+        hit = next(iter(read_hits(find_run_folder(self.services, run) / ledger.NAME, number - 1, 1)), None)
+        if hit is None:
+            raise Refusal(404, "no-such-hit", f"this run has no hit {number:,}")
+        return HitPlaces(places=find_places(parse(asked.query, asked.syntax).tree, hit.record))
 
     async def diagram(self, run: RunName) -> Response:
         """The PRISMA 2020 flow of a run, as SVG."""
@@ -242,7 +267,7 @@ def make_router(services: Services, runs: RunRegistry, admission: Admission) -> 
 
     router.add_api_route("/api/landing", first_view, methods=["GET"], summary="What is searched, and requests to try")
     router.add_api_route("/api/scoring", scoring, methods=["GET"], summary="How works are scored")
-    answers = AnswerRoutes(runs)
+    answers = AnswerRoutes(runs, services)
     router.add_api_route(
         "/api/search/{run_id}/export", answers.export, methods=["GET"], summary="Hits as a file", response_class=Response,
         responses=FILE,
@@ -254,6 +279,7 @@ def make_router(services: Services, runs: RunRegistry, admission: Admission) -> 
     base = "/api/systematic"
     router.add_api_route(f"{base}/explain", review.explain, methods=["POST"], summary="Explanation of a Boolean query")
     router.add_api_route(f"{base}/{{run}}", review.report, methods=["GET"], summary="The report of a systematic run")
+    router.add_api_route(f"{base}/{{run}}/hits/{{number}}/places", review.places, methods=["GET"], summary="Where a hit matches")
     router.add_api_route(
         f"{base}/{{run}}/prisma.svg", review.diagram, methods=["GET"], summary="PRISMA 2020 flow", response_class=Response,
         responses=IMAGE,

@@ -73,7 +73,7 @@ function setUpControls() {
   });
   byId("status-close").addEventListener("click", () => byId("status-dialog").close());
   document.addEventListener("keydown", (event) => {
-    const typing = event.target.closest("input, textarea, select, dialog");
+    const typing = event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, dialog");
     if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
       event.preventDefault();
       (document.querySelector("main > section:not([hidden]) :is(input[type=search], textarea)") ?? byId("main")).focus();

@@ -1,7 +1,7 @@
 // Up to four hits side by side: one column for each, which stack where there is no room, and the dimensions of repositories.
 
 import { ask } from "./api.js";
-import { byId, count, el, fill, link, save, words } from "./dom.js";
+import { byId, count, el, fill, link, plural, save, words } from "./dom.js";
 import { icon, nameKind } from "./icons.js";
 import { FLAGGED, marks, nameSources } from "./marks.js";
 import { VERDICTS, plainParts, readHit } from "./passages.js";
@@ -14,14 +14,19 @@ const isKnown = (value) => value !== null && value !== undefined && value !== ""
 const upper = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 const number = (value) => (isKnown(value) ? count(value) : null);
 
-/** Name and value; a row that no hit has is left out, and where only some have it, the others say that it is unknown. */
+/** Whether one can use a work, and whether it is alive: these rows are always shown. */
+const ALWAYS = new Set(["Licence", "Version", "Last activity"]);
+/** Name and value. Another row that no hit has is left out; where only some have it, the others say that it is not known. */
 const ROWS = [
   ["Authors", (hit) => authors(hit)],
   ["Published", (hit) => [hit.venue, hit.year].filter(Boolean).join(", ")],
   ["Citations", (hit) => number(hit.citations)],
   ["Stars", (hit) => number(hit.stars)],
+  ["Licence", ({ metadata }) => metadata?.licence],
+  ["Version", ({ metadata }) => [metadata?.version, released(metadata)].filter(Boolean).join(", ")],
+  ["Last activity", ({ metadata }) => activity(metadata)],
   ["Language", (hit) => hit.language],
-  ["Score", (hit) => upper(score(hit))],
+  ["Score", (hit) => score(hit)],
   ["Why it is here", (hit) => upper((hit.reading?.why?.length ? hit.reading.why : [hit.reason].filter(Boolean)).join("; "))],
   ["Came from", (hit, names) => upper(nameSources(hit, names).join(", "))],
 ];
@@ -49,9 +54,19 @@ export class Comparison {
     else this.hits.delete(hit.doc_id);
     this.boxes.set(hit.doc_id, box);
     this.#showStatus("");
+    this.#offerHere(box);
+  }
+
+  /** The bar is far away for whoever uses the keyboard: a second button is the next stop after the box. */
+  #offerHere(box) {
+    this.here?.remove();
+    if (this.hits.size < 2) return;
+    this.here = el("button", { type: "button", class: "act compare-now", click: () => this.show() }, `Compare these ${this.hits.size}`);
+    box.closest(".compare")?.after(this.here);
   }
 
   clear() {
+    this.here?.remove();
     for (const id of this.hits.keys()) this.boxes.get(id).checked = false;
     this.hits.clear();
     this.#showStatus("");
@@ -60,7 +75,7 @@ export class Comparison {
   #showStatus(message) {
     byId("compare-bar").hidden = !this.hits.size;
     byId("compare-button").disabled = this.hits.size < 2;
-    byId("compare-said").textContent = message || `${this.hits.size} of ${MAX_HITS} chosen${this.hits.size < 2 ? "; choose another one to compare" : ""}`;
+    byId("compare-said").textContent = message || `${this.hits.size} chosen (at most ${MAX_HITS})${this.hits.size < 2 ? "; choose another one to compare" : ""}`;
   }
 
   show() {
@@ -74,7 +89,7 @@ export class Comparison {
 
 /** All columns have the same rows, so that a subgrid can align them. */
 function columns(hits, names) {
-  const rows = ROWS.map(([name, of]) => [name, hits.map((hit) => of(hit, names))]).filter(([, values]) => values.some(isKnown));
+  const rows = ROWS.map(([name, of]) => [name, hits.map((hit) => of(hit, names))]).filter(([name, values]) => ALWAYS.has(name) || values.some(isKnown));
   const all = el("div", { class: "compared" }, hits.map((hit, at) => column(hit, at, rows.map(([name, values]) => [name, values[at]]))));
   all.style.setProperty("--facts", rows.length);
   all.style.setProperty("--rows", rows.length + 3);
@@ -83,7 +98,7 @@ function columns(hits, names) {
 
 function column(hit, at, rows) {
   const id = `compared-${at}`;
-  const facts = rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", { dir: "auto" }, isKnown(value) ? String(value) : el("span", { class: "unknown" }, "unknown"))));
+  const facts = rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", { dir: "auto" }, isKnown(value) ? String(value) : el("span", { class: "unknown" }, "not known"))));
   return el(
     "article",
     { "aria-labelledby": id },
@@ -100,9 +115,16 @@ function authors(hit) {
   return names.slice(0, SHOWN_AUTHORS).join("; ") + (more > 0 ? ` and ${count(more)} more` : "");
 }
 
-/** A model's score. That of rules says no more than the rank. */
+const day = (value) => String(value ?? "").slice(0, 10);
+const released = (metadata) => metadata?.last_release_at && `released ${day(metadata.last_release_at)}`;
+
+function activity({ archived, updated_at: pushed, commits_90d: commits } = {}) {
+  return [archived ? "archived" : "", pushed && `last push ${day(pushed)}`, isKnown(commits) && `${plural(commits, "commit")} in 90 days`].filter(Boolean).join(", ");
+}
+
 function score(hit) {
-  return hit.scored_by === "model" ? `${Number(hit.score).toFixed(2)} of 1, by a model` : hit.scored_by === "rules" ? `rank ${hit.rank}, by rules` : `rank ${hit.rank}, not scored`;
+  const by = { model: "by a model", rules: "by rules" }[hit.scored_by];
+  return by ? `${Number(hit.score).toFixed(3)} of 1, rank ${hit.rank}, ${by}` : `Not scored, rank ${hit.rank}`;
 }
 
 /** The sentences that answer as the server reads them, each on two lines until it is opened; or else what the work is about. */

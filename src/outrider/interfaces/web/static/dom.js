@@ -68,6 +68,16 @@ export function loadStyle(name) {
   return styles.get(name);
 }
 
+/** Copy the address of what is shown, and say so. */
+export async function copyLink(status) {
+  try {
+    await navigator.clipboard.writeText(location.href);
+    status.textContent = "Link copied";
+  } catch {
+    status.textContent = "Copy the address of this page";
+  }
+}
+
 /** The values of the checked boxes of one name. */
 export const checkedValues = (form, name) => new FormData(form).getAll(name).map(String);
 

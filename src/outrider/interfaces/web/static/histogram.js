@@ -7,13 +7,13 @@ const HEIGHT = 64;
 const MAX_BARS = 16;
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 500];
 
-/** Bins `[first, last]` of equal width that cover the years. */
+/** Bins `[first, last]` of equal width that cover the years; the last one ends with the last year. */
 export function makeBins(years) {
   if (!years.length) return [];
   const [low, high] = [Math.min(...years), Math.max(...years)];
   const step = STEPS.find((one) => Math.floor(high / one) - Math.floor(low / one) < MAX_BARS) ?? 1000;
   const first = Math.floor(low / step) * step;
-  return Array.from({ length: Math.floor((high - first) / step) + 1 }, (_, at) => [first + at * step, first + at * step + step - 1]);
+  return Array.from({ length: Math.floor((high - first) / step) + 1 }, (_, at) => [first + at * step, Math.min(high, first + at * step + step - 1)]);
 }
 
 export const nameBin = ([first, last]) => (first === last ? String(first) : `${first}-${last}`);

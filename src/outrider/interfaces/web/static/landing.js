@@ -5,13 +5,9 @@ import { byId, el, fill, listNames, plural } from "./dom.js";
 import { icon } from "./icons.js";
 import { forgetSearch, saveSearch, searches } from "./shelf.js";
 
-let hasExamples = false;
-
 /** `search(query)` runs a request; `open(address)` runs that of an address. */
 export async function drawLanding(about, { search, open }) {
   drawSearches(open);
-  if (hasExamples) return;
-  hasExamples = true;
   const model = about.answers ? "A chat model plans the search and reads the works." : "No chat model is connected: rules rank the works.";
   const others = about.sources.filter((name) => name !== "library").map((name) => about.source_names[name]);
   const scope = byId("scope");
@@ -22,7 +18,6 @@ export async function drawLanding(about, { search, open }) {
     if (problem === "broken") scope.append(" See Status for the reason.");
     fill(byId("examples"), examples.map((text) => el("li", {}, el("button", { type: "button", class: "example", dir: "auto", click: () => search(text) }, text))));
   } catch (error) {
-    hasExamples = false;
     say("your library");
     fill(byId("examples"), el("li", { class: "failed" }, error.message));
   }

@@ -260,11 +260,12 @@ function showChosen() {
   const finish = async (status) => {
     if (status) await refresh();
     if (status) byId("library-count").textContent = status;
+    if (document.activeElement === document.body) bar.querySelector("[data-does=label]")?.focus(); // the bar was drawn anew
   };
   fill(
     bar,
     el("p", { role: "status" }, `${plural(chosen.size, "record")} selected`),
-    el("button", { type: "button", class: "second", click: async () => finish(await labelRecords(ids(), contents.labels)) }, "Add label"),
+    el("button", { type: "button", class: "second", "data-does": "label", click: async () => finish(await labelRecords(ids(), contents.labels)) }, "Add label"),
     el("button", {
       type: "button",
       class: "second",

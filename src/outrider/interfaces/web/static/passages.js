@@ -12,6 +12,9 @@ export const plainParts = (parts) => inline(parts, false);
 /** A hit as the server reads it; without that, the beginning of its text. */
 export const readHit = (hit) => hit.reading ?? { pieces: [], summary: hit.summary || hit.content || "", hidden: 0 };
 
+/** Whether a click ends the selection of text, which opens nothing. */
+export const isSelecting = () => getSelection().toString() !== "";
+
 /** The verdict, and the kept pieces or the beginning of the text. `open(start, node)` opens a piece in its text. */
 export function passages(hit, open) {
   const { pieces, summary, known, hidden } = readHit(hit);
@@ -23,7 +26,8 @@ export function passages(hit, open) {
       ? el("pre", { tabindex: "0", "aria-label": "Code" }, piece.parts[0].text, piece.more_lines ? `\n… ${plural(piece.more_lines, "more line")}` : null)
       : el("p", { class: "passage", dir: "auto" }, plainParts(piece.parts));
     if (!open) return node;
-    const button = el("button", { type: "button", class: "where", "aria-expanded": "false", title: "Show it in its text", click: () => open(piece.start, button) }, el("span", { class: "hidden" }, "Show this sentence in its text"));
+    const button = el("button", { type: "button", class: "where", "aria-expanded": "false", "data-piece": piece.start, click: () => open(piece.start, button) }, "In context", el("span", { class: "hidden" }, ": this sentence in its text"));
+    node.addEventListener("click", () => isSelecting() || open(piece.start, button));
     return el("div", { class: "piece" }, node, button);
   });
   return [verdict, ...shown, hidden > 0 && open ? el("p", { class: "meta" }, `${plural(hidden, "more sentence")} in its text`) : null];

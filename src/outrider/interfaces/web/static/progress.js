@@ -129,7 +129,7 @@ export class Progress {
     const down = findDown(this.rows).map((name) => this.name(name));
     const waiting = [...wanted].filter((name) => !answered.has(name)).map((name) => [sentence(this.name(name)), "", "waits", "", ""]);
     const reached = [...answered].filter((name) => this.rows.some((row) => row.source === name && GOOD.has(row.status)));
-    fill(byId("source-summary"), `${count(reached.length)} of ${plural(wanted.size, "source")} answered`, down.length ? el("span", { class: "failed" }, ` - no answer from ${listNames(down)}`) : null);
+    fill(byId("source-summary"), `Sources: ${count(reached.length)} of ${count(wanted.size)} answered`, down.length ? el("span", { class: "failed" }, `; no answer from ${listNames(down)}`) : null);
     const rows = this.rows.map((row) => [
       sentence(this.name(row.source)),
       nameSearch(row.strategy),

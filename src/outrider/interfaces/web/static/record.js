@@ -83,7 +83,11 @@ function labelEditor(record, contents, changed, back) {
     "div",
     { class: "inline record-tools" },
     record.labels.map(drop),
-    el("button", { type: "button", class: "quiet small", click: async () => (await labelRecords([record.doc_id], contents.labels)) && changed() }, "Add label"),
+    el("button", { type: "button", class: "quiet small", "data-does": "label", click: async () => {
+      if (!(await labelRecords([record.doc_id], contents.labels))) return;
+      await changed();
+      byId("library-record").querySelector("[data-does=label]")?.focus(); // the record was drawn anew
+    } }, "Add label"),
     el("button", {
       type: "button",
       class: "quiet small",

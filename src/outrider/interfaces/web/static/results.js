@@ -4,12 +4,17 @@ import { ask } from "./api.js";
 import { Comparison } from "./compare.js";
 import { byId, count, el, fill, plural, save, words } from "./dom.js";
 import { Facets } from "./facets.js";
-import { card } from "./hits.js";
-import { plainParts } from "./passages.js";
+import { card, openText } from "./hits.js";
+import { isSelecting, plainParts } from "./passages.js";
 import { clearDropped, markWork, works } from "./shelf.js";
 
 const PAGE = 10;
 const MAX_HITS = 1000;
+/** Sentences above the hits: the most, and the most with such as may not answer. */
+const MAX_BEST = 4;
+const ENOUGH_BEST = 3;
+/** Formats in a menu, with the programs that read them. */
+export const FILE_CHOICES = { bibtex: "BibTeX (LaTeX, Zotero)", ris: "RIS (Zotero, EndNote, Mendeley)" };
 export const FILES = { bibtex: "BibTeX", ris: "RIS", csl: "CSL-JSON", csv: "CSV", json: "JSON", jsonl: "JSON Lines", markdown: "Markdown" };
 const missing = (value) => (value === null || value === undefined ? -Infinity : value);
 const ORDERS = {
@@ -34,7 +39,7 @@ const REMOVED = {
 export class Results {
   /** `hooks`: `names`, `similar(hit)`, `more(number)`, `changed()` after a sort or filter, `refined()` after a work was kept or dropped. */
   constructor(answer, reading, address, view, hooks) {
-    Object.assign(this, { answer, address, hooks });
+    Object.assign(this, { answer, reading, address, hooks });
     this.sort = ORDERS[view.sort] ? view.sort : "rank";
     this.limit = PAGE;
     const read = new Map(reading.hits.map((one) => [one.rank, one]));
@@ -49,7 +54,6 @@ export class Results {
     byId("tools").hidden = !answer.hits.length;
     byId("refine").hidden = !answer.strategy || !answer.hits.length;
     byId("facets").hidden = !answer.hits.length;
-    this.#drawBest(reading);
     this.draw();
   }
 
@@ -86,6 +90,7 @@ export class Results {
     const hits = all.slice(0, this.limit);
     fill(byId("hits"), hits.map((hit) => this.#card(hit)));
     this.facets.draw();
+    this.#drawBest();
     this.#drawCounts(all, hits);
     if (!all.length) fill(byId("hits"), el("li", { class: "nothing" }, this.#explainNothing()));
     const left = all.length - hits.length;
@@ -103,12 +108,16 @@ export class Results {
 
   #drawCounts(all, hits) {
     const dropped = this.answer.hits.filter((hit) => hit.doc_id in works().dropped).length;
-    const part = all.length < this.answer.hits.length ? `${count(all.length)} of ${plural(this.answer.hits.length, "hit")} shown` : "";
-    byId("hits-title").textContent = hits.length < all.length ? `${count(hits.length)} of ${plural(all.length, "hit")}` : plural(all.length, "hit");
-    fill(byId("shown"), part, dropped ? [` (${plural(dropped, "work")} dropped)`, el("button", { type: "button", class: "quiet", click: () => { clearDropped(); this.draw(); this.hooks.refined(); } }, "Show dropped works")] : null);
+    const found = this.answer.hits.length;
+    const showing = hits.length < all.length ? `; showing ${count(hits.length)}` : "";
+    byId("hits-title").textContent = this.chosen.length
+      ? `${count(this.answer.hits.filter((hit) => this.facets.matches(hit)).length)} of ${plural(found, "result")} fit the filters${showing}`
+      : `${plural(found, "result")} from ${plural(Math.max(found, this.answer.total_candidates), "work")} found${showing}`;
+    fill(byId("shown"), dropped ? [`${plural(dropped, "work")} dropped `, el("button", { type: "button", class: "quiet", click: () => { clearDropped(); this.draw(); this.hooks.refined(); } }, "Show dropped works")] : null);
     const kept = Object.keys(works().kept).length;
     byId("kept-only").hidden = !kept;
     byId("kept-count").textContent = `kept only (${count(kept)})`;
+    this.drawExportCount();
   }
 
   #explainNothing() {
@@ -133,63 +142,92 @@ export class Results {
     (card?.querySelector("h3 a, .act") ?? byId("shown").querySelector("button"))?.focus();
   }
 
-  /** The sentences of a model, or else the best kept ones; each citation mark leads to the card of its hit. */
-  #drawBest(reading) {
+  /** The sentences of a model, or else the best kept ones; each citation mark leads to the card of its hit. Only hits on the list are cited. */
+  #drawBest() {
     const place = byId("answer");
     const written = this.answer.answer;
-    const ranks = new Map(this.answer.hits.map((hit) => [hit.doc_id, hit]));
+    const listed = this.#list();
+    const ranks = new Map(listed.map((hit) => [hit.doc_id, hit]));
     const cite = (hit) => el("button", { type: "button", class: "cite", title: hit.title || hit.doc_id, "aria-label": `To hit ${hit.rank}`, click: () => this.showCard(hit) }, `[${hit.rank}]`);
     const once = (citations) => [...new Map(citations.map((one) => [one.doc_id, ranks.get(one.doc_id)])).values()].filter(Boolean);
     place.hidden = false;
     if (written?.sentences.length) {
-      const rows = written.sentences.map((one) => el("li", { dir: "auto" }, one.text, " ", once(one.citations).map(cite), one.uncertain ? " (may not answer)" : null));
-      return fill(place, el("h2", {}, "Short answer"), el("ul", {}, rows), removed(written), el("p", { class: "meta" }, el("span", {}, `Written by ${written.model}. Numbers, negations and quotations were compared with the cited sentences. Whether these support it was not checked.`)));
+      const rows = written.sentences.filter((one) => once(one.citations).length).map((one) => el("li", { dir: "auto" }, one.text, " ", once(one.citations).map(cite), one.uncertain ? " (may not answer)" : null));
+      return fill(place, el("h2", {}, "Short answer"), rows.length ? el("ul", {}, rows) : el("p", {}, "Its sentences cite only results that are not shown."), removed(written), el("p", { class: "meta" }, el("span", {}, `Written by ${written.model}. Numbers, negations and quotations were compared with the cited sentences. Whether these support it was not checked.`)));
     }
     const lack = written ? [el("p", { class: "meta" }, `The model wrote no answer: ${written.why}.`), removed(written)] : null;
-    const byRank = new Map(this.answer.hits.map((hit) => [hit.rank, hit]));
-    const rows = reading.best.map((one) => el("li", {}, el("span", { dir: "auto" }, plainParts(one.parts)), one.uncertain ? el("small", {}, "may not answer") : null, cite(byRank.get(one.rank))));
-    place.hidden = !rows.length && !lack && !reading.unanswered;
-    fill(place, el("h2", {}, rows.length ? "Best sentences" : written ? "Short answer" : "No sentence answers"), rows.length ? el("ul", { class: "best" }, rows) : reading.unanswered ? el("p", {}, reading.unanswered) : null, lack);
+    const byRank = new Map(listed.map((hit) => [hit.rank, hit]));
+    const best = this.reading.best.filter((one) => byRank.has(one.rank)).filter((one, at) => at < (one.uncertain ? ENOUGH_BEST : MAX_BEST));
+    const rows = best.map((one) => this.#bestSentence(one, byRank.get(one.rank), cite));
+    const unanswered = this.reading.best.length && !rows.length ? "No sentence of the results shown answers. Others do, which are filtered out or dropped." : this.reading.unanswered;
+    place.hidden = !rows.length && !lack && !unanswered;
+    fill(place, el("h2", {}, rows.length ? "Best sentences" : written ? "Short answer" : "No sentence answers"), rows.length ? el("ul", { class: "best" }, rows) : unanswered ? el("p", {}, unanswered) : null, lack);
   }
 
+  /** A click on the sentence opens it in its text, as the button does. */
+  #bestSentence(one, hit, cite) {
+    const open = () => openText(this.showCard(hit), one.start);
+    return el(
+      "li",
+      {},
+      el("span", { class: "sentence", dir: "auto", click: () => isSelecting() || open() }, plainParts(one.parts)),
+      one.uncertain ? el("small", {}, "may not answer") : null,
+      el("span", { class: "lead-on" }, cite(hit), el("button", { type: "button", class: "where", click: open }, "In context", el("span", { class: "hidden" }, `: this sentence of hit ${hit.rank}`))),
+    );
+  }
+
+  /** Of a hit on the list; its card, in sight and with the focus. */
   showCard(hit) {
     let node = this.cards.get(hit);
     if (!node?.isConnected) {
-      if (!this.facets.matches(hit)) this.facets.clear();
       this.limit = Math.max(this.limit, this.#list().indexOf(hit) + 1);
       this.draw();
       node = this.cards.get(hit);
     }
-    if (!node?.isConnected) return;
     node.tabIndex = -1;
     node.scrollIntoView({ block: "start" });
     node.focus({ preventScroll: true });
+    return node;
+  }
+
+  #listForExport() {
+    const { kept } = works();
+    const isKeptOnly = byId("kept-only").querySelector("input").checked && !byId("kept-only").hidden;
+    return isKeptOnly ? this.answer.hits.filter((hit) => hit.doc_id in kept) : this.#list();
+  }
+
+  /** How many hits will be saved, before they are. */
+  drawExportCount() {
+    const number = this.#listForExport().length;
+    const all = this.answer.hits.length;
+    const which = byId("kept-only").querySelector("input").checked ? "that you kept" : this.chosen.length ? "that fit the filters" : "that you did not drop";
+    byId("export-count").textContent = number === all ? `Saves all ${plural(all, "result")}.` : `Saves the ${count(number)} of ${plural(all, "result")} ${which}.`;
   }
 
   async save(format, hits) {
-    const { kept } = works();
-    const chosen = hits ?? (byId("kept-only").querySelector("input").checked && !byId("kept-only").hidden ? this.answer.hits.filter((hit) => hit.doc_id in kept) : this.#list());
+    const chosen = hits ?? this.#listForExport();
     const ranks = chosen.length < this.answer.hits.length ? chosen.map((hit) => `&rank=${hit.rank}`).join("") : "";
-    if (!chosen.length) this.#say("Not saved: none of these hits is kept");
-    else await this.#saveFile(`export?format=${format}${ranks}`, `outrider-hits.${format}`, `${plural(chosen.length, "hit")} saved as ${FILES[format] ?? format}`);
+    if (!chosen.length) return this.#say("Not saved: none of these results is kept");
+    return this.#saveFile(`export?format=${format}${ranks}`, `outrider-hits.${format}`, `${plural(chosen.length, "result")} saved as ${FILES[format] ?? format}`);
   }
 
   /** The hits by year, as the server draws them: all of the answer, without the filters of the page. */
   saveTimeline() {
-    return this.#saveFile("timeline.svg", "outrider-timeline.svg", `Picture of ${plural(this.answer.hits.length, "hit")} by year saved`);
+    return this.#saveFile("timeline.svg", "outrider-timeline.svg", `Picture of ${plural(this.answer.hits.length, "result")} by year saved`);
   }
 
   async #saveFile(path, name, done) {
     try {
       await save(await ask(`${this.address}/${path}`), name);
-      this.#say(done);
+      return this.#say(done);
     } catch (error) {
-      this.#say(error.status === 404 ? "Not saved: the server no longer keeps this search. Search again." : `Not saved: ${error.message}`);
+      return this.#say(error.status === 404 ? "Not saved: the server no longer keeps this search. Search again." : `Not saved: ${error.message}`);
     }
   }
 
   #say(text) {
     byId("saved").textContent = text;
+    return text;
   }
 }
 

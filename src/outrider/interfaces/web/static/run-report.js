@@ -1,7 +1,7 @@
 // The report of a systematic run, its hits page by page, and its proof.
 
 import { ask, json } from "./api.js";
-import { count, el, fill, link, plural, save, table } from "./dom.js";
+import { copyLink, count, el, fill, link, plural, save, table } from "./dom.js";
 import { wide } from "./remarks.js";
 
 const ROWS = 100;
@@ -48,7 +48,7 @@ function exports(report, about) {
       }
     },
   }, FILES[format] ?? format));
-  const copy = el("button", { type: "button", class: "second small", click: () => navigator.clipboard.writeText(location.href).then(() => (status.textContent = "The link is copied."), () => (status.textContent = "Copy the address of this page.")) }, "Copy link");
+  const copy = el("button", { type: "button", class: "second small", click: () => copyLink(status) }, "Copy link");
   return el("p", { class: "inline" }, el("span", { class: "meta" }, "Save all hits:"), buttons, copy, status);
 }
 
@@ -82,12 +82,37 @@ export async function showHits(into, mine, name) {
     into,
     el("div", { class: "bar" }, el("h3", { tabindex: "-1" }, "Hits"), el("p", { class: "inline" }, turn(-1, "Earlier"), el("span", { id: "exact-page" }, `${count(first + 1)} to ${count(first + hits.length)} of ${count(total)}`), turn(1, "Later"))),
     el("div", { class: "exact-head", "aria-hidden": "true" }, el("span", {}), el("span", {}, "Work"), el("span", {}, "Proof")),
-    el("ol", { class: "exact-list", start: first + 1 }, hits.map((hit) => listHit(hit, names.size > 1 || hit.source !== name("library")))),
+    el("ol", { class: "exact-list", start: first + 1 }, hits.map((hit) => listHit(hit, mine.ended && mine.run, names.size > 1 || hit.source !== name("library")))),
     same && PROOFS[hits[0]?.proof] ? el("p", { class: "meta" }, `${PROOFS[hits[0].proof][0]}: ${PROOFS[hits[0].proof][1]}`) : el("p", { class: "meta" }, Object.values(PROOFS).map(([title, why]) => `${title}: ${why} `)),
   );
 }
 
-function listHit(hit, withSource) {
+const FIELDS = { text: "Full text", mesh: "Subject headings", heading: "Subject heading", journal_words: "Journal", publication_type: "Type" };
+const nameField = (name) => FIELDS[name] ?? name.charAt(0).toUpperCase() + name.slice(1);
+
+/** On demand: the fields that match, with the terms marked. */
+function whereItMatches(hit, run) {
+  const list = el("div", { class: "matches" });
+  const show = async () => {
+    if (list.hasChildNodes()) return;
+    fill(list, el("p", { class: "meta" }, "Looking ..."));
+    try {
+      const { places } = await json(`api/systematic/${run}/hits/${hit.rank}/places`);
+      const onlyBody = places.length && places.every((one) => one.field === "text");
+      fill(
+        list,
+        onlyBody ? el("p", { class: "verdict" }, "Only its full text matches, neither title nor abstract.") : null,
+        places.map((one) => el("p", {}, el("b", {}, `${nameField(one.field)}: `), el("span", { dir: "auto" }, one.pieces.map((piece) => (piece.is_match ? el("mark", {}, piece.text) : piece.text))))),
+        places.length ? null : el("p", { class: "meta" }, "The record shows no term of the query."),
+      );
+    } catch (error) {
+      fill(list, el("p", { class: "failed" }, error.message));
+    }
+  };
+  return el("details", { toggle: show }, el("summary", { "aria-label": `Where it matches: ${hit.title || hit.doc_id}` }, "Where it matches"), list);
+}
+
+function listHit(hit, run, withSource) {
   const authors = [hit.authors?.join("; "), hit.more_authors ? `and ${count(hit.more_authors)} more` : ""].filter(Boolean).join(" ");
   const parts = [authors, hit.year && String(hit.year), hit.venue, withSource && hit.source].filter(Boolean);
   const [title, why] = PROOFS[hit.proof] ?? [hit.proof, ""];
@@ -101,6 +126,7 @@ function listHit(hit, withSource) {
       el("p", { class: "title" }, link(hit.url, hit.title || hit.doc_id)),
       parts.length ? el("p", { class: "meta" }, parts.map((part) => el("span", {}, el("bdi", {}, part)))) : null,
       hit.abstract ? el("details", {}, el("summary", { "aria-label": `Abstract of ${hit.title || hit.doc_id}` }, "Abstract"), el("p", { class: "abstract", dir: "auto" }, hit.abstract)) : null,
+      run ? whereItMatches(hit, run) : null,
     ),
     el("span", { class: hit.proof === "verified" ? "proof sound" : "proof", title: why }, title),
   );

@@ -3,10 +3,8 @@
 import { json } from "./api.js";
 import { curveChart, stackedBar, swatch } from "./charts.js";
 import { byId, count, el, fill, words } from "./dom.js";
+import { namePart as label } from "./part-names.js";
 
-/** Names of parts for readers, where those of the code are terms of the field. */
-const LABELS = { text: "words of the request", fused: "merged lists", renown: "citations or stars", citations: "citations or stars" };
-const label = (name) => LABELS[name] ?? words(name);
 const WRITTEN = [[/ \* DAY_S/g, " days"], [/ \* YEAR_S/g, " years"], [/ \*\* /g, " ^ "], [/ \* /g, " × "]];
 /** A calculation as people write it. */
 const written = (text) => WRITTEN.reduce((shown, [from, to]) => shown.replace(from, to), text);
@@ -36,6 +34,7 @@ function page(explanation) {
     el("h2", {}, "How much each part counts"),
     el("p", {}, `Without a model a score is the weighted mean of ${explanation.rules.length} parts, for every kind of work.`),
     weights("Weights of the rules", explanation.rules),
+    el("p", {}, `Recency and citations count only where the request asks for new or well-known works, the words half where search by meaning took part. For a repository, ${(100 * explanation.rule_constants.about_share).toFixed(0)} % of the weight of ${label("fused")} is that of its subject. "Why this?" beside a result has the weights that counted.`),
     el("p", {}, `With a model it is, for a repository, that of relevance and ${explanation.dimensions.length} dimensions, and at most twice its relevance. Papers, pages and documents have their relevance alone.`),
     weights("Weights of a repository's score", [explanation.relevance, ...explanation.dimensions]),
     el("h2", {}, "How a fact becomes a number"),

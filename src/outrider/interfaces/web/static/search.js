@@ -2,7 +2,7 @@
 
 import { makeAddress, makeRequest, nameTab, push, readAddress, replace } from "./address.js";
 import { Problem, ask, events, json } from "./api.js";
-import { byId, count, el, fill, plural } from "./dom.js";
+import { byId, copyLink, el, fill, plural } from "./dom.js";
 import { explainEmpty, explainFailure, showFailures } from "./explain.js";
 import { foldOnNarrowScreens } from "./facets.js";
 import { showLanding } from "./first-view.js";
@@ -11,7 +11,7 @@ import { card } from "./hits.js";
 import { duration } from "./pipeline.js";
 import { Progress } from "./progress.js";
 import { askForSimilar, drawRefine, makeFeedback } from "./refine.js";
-import { FILES, Results } from "./results.js";
+import { FILES, FILE_CHOICES, Results } from "./results.js";
 import { isSaved, rememberSearch, saveSearch } from "./shelf.js";
 import { showThreads } from "./threads.js";
 
@@ -32,14 +32,22 @@ export const openThreads = () => showThreads(({ thread, query, id }) => {
 });
 
 function setUpResults() {
-  fill(byId("export-format"), about.formats.map((name) => el("option", { value: name }, FILES[name] ?? name)));
+  fill(byId("export-format"), about.formats.map((name) => el("option", { value: name }, FILE_CHOICES[name] ?? FILES[name] ?? name)));
   byId("export-form").addEventListener("submit", (event) => {
     event.preventDefault();
     now?.results?.save(byId("export-format").value);
+    closeExport();
   });
-  byId("timeline-button").addEventListener("click", () => now?.results?.saveTimeline());
+  byId("kept-only").addEventListener("change", () => now?.results?.drawExportCount());
+  byId("timeline-button").addEventListener("click", () => {
+    now?.results?.saveTimeline();
+    closeExport();
+  });
+  document.addEventListener("click", closePanels);
+  document.addEventListener("keydown", closePanels);
   byId("sort").addEventListener("change", (event) => now?.results?.sortBy(event.target.value));
   byId("more").addEventListener("click", () => now?.results?.showMore());
+  byId("copy-link").addEventListener("click", () => copyLink(byId("saved")));
   byId("save-search").addEventListener("click", toggleSaved);
   byId("refine").addEventListener("changed", () => now?.results && (now.results.draw(), drawRefine(about)));
   byId("refine-form").addEventListener("submit", (event) => {
@@ -47,6 +55,23 @@ function setUpResults() {
     nextRound();
   });
   foldOnNarrowScreens();
+}
+
+function closeExport() {
+  byId("export").open = false;
+  byId("export").querySelector("summary").focus();
+}
+
+/** The export menu and citations close at a click outside of them, and with Escape, which gives the focus back. */
+function closePanels(event) {
+  for (const panel of byId("view-search").querySelectorAll(".menu[open], .cite-panel")) {
+    const isMenu = panel === byId("export");
+    const opener = isMenu ? panel.querySelector("summary") : panel.closest(".actions").querySelector(".opens-citation");
+    if (event.type === "click" ? panel.contains(event.target) || opener === event.target : event.key !== "Escape") continue;
+    if (isMenu) panel.open = false;
+    else opener.click();
+    if (event.type === "keydown") opener.focus();
+  }
 }
 
 /** What the address says: the first view, a kept run, or a search that can be started. */
@@ -74,6 +99,8 @@ function leave() {
 }
 
 function showFrame(fields) {
+  const isLost = byId("landing").contains(document.activeElement) || byId("results").contains(document.activeElement);
+  byId("export").open = false;
   byId("landing").hidden = true;
   byId("view-search").classList.add("asked");
   byId("run").hidden = byId("results").hidden = false;
@@ -86,6 +113,7 @@ function showFrame(fields) {
   byId("search-status").textContent = byId("cost").textContent = byId("elapsed").textContent = "";
   nameTab(fields);
   markSaved();
+  if (isLost) byId("hits-title").focus({ preventScroll: true }); // what had the focus is gone
 }
 
 function setRunning(on) {
@@ -207,8 +235,7 @@ async function showAnswer(mine, answer) {
   mine.progress.showUsage(answer.usage);
   if (answer.sources.length) mine.progress.showSources(answer.sources);
   mine.progress.markEnded(answer.bypassed);
-  const order = answer.hits.length ? `${count(answer.total_found)} of ${plural(answer.total_candidates, "work")}` : "Nothing found";
-  mine.progress.say(`${order} in ${duration(answer.execution_time_ms)}`);
+  mine.progress.say(`${answer.hits.length ? "Done" : "Nothing found"} in ${duration(answer.execution_time_ms)}`);
   showFailures(answer);
   if (!mine.said) byId("note").hidden = true;
   // new lists, not the old ones moved: what stood there does not jump

@@ -54,7 +54,7 @@ async function showSources() {
   for (const one of sources.filter((other) => other.why_not)) reasons.set(one.why_not, [...(reasons.get(one.why_not) ?? []), one.title]);
   fill(
     byId("exact-sources"),
-    el("legend", {}, "Sources ", able.length > 1 ? el("small", {}, able.some((one) => one.name === "library") ? "none chosen: your library alone" : "choose at least one") : null),
+    el("legend", {}, "Sources ", able.length > 1 ? el("small", {}, able.some((one) => one.name === "library") ? "none chosen: only your library is searched, not all sources as in Search" : "choose at least one") : null),
     able.length === 1 && able[0].name === "library" ? el("p", { class: "meta" }, "Your library is searched.") : el("div", { class: "choices" }, able.map((one) => el("label", {}, el("input", { type: "checkbox", name: "sources", value: one.name }), ` ${one.title}`))),
     able.length ? null : el("p", { class: "meta" }, "No source can be asked at the moment."),
     reasons.size ? el("details", {}, el("summary", { class: "meta" }, `${plural(sources.length - able.length, "other source")} cannot be asked`), el("ul", { class: "remarks" }, [...reasons].map(([why, names]) => el("li", {}, el("b", {}, names.join(", ")), `: ${why}`)))) : null,
@@ -295,4 +295,5 @@ async function finish(mine, report = null) {
     fill(byId("exact-report"), el("p", { class: "meta" }, `There is no report: ${error.message}`));
   }
   if (now === mine && mine.total) listHits(mine);
+  if (now === mine && document.activeElement === byId("exact-title")) byId("exact-status").focus({ preventScroll: true }); // the line that says how it ended
 }
