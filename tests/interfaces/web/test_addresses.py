@@ -29,6 +29,7 @@ async def test_an_address_holds_query_filters_and_run_and_can_be_shared(opens: O
             await tab.reload()
         await tab.locator("#hits .hit.done").first.wait_for()
         assert await tab.locator("#hits h3").first.inner_text() == first
+        assert await tab.locator("li[data-step=scout]").get_attribute("data-state") == "done", "it ran, though its time is not known"
         address = tab.url
         await tab.go_back()
         await tab.locator("#landing").wait_for()

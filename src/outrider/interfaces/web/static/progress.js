@@ -91,12 +91,18 @@ export class Progress {
     this.#set(node, failed ? "failed" : "done", failed ? `${failed}, ${duration(took_ms)}` : duration(took_ms));
   }
 
-  /** Of a run that ended: steps that never ran, or passed the works on, have no mark of success. */
-  markEnded(bypassed = []) {
+  /** Of a run that ended: steps that never ran, or passed the works on, have no mark of success. `bypassed` comes with its answer; the
+   * times of the steps of a kept answer are not known. */
+  markEnded(bypassed = null) {
     clearInterval(this.timer);
     byId("elapsed").textContent = "";
-    const passed = new Set(bypassed.map((one) => one.step));
+    const passed = new Set((bypassed ?? []).map((one) => one.step));
+    const isKept = bypassed && [...this.steps.values()].every((step) => step.node.dataset.state === "waits");
     for (const [name, step] of this.steps) {
+      if (isKept && !passed.has(name)) {
+        this.#set(name, "done", "");
+        continue;
+      }
       if (["waits", "runs"].includes(step.node.dataset.state) || (passed.has(name) && step.node.dataset.state === "done")) this.#set(name, "passed", "not run");
     }
   }
