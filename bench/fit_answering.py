@@ -173,7 +173,7 @@ def load_hits() -> list[Case]:
     for question, hits in ranked.items():
         for hit in hits[:HITS]:
             grade = requests[question].get(hit.doc_id, 0)
-            its = segment_text(Reading(hit.doc_id, hit.original_text, hit.title, rank=hit.rank))
+            its = segment_text(Reading(hit.doc_id, hit.original_text, hit.title, rank=hit.rank, kind=hit.kind))
             if grade != 1 and its.units and not its.is_abstract():
                 cases.append(Case(question, hit.original_text, False, its, [], compute_features(question, its), grade=grade))
     return cases

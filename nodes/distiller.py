@@ -62,7 +62,10 @@ class Distiller:
             why = SYSTEMATIC if state.distill_enabled else SWITCHED_OFF
             return {"bypassed": (*state.bypassed, Bypass(step=STEP, why=why))}
         query = state.strategy.queries[0].text if state.strategy else str(state.query)
-        readings = [Reading(hit.doc_id, hit.original_text, hit.title, f"[{hit.rank}]", hit.rank) for hit in state.hits[: state.distill_top]]
+        readings = [
+            Reading(hit.doc_id, hit.original_text, hit.title, f"[{hit.rank}]", hit.rank, hit.kind)
+            for hit in state.hits[: state.distill_top]
+        ]
         budget = run_setting(runtime, "max_context_tokens", self.settings.max_context_tokens)
         within_s = time_left(runtime, self.run, self.clock, state) * SHARE_OF_TIME
         result, failures = await distil_readings(await self.provider(), query, readings, self.frames, budget, within_s)

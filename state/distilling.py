@@ -28,7 +28,7 @@ def no_frame(lines: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Reading:
     """One text to distil. `key` is its citation key; the title tells a model the subject, and is never cut. `rank` is its place among the
-    hits of a search, from 1; 0 for a text that was given.
+    hits of a search, from 1; 0 for a text that was given. `kind` is that of its record, if there is one.
     """
 
     doc_id: str
@@ -36,6 +36,7 @@ class Reading:
     title: str = ""
     key: str = ""
     rank: int = 0
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

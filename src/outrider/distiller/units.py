@@ -32,6 +32,8 @@ BEGINNING = 5_000
 """Characters in which the first sentence stands."""
 MAX_ABSTRACT_UNITS, MAX_ABSTRACT_BLOCKS = 40, 8
 """Sentences and paragraphs; a letter has more paragraphs, and no aim, method and result."""
+NO_ABSTRACTS = frozenset({"repository", "page"})
+"""Kinds of records."""
 MAX_CONTEXT_CHARS = 300
 """Of a heading and of what introduces a unit; each unit below has them."""
 MIN_WORD_CHARS = 3
@@ -78,7 +80,9 @@ class SegmentedText:
         return [self.reading.text[unit.start : unit.end] for unit in self.units]
 
     def is_abstract(self) -> bool:
-        """Whether it is short prose without sections, as abstracts are."""
+        """Whether it is short prose without sections, as abstracts are. The text of a repository or a page is none, however short."""
+        if self.reading.kind in NO_ABSTRACTS:
+            return False
         few = len(self.units) <= MAX_ABSTRACT_UNITS and len({unit.block for unit in self.units}) <= MAX_ABSTRACT_BLOCKS
         return few and all(unit.kind == "sentence" and not unit.section for unit in self.units)
 

@@ -290,7 +290,7 @@ async def _distill(services: Services, request: SearchRequest, hits: Sequence[Hi
         from outrider.library.exact.pinned_library import list_words
 
         query = " ".join(dict.fromkeys(list_words(parse(query).tree)))
-    readings = [Reading(hit.doc_id, hit.original_text, hit.title, f"[{hit.rank}]", hit.rank) for hit in hits]
+    readings = [Reading(hit.doc_id, hit.original_text, hit.title, f"[{hit.rank}]", hit.rank, hit.kind) for hit in hits]
     budget = services.settings.distiller.max_context_tokens
     result, failures = await distil_readings(await prepare_distillers(services), str(query), readings, load_frames(), budget)
     remarks += [f"distiller: {text}" for text in (*(failure.message for failure in failures), result.bypassed, *result.notes) if text]

@@ -80,7 +80,7 @@ def search_in_a_process(folder: Path) -> tuple[dict[str, str], set[str]]:
     """Status by strategy, and the modules that were loaded."""
     done = run_python(SEARCH, str(folder))
     answer = json.loads(done.stdout)
-    assert answer["hits"][0]["doc_id"] == "a"
+    assert "a" in {hit["doc_id"] for hit in answer["hits"][:2]}
     return {row["strategy"]: row["status"] for row in answer["sources"]}, set(done.stderr.partition("MODULES")[2].split())
 
 
