@@ -44,8 +44,8 @@ class PairJudge:
 
     decisions: Decisions
     _keys: dict[int, tuple[Record, Keys]] = field(default_factory=dict)
-    _judgements: dict[tuple[int, int], Judgement] = field(default_factory=dict)
-    """By the addresses of two keys, which `_keys` holds: their hashes take longer than most judgements."""
+    _judgements: dict[tuple[int, int], tuple[Keys, Keys, Judgement]] = field(default_factory=dict)
+    """By the addresses of two keys, whose hashes take longer than most judgements. Both are held, or another key might get an address."""
 
     def keys(self, record: Record) -> Keys:
         from outrider.linkage.normalized_record import make_keys
@@ -66,8 +66,8 @@ class PairJudge:
 
         pair = (id(one), id(other)) if id(one) < id(other) else (id(other), id(one))
         if (cached := self._judgements.get(pair)) is None:
-            cached = self._judgements[pair] = judge_keys(one, other, weights)
-        return cached
+            cached = self._judgements[pair] = one, other, judge_keys(one, other, weights)
+        return cached[-1]
 
     def are_split(self, one: Candidate, other: Candidate) -> bool:
         """Whether a user decided that they are different works."""
@@ -150,7 +150,8 @@ def _resolve_by_evidence(
     from outrider.linkage.evidence_weights import WEIGHTS
     from outrider.linkage.resolve import resolve_keys
 
-    nodes = [(at, record) for at in members for record in _compared_records(works[at])]
+    every = ((at, record) for at in members for record in _compared_records(works[at]))
+    nodes = sorted(every, key=lambda node: node[1].doc_id)  # of records with equal keys the first one gets the links
     first: dict[int, int] = {}
     tied = {(first[at], node): JOINED_BEFORE for node, (at, _) in enumerate(nodes) if first.setdefault(at, node) != node}
     overrides = make_overrides(judge.decisions, [record.doc_id for _, record in nodes], tied)

@@ -261,6 +261,7 @@ def test_of_two_relations_between_two_works_the_order_of_the_records_chooses_non
     assert all(deduplicate(order, stands) == once for order in permutations(before))
 
 
+@example([_undated("d0"), _undated("d1"), _undated("d2", f"Erratum to: {LIVER}")], [], False, Random(1))  # which one is corrected?
 @example(RELATED_IN_TWO_WAYS, [], True, Random(1))
 @example(MERGED_WITH_ITS_ERRATUM, [("merge", "d3", "d4")], True, Random(1))
 @example(PAGE_OF_TWO_VERSIONS, [], True, Random(1))
