@@ -20,8 +20,8 @@ from outrider.text.words import stems
 NONE_KNOWN, FEW_KNOWN = 0.3, 0.5
 """Shares of the question's words that an abstract has: below the first nothing answers, up to the second an answer is uncertain."""
 WELL_KNOWN = 2 / 3
-"""Share that one sentence has: it answers for certain. Five times as many abstracts with evidence for a claim of SciFact have such a
-sentence as others that a search by words ranks first.
+"""Share that one sentence exceeds: it answers for certain. Two words of three are often chance. Five times as many abstracts with evidence
+for a claim of SciFact have such a sentence as others that a search by words ranks first.
 """
 MANY_WORDS = 8
 """Of a question with more words, the shares are of so many: no abstract has all words of a long description."""
@@ -88,7 +88,7 @@ def _scale(query_stems: frozenset[str], segmented: SegmentedText, scores: list[f
     size = min(len(query_stems), MANY_WORDS)
     if len(known) < NONE_KNOWN * size:
         judged = min(best, NOISE / 2)
-    elif max(map(len, shared)) >= WELL_KNOWN * size:
+    elif max(map(len, shared)) > WELL_KNOWN * size:
         judged = max(best, THRESHOLD)
     else:
         judged = min(best, math.nextafter(THRESHOLD, 0)) if len(known) <= FEW_KNOWN * size else best
