@@ -109,3 +109,18 @@ async def test_an_example_gives_the_focus_to_the_heading_of_the_results(page: Pa
     await page.locator("#facets input[type=checkbox]").first.focus()
     await page.keyboard.press("/")
     assert await page.evaluate("document.activeElement.id") == "query"
+
+
+async def test_the_panel_of_the_export_is_within_the_window(page: Page) -> None:
+    await show(page)
+    size = page.viewport_size
+    for width in (360, 768, 1024, 1280):
+        await page.set_viewport_size({"width": width, "height": 740})
+        await page.locator("#export summary").click()
+        await page.wait_for_function(
+            "() => { const box = document.querySelector('#export form').getBoundingClientRect();"
+            " return box.width > 0 && box.left >= 0 && box.right <= innerWidth; }"
+        )
+        await page.keyboard.press("Escape")
+    assert size is not None
+    await page.set_viewport_size(size)

@@ -137,7 +137,7 @@ function scoreParts(hit) {
   const parts = hit.reading?.parts ?? [];
   const link = el("p", { class: "meta" }, el("a", { href: "#/scoring" }, "How we score"), parts.length ? `: each value goes from 0 to 1${hit.scored_by === "rules" ? `, and 1 for "${namePart("text")}" is the best among the works of this search` : ""}.` : null);
   if (!parts.length) return link;
-  const rows = parts.map((one) => [namePart(one.name), `${(100 * one.weight).toFixed(0)} %`, figure(one.value), figure(one.adds)]);
+  const rows = parts.map((one) => [namePart(one.name), `${Number((100 * one.weight).toFixed(1))} %`, figure(one.value), figure(one.adds)]);
   const sum = parts.reduce((all, one) => all + one.adds, 0);
   const made = table(["Part", "Weight", "Value", "Adds"], [...rows, [el("b", {}, sum > hit.score + 0.006 ? "together; at most twice the relevance counts" : "Score"), "", "", el("b", {}, figure(sum))]]);
   made.classList.add("score-parts");

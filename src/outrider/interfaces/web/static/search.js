@@ -15,6 +15,8 @@ import { FILES, FILE_CHOICES, Results } from "./results.js";
 import { isSaved, rememberSearch, saveSearch } from "./shelf.js";
 import { showThreads } from "./threads.js";
 
+/** Between a panel and the edge of the window, in pixels. */
+const MARGIN = 8;
 const NO_READING = { hits: [], best: [], unanswered: "" };
 let about = null;
 let now = null;
@@ -45,6 +47,7 @@ function setUpResults() {
   });
   document.addEventListener("click", closePanels);
   document.addEventListener("keydown", closePanels);
+  byId("export").addEventListener("toggle", placeMenu);
   byId("sort").addEventListener("change", (event) => now?.results?.sortBy(event.target.value));
   byId("more").addEventListener("click", () => now?.results?.showMore());
   byId("copy-link").addEventListener("click", () => copyLink(byId("saved")));
@@ -60,6 +63,16 @@ function setUpResults() {
 function closeExport() {
   byId("export").open = false;
   byId("export").querySelector("summary").focus();
+}
+
+/** Near the left edge of the window, a menu's panel begins at the menu, or as far left of it as it needs. */
+function placeMenu({ currentTarget: menu }) {
+  const panel = menu.querySelector("form");
+  Object.assign(panel.style, { left: "", right: "" });
+  const box = panel.getBoundingClientRect();
+  if (!menu.open || box.left >= 0) return;
+  const room = document.documentElement.clientWidth - MARGIN - box.width - menu.getBoundingClientRect().left;
+  Object.assign(panel.style, { left: `${Math.min(0, room)}px`, right: "auto" });
 }
 
 /** The export menu and citations close at a click outside of them, and with Escape, which gives the focus back. */
