@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.page_answers import ask, make_answer, receive
-from support.page_site import NOTHING, QUERY, Opens, check, look, search
+from support.page_site import QUERY, Opens, check, search
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -85,7 +85,7 @@ async def test_works_are_kept_and_dropped_and_the_next_round_tells_the_model(pag
     assert await page.evaluate("document.activeElement.closest('.hit').dataset.rank") == "6"
     assert "1 work dropped" in await page.locator("#shown").inner_text()
     await page.get_by_label("What should be different?").fill("only adults")
-    assert await look(page) == NOTHING
+    await check(page)
     async with page.expect_request(lambda one: one.method == "POST") as sent:
         await page.get_by_role("button", name="Next round").click()
     body = (await sent.value).post_data_json
@@ -101,7 +101,7 @@ async def test_similar_works_come_from_the_library_and_else_from_a_search(page: 
     panel = review.locator(".similar")
     await panel.get_by_text("Connected with it in your library").wait_for()
     assert "shares venue hepatology with it" in await panel.inner_text()
-    assert await look(page) == NOTHING
+    await check(page)
     await receive(page, make_answer(12))
     await ask(page)
     await page.locator('#hits .hit[data-rank="5"]').get_by_role("button", name="Similar works").click()
@@ -117,7 +117,7 @@ async def test_a_work_is_cited(page: Page) -> None:
     await panel.get_by_text("@article").wait_for()
     assert "Doe, J., & Roe, R. (2021). Liver injury by drugs, a review. Hepatology." in await panel.inner_text()
     await panel.get_by_role("button", name="Copy APA").click()
-    assert await look(page) == NOTHING
+    await check(page)
 
 
 APA = """async (hit) => (await import("/page/cite.js")).makeApa({ doc_id: "x", kind: "paper", authors: [], identifiers: {}, ...hit })"""

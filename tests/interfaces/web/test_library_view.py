@@ -17,7 +17,7 @@ from outrider.settings.load import load
 from outrider.state.records import Document, Identifiers, Paper, Repository
 from support.http_app import running
 from support.identifier_services import ABSTRACT, BY_SCHEME, make_network
-from support.page_site import HOSTILE, NOTHING, README, Opens, check, look
+from support.page_site import HOSTILE, README, Opens, check
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -167,7 +167,7 @@ async def test_a_record_opens_with_its_text_and_hostile_texts_stay_text(library_
     assert "part=2" in tab.url
     await go(tab, "#/library?id=nobody")
     await tab.get_by_text("The library holds no such record.").wait_for()
-    assert await look(tab) == NOTHING
+    await check(tab)
 
 
 async def test_doubtful_duplicates_are_decided_by_keyboard_and_undone(library_page: Page) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.page_site import HOSTILE, NOTHING, QUERY, Opens, check, hold, look, search
+from support.page_site import HOSTILE, QUERY, Opens, check, hold, search
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Route
@@ -68,7 +68,7 @@ async def test_a_short_answer_stands_above_the_hits_and_leads_to_them(page: Page
     title = await cited.get_attribute("title")
     await cited.click()
     assert title == await page.evaluate("document.activeElement.querySelector('h3').innerText")
-    assert await look(page) == NOTHING
+    await check(page)
     await box.uncheck()
     await search(page)
     assert "Short answer" not in await answer.inner_text()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.page_site import NOTHING, Opens, check, hold, look
+from support.page_site import Opens, check, hold
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -91,7 +91,7 @@ async def test_a_run_shows_its_remarks_at_their_lines(page: Page) -> None:
     await write(page, "zebra-fish[Title] OR nothing[Title]")
     await page.locator("#lint .places").wait_for()
     assert await page.locator("#exact-remarks .remarks li b").all_inner_texts() == remarks, "the run keeps its own"
-    assert await look(page) == NOTHING
+    await check(page)
 
 
 async def test_a_stopped_run_resumes_without_losing_or_repeating_a_hit(page: Page) -> None:
