@@ -1,4 +1,4 @@
-"""What a score is made of: each part with its weight and value, recomputed with the weights that were in use.
+"""Parts of a score with their weights and values, recomputed with the weights in use.
 
 Parts are given only where their weighted mean is the score: a reranker, or settings that have changed since, leave none.
 """
