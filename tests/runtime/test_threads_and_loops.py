@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import Any
 
@@ -395,3 +396,17 @@ async def test_work_whose_caller_has_gone_is_not_started() -> None:
 
 def test_anywhere_else_work_continues() -> None:
     stop_if_abandoned()
+
+
+def test_threads_that_ask_at_once_get_one_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    make = asyncio.new_event_loop
+
+    def make_slowly() -> asyncio.AbstractEventLoop:
+        time.sleep(0.05)
+        return make()
+
+    monkeypatch.setattr(asyncio, "new_event_loop", make_slowly)
+    with ThreadPoolExecutor(4) as threads:
+        loops = list(threads.map(threads_and_loops._loop, ["of a test"] * 4))
+    assert len(set(loops)) == 1
+    loops[0].call_soon_threadsafe(loops[0].stop)

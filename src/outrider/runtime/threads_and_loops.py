@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
-from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -222,9 +221,15 @@ class _Call(Generic[Result]):
             self.future.set_exception(asyncio.CancelledError())
 
 
-@cache
+_loops: dict[str, asyncio.AbstractEventLoop] = {}
+_starting = threading.Lock()
+"""Without it two threads could start two loops of one name at once, and clients of the first would fail on the second."""
+
+
 def _loop(name: str) -> asyncio.AbstractEventLoop:
     """Start a loop at first use. It lives as long as the process, so that clients bound to it stay valid between calls."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name=f"outrider-{name}", daemon=True).start()
-    return loop
+    with _starting:
+        if name not in _loops:
+            loop = _loops[name] = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name=f"outrider-{name}", daemon=True).start()
+        return _loops[name]
