@@ -25,8 +25,7 @@ from outrider.library.graph_neighbours import LibraryGraph
 from outrider.library.library import Library
 from outrider.library.search_engine import Engine
 from outrider.nodes.rule_ranker import bm25_plus, count_terms, rank_by_rules, weigh_wishes
-from outrider.nodes.translator.common_boolean_syntax import conjunction, list_phrases
-from outrider.nodes.translator.rule_plan import extract_concepts
+from outrider.nodes.translator.rule_plan import list_concept_phrases
 from outrider.services import Services
 from outrider.settings.load import load
 from outrider.settings.model import RankingSettings
@@ -100,7 +99,7 @@ def _stages(library: Library, services: Services) -> list[tuple[str, Stage]]:
     async def with_phrases(text: str) -> list[str]:
         """The Boolean query of rules: phrases joined with AND, which rank records instead of requiring them."""
         added = await library.related_terms(text, 3)
-        phrases = list_phrases(conjunction(extract_concepts(text)))
+        phrases = list_concept_phrases(text)
         return [hit.record.doc_id for hit in await library.search(text, None, DEPTH, added, phrases)]
 
     def whole_graph(mode: SearchMode) -> Stage:
@@ -132,7 +131,7 @@ def _stages_with_vectors(source: Collection, engine: Engine, services: Services)
     def hybrid(*, added: bool = False, phrased: bool = False, ruled: bool = False) -> Stage:
         async def search(text: str) -> list[str]:
             terms = await engine.related_terms(text, 3) if added else ()
-            phrases = list_phrases(conjunction(extract_concepts(text))) if phrased else ()
+            phrases = list_concept_phrases(text) if phrased else ()
             candidates = await works(engine, text, fuse, terms, phrases)
             if ruled:
                 candidates = rank_by_rules(candidates, text, weigh_wishes(ranking, text), this_year=0)  # the collections have no years

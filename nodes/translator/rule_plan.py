@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, islice
 
-from outrider.nodes.translator.common_boolean_syntax import OPERATOR, conjunction, list_terms, split_negated, to_common_syntax
+from outrider.nodes.translator.common_boolean_syntax import OPERATOR, conjunction, list_phrases, list_terms, split_negated, to_common_syntax
 from outrider.settings.model import StarsSettings
 from outrider.state.earlier_rounds import MAX_EARLIER_CHARS, EarlierStrategy
 from outrider.state.errors import NothingSearchable
@@ -123,6 +123,11 @@ def _read_years(query: str, this_year: int) -> tuple[NumberRange, str]:
 
 def _cut_out(query: str, match: re.Match[str]) -> str:
     return " ".join((query[: match.start()] + " " + query[match.end() :]).split())
+
+
+def list_concept_phrases(text: str) -> tuple[str, ...]:
+    """The phrases that the plan of this text raises in a search by words."""
+    return list_phrases(conjunction(extract_concepts(text)))
 
 
 def extract_concepts(text: str) -> tuple[str, ...]:

@@ -287,8 +287,7 @@ async def make_first_stage(services: Services, copy: Library) -> FirstStage:
     import asyncio
 
     from outrider.nodes.rule_ranker import rank_by_rules, weigh_wishes
-    from outrider.nodes.translator.common_boolean_syntax import conjunction, list_phrases
-    from outrider.nodes.translator.rule_plan import extract_concepts
+    from outrider.nodes.translator.rule_plan import list_concept_phrases
     from outrider.state.hits import Scored
     from outrider.state.request import RetrieverType, SearchRequest
     from outrider.usecases.search_library import HYBRID, search_strategies
@@ -300,7 +299,7 @@ async def make_first_stage(services: Services, copy: Library) -> FirstStage:
 
     async def search(text: str, limit: int) -> list[Scored]:
         request = SearchRequest(query=text, strategies=strategies)
-        phrases = list_phrases(conjunction(extract_concepts(text)))
+        phrases = list_concept_phrases(text)
         works = (await search_strategies(services, engine, request, max(limit, services.settings.run.candidates), phrases)).works
         best = await asyncio.to_thread(rank_by_rules, works, text, weigh_wishes(services.settings.ranking, text), this_year)
         return [Scored(candidate.record, candidate.score) for candidate in best[:limit]]
