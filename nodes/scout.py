@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from outrider.library.fusion import fuse_with_feedback
+from outrider.library.fusion import fuse_with_feedback, order_by_score
 from outrider.linkage.identifiers import find_identifiers
 from outrider.linkage.merge import fill_missing, strip_page_values
 from outrider.nodes.run_settings import format_time, select_sources, time_left
@@ -114,7 +114,7 @@ def fuse_answers(answers: Sequence[TaskResult], fuse: Fusion, limit: int) -> Map
     if len(fused) <= most:
         return fused
     elsewhere = {place.doc_id for ranking in lists if ranking.source != LIBRARY for place in ranking.results}
-    only_here = sorted((doc_id for doc_id in fused if doc_id not in elsewhere), key=lambda doc_id: (-fused[doc_id], doc_id))
+    only_here = [doc_id for doc_id in order_by_score(fused) if doc_id not in elsewhere]
     beyond = set(only_here[most:])
     return {doc_id: score for doc_id, score in fused.items() if doc_id not in beyond}
 
@@ -344,7 +344,7 @@ def make_candidates(fused: Mapping[str, float], lists: Sequence[RankedList], rec
             own[strategy] = max(place.score, own.get(strategy, place.score))
     best = max(fused.values(), default=0.0) or 1.0
     candidates: list[Candidate] = []
-    for doc_id in sorted(fused, key=lambda doc_id: (-fused[doc_id], doc_id)):
+    for doc_id in order_by_score(fused):
         score = max(0.0, fused[doc_id] / best)
         scores[doc_id]["fused"] = score
         candidates.append(Candidate(record=records[doc_id], found_by=tuple(found_by[doc_id]), scores=scores[doc_id], score=score))

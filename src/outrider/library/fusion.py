@@ -91,7 +91,7 @@ def fuse_sources(lists: Sequence[RankedList], own: Fusion, k: int = K) -> Mappin
         return next(iter(fused.values()))
     ordered = []
     for source, scores in sorted(fused.items()):
-        best = sorted(scores, key=lambda doc_id: (-scores[doc_id], doc_id))
+        best = order_by_score(scores)
         results = tuple(Ranked(doc_id, scores[doc_id]) for doc_id in best)
         ordered.append(RankedList(source=source, strategy="", query="", results=results))
     return reciprocal_rank_fusion(ordered, k)
@@ -106,10 +106,15 @@ def fuse_with_feedback(lists: Sequence[RankedList], again: Sequence[CompareAgain
     if len(own) < 2 or not any(again):  # a single list keeps its order
         return fuse(lists)
     fused = fuse(own)
-    first = sorted(fused, key=lambda doc_id: (-fused[doc_id], doc_id))[:FEEDBACK_WORKS]
+    first = order_by_score(fused)[:FEEDBACK_WORKS]
     return fuse(
         [_order_again(ranked_list, compare(first)) if compare else ranked_list for ranked_list, compare in zip(lists, again, strict=True)]
     )
+
+
+def order_by_score(scores: Mapping[str, float]) -> list[str]:
+    """The ids, best first, ties by id."""
+    return sorted(scores, key=lambda doc_id: (-scores[doc_id], doc_id))
 
 
 def _order_again(ranked_list: RankedList, compared: Sequence[Ranked]) -> RankedList:

@@ -192,8 +192,9 @@ class Library:
         """As `search`, without the records. A run that searches for the same with a larger limit searches once."""
         where = await self.resolve(where)
         key = ("search", id(self), text, where)
-        searching = find_read((*key, max(get_run_dict(key), default=0)))
-        if searching is not None and max(get_run_dict(key)) >= limit:
+        largest = max(get_run_dict(key), default=0)
+        searching = find_read((*key, largest)) if largest >= limit else None
+        if searching is not None:
             await asyncio.wait({searching})
             if not searching.cancelled():
                 return [hit.record.doc_id for hit in searching.result()[:limit]]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from outrider.library.fusion import min_max
+from outrider.library.fusion import min_max, order_by_score
 from outrider.library.graph_neighbours import explain_paths
 from outrider.library.vectors.feedback import compare_again
 from outrider.runtime.threads_and_loops import run_in_thread
@@ -126,7 +126,7 @@ class Engine:
             for hits in (ranked, matched)
         ]
         scores = min_max(lists)
-        best = sorted(scores, key=lambda doc_id: (-scores[doc_id], doc_id))[: query.limit]
+        best = order_by_score(scores)[: query.limit]
         return [records[doc_id]._replace(score=scores[doc_id]) for doc_id in best]
 
     async def _match(self, tree: Node, where: Filter | None, limit: int) -> list[Scored]:

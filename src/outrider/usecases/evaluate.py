@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from outrider.library.fusion import WEIGHTS
+from outrider.library.fusion import WEIGHTS, order_by_score
 from outrider.models.rerank.late_interaction import LATE_INTERACTION
-from outrider.nodes.scout import make_ranked_list
-from outrider.nodes.translator.common_boolean_syntax import conjunction, list_phrases
-from outrider.nodes.translator.rule_plan import extract_concepts
+from outrider.nodes.scout import TaskResult, find_depth, fuse_answers, make_ranked_list
+from outrider.nodes.translator.rule_plan import list_concept_phrases
 from outrider.runtime.threads_and_loops import load_module
 from outrider.services import make_fusion
 from outrider.services.tracing import keep_traces_local
@@ -225,11 +224,12 @@ class _Runs:
         strategies = await self._select_strategies()
         for place, query in enumerate(self.queries):
             self.show("searching", place, len(self.queries))
-            lists = [await self._list(query.text, strategy) for strategy in strategies]
+            answers = [await self._search(query.text, strategy) for strategy in strategies]
+            lists = [answer.ranking for answer in answers]
             self.lists.append(lists)
             for ranking in lists:
                 self._add(LISTS[RetrieverType(ranking.strategy)], query, [(hit.doc_id,) for hit in ranking.results])
-            self._add(FUSION, query, _fuse(lists, self.services.settings.ranking))
+            self._add(FUSION, query, _make_ranking(fuse_answers(answers, self.services.fuse, self._limit)))
             self._add(SEARCH, query, await search(query.text))
             if reranked:
                 self._add(RERANKED, query, await reranked(query.text))
@@ -241,19 +241,23 @@ class _Runs:
         strategies: list[RetrieverType] = []
         for strategy, stage in LISTS.items():
             try:
-                await self._list(self.queries[0].text, strategy)
+                await self._search(self.queries[0].text, strategy)
             except (NoVectors, ModelError, MissingExtra) as error:
                 self.remarks.append(f"Without the stage {stage!r}: {error}")
             else:
                 strategies.append(strategy)
         return strategies
 
-    async def _list(self, text: str, strategy: RetrieverType) -> RankedList:
-        """The list that a search gets before it widens the query."""
-        phrases = list_phrases(conjunction(extract_concepts(text))) if strategy is RetrieverType.LANCE_FTS else ()
-        limit = max(DEPTH, self.services.settings.run.candidates)
-        answer = await self.engine.search(SourceQuery(text, strategy, None, limit, phrases=phrases))
-        return make_ranked_list(LIBRARY, strategy, text, answer.results)
+    @property
+    def _limit(self) -> int:
+        return max(DEPTH, self.services.settings.run.candidates)
+
+    async def _search(self, text: str, strategy: RetrieverType) -> TaskResult:
+        """What a search gets before it widens the query."""
+        phrases = list_concept_phrases(text) if strategy is RetrieverType.LANCE_FTS else ()
+        query = SourceQuery(text, strategy, None, self._limit, phrases=phrases, depth=find_depth(strategy, self._limit))
+        answer = await self.engine.search(query)
+        return TaskResult(answer.results, make_ranked_list(LIBRARY, strategy, text, answer.results), answer.compare_again)
 
     def _drop_empty_lists(self) -> None:
         """A strategy that found nothing for any query is no stage: in a library without links, related works are none."""
@@ -282,7 +286,10 @@ class _Runs:
         return tuple(figures)
 
     async def compare_fusions(self, seed: int) -> Comparison:
-        """The best other fusion by cross-validation, first of the fused lists, and if these gain, of the whole search."""
+        """The best other fusion by cross-validation, first of the fused lists, and if these gain, of the whole search.
+
+        The lists are fused once: comparing vectors with the first works again would need the vectors of all queries at a time.
+        """
         today = self.services.settings.ranking
         candidates = [today, *list_fusions(today, {ranking.strategy for ranking in self.lists[0]})]
         values: list[list[float]] = []
@@ -375,8 +382,11 @@ def _list_changes(today: RankingSettings, other: RankingSettings) -> dict[str, J
 
 
 def _fuse(lists: Sequence[RankedList], ranking: RankingSettings) -> Ranking:
-    scores = make_fusion(ranking)(lists)
-    return [(doc_id,) for doc_id in sorted(scores, key=lambda doc_id: (-scores[doc_id], doc_id))]
+    return _make_ranking(make_fusion(ranking)(lists))
+
+
+def _make_ranking(scores: Mapping[str, float]) -> Ranking:
+    return [(doc_id,) for doc_id in order_by_score(scores)]
 
 
 def _subtract(values: Sequence[float], others: Sequence[float]) -> list[float]:
