@@ -52,8 +52,9 @@ def find_places(tree: Node, record: Readable) -> tuple[Place, ...]:
     for leaf in _iter_positive(tree):
         if isinstance(leaf, Text):
             _mark(leaf, record, words)
-        if name := _name_value(leaf):
-            values.update({name: _read_value(leaf, record)} if Evaluator(leaf).matches(document) else {})
+        name, value = _read_value(leaf, record)
+        if name and Evaluator(leaf).matches(document):
+            values[name] = value
     order = (*ALL_FIELDS[:4], *ALL_FIELDS[5:], Field.JOURNAL_WORDS, Field.BODY)
     marked = sorted(words.items(), key=lambda item: (order.index(item[0][0]), item[0][1]))
     found = [place for (name, _), (text, spans) in marked for place in _cut_places(name, text, spans)]
@@ -127,21 +128,18 @@ def _cut_pieces(text: str, spans: Sequence[Span]) -> Iterator[Piece]:
     yield Piece(text=text[at:end] + (" …" if end < len(text) else ""))
 
 
-def _name_value(leaf: Leaf) -> str:
-    """What a leaf compares as a whole; empty where it searches words."""
-    if isinstance(leaf, Text):
-        return next((field.value for field in leaf.fields if field not in WORD_FIELDS), "")
-    return "year" if isinstance(leaf, Dates) else "heading" if isinstance(leaf, Heading) else ""
+def _read_value(leaf: Leaf, record: Readable) -> tuple[str, str]:
+    """The name and the text of what a leaf compares as a whole; an empty name where it searches words."""
+    match leaf:
+        case Dates():
+            return "year", str(record.year or "")
+        case Heading():
+            return "heading", _join_texts(record, (Field.MESH,))
+        case Text():
+            whole = [field for field in leaf.fields if field not in WORD_FIELDS]
+            return whole[0].value if whole else "", _join_texts(record, whole)
+    return "", ""
 
 
-def _read_value(leaf: Leaf, record: Readable) -> str:
-    if isinstance(leaf, Dates):
-        return str(record.year or "")
-    names = (
-        (Field.MESH,)
-        if isinstance(leaf, Heading)
-        else tuple(field for field in leaf.fields if field not in WORD_FIELDS)
-        if isinstance(leaf, Text)
-        else ()
-    )
+def _join_texts(record: Readable, names: Sequence[Field]) -> str:
     return "; ".join(text for name in names for text in read_texts(record, name))
