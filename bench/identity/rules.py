@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from contextlib import closing, redirect_stdout
+from contextlib import chdir, closing, redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -82,7 +82,9 @@ def asreview(records: Sequence[Paper]) -> Sequence[Sequence[int]]:
     """ASReview marks records whose DOI, or title and abstract, an earlier one has. `Absent` if it is not installed."""
     try:
         import pandas as pd
-        from asreview.data.utils import duplicated  # type: ignore[import-not-found]
+
+        with TemporaryDirectory() as folder, chdir(folder):  # it leaves a cache where it is imported
+            from asreview.data.utils import duplicated  # type: ignore[import-not-found]
     except ModuleNotFoundError as missing:
         raise Absent(f"{missing}; pip install asreview==3.0.8") from missing
     texts = [(paper.title, paper.abstract) for paper in records]

@@ -111,7 +111,7 @@ async def test_the_time_limit_holds_whatever_a_source_sends(tmp_path: Path, text
         began = time.monotonic()
         answer = await run_search(own, sources=["semantic_scholar", "github", "crossref"])
         took_s = time.monotonic() - began
-    assert took_s < 4 * 1.1 + 2.0  # for a busy machine; 20 s and more without bounds
+    assert took_s < 4 + 8  # 4 s and the reading of one part on a busy machine; 20 s and more without bounds
     assert all(row.status in {"ok", "timeout"} for row in answer.sources)
 
 
