@@ -1,0 +1,95 @@
+"""Citations between works: links that services report, works that are only known from links, candidates of a chase."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from pydantic import Field
+
+from outrider.state.model import Model
+from outrider.state.ports import SourceAnswer
+from outrider.state.records import Identifiers, Paper
+
+Direction = Literal["references", "citations"]
+"""From a work to the works that it cites, or to those that cite it."""
+
+
+class LinkSource(Protocol):
+    """A service that reports citations. Raises `SourceError`; an unknown work is an empty answer."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def directions(self) -> frozenset[Direction]: ...
+
+    @property
+    def schemes(self) -> Sequence[str]:
+        """Fields of `Identifiers` by which it knows a work, best first."""
+        ...
+
+    async def references(self, scheme: str, value: str, within_s: float, limit: int) -> SourceAnswer:
+        """Works that it cites, as far as they have an identifier or a title."""
+        ...
+
+    async def citations(self, scheme: str, value: str, within_s: float, limit: int) -> SourceAnswer:
+        """Works that cite it."""
+        ...
+
+
+class CitationBudget(Model):
+    """Limits of one citation job. What is not reached within them is reported."""
+
+    calls: int = Field(200, ge=1, description="Requests to services.")
+    time_s: float = Field(600.0, gt=0, description="Time in seconds.")
+    works: int = Field(2_000, ge=1, description="Works at the other end of links.")
+    depth: int = Field(1, ge=1, le=3, description="Links from a target to the furthest work that is looked up.")
+
+
+@dataclass(frozen=True, slots=True)
+class CitationLink:
+    """One citation as one source reports it. Works are named by their keys in the network."""
+
+    citing: str
+    cited: str
+    source: str
+    """A service, or `full text`."""
+    date: str
+    """When it was read, ISO 8601."""
+
+
+@dataclass(frozen=True, slots=True)
+class CitationNetwork:
+    """Works and the citations among them.
+
+    A key is the `doc_id` of a record of the library, else the strongest identifier as `scheme:value` (a placeholder).
+    """
+
+    works: Mapping[str, Paper]
+    links: Mapping[tuple[str, str], tuple[str, ...]]
+    """(citing, cited) with the sources that report it, sorted."""
+    placeholders: frozenset[str] = frozenset()
+    """Keys of works that are in no library; they are never hits."""
+
+
+class CitationCandidate(Model):
+    """A work that citations connect with the target's works, and that a person has not decided on yet."""
+
+    key: str
+    title: str = ""
+    authors: tuple[str, ...] = ()
+    year: int | None = None
+    venue: str | None = None
+    identifiers: Identifiers = Identifiers()
+    score: float = Field(0.0, description="Orders the candidates of one target; no probability.")
+    cited_by_targets: int = Field(0, description="Works of the target that cite it.")
+    cites_targets: int = Field(0, description="Works of the target that it cites.")
+    co_cited: int = Field(0, description="Works that cite it together with a work of the target.")
+    shared_references: int = Field(0, description="Works that both it and a work of the target cite.")
+    fit: float | None = Field(None, description="How well its text fits the request, in [0, 1]; None without text or request.")
+    is_placeholder: bool = True
+    agreement: int = Field(1, description="The most sources that report one of its links.")
+    retracted: bool = False
+    why: str = Field("", description="One line in plain words.")
