@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from outrider.pictures.flow_chart import Row, draw_flow_chart
@@ -121,6 +121,7 @@ def test_hostile_texts_stay_texts_in_every_picture() -> None:
         assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
 
 
+@example("\u00a0\u00c0", 20, 2)
 @given(st.text(max_size=300), st.integers(20, 400), st.integers(1, 3))
 def test_a_fitted_text_is_as_narrow_as_asked_and_cut_only_with_an_ellipsis(text: str, width: int, lines: int) -> None:
     fitted = fit(text, width, lines)

@@ -70,8 +70,8 @@ def fit(text: str, width: float, lines: int, size: float = SIZE) -> list[str]:
     rest = BLANKS.sub(" ", clean(text)).strip(" ")
     while rest and len(fitted) < lines:
         line = _first_line(rest, width, size)
-        rest = rest[len(line) :].lstrip()
-        fitted.append(line.rstrip())
+        rest = rest[len(line) :].lstrip(" ")
+        fitted.append(line.rstrip(" "))
     if rest:
         fitted[-1] = _first_line(fitted[-1], width - measure("…", size), size, whole_words=False).rstrip() + "…"
     return fitted
