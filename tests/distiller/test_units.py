@@ -58,6 +58,12 @@ def test_the_units_of_a_page() -> None:
     ]
 
 
+@pytest.mark.parametrize("title", ["Authors' contributions", "Authors\u2019 contributions", "Author information", "Pre-publication history"])
+def test_what_a_paper_says_of_its_authors_answers_nothing(title: str) -> None:
+    text = f"Results\n\nIt worked.\n\n{title}\n\nMJ initiated the study.\n\nFunding\n\nA fund paid."
+    assert [text[unit.start : unit.end] for unit in find_units(text)] == ["It worked.", "A fund paid."]
+
+
 def test_a_lead_in_a_table_header_and_a_term_introduce_their_units() -> None:
     introduced = {PAGE[unit.start : unit.end]: unit.introduced_by for unit in find_units(PAGE)}
     assert introduced["x = 1. Y\n\nz = 2"] == "Run this:"

@@ -19,7 +19,8 @@ from outrider.text.sentences import MAX_SENTENCE_CHARS, sentence_spans
 from outrider.text.words import stems
 
 UNREAD_SECTION = re.compile(
-    r"(?:table of )?contents|(?:our )?(?:contributors|sponsors|backers|supporters)|authors?|credits|thanks|acknowledge?ments?",
+    r"(?:table of )?contents|(?:our )?(?:contributors|sponsors|backers|supporters)|authors?|credits|thanks|acknowledge?ments?"
+    r"|authors?(?: ?['’]s?)? (?:contributions?|details|information)|contributions of (?:the )?authors|pre-?publication history",
     re.IGNORECASE,
 )
 """Titles of sections that list people or other sections."""
