@@ -6,6 +6,7 @@ A `TextDistiller` chooses the sentences. If one fails or takes too long, the nex
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
 STEP = "distiller"
 SWITCHED_OFF = "distill_enabled is false"
 SYSTEMATIC = "a systematic run leaves texts unchanged"
+ABSTRACT_LABEL = re.compile(
+    r"\A\s*(?:(?i:abstract|background|introduction|objectives?|aims?|purpose|context|rationale|importance|summary)"
+    r"(?i:(?:/| and | & )(?:aims?|objectives?|purpose|background))?(?:[ \t]*[:.—–-]\s*|\s+)){1,2}(?=[\"“(A-Z0-9])"
+)
+"""The title of an abstract's first part, which services put before its first sentence."""
 SHARE_OF_TIME = 0.8
 """Share of the run's remaining time for engines that another one can replace."""
 
@@ -164,7 +170,8 @@ def add_spans(hits: Sequence[Hit], result: Distilled) -> tuple[Hit, ...]:
 
 def describe_hit(hit: Hit) -> str:
     """The first sentence of the abstract or description, else of the text."""
-    return first_sentence(hit.abstract or hit.description or hit.content) or find_first_sentence(hit.original_text)
+    described = hit.abstract or hit.description or hit.content
+    return first_sentence(ABSTRACT_LABEL.sub("", described, 1)) or find_first_sentence(hit.original_text)
 
 
 def flag_hits(hits: Sequence[Hit]) -> tuple[Hit, ...]:

@@ -16,6 +16,7 @@ from outrider.distiller.selection import (
     find_repeats,
     lift_context_scores,
     numbers_and_negations,
+    select_units,
 )
 from outrider.distiller.units import SegmentedText, segment_text
 from outrider.state.distilling import Reading
@@ -151,3 +152,13 @@ def test_without_a_limit_the_threshold_decides() -> None:
     text = " ".join(f"Sentence number {word} is here." for word in "one two three four five six seven".split())
     assert len(Distiller(_Given([0.9])).distil("q", [Reading("a", text)]).units) == 7
     assert len(Distiller(_Given([0.9]), selection=FEW).distil("q", [Reading("a", text)]).units) == 5
+
+
+def test_a_sentence_that_only_introduces_the_next_is_left_out() -> None:
+    cut = segment_text(Reading("a", "It retries calls. For example, this retries:\n\n    run(job, times=3)\n\nIt stops."))
+    assert [cut.text(at) for at in range(3)] == ["It retries calls.", "For example, this retries:", "run(job, times=3)"]
+    settings = SelectionSettings(max_units=3, max_units_first=3)
+    kept = [
+        [unit.text for unit in select_units([cut], [scores], settings).units] for scores in ([0.9, 0.8, 0.1, 0.1], [0.9, 0.8, 0.7, 0.1])
+    ]
+    assert kept == [["It retries calls."], ["It retries calls.", "For example, this retries:", "run(job, times=3)"]]

@@ -5,6 +5,7 @@ import itertools
 import pytest
 from hypothesis import given
 
+from outrider.distiller.engines.answering import Answering
 from outrider.distiller.units import find_units, segment_text
 from outrider.state.distilling import Reading, UnitKind
 from support.distiller_fakes import ODD, texts
@@ -58,10 +59,21 @@ def test_the_units_of_a_page() -> None:
     ]
 
 
-@pytest.mark.parametrize("title", ["Authors' contributions", "Authors\u2019 contributions", "Author information", "Pre-publication history"])
+@pytest.mark.parametrize(
+    "title", ["Authors' contributions", "Authors\u2019 contributions", "Author information", "Pre-publication history"]
+)
 def test_what_a_paper_says_of_its_authors_answers_nothing(title: str) -> None:
     text = f"Results\n\nIt worked.\n\n{title}\n\nMJ initiated the study.\n\nFunding\n\nA fund paid."
-    assert [text[unit.start : unit.end] for unit in find_units(text)] == ["It worked.", "A fund paid."]
+    its = segment_text(Reading("a", text))
+    assert [its.text(at) for at in range(len(its.units)) if its.may_answer(at)] == ["It worked.", "A fund paid."]
+    assert Answering().scores("who initiated the study?", [its])[0][1] == 0
+
+
+def test_a_drawn_table_answers_nothing_and_a_tree_of_files_does() -> None:
+    table = "┏━━━━━━┳━━━━━━┓\n┃ name ┃ time ┃\n┡━━━━━━╇━━━━━━┩\n│ sum  │ 3 ns │\n└──────┴──────┘"
+    tree = "project\n├── settings.toml\n└── sources\n    └── main_module.py"
+    text = f"# Tool\n\n```\n{table}\n```\n\n```\n{tree}\n```\n"
+    assert [text[unit.start : unit.end] for unit in find_units(text)] == [tree]
 
 
 def test_a_lead_in_a_table_header_and_a_term_introduce_their_units() -> None:

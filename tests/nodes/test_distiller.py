@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from outrider.distiller.distiller import Distiller as EngineDistiller
 from outrider.distiller.selection import SelectionSettings
 from outrider.distiller.token_counter import estimate_tokens
-from outrider.nodes.distiller import Distiller, Frames, add_spans, distil_readings, make_context
+from outrider.nodes.distiller import Distiller, Frames, add_spans, describe_hit, distil_readings, make_context
 from outrider.prompts import load
 from outrider.runtime.threads_and_loops import stop_if_abandoned
 from outrider.settings.model import DistillerSettings, RunSettings
@@ -170,3 +170,18 @@ async def test_marks_of_the_organizer_stay() -> None:
     (one,) = (await updated(FakeEngine((0.9,)), hits=(marked,)))["hits"]
     assert one.flags[0] == "speaks of a score"
     assert len(one.flags) > 1
+
+
+@pytest.mark.parametrize(
+    ("abstract", "first"),
+    [
+        ("Background\nVarious definitions exist. More.", "Various definitions exist."),
+        ("Abstract Background Various definitions exist.", "Various definitions exist."),
+        ("BACKGROUND AND AIMS: The liver is large. More.", "The liver is large."),
+        ("Background noise is loud. More.", "Background noise is loud."),
+        ("Noise. Background The rest.", "Noise."),
+        ("Summary", "Summary"),
+    ],
+)
+def test_a_description_begins_below_the_title_of_its_part(abstract: str, first: str) -> None:
+    assert describe_hit(hit(abstract).model_copy(update={"abstract": abstract})) == first

@@ -205,7 +205,8 @@ def _rank_candidates(cuts: Sequence[SegmentedText], scores: Scores, settings: Se
         most = settings.max_units_first if number == 0 else settings.max_units
         lifted, reasons = _without_context(own) if most else lift_context_scores(segmented, own)
         first = max(range(len(own)), key=lambda at: (own[at], -at))
-        for at in _best_few(lifted, first, most, settings) if most else _at_threshold(lifted, first, own[first], settings):
+        chosen = _drop_lead_ins(segmented, _best_few(lifted, first, most, settings), first) if most else []
+        for at in chosen if most else _at_threshold(lifted, first, own[first], settings):
             score = own[at] if at == first else lifted[at]
             why: Why = "relevant" if at == first else reasons[at]
             if (own[first] if most else score) < settings.threshold:
@@ -236,6 +237,11 @@ def _best_few(lifted: Sequence[float], first: int, most: int, settings: Selectio
     floor = max(settings.least, settings.close * lifted[first])
     others = sorted((at for at, score in enumerate(lifted) if at != first and score >= floor), key=lambda at: (-lifted[at], at))
     return sorted([first, *others[: most - 1]])
+
+
+def _drop_lead_ins(segmented: SegmentedText, chosen: Sequence[int], first: int) -> list[int]:
+    """The chosen units without those that only introduce the next one, unless that is chosen too."""
+    return [at for at in chosen if at == first or at + 1 in chosen or not segmented.text(at).endswith(":")]
 
 
 def _merge_repeats(candidates: Sequence[_Candidate], cuts: Sequence[SegmentedText]) -> list[_Candidate]:

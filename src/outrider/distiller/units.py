@@ -19,11 +19,15 @@ from outrider.text.sentences import MAX_SENTENCE_CHARS, sentence_spans
 from outrider.text.words import stems
 
 UNREAD_SECTION = re.compile(
-    r"(?:table of )?contents|(?:our )?(?:contributors|sponsors|backers|supporters)|authors?|credits|thanks|acknowledge?ments?"
-    r"|authors?(?: ?['’]s?)? (?:contributions?|details|information)|contributions of (?:the )?authors|pre-?publication history",
+    r"(?:table of )?contents|(?:our )?(?:contributors|sponsors|backers|supporters)|authors?|credits|thanks|acknowledge?ments?",
     re.IGNORECASE,
 )
 """Titles of sections that list people or other sections."""
+ABOUT_AUTHORS = re.compile(
+    r"authors?(?: ?['’]s?)? (?:contributions?|details|information)|contributions of (?:the )?authors|pre-?publication history",
+    re.IGNORECASE,
+)
+"""Titles of sections of a paper that never answer, though they are prose like the others."""
 LEAD_IN = re.compile(r":{1,2}\s*\Z")
 HEADING_MARKS = re.compile(r"[ \t]+#+[ \t]*$|<[^>]+>|[*`_]{1,2}(?=\S)|(?<=\S)[*`_]{1,2}|[ :]+$")
 BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+(?=\S)|\n(?:[ \t]*\n)+")
@@ -40,6 +44,11 @@ MAX_CONTEXT_CHARS = 300
 MIN_WORD_CHARS = 3
 """Word characters of a unit; a shorter one is a bullet, a rule or a lone symbol, and says nothing."""
 WORD_CHARACTER = re.compile(r"\w")
+DRAWN = re.compile(r"[\u2500-\u257f]")
+MOST_DRAWN = 0.15
+"""Share of lines and corners among the characters of code; a drawn table has more."""
+FRAME = re.compile(r"[┌┏╭╔┬┳┯┰╤╥╦┼╋╇╈╪╬]")
+"""Characters of a frame's upper edge and of crossings, which a tree of files does not have."""
 MAX_KEPT_CHARS = 20_000
 """Of a text whose units are kept."""
 KEPT_BYTES = 16 * 2**20
@@ -76,6 +85,9 @@ class SegmentedText:
     def text(self, at: int) -> str:
         unit = self.units[at]
         return self.reading.text[unit.start : unit.end]
+
+    def may_answer(self, at: int) -> bool:
+        return not any(ABOUT_AUTHORS.fullmatch(title) for title in self.units[at].section)
 
     def texts(self) -> list[str]:
         return [self.reading.text[unit.start : unit.end] for unit in self.units]
@@ -158,12 +170,17 @@ def find_first_sentence(text: str) -> str:
 def _spans(text: str, block: Block) -> list[tuple[int, int]]:
     """Of prose and of very long rows the sentences, of other rows the whole, of long code its parts."""
     if block.kind == "code":
-        spans = list(_divide_code(text, block))
+        spans = [span for span in _divide_code(text, block) if not _is_drawn(text[slice(*span)])]
     elif block.kind == "row" and block.end - block.start <= MAX_SENTENCE_CHARS:
         spans = [(block.start, block.end)]
     else:
         spans = [(block.start + start, block.start + end) for start, end in sentence_spans(text[block.start : block.end])]
     return [span for span in spans if len(WORD_CHARACTER.findall(text, *span)) >= MIN_WORD_CHARS]
+
+
+def _is_drawn(code: str) -> bool:
+    """Whether code is a table or a frame that a program has drawn with lines."""
+    return FRAME.search(code) is not None and len(DRAWN.findall(code)) > MOST_DRAWN * len("".join(code.split()))
 
 
 def _divide_code(text: str, block: Block) -> Iterator[tuple[int, int]]:

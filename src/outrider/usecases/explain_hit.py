@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from outrider.state.records import LIBRARY
 from outrider.text.sanitize import collapse_spaces, without_control
+from outrider.text.words import content_words, stem, stems
 
 if TYPE_CHECKING:
     from outrider.state.hits import Hit
@@ -16,12 +17,15 @@ SOURCE_NAMES = {
     LIBRARY: "your library", "arxiv": "arXiv", "crossref": "Crossref", "github": "GitHub", "openalex": "OpenAlex", "pubmed": "PubMed",
     "semantic_scholar": "Semantic Scholar", "serpapi_google": "Google", "serpapi_scholar": "Google Scholar", "web": "the web",
 }  # fmt: skip
-WAYS = {"lance_fts": "by words", "lance_dense": "by meaning"}
+BY_WORDS = "by words"
+WAYS = {"lance_fts": BY_WORDS, "lance_dense": "by meaning"}
 """The library's strategies that match the query itself."""
 MAX_CLAUSES = 4
 """Reasons of a hit. On a terminal, those that fit one line."""
 MAX_LISTS = 3
 """Services that are named."""
+MAX_WORDS, MAX_READ_CHARS = 5, 10_000
+"""Words of the query that are named, and the beginning of a text in which they are looked for."""
 ENTITY_NOUNS = {"keyword": "keyword", "classifier": "classifier", "mesh": "MeSH term", "venue": "venue"}
 ENTITY_VERBS = {"author": "by", "suggests": "can use"}
 IDENTIFIER_NAMES = {
@@ -40,13 +44,14 @@ def name_source(name: str) -> str:
     return SOURCE_NAMES.get(name, name)
 
 
-def list_clauses(hit: Hit, results: Mapping[str, str]) -> list[str]:
-    """Why a hit is there, in plain words, most important first; never empty."""
+def list_clauses(hit: Hit, results: Mapping[str, str], query: str = "") -> list[str]:
+    """Why a hit is there, in plain words, most important first; never empty. Words of the query that the hit has are named."""
     from outrider.library.graph_neighbours import list_reasons
     from outrider.library.search_engine import MATCHES
 
     own = [row for row in hit.found_by if row.source == LIBRARY]
     ways = list(dict.fromkeys(WAYS[row.strategy] for row in own if row.strategy in WAYS))
+    ways = [_name_words(hit, query) if way == BY_WORDS else way for way in ways]
     services = list(dict.fromkeys(name_source(row.source) for row in hit.found_by if row.source != LIBRARY))
     clauses = [hit.reason] if hit.scored_by == "model" else []
     clauses += [f"matched {' and '.join(ways)}"] if ways else []
@@ -68,6 +73,13 @@ def list_clauses(hit: Hit, results: Mapping[str, str]) -> list[str]:
     clauses = list(dict.fromkeys(clauses))
     shown = (collapse_spaces(without_control(text)) for text in clauses)
     return [clause for clause in shown if clause][:MAX_CLAUSES] or ["related to other results"]
+
+
+def _name_words(hit: Hit, query: str) -> str:
+    """`by words (progress, bar)`: those of the query that the hit has in its title or in the beginning of its text."""
+    known = set(stems(f"{hit.title} {hit.description} {hit.original_text[:MAX_READ_CHARS]} {' '.join(hit.tags)}"))
+    matched = [word for word in dict.fromkeys(content_words(query)) if stem(word) in known]
+    return f"{BY_WORDS} ({', '.join(matched[:MAX_WORDS])}{', …' * (len(matched) > MAX_WORDS)})" if matched else BY_WORDS
 
 
 def _name_record(doc_id: str) -> str:

@@ -178,12 +178,12 @@ def test_a_hit_says_whether_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     output = screen(monkeypatch, 100)
     show_answer(make_answer(*hits))
     blocks = STYLE.sub("", output.getvalue()).split("\n\n")
-    why = "    Matched by words and by meaning"
+    why, plain_why = "    Matched by words (call) and by meaning", "    Matched by words and by meaning"
     assert [block.splitlines()[1:] for block in blocks[:4]] == [
         [why, f"    │ {SENTENCE}"],
         [f"{why}. May not answer:", f"    │ {SENTENCE}"],
-        [f"{why}. No sentence here answers.", "    About: A package for retries."],
-        [why, "    About: The beginning of an abstract."],
+        [f"{plain_why}. No sentence here answers.", "    About: A package for retries."],
+        [plain_why, "    About: The beginning of an abstract."],
     ]
     assert "works answers" not in output.getvalue()
 
@@ -431,6 +431,32 @@ def test_a_reason_outside_the_hits_names_its_record(monkeypatch: pytest.MonkeyPa
         output = screen(monkeypatch, 100)
         show_answer(make_answer(make_hit(1, found_by=(FoundBy("library", "graph_neighbor", "q", 4, paths=paths),))))
         assert f"    {expected}" in lines(output)
+
+
+def test_a_doubtful_hit_takes_no_room_below_one_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "\n".join(f"call({number})" for number in range(8))
+    doubtful = ((code, "code", 0.3), (SENTENCE, "sentence", 0.2))
+    output = screen(monkeypatch, 100)
+    show_answer(make_answer(make_hit(1, (SENTENCE, "sentence", 0.9), answers="yes"), make_hit(2, *doubtful, answers="perhaps")))
+    shown = lines(output)
+    assert [line.strip() for line in shown if "call(" in line or "more lines" in line] == [
+        "┊ call(0)",
+        "┊ call(1)",
+        "┊ call(2)",
+        "┊ … 5 more lines",
+    ]
+    assert "1 more sentence with --explain" in shown[-1]
+    output = screen(monkeypatch, 100)
+    show_answer(make_answer(make_hit(1, *doubtful, answers="perhaps")))  # then they are the nearest
+    assert sum("call(" in line for line in lines(output)) == 8
+
+
+def test_shown_code_does_not_begin_with_a_closing_bracket(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "\n".join(["a = [", "]", "b = 1", "retry(b)", *(f"c{number} = 1" for number in range(9))])
+    output = screen(monkeypatch, 100)
+    show_answer(make_answer(make_hit(1, ("x = [\n]\n\n" + code, "code", 0.9), answers="yes")))
+    first = next(line for line in lines(output) if "┊" in line)
+    assert first.strip().strip("┊ ") not in {"]", ""}
 
 
 def test_a_match_needs_no_filler(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.distiller.engines.closeness import TOKEN_FEATURES, compute_closeness
+from outrider.distiller.engines.direction import read_conversion
 from outrider.distiller.engines.embedding import Embedder
 from outrider.distiller.engines.ensemble import Scores, probability
 from outrider.distiller.engines.question_cues import find_answer_marks, share_of_marks
@@ -118,7 +119,10 @@ class Answering:
             else:
                 rows = compute_features(query, segmented)
                 read, used = self._read(segmented, rows, tokens, share)
-                scores.append(score_units(query, segmented, rows, read, load_weights("tokens" if read else "words")))
+                own = score_units(query, segmented, rows, read, load_weights("tokens" if read else "words"))
+                if conversion := read_conversion(query):
+                    own = [score * factor for score, factor in zip(own, conversion.weigh(segmented.plain_texts()), strict=True)]
+                scores.append([score if segmented.may_answer(at) else 0.0 for at, score in enumerate(own)])
             with suppress(StopIteration):
                 share = budget.send(used)
         return scores

@@ -5,6 +5,7 @@ On a terminal each hit shows its title, one line why and its best sentence; furt
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -48,6 +49,10 @@ SHORT_CODE, SHORT_CODE_LINES = 2, 4
 OTHER_LINES = 3
 """Of a screen: the summary, which a narrow one wraps or a model's cost follows, and the shell's prompt."""
 TITLE_LINES = 2
+DOUBTFUL_LINES = 4
+"""Of a hit that may not answer, below one that does."""
+CLOSING = re.compile(r"[\s\])}>;,'\"`]*")
+"""A line that ends what stands above it."""
 VERDICTS: dict[Answers, str] = {"perhaps": "May not answer:", "no": "No sentence here answers."}
 MAX_LISTS = 3
 """Lists of a hit that `--explain` shows."""
@@ -135,12 +140,14 @@ def _show_hits(view: View, answer: SearchResponse, hits: Sequence[Hit], taken: i
     remark = explain_unanswered(hits, query)
     if asks_for_work(query, hits):  # whether a sentence answers is no question then
         hits = [hit.model_copy(update={"answers": "unread"}) for hit in hits]
-    blocks = [_make_block(view, hit, units.get(hit.doc_id, {}), results) for hit in hits]
+    blocks = [_make_block(view, hit, units.get(hit.doc_id, {}), list_clauses(hit, results, query)) for hit in hits]
     unanswered = view.wrap(plain(remark, "bold yellow"), Text()) if remark else []
     hidden, roomy = 0, True
     if view.width is not None and not view.explain and blocks:
+        hidden = _shorten_doubtful(view, hits, blocks)
         screens = -(-len(blocks) // HITS_A_SCREEN)
-        hidden, roomy = fit(view, blocks, view.out.height * screens - OTHER_LINES - len(unanswered) - taken)
+        dropped, roomy = fit(view, blocks, view.out.height * screens - OTHER_LINES - len(unanswered) - taken)
+        hidden += dropped
     for line in [*unanswered, Text()] if roomy and unanswered else unanswered:
         print_line(view.out, line)
     for block in blocks:
@@ -155,8 +162,22 @@ def _show_hits(view: View, answer: SearchResponse, hits: Sequence[Hit], taken: i
     return hidden
 
 
-def _make_block(view: View, hit: Hit, units: Mapping[tuple[int, int], ContextUnit], results: Mapping[str, str]) -> Block:
-    """`results` has the name of the hit of each record's id, merged ones too."""
+def _shorten_doubtful(view: View, hits: Sequence[Hit], blocks: Sequence[Block]) -> int:
+    """Where a hit answers, those that may not keep the beginning of their best piece; the number of pieces that were dropped."""
+    if not any(hit.answers == "yes" for hit in hits):
+        return 0
+    dropped = 0
+    for hit, block in zip(hits, blocks, strict=True):
+        if hit.answers == "perhaps":
+            dropped += len(block.pieces[1:])
+            block.pieces = block.pieces[:1]
+            for piece in block.pieces:
+                piece.cut(view, DOUBTFUL_LINES)
+    return dropped
+
+
+def _make_block(view: View, hit: Hit, units: Mapping[tuple[int, int], ContextUnit], why: Sequence[str]) -> Block:
+    """`why` are the reasons of the hit, most important first."""
     from outrider.nodes.distiller import describe_hit
 
     title, facts = _make_title(view, hit)
@@ -167,7 +188,7 @@ def _make_block(view: View, hit: Hit, units: Mapping[tuple[int, int], ContextUni
     if not pieces and (summary := one_line(hit.summary) or one_line(describe_hit(hit))):
         text = Text.assemble(("About: ", "dim"), view.highlight(summary, "dim"))
         pieces = [Piece(0, 0, view.wrap(text, GUTTER, None if view.explain else SUMMARY_LINES))]
-    return Block(title, [*facts, *_explain_hit(view, hit, results)], pieces, hit.original_text)
+    return Block(title, [*facts, *_explain_hit(view, hit, why)], pieces, hit.original_text)
 
 
 def _make_title(view: View, hit: Hit) -> tuple[list[Text], list[Text]]:
@@ -212,7 +233,7 @@ def _choose_address(known: str, addresses: Sequence[str], room: int) -> str:
     return cut(f"{cut(known, left)} · {shortest}" if known and shortest and left >= 4 else shortest or known, room)
 
 
-def _explain_hit(view: View, hit: Hit, results: Mapping[str, str]) -> list[Text]:
+def _explain_hit(view: View, hit: Hit, reasons: Sequence[str]) -> list[Text]:
     """One line why the hit is there, and what a reader must know of it; with `--explain` everything. Last, if it may not answer.
 
     That stands on the first line if there is room and nothing comes between it and the sentences.
@@ -220,7 +241,7 @@ def _explain_hit(view: View, hit: Hit, results: Mapping[str, str]) -> list[Text]
     verdict, details = VERDICTS.get(hit.answers, ""), _list_relations(view, hit)
     details += [line for text in _list_details(hit) for line in view.wrap(plain(text, "dim"), GUTTER)] if view.explain else []
     room = None if view.width is None or view.explain else view.width - INDENT
-    first, *others = list_clauses(hit, results)
+    first, *others = reasons
     why = first[:1].upper() + first[1:]
     end = f". {verdict}" if verdict and not details and (room is None or cell_len(f"{why}. {verdict}") <= room) else ""
     for clause in others:
@@ -275,6 +296,8 @@ def _make_piece(view: View, hit: Hit, span: tuple[int, int], unit: ContextUnit |
     else:
         begin = min(telling, len(parts) - CODE_LINES + 1)
         end = begin + CODE_LINES - 1
+        while begin < telling and CLOSING.fullmatch(lines[begin]):
+            begin += 1
     is_short = len(lines) <= SHORT_CODE
     rows: list[list[Text]] = []
     for part in parts[begin:end]:

@@ -104,9 +104,9 @@ def read_answer(answer: SearchResponse, settings: Settings, labels: Mapping[str,
     is_written = answer.answer is not None and bool(answer.answer.sentences)
     return Reading(
         hits=tuple(
-            _read_hit(hit, units.get(hit.doc_id, ()), results, read_parts(hit, answer, settings)).model_copy(
-                update={"labels": _find_labels(hit, labels)}
-            )
+            _read_hit(
+                hit, units.get(hit.doc_id, ()), list_clauses(hit, results, str(answer.query)), read_parts(hit, answer, settings)
+            ).model_copy(update={"labels": _find_labels(hit, labels)})
             for hit in answer.hits
         ),
         best=() if is_written else tuple(_choose_best(answer, units)),
@@ -114,7 +114,7 @@ def read_answer(answer: SearchResponse, settings: Settings, labels: Mapping[str,
     )
 
 
-def _read_hit(hit: Hit, units: Sequence[ContextUnit], results: Mapping[str, str], parts: tuple[ScorePart, ...]) -> HitReading:
+def _read_hit(hit: Hit, units: Sequence[ContextUnit], why: Sequence[str], parts: tuple[ScorePart, ...]) -> HitReading:
     scores = {(unit.start, unit.end): unit for unit in units}
     spans = sorted(hit.spans, key=lambda span: -scores[span].score if span in scores else 0.0)
     code = [span for span in spans if span in scores and scores[span].kind == "code"]
@@ -126,7 +126,7 @@ def _read_hit(hit: Hit, units: Sequence[ContextUnit], results: Mapping[str, str]
     return HitReading(
         rank=hit.rank,
         parts=parts,
-        why=tuple(list_clauses(hit, results)),
+        why=tuple(why),
         pieces=pieces,
         summary=summary,
         known=known,
