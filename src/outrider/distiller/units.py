@@ -19,7 +19,7 @@ from outrider.text.sentences import MAX_SENTENCE_CHARS, sentence_spans
 from outrider.text.words import stems
 
 UNREAD_SECTION = re.compile(
-    r"(?:table of )?contents|(?:our )?(?:contributors|sponsors|backers|supporters)|authors?|credits|thanks|acknowledge?ments?",
+    r"(?:table of )?contents|(?:our )?(?:contributors|sponsors?(?:hip)?|backers|supporters)|authors?|credits|thanks|acknowledge?ments?",
     re.IGNORECASE,
 )
 """Titles of sections that list people or other sections."""

@@ -37,8 +37,8 @@ class InputFile:
         return self.upload or str(self.path)
 
 
-def walk(paths: Sequence[Path]) -> list[InputFile]:
-    """The files under these paths, in the order of the paths. Raises `BadRequest` for a path that does not exist."""
+def require_paths(paths: Sequence[Path]) -> None:
+    """Raises `BadRequest` for a path that does not exist."""
     for path in paths:
         try:
             path.lstat()
@@ -50,6 +50,11 @@ def walk(paths: Sequence[Path]) -> list[InputFile]:
             continue  # it exists; the walk reports it
         except OSError as error:
             raise BadRequest(f"{path}: {error.strerror}; give paths that exist") from error
+
+
+def walk(paths: Sequence[Path]) -> list[InputFile]:
+    """The files under these paths, in the order of the paths. Raises `BadRequest` for a path that does not exist."""
+    require_paths(paths)
     folders: set[tuple[int, int]] = set()
     files: dict[Path, InputFile] = {}
     for file in (file for path in paths for file in _walk_path(path, folders)):

@@ -76,10 +76,13 @@ def list_clauses(hit: Hit, results: Mapping[str, str], query: str = "") -> list[
 
 
 def _name_words(hit: Hit, query: str) -> str:
-    """`by words (progress, bar)`: those of the query that the hit has in its title or in the beginning of its text."""
-    known = set(stems(f"{hit.title} {hit.description} {hit.original_text[:MAX_READ_CHARS]} {' '.join(hit.tags)}"))
-    matched = [word for word in dict.fromkeys(content_words(query)) if stem(word) in known]
-    return f"{BY_WORDS} ({', '.join(matched[:MAX_WORDS])}{', …' * (len(matched) > MAX_WORDS)})" if matched else BY_WORDS
+    """`by words (progress, bar)`: those of the query that the hit has, in the beginning of its text if there are any."""
+    asked = dict.fromkeys(content_words(query))
+    for size in (MAX_READ_CHARS, len(hit.original_text)):
+        known = set(stems(f"{hit.title} {hit.description} {hit.original_text[:size]} {' '.join(hit.tags)}"))
+        if matched := [word for word in asked if stem(word) in known]:
+            return f"{BY_WORDS} ({', '.join(matched[:MAX_WORDS])}{', …' * (len(matched) > MAX_WORDS)})"
+    return BY_WORDS
 
 
 def _name_record(doc_id: str) -> str:

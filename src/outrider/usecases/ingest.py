@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.ingest.entry import ReadOptions
-from outrider.ingest.file_changes import UPLOAD
+from outrider.ingest.file_changes import UPLOAD, check_paths, is_gone
+from outrider.ingest.file_walk import require_paths
 from outrider.ingest.pipeline import SAME_CONTENT, OnProgress, Prune, check_targets, ingest
 from outrider.ingest.report import FileReport, IngestReport
 from outrider.ingest.targets import FORMS, RemoteSources, Target, parse_target, split_targets
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import Services, open_services
 from outrider.services.sources import find_detailers
-from outrider.state.errors import BadRequest, shorten
+from outrider.state.errors import BadRequest, LibraryMissing, shorten
 from outrider.state.records import LIBRARY
 
 if TYPE_CHECKING:
@@ -138,6 +141,14 @@ def make_file_name(name: str) -> str:
     return (stem or safe).encode()[:room].decode(errors="ignore").strip() + end or "file"
 
 
+async def _check_missing_paths(services: Services, paths: Sequence[Path], *, prune: bool) -> None:
+    """Refuse a path that does not exist before a model is loaded and a library created. A library may know files that are gone."""
+    if any([await asyncio.to_thread(is_gone, path) for path in paths]):
+        with suppress(LibraryMissing):
+            paths = await check_paths(await services.library(), paths, prune=prune)
+        await asyncio.to_thread(require_paths, paths)
+
+
 async def _ingest(  # noqa: PLR0913 - what to read, and keywords with defaults
     services: Services,
     paths: Sequence[Path],
@@ -149,6 +160,7 @@ async def _ingest(  # noqa: PLR0913 - what to read, and keywords with defaults
     prune: Prune = "",
     upload: str = "",
 ) -> IngestReport:
+    await _check_missing_paths(services, paths, prune=bool(prune))
     limits = services.settings.ingest
     remote: RemoteSources | None = None
     if targets and not services.settings.sources.offline:

@@ -51,6 +51,8 @@ def test_the_summary_names_failures_with_reasons_and_the_exit_code_is_0(tmp_path
 def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     assert run(["ingest", *arguments, "-l", str(tmp_path / "library")]) == 2
     assert message in capsys.readouterr().err
+    if arguments == ["no/such/file"]:
+        assert not (tmp_path / "library").exists()
 
 
 def test_ctrl_c_stops_cleanly_and_a_rerun_completes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
