@@ -54,8 +54,6 @@ NOISE = 0.1
 """A text whose best unit scores below this contributes nothing, not even that unit."""
 CLOSE = 0.25
 """Share of its text's best score that every further of the best few units has."""
-LEAD_IN = re.compile(r"(?:here(?:['’]s| is| are)|the following|below|for example)\b", re.IGNORECASE)
-"""Beginning of a sentence that says little without the code below it."""
 ONE_LINE: frozenset[UnitKind] = frozenset({"sentence", "item", "row"})
 """Kinds of units whose line breaks mean nothing."""
 Shorten = Callable[[KeptUnit], str]
@@ -242,12 +240,8 @@ def _best_few(lifted: Sequence[float], first: int, most: int, settings: Selectio
 
 
 def _drop_lead_ins(segmented: SegmentedText, chosen: Sequence[int], first: int) -> list[int]:
-    """The chosen units without those that only introduce the next one, unless that is chosen too. The best one brings its code."""
-    kept = [at for at in chosen if at == first or at + 1 in chosen or not segmented.text(at).endswith(":")]
-    following = segmented.units[first + 1 : first + 2]
-    if following and following[0].kind == "code" and LEAD_IN.match(segmented.text(first)) and first + 1 not in kept:
-        kept = sorted([*kept, first + 1])
-    return kept
+    """The chosen units without those that only introduce the next one, unless that is chosen too."""
+    return [at for at in chosen if at == first or at + 1 in chosen or not segmented.text(at).endswith(":")]
 
 
 def _merge_repeats(candidates: Sequence[_Candidate], cuts: Sequence[SegmentedText]) -> list[_Candidate]:

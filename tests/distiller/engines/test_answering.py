@@ -236,3 +236,12 @@ def test_the_first_hit_is_doubted_less_than_the_fifth() -> None:
     engine, settings = ByKindOfText(Lexical(), Fixed([0.3])), SelectionSettings(max_units=3, max_units_first=3)
     readings = [Reading(str(rank), f"- It retries {rank} calls.", rank=rank) for rank in (1, 5)]
     assert [unit.why for unit in Distiller(engine, selection=settings).distil("retry", readings).units] == ["relevant", "best"]
+
+
+def test_code_below_here_is_how_answers_as_much_as_the_sentence() -> None:
+    text = "The tool signs data. Here is how you sign a token.\n\n```\nx = make(key)\n```\n\nIt is fast."
+    cut = segment_text(Reading("a", text))
+    asked_how, asked_what = (Answering().scores(query, [cut])[0] for query in ("how do I sign a token?", "who may sign a token?"))
+    assert cut.text(2) == "x = make(key)"
+    assert asked_how[2] == asked_how[1] > 0
+    assert asked_what[2] < asked_what[1]

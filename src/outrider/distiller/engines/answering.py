@@ -45,6 +45,7 @@ ASKS_NUMBER = re.compile(
     r"|\bwhat (?:percentage|share|size|number|date|year|time)\b|\bwhich (?:\w+ )?(?:versions?|release|year|date)\b",
     re.IGNORECASE,
 )
+INTRODUCES_CODE = re.compile(r"(?:here(?:['’]s| is| are)|the following|below|for example)\b", re.IGNORECASE)
 DIGIT = re.compile(r"\d")
 ADDRESS = re.compile(r"https?://")
 K1, B = 1.2, 0.75
@@ -122,7 +123,8 @@ class Answering:
                 own = score_units(query, segmented, rows, read, load_weights("tokens" if read else "words"))
                 if conversion := read_conversion(query):
                     own = [score * factor for score, factor in zip(own, conversion.weigh(segmented.plain_texts()), strict=True)]
-                scores.append([score if segmented.may_answer(at) else 0.0 for at, score in enumerate(own)])
+                own = [score if segmented.may_answer(at) else 0.0 for at, score in enumerate(own)]
+                scores.append(_lift_examples(segmented, own) if ASKS_HOW.search(query) else own)
             with suppress(StopIteration):
                 share = budget.send(used)
         return scores
@@ -167,6 +169,15 @@ def score_units(
     for at, one in zip(places, worth, strict=True):
         scores[at] = answers * float((one / best) ** power)
     return scores
+
+
+def _lift_examples(segmented: SegmentedText, scores: Sequence[float]) -> list[float]:
+    """Code below `Here is how` answers as much as that sentence does."""
+    lifted = list(scores)
+    for at, unit in enumerate(segmented.units[1:]):
+        if unit.kind == "code" and scores[at] > lifted[at + 1] and INTRODUCES_CODE.match(segmented.text(at)):
+            lifted[at + 1] = scores[at]
+    return lifted
 
 
 def _weigh(row: Sequence[float], weights: Sequence[float]) -> float:
