@@ -185,7 +185,7 @@ class Hit(Model):
     @model_validator(mode="after")
     def read_notices(self) -> Self:
         """Answers that were saved without notices get them from the metadata."""
-        if "notices" not in self.model_fields_set and (notices := list_notices(self)):
+        if "notices" not in self.model_fields_set and (notices := list_notices(self, self.related)):
             self.__dict__["notices"] = notices  # the model is frozen, and this is still its making
             self.model_fields_set.add("notices")
         return self

@@ -124,8 +124,19 @@ class Notice(Model):
         return f"{self.label} ({details})" if details else self.label
 
 
+class RelatedWork(Protocol):
+    """`hits.Related`."""
+
+    @property
+    def relation(self) -> str: ...
+    @property
+    def doc_id(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+
+
 class NotedWork(Protocol):
-    """What notices are read from: a record, or a hit, which also has `related`."""
+    """What notices are read from: a record or a hit."""
 
     @property
     def title(self) -> str: ...
@@ -137,9 +148,9 @@ class NotedWork(Protocol):
     def metadata(self) -> dict[str, JsonValue]: ...
 
 
-def list_notices(work: NotedWork) -> tuple[Notice, ...]:
-    """All notices of a work, the gravest first, each once; reports of one notice are joined."""
-    explicit = [*_read_updates(work), *_read_references(work.metadata), *_read_types(work.metadata), *_read_related(work)]
+def list_notices(work: NotedWork, related: Iterable[RelatedWork] = ()) -> tuple[Notice, ...]:
+    """All notices of a work, the gravest first, each once; reports of one notice are joined. `related` are works linked with it."""
+    explicit = [*_read_updates(work), *_read_references(work.metadata), *_read_types(work.metadata), *_read_related(related)]
     line = " ".join(work.title[:MAX_TITLE_CHARS].split())
     title = next((kind for pattern, kind in TITLES if pattern.match(line)), None)
     titled = [Notice(kind=title, reported_by=("title",))] if title else []
@@ -205,11 +216,11 @@ def _read_types(metadata: Mapping[str, JsonValue]) -> Iterator[Notice]:
                     yield Notice(kind=kind, reported_by=("type",))
 
 
-def _read_related(work: NotedWork) -> Iterator[Notice]:
-    for related in getattr(work, "related", ()):
-        if kind := RELATIONS.get(related.relation):
-            doi = _read_doi(related.doc_id.partition(":")[2])
-            yield Notice(kind=kind, doi=doi, citation=clean_line(related.title), reported_by=("linked-record",))
+def _read_related(related: Iterable[RelatedWork]) -> Iterator[Notice]:
+    for one in related:
+        if kind := RELATIONS.get(one.relation):
+            doi = _read_doi(one.doc_id.partition(":")[2])
+            yield Notice(kind=kind, doi=doi, citation=clean_line(one.title), reported_by=("linked-record",))
 
 
 def _read_withdrawal(work: NotedWork) -> Iterator[Notice]:

@@ -16,7 +16,7 @@ def paper(title: str = "Aspirin and the liver", **fields: Any) -> Paper:
     return Paper(doc_id="x", title=title, **fields)
 
 
-def kinds(work: Paper | Hit) -> list[str]:
+def kinds(work: Paper) -> list[str]:
     return [notice.kind for notice in list_notices(work)]
 
 
