@@ -60,6 +60,13 @@ TYPES: Final[Mapping[str, NoticeKind]] = {
 RELATIONS: Final[Mapping[str, NoticeKind]] = {
     "retracted by": "retracted", "corrected by": "corrected", "retracts": "retraction notice", "corrects": "correction notice",
 }  # fmt: skip
+NOTES: Final = ("N1", "note", "notes", "extra", "notices")
+"""Metadata with notes: of RIS, of BibTeX and CSL-JSON, of tables."""
+MAX_NOTE_CHARS = 20_000
+DESCRIBED = re.compile(
+    rf"(?:^|; )(?P<kind>{'|'.join(sorted(KINDS, key=len, reverse=True))})(?: \((?P<details>[^()]*(?:\([^()]*\)[^()]*)*)\))?(?=; |\.?$)",
+    re.IGNORECASE | re.MULTILINE,
+)
 TYPED_BY: Final = ("type", "subtype", "publication_types", "article_type", "M3")
 FLAGS: Final = ("retracted", "is_retracted")
 TRUE: Final = frozenset({"true", "1", "yes", "y"})
@@ -150,7 +157,8 @@ class NotedWork(Protocol):
 
 def list_notices(work: NotedWork, related: Iterable[RelatedWork] = ()) -> tuple[Notice, ...]:
     """All notices of a work, the gravest first, each once; reports of one notice are joined. `related` are works linked with it."""
-    explicit = [*_read_updates(work), *_read_references(work.metadata), *_read_types(work.metadata), *_read_related(related)]
+    metadata = work.metadata
+    explicit = [*_read_updates(work), *_read_references(metadata), *_read_types(metadata), *_read_notes(metadata), *_read_related(related)]
     line = " ".join(work.title[:MAX_TITLE_CHARS].split())
     title = next((kind for pattern, kind in TITLES if pattern.match(line)), None)
     titled = [Notice(kind=title, reported_by=("title",))] if title else []
@@ -216,11 +224,29 @@ def _read_types(metadata: Mapping[str, JsonValue]) -> Iterator[Notice]:
                     yield Notice(kind=kind, reported_by=("type",))
 
 
+def _read_notes(metadata: Mapping[str, JsonValue]) -> Iterator[Notice]:
+    """Notes as `Notice.describe` words them, in the fields to which bibliographies are exported."""
+    for name in NOTES:
+        value = metadata.get(name)
+        for text in value[:MAX_TITLE_CHARS] if isinstance(value, list) else [value]:
+            for match in DESCRIBED.finditer(text[:MAX_NOTE_CHARS]) if isinstance(text, str) else ():
+                details = match["details"] or ""
+                doi, pmid, date = (re.search(pattern, details) for pattern in (r"\bdoi:(\S+?)(?:, |$)", r"\bpmid:(\d+)", r"^([\d-]{4,10})\b"))
+                yield Notice(
+                    kind=next(kind for kind in KINDS if kind == match["kind"].lower()),
+                    date=_read_date(date[1]) if date else "",
+                    doi=_read_doi(doi[1]) if doi else "",
+                    pmid=pmid[1][:10] if pmid else "",
+                    reported_by=("import",),
+                )
+
+
 def _read_related(related: Iterable[RelatedWork]) -> Iterator[Notice]:
     for one in related:
         if kind := RELATIONS.get(one.relation):
             doi = _read_doi(one.doc_id.partition(":")[2])
-            yield Notice(kind=kind, doi=doi, citation=clean_line(one.title), reported_by=("linked-record",))
+            citation = clean_line(one.title) or clean_line(one.doc_id)
+            yield Notice(kind=kind, doi=doi, citation=citation, reported_by=("linked-record",))
 
 
 def _read_withdrawal(work: NotedWork) -> Iterator[Notice]:

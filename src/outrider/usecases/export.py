@@ -37,11 +37,11 @@ def make_run_writer(form: str, stream: TextIO, *, whole: bool = False) -> Writer
 
 def is_whole_csv(path: Path) -> bool:
     """Whether a CSV has the columns of whole records; false for a file that cannot be read, which its reader reports."""
-    from outrider.ingest.export.csv_json import COLUMNS
+    from outrider.ingest.export.csv_json import FORMER_COLUMNS
 
     try:
         with path.open("rb") as stream:
-            return stream.readline(1_000).strip() == ",".join(COLUMNS).encode()
+            return stream.readline(1_000).strip().startswith(",".join(FORMER_COLUMNS).encode())
     except OSError:
         return False
 
