@@ -261,9 +261,8 @@ def _read_flag(work: NotedWork) -> list[Notice]:
     values = (work.metadata.get(name) for name in FLAGS)
     if not any(value is True or value == 1 or (isinstance(value, str) and value.strip().lower() in TRUE) for value in values):
         return []
-    filled, service_id = work.metadata.get("filled_from"), work.metadata.get("record")
-    named = filled.get("metadata.retracted") if isinstance(filled, dict) else None
-    names = (named, service_id.partition(":")[0] if isinstance(service_id, str) else "", getattr(work, "source", ""))
+    service_id = work.metadata.get("record")
+    names = (work.metadata.get("retracted_reported_by"), service_id.partition(":")[0] if isinstance(service_id, str) else "", getattr(work, "source", ""))
     names = (*names, *(one.source for one in getattr(work, "found_by", ())))
     reporter = next((name for name in names if isinstance(name, str) and name in REPORTERS), "import")
     return [Notice(kind="retracted", reported_by=(reporter,))]

@@ -25,6 +25,8 @@ EMPTY: tuple[object, ...] = (None, "", (), {})
 WEB = "web"
 """The source of everything that was read from a web page, whichever search returned the page."""
 NOT_OF_PAGES = frozenset({"abstract", "description", "url"})
+REPORTED_BY = "retracted_reported_by"
+"""In the metadata: whose flag `retracted` is, if it is not the leader's."""
 IDENTIFIER = "identifiers."
 """Prefix of identifier fields in `filled_from`."""
 
@@ -53,8 +55,10 @@ def fill_missing(leader: Record, others: Sequence[Record]) -> Record:
     values, sources = _fill(own, [_Donor(donor) for donor in donors], FILLED)
     metadata: dict[str, JsonValue] = {**own.metadata}
     records = [leader, *others]
-    if any(record.metadata.get("retracted") is True for record in records):
+    if flagged := next((record for record in records if record.metadata.get("retracted") is True), None):
         metadata["retracted"] = True
+        if flagged is not leader:
+            metadata[REPORTED_BY] = flagged.metadata.get(REPORTED_BY, flagged.source)
     for name in NOTICES:
         # retractions and corrections that any of the records names, each once
         lists = [notices for record in records if isinstance(notices := record.metadata.get(name), list)]
