@@ -70,6 +70,35 @@ def fill_missing(leader: Record, others: Sequence[Record]) -> Record:
     return own.model_copy(update={**values, "metadata": metadata})
 
 
+def merge_lookups(stored: Record, fresh: Record) -> Record:
+    """The record of one work that was looked up by several identifiers, of which services gave `stored` first and `fresh` now.
+
+    The service whose record was stored first leads. What `fresh` has from its service replaces what that service gave before; everything
+    else stays. So the order of the lookups decides only who leads, and a repeated lookup changes nothing. `metadata["records"]` lists the
+    services' ids of both. A record that one service gave alone is replaced by its new answer.
+    """
+    own_id, listed = stored.metadata.get("record"), stored.metadata.get("records")
+    ids: list[JsonValue] = list(listed) if isinstance(listed, list) else [own_id] if isinstance(own_id, str) else []
+    renews = bool(ids) and isinstance(own_id, str) and own_id.partition(":")[0] == fresh.source
+    if stored.kind != fresh.kind or not ids or (renews and len(ids) == 1):
+        return fresh
+    filled = _filled_from(stored)
+    fields = sorted(type(fresh).model_fields.keys() - NOT_MERGED)
+    defaults = {name: type(fresh).model_fields[name].get_default(call_default_factory=True) for name in fields}
+    # of the stored record: what others gave to a leader that comes anew, or all but what the new record's service gave
+    stale = [name for name in fields if (name not in filled if renews else filled.get(name) == fresh.source)]
+    rest = {name: source for name, source in filled.items() if name not in stale}
+    before = stored.model_copy(update={name: defaults[name] for name in stale} | {"metadata": {**stored.metadata, "filled_from": rest}})
+    leader, other = (fresh, before) if renews else (before, fresh)
+    merged = fill_missing(leader, [other])
+    gaps, sources = _fill(merged, [_Donor(other)], [name for name in fields if name not in FILLED])
+    named = {**_filled_from(merged), **sources}
+    metadata: dict[str, JsonValue] = {**other.metadata, **merged.metadata, "records": list(dict.fromkeys([*ids, fresh.doc_id]))}
+    metadata |= {"filled_from": named} if named else {}
+    edges = tuple(dict.fromkeys((*leader.edges, *other.edges)))
+    return merged.model_copy(update={**gaps, "edges": edges, "metadata": metadata})
+
+
 def merge_records(members: Sequence[tuple[str, Record]]) -> Record:
     """One record of several imported ones. `metadata["merged"]` lists their ids, `metadata["filled_from"]` maps filled fields to ids.
 
