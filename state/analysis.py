@@ -83,7 +83,8 @@ class Analysis(Model):
     related_code: tuple[Neighbour, ...] = ()
     retraction: str = Field("", description="Reports of a retraction or withdrawal; empty without one.")
     notices: tuple[Notice, ...] = Field(
-        (), description="Retractions, withdrawals, concerns and corrections, the gravest first; and whether the work is itself such a notice."
+        (),
+        description="Retractions, withdrawals, concerns and corrections, the gravest first; and whether the work is itself such a notice.",
     )
     full_text: str = Field("", description="Source of the text that was read, or why there is none.")
     context: DistilledContext = Field(DistilledContext(), description="The sentences that answer, verbatim.")

@@ -163,7 +163,8 @@ class Hit(Model):
     duplicates: tuple[Duplicate, ...] = ()
     related: tuple[Related, ...] = ()
     notices: tuple[Notice, ...] = Field(
-        (), description="Retractions, withdrawals, concerns and corrections, the gravest first; and whether the work itself is such a notice."
+        (),
+        description="Retractions, withdrawals, concerns and corrections, the gravest first; and whether the work itself is such a notice.",
     )
     seen_in: SeenIn = Field(
         "library-only",

@@ -8,6 +8,8 @@ notice and never as retracted, whatever flag a service puts on it.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,6 +62,13 @@ TYPES: Final[Mapping[str, NoticeKind]] = {
 RELATIONS: Final[Mapping[str, NoticeKind]] = {
     "retracted by": "retracted", "corrected by": "corrected", "retracts": "retraction notice", "corrects": "correction notice",
 }  # fmt: skip
+CHECKS: Final = "notice_checks"
+"""Metadata of a later look at the services, one entry for each that changed the notices: `date`, `services`, `notices`, `gone`, `basis`."""
+REPORTERS_OF: Final[Mapping[str, frozenset[str]]] = {
+    "crossref": frozenset({"crossref", "retraction-watch", "publisher"}), "pubmed": frozenset({"pubmed"}),
+    "openalex": frozenset({"openalex"}), "arxiv": frozenset({"arxiv"}),
+}  # fmt: skip
+"""Who reports through each service."""
 NOTES: Final = ("N1", "note", "notes", "extra", "notices")
 """Metadata with notes: of RIS, of BibTeX and CSL-JSON, of tables."""
 MAX_NOTE_CHARS = 20_000
@@ -71,25 +80,22 @@ TYPED_BY: Final = ("type", "subtype", "publication_types", "article_type", "M3")
 FLAGS: Final = ("retracted", "is_retracted")
 TRUE: Final = frozenset({"true", "1", "yes", "y"})
 
-TITLES: Final[Sequence[tuple[re.Pattern[str], NoticeKind]]] = tuple(
-    (re.compile(pattern, re.IGNORECASE), kind)
-    for pattern, kind in (
-        # Elsevier, Springer and Cochrane write it ahead of the title, Web of Science behind it
-        (r"[\s\[(<*“\"']*retracted(?: (?:article|paper|chapter|publication|manuscript))?\s*[:\])>—–-]", "retracted"),
-        (r".*\S\s*[\[(]retracted\b[^\])]*[\])]\W*$", "retracted"),
-        (r"[\s\[(<*“\"']*withdrawn(?: (?:article|paper|chapter|publication|manuscript))?\s*[:\])>]", "withdrawn"),
-        (r".*\S\s*[\[(]withdrawn[\])]\W*$", "withdrawn"),
-        (r"\W*retraction\s*(?:(?:of|to|for|on)\s*)?[:\"“«]", "retraction notice"),
-        (r"\W*(?:notice of retraction|retraction (?:note|notice|statement))\b", "retraction notice"),
-        (r"\W*retraction (?:for|to) .{1,100}\bet al\b", "retraction notice"),
-        (r".*\S\s*(?:[\[(]retraction[\])]|: retraction)\W*$", "retraction notice"),
-        (r"\W*(?:notice of withdrawal|withdrawal (?:note|notice|statement))\b", "withdrawal notice"),
-        (r"\W*(?:editorial )?(?:expression|note|notice) of concern\b", "expression of concern notice"),
-        (
-            r"\W*(?:(?:author|publisher)s?['’]?s? )?(?:correction|corrigend(?:um|a)|errat(?:um|a))s?\s*(?:(?:of|to|for)\s*)?[:\"“«]",
-            "correction notice",
-        ),
-    )
+TITLES: Final[Sequence[tuple[str, NoticeKind]]] = (
+    # Elsevier, Springer and Cochrane write it ahead of the title, Web of Science behind it
+    (r"[\s\[(<*“\"']*retracted(?: (?:article|paper|chapter|publication|manuscript))?\s*[:\])>—–]", "retracted"),
+    (r".*\S\s*[\[(]retracted\b[^\])]*[\])]\W*$", "retracted"),
+    (r"[\s\[(<*“\"']*withdrawn(?: (?:article|paper|chapter|publication|manuscript))?\s*[:\])>]", "withdrawn"),
+    (r".*\S\s*[\[(]withdrawn[\])]\W*$", "withdrawn"),
+    (r"\W*retraction\s*(?:(?:of|to|for|on)\s*)?[:\"“«]", "retraction notice"),
+    (r"\W*(?:notice of retraction|retraction (?:note|notice|statement))\b", "retraction notice"),
+    (r"\W*retraction (?:for|to) .{1,100}\bet al\b", "retraction notice"),
+    (r".*\S\s*(?:[\[(]retraction[\])]|: retraction)\W*$", "retraction notice"),
+    (r"\W*(?:notice of withdrawal|withdrawal (?:note|notice|statement))\b", "withdrawal notice"),
+    (r"\W*(?:editorial )?(?:expression|note|notice) of concern\b", "expression of concern notice"),
+    (
+        r"\W*(?:(?:author|publisher)s?['’]?s? )?(?:correction|corrigend(?:um|a)|errat(?:um|a))s?\s*(?:(?:of|to|for)\s*)?[:\"“«]",
+        "correction notice",
+    ),
 )
 WITHDRAWN_COMMENT = re.compile(r"(?<!not )(?<!not been )\bwithdrawn\b(?! from)", re.IGNORECASE)
 WITHDRAWN_ABSTRACT = re.compile(
@@ -122,6 +128,11 @@ class Notice(Model):
     def label(self) -> str:
         """`Retracted`, `Retraction notice`."""
         return self.kind[0].upper() + self.kind[1:]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What distinguishes it from other notices about the work."""
+        return self.kind, self.doi, self.pmid
 
     def describe(self) -> str:
         """`Retracted (2020-01-31, doi:10.1000/x, reported by Crossref)` on one line."""
@@ -160,7 +171,7 @@ def list_notices(work: NotedWork, related: Iterable[RelatedWork] = ()) -> tuple[
     metadata = work.metadata
     explicit = [*_read_updates(work), *_read_references(metadata), *_read_types(metadata), *_read_notes(metadata), *_read_related(related)]
     line = " ".join(work.title[:MAX_TITLE_CHARS].split())
-    title = next((kind for pattern, kind in TITLES if pattern.match(line)), None)
+    title = next((kind for pattern, kind in TITLES if re.match(pattern, line, re.IGNORECASE)), None)
     titled = [Notice(kind=title, reported_by=("title",))] if title else []
     is_notice = any(notice.kind.endswith(" notice") for notice in (*explicit, *titled))
     if is_notice and title in ("retracted", "withdrawn"):
@@ -168,7 +179,8 @@ def list_notices(work: NotedWork, related: Iterable[RelatedWork] = ()) -> tuple[
     implied = [*titled, *_read_withdrawal(work)]
     if not is_notice:  # a service's flag is often on the notice instead of the article
         implied += _read_flag(work)
-    return _join(explicit, implied)
+    found, gone = _read_checks(work.metadata)
+    return tuple(notice for notice in _join([*explicit, *found], implied) if notice.key not in gone)
 
 
 def is_retracted(notices: Iterable[Notice]) -> bool:
@@ -231,7 +243,9 @@ def _read_notes(metadata: Mapping[str, JsonValue]) -> Iterator[Notice]:
         for text in value[:MAX_TITLE_CHARS] if isinstance(value, list) else [value]:
             for match in DESCRIBED.finditer(text[:MAX_NOTE_CHARS]) if isinstance(text, str) else ():
                 details = match["details"] or ""
-                doi, pmid, date = (re.search(pattern, details) for pattern in (r"\bdoi:(\S+?)(?:, |$)", r"\bpmid:(\d+)", r"^([\d-]{4,10})\b"))
+                doi, pmid, date = (
+                    re.search(pattern, details) for pattern in (r"\bdoi:(\S+?)(?:, |$)", r"\bpmid:(\d+)", r"^([\d-]{4,10})\b")
+                )
                 yield Notice(
                     kind=next(kind for kind in KINDS if kind == match["kind"].lower()),
                     date=_read_date(date[1]) if date else "",
@@ -239,6 +253,42 @@ def _read_notes(metadata: Mapping[str, JsonValue]) -> Iterator[Notice]:
                     pmid=pmid[1][:10] if pmid else "",
                     reported_by=("import",),
                 )
+
+
+def _read_checks(metadata: Mapping[str, JsonValue]) -> tuple[list[Notice], set[tuple[str, str, str]]]:
+    """What the last check found, and the keys of what was gone then.
+
+    The latter holds only for the metadata of that time: a notice that was read since is not hidden.
+    """
+    last = next(reversed([*_iter_mappings(metadata.get(CHECKS))]), None)
+    if last is None:
+        return [], set()
+    found = [notice for one in _iter_mappings(last.get("notices")) if (notice := _parse_notice(one))]
+    is_current = last.get("basis") == digest_notices(metadata)
+    gone = [notice for one in _iter_mappings(last.get("gone")) if is_current and (notice := _parse_notice(one))]
+    return found, {notice.key for notice in gone}
+
+
+def _parse_notice(fields: Mapping[str, JsonValue]) -> Notice | None:
+    kind, by = fields.get("kind"), fields.get("reported_by")
+    if kind not in KINDS:
+        return None
+    pmid = fields.get("pmid")
+    return Notice(
+        kind=next(one for one in KINDS if one == kind),
+        date=_read_date(fields.get("date")),
+        doi=_read_doi(fields.get("doi")),
+        pmid=pmid[:10] if isinstance(pmid, str) and pmid.isascii() and pmid.isdecimal() else "",
+        citation=clean_line(fields.get("citation")),
+        reported_by=tuple(one for one in (by if isinstance(by, list) else ()) if isinstance(one, str) and one in REPORTERS),
+    )
+
+
+def digest_notices(metadata: Mapping[str, JsonValue]) -> str:
+    """Sha-256 of the metadata that notices are read from, without those of checks."""
+    names = ("updated_by", "update_to", "notices", *FLAGS, *TYPED_BY, "comment")
+    fields = {name: metadata[name] for name in names if name in metadata}
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _read_related(related: Iterable[RelatedWork]) -> Iterator[Notice]:
@@ -250,7 +300,7 @@ def _read_related(related: Iterable[RelatedWork]) -> Iterator[Notice]:
 
 
 def _read_withdrawal(work: NotedWork) -> Iterator[Notice]:
-    """arXiv keeps withdrawn preprints and says so in the comment; older ones say so in the abstract."""
+    """ArXiv keeps withdrawn preprints and says so in the comment; older ones say so in the abstract."""
     comment = work.metadata.get("comment")
     is_withdrawn = isinstance(comment, str) and WITHDRAWN_COMMENT.search(comment[:MAX_TITLE_CHARS])
     if work.identifiers.arxiv and (is_withdrawn or WITHDRAWN_ABSTRACT.match(work.abstract[:MAX_TITLE_CHARS])):
@@ -262,7 +312,11 @@ def _read_flag(work: NotedWork) -> list[Notice]:
     if not any(value is True or value == 1 or (isinstance(value, str) and value.strip().lower() in TRUE) for value in values):
         return []
     service_id = work.metadata.get("record")
-    names = (work.metadata.get("retracted_reported_by"), service_id.partition(":")[0] if isinstance(service_id, str) else "", getattr(work, "source", ""))
+    names = (
+        work.metadata.get("retracted_reported_by"),
+        service_id.partition(":")[0] if isinstance(service_id, str) else "",
+        getattr(work, "source", ""),
+    )
     names = (*names, *(one.source for one in getattr(work, "found_by", ())))
     reporter = next((name for name in names if isinstance(name, str) and name in REPORTERS), "import")
     return [Notice(kind="retracted", reported_by=(reporter,))]

@@ -187,7 +187,9 @@ async def test_retracted_works_are_left_out_on_request_and_named() -> None:
     """Without the filter they stay. A notice of retraction stays in any case."""
     works = (
         candidate(paper("a", "Sound")),
-        candidate(paper("b", "False \x1b[31mclaims", metadata={"updated_by": [{"type": "retraction", "doi": "10.1000/r", "date": "2020"}]})),
+        candidate(
+            paper("b", "False \x1b[31mclaims", metadata={"updated_by": [{"type": "retraction", "doi": "10.1000/r", "date": "2020"}]})
+        ),
         candidate(paper("c", "Retraction: False claims", metadata={"retracted": True})),
         candidate(paper("d", "Linked")),
     )

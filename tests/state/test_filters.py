@@ -161,7 +161,7 @@ def test_only_the_condition_on_every_record_is_split_off() -> None:
         ({"retracted": False}, None),
         ({"retracted": {"$ne": True}, "year": {"$gte": 2020}}, year),
         ({"$and": [{"year": {"$gte": 2020}}, {"$and": [{"retracted": False}, {"year": {"$gte": 2020}}]}]}, And((year, year))),
-            ({"$and": [{"$and": [{"retracted": False}, {"retracted": False}]}, {"year": {"$gte": 2020}}]}, year),
+        ({"$and": [{"$and": [{"retracted": False}, {"retracted": False}]}, {"year": {"$gte": 2020}}]}, year),
     ):
         assert split_retracted(parse_filter(raw)) == (rest, True)
     for kept in ({"retracted": True}, {"$or": [{"retracted": False}, {"year": 2020}]}, {"year": 2020}, {}):

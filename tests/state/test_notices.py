@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from outrider.state.hits import Hit, Related
-from outrider.state.notices import MAX_A_KIND, MAX_CHARS, KINDS, describe_notices, is_retracted, list_notices
+from outrider.state.notices import KINDS, MAX_A_KIND, MAX_CHARS, describe_notices, is_retracted, list_notices
 from outrider.state.records import Identifiers, Paper
 
 
@@ -175,7 +175,9 @@ HOSTILE: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["updated_by", "update_to", "notices", "retracted", "type", "publication_types", "comment", "filled_from", "record"])
+@pytest.mark.parametrize(
+    "name", ["updated_by", "update_to", "notices", "retracted", "type", "publication_types", "comment", "filled_from", "record"]
+)
 def test_values_of_any_shape(name: str) -> None:
     """Metadata may hold any JSON: nothing raises, and only known kinds come out."""
     for value in HOSTILE:

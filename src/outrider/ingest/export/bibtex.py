@@ -1,11 +1,11 @@
 """BibTeX export (UTF-8), one field a line.
 
 LaTeX's special characters are escaped, letters of any script are kept.
-Written: title, authors, abstract, year, venue, volume, issue (`number`), pages, DOI, PMID, PMCID, ISBN, arXiv (`eprint`), URL,
-keywords, language, notices of retraction and correction (`note`), and texts in the metadata whose names can be BibTeX fields. White space becomes single blanks, a semicolon within
-a keyword becomes a comma, hyphens between pages are single. Lost: text, MeSH terms, counts, edges, other metadata, `doc_id`
-(the citation key is the record's own, or made of author, year and title), the kind of repositories and pages except for the type
-(`software`, `online`).
+Written: title, authors, abstract, year, venue, volume, issue (`number`), pages, DOI, PMID, PMCID, ISBN, arXiv (`eprint`), URL, keywords,
+language, notices of retraction and correction (`note`), and texts in the metadata whose names can be BibTeX fields. White space becomes
+single blanks, a semicolon within a keyword becomes a comma, hyphens between pages are single. Lost: text, MeSH terms, counts, edges,
+other metadata, `doc_id` (the citation key is the record's own, or made of author, year and title), the kind of repositories and pages
+except for the type (`software`, `online`).
 """
 
 from __future__ import annotations

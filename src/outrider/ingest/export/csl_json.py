@@ -2,8 +2,9 @@
 
 Schema: Citation Style Language 1.0.2 (resource.citationstyles.org/schema/v1.0/input/json/csl-data.json).
 Written: id, type, title, authors, year, venue, volume, issue, pages, DOI, PMID, PMCID, ISBN, ISSN, URL, abstract, keywords, language and
-publisher; notices of retraction and correction as `note`, and `status` for a work that is retracted or doubted. A semicolon within a keyword becomes a comma. Lost: text, MeSH terms, counts, edges, other metadata and identifiers, and the kind
-of repositories and pages except for their type (`software`, `webpage`).
+publisher; notices of retraction and correction as `note`, and `status` for a work that is retracted or doubted. A semicolon within a
+keyword becomes a comma. Lost: text, MeSH terms, counts, edges, other metadata and identifiers, and the kind of repositories and pages
+except for their type (`software`, `webpage`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Markdown export for people: heading, notices, authors, venue, links, abstract. It is not read back."""
+"""Markdown export for people: heading, notices, authors, venue, links, abstract
+
+It is not read back.
+"""
 
 from __future__ import annotations
 

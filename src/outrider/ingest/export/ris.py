@@ -1,10 +1,10 @@
 """RIS export (2011 tag set, UTF-8): one tag a line, and each value on one line.
 
-Written: title, authors, abstract, year (1000 to 2199), venue, volume, issue, pages, DOI, PMID (as `AN` of the database PubMed),
-PMCID (C2), ISBN and ISSN (SN), URL, keywords, language, types of publication (M3), notices of retraction and correction (N1, one a line, which
-reference managers show as notes), and the metadata that came from RIS tags. Lost: text,
-description, MeSH terms (written as keywords), other identifiers, counts, edges, other metadata, `doc_id` if the record has an `ID` of
-its own, and the kind of repositories and pages except for their type (COMP, ELEC).
+Written: title, authors, abstract, year (1000 to 2199), venue, volume, issue, pages, DOI, PMID (as `AN` of the database PubMed), PMCID
+(C2), ISBN and ISSN (SN), URL, keywords, language, types of publication (M3), notices of retraction and correction (N1, one a line, which
+reference managers show as notes), and the metadata that came from RIS tags. Lost: text, description, MeSH terms (written as keywords),
+other identifiers, counts, edges, other metadata, `doc_id` if the record has an `ID` of its own, and the kind of repositories and pages
+except for their type (COMP, ELEC).
 """
 
 from __future__ import annotations

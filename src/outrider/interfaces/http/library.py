@@ -31,8 +31,8 @@ from outrider.interfaces.http.systematic import LINES, Lines, format_line
 from outrider.library.browse import Order, RecordQuery
 from outrider.state.errors import BadRequest, LibraryMissing, SearchError, is_disk_full
 from outrider.state.filters import And, Compare, Filter
-from outrider.state.notices import list_notices
 from outrider.state.model import Model
+from outrider.state.notices import list_notices
 from outrider.state.records import Kind, Record
 from outrider.text.readable import Run, read_plainly, split_inline
 from outrider.usecases.deduplicate import UnsurePair, find_unsure_pairs, record_decision
@@ -178,7 +178,12 @@ class LibraryRoutes:
         ]
         record = stored.record
         fields = record.model_dump(mode="json", exclude={"text", "edges"}, exclude_defaults=True)
-        about = {"kind": record.kind, "labels": stored.labels, "origin": _name_origin(record.origin), "embedded": stored.vector is not None}
+        about: dict[str, Any] = {
+            "kind": record.kind,
+            "labels": stored.labels,
+            "origin": _name_origin(record.origin),
+            "embedded": stored.vector is not None,
+        }
         abstract = [text for one in (record.abstract, record.description) if (text := read_plainly(one))]
         about |= {"notices": _describe_notices(record)}
         texts = {"blocks": blocks, "part": part, "parts": max(1, len(parts)), "characters": len(record.text), "lead": abstract}
