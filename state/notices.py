@@ -69,7 +69,7 @@ REPORTERS_OF: Final[Mapping[str, frozenset[str]]] = {
     "openalex": frozenset({"openalex"}), "arxiv": frozenset({"arxiv"}),
 }  # fmt: skip
 """Who reports through each service."""
-NOTES: Final = ("N1", "note", "notes", "extra", "notices")
+NOTES: Final = ("N1", "note", "notes", "extra")
 """Metadata with notes: of RIS, of BibTeX and CSL-JSON, of tables."""
 MAX_NOTE_CHARS = 20_000
 DESCRIBED = re.compile(
@@ -238,7 +238,7 @@ def _read_types(metadata: Mapping[str, JsonValue]) -> Iterator[Notice]:
 
 def _read_notes(metadata: Mapping[str, JsonValue]) -> Iterator[Notice]:
     """Notes as `Notice.describe` words them, in the fields to which bibliographies are exported."""
-    for name in NOTES:
+    for name in (*NOTES, "notices"):  # a column of our CSV, too
         value = metadata.get(name)
         for text in value[:MAX_TITLE_CHARS] if isinstance(value, list) else [value]:
             for match in DESCRIBED.finditer(text[:MAX_NOTE_CHARS]) if isinstance(text, str) else ():

@@ -10,7 +10,7 @@ from typing import TextIO
 from pydantic import JsonValue
 
 from outrider.ingest.field_values import one_line, parse_list
-from outrider.state.notices import list_notices
+from outrider.state.notices import NOTES, list_notices
 from outrider.state.records import BaseRecord
 
 
@@ -33,11 +33,17 @@ class Writer(ABC):
         """Writes the text after the last record."""
 
 
+def list_new_notes(record: BaseRecord, own: str) -> list[str]:
+    """The notices of a record in words, without those that its `own` notes have."""
+    metadata = {name: value for name, value in record.metadata.items() if name not in NOTES}
+    texts = (notice.describe() for notice in list_notices(record.model_copy(update={"metadata": metadata})))
+    return [text for text in texts if text not in own]
+
+
 def make_note(record: BaseRecord, own: JsonValue = None) -> str:
     """The note of a bibliography's entry: the record's own, what it is retracted or corrected by, else the body of an untitled record."""
     texts = [text for text in (own if isinstance(own, list) else [own]) if isinstance(text, str) and text.strip()]
-    notices = [text for notice in list_notices(record) if not any((text := notice.describe()) in one for one in texts)]
-    return "; ".join([*texts, *notices]) or format_untitled(record)
+    return "; ".join([*texts, *list_new_notes(record, "; ".join(texts))]) or format_untitled(record)
 
 
 def join_keywords(keywords: Iterable[str]) -> str:

@@ -12,9 +12,8 @@ from __future__ import annotations
 import json
 import re
 
-from outrider.ingest.export.base_writer import Writer, format_untitled
+from outrider.ingest.export.base_writer import Writer, format_untitled, list_new_notes
 from outrider.ingest.field_values import format_scalar, one_line
-from outrider.state.notices import list_notices
 from outrider.state.records import BaseRecord, Paper, Repository, web_link
 
 RANGE = re.compile(r"([^\s-]+)-([^\s-]+)")
@@ -40,7 +39,7 @@ class RisWriter(Writer):
 def _list_notes(record: BaseRecord) -> list[str]:
     """A line for each notice, behind the record's own notes, which are written as they are."""
     own = format_scalar(record.metadata.get("N1")) or json.dumps(record.metadata.get("N1"), ensure_ascii=False)
-    notices = [text for notice in list_notices(record) if (text := notice.describe()) not in own]
+    notices = list_new_notes(record, own)
     return notices or ([format_untitled(record)] if not record.metadata.get("N1") else [])
 
 
