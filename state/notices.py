@@ -97,6 +97,7 @@ TITLES: Final[Sequence[tuple[str, NoticeKind]]] = (
         "correction notice",
     ),
 )
+TITLE_WORDS = re.compile(r"retract|withdr|concern|correct|corrig|errat", re.IGNORECASE)
 WITHDRAWN_COMMENT = re.compile(r"(?<!not )(?<!not been )\bwithdrawn\b(?! from)", re.IGNORECASE)
 WITHDRAWN_ABSTRACT = re.compile(
     r"\W*(?:this|the) (?:paper|article|manuscript|submission|work|preprint|e-?print) (?:has been|is|was)(?: \w+)? withdrawn\b",
@@ -170,8 +171,7 @@ def list_notices(work: NotedWork, related: Iterable[RelatedWork] = ()) -> tuple[
     """All notices of a work, the gravest first, each once; reports of one notice are joined. `related` are works linked with it."""
     metadata = work.metadata
     explicit = [*_read_updates(work), *_read_references(metadata), *_read_types(metadata), *_read_notes(metadata), *_read_related(related)]
-    line = " ".join(work.title[:MAX_TITLE_CHARS].split())
-    title = next((kind for pattern, kind in TITLES if re.match(pattern, line, re.IGNORECASE)), None)
+    title = _read_title(work.title[:MAX_TITLE_CHARS])
     titled = [Notice(kind=title, reported_by=("title",))] if title else []
     is_notice = any(notice.kind.endswith(" notice") for notice in (*explicit, *titled))
     if is_notice and title in ("retracted", "withdrawn"):
@@ -181,6 +181,13 @@ def list_notices(work: NotedWork, related: Iterable[RelatedWork] = ()) -> tuple[
         implied += _read_flag(work)
     found, gone = _read_checks(work.metadata)
     return tuple(notice for notice in _join([*explicit, *found], implied) if notice.key not in gone)
+
+
+def _read_title(title: str) -> NoticeKind | None:
+    if not TITLE_WORDS.search(title):  # most titles: the patterns would take longer than all else
+        return None
+    line = " ".join(title.split())
+    return next((kind for pattern, kind in TITLES if re.match(pattern, line, re.IGNORECASE)), None)
 
 
 def is_retracted(notices: Iterable[Notice]) -> bool:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AnalyzeTool", "LibraryTool", "OutriderRetriever", "OutriderToolkit", "SearchTool", "SystematicTool", "make_document"]
 
-FILTERS = 'For example {"year": {"$gte": 2020}, "language": "Rust"}.'
+FILTERS = 'For example {"year": {"$gte": 2020}, "retracted": false}.'
 
 
 class Connection(BaseModel):

@@ -347,7 +347,11 @@ def test_the_library_is_filtered(flag: bool, expected: set[str], marked: Path, o
     assert {json.loads(row)["doc_id"] for row in rows} == expected
     hits = json.loads(output("search", QUERY, "-k", "20", "--library", str(marked), "--filters", filters, "--json"))["hits"]
     assert {hit["doc_id"] for hit in hits} == expected
-    assert {hit.doc_id for hit in outrider.execute("SPARSE", QUERY, filters={"retracted": flag}, top_k=20, library=marked)} == expected
+    found = outrider.execute("SPARSE", QUERY, filters={"retracted": flag}, top_k=20, library=marked)
+    assert {hit.doc_id for hit in found} == expected
+    named = "2 retracted or withdrawn records of the library are left out by the filter: 'Aspirin and the liver of the badger', "
+    assert [remark for remark in found.remarks if remark.startswith(named)] == [remark for remark in found.remarks if "left out" in remark]
+    assert any("left out" in remark for remark in found.remarks) is not flag
 
 
 def test_facets_count_the_kinds(marked: Path) -> None:
