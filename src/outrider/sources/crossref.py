@@ -87,16 +87,21 @@ class Crossref(ServiceSource):
         raise Malformed(f"{NAME} redirects twice and returns no work: {reply.url}")
 
     async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Paper]:
-        """Filters of one name are alternatives. A DOI with a comma cannot stand in a filter; there is none in the answer."""
-        own = {value: doi for value in values if scheme == "doi" and (doi := normal_doi(value)) and "," not in doi}
-        if not own:
+        """Filters of one name are alternatives. A DOI with a comma cannot stand in a filter, and is looked up by itself."""
+        until = deadline_after(within_s)
+        own = {value: doi for value in values if scheme == "doi" and (doi := normal_doi(value))}
+        alone = {value: await self.get(scheme, doi, until - time.monotonic()) for value, doi in own.items() if "," in doi}
+        papers = await self._list_by_doi([doi for doi in dict.fromkeys(own.values()) if "," not in doi], until)
+        many = {value: papers[doi] for value, doi in own.items() if doi in papers}
+        return many | {value: paper for value, paper in alone.items() if paper}
+
+    async def _list_by_doi(self, dois: Sequence[str], until: float) -> Mapping[str, Paper]:
+        if not dois:
             return {}
-        dois = list(dict.fromkeys(own.values()))
         params: dict[str, str | int] = {"filter": ",".join(f"doi:{doi}" for doi in dois), "rows": len(dois), "select": ",".join(FIELDS)}
-        reply = await self.caller.get(self.service, "/works", params, within_s=usable_seconds(within_s))
+        reply = await self.caller.get(self.service, "/works", params, within_s=until - time.monotonic())
         works, _ = read_works(await reply.decode(len(dois)), WORKS, self.service)
-        papers = {paper.identifiers.doi: paper for paper in map(parse_paper, works) if paper}
-        return {value: papers[doi] for value, doi in own.items() if doi in papers}
+        return {paper.identifiers.doi: paper for paper in map(parse_paper, works) if paper and paper.identifiers.doi}
 
 
 def search_params(words: str, constraints: Constraints, rows: int) -> Mapping[str, str | int]:
