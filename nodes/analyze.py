@@ -27,7 +27,7 @@ from outrider.state.analysis import Analysis, AnalysisState, AnalysisUpdate, Cit
 from outrider.state.chat import Budget
 from outrider.state.distilling import Reading
 from outrider.state.errors import KeyRejected, NothingSearchable, SearchError, SourceError
-from outrider.state.notices import describe_notices, list_notices
+from outrider.state.notices import CHECKS, describe_notices, list_notices
 from outrider.state.ports import Clock, Detailer, PageReader, Source, SourceAnswer, SourceQuery, TextCache
 from outrider.state.records import LIBRARY, Paper, Record, Repository
 from outrider.state.response import DistilledContext, Failure
@@ -36,7 +36,7 @@ FACTS = (
     "authors", "year", "venue", "citations", "stars", "forks", "language", "licence", "archived", "is_fork", "updated_at", "tags", "mesh",
 )  # fmt: skip
 """Fields of a record that are facts, besides its metadata."""
-NOT_FACTS = frozenset({"notices", "updated_by", "update_to", "tldr", "filled_from", "record", "retracted_reported_by"})
+NOT_FACTS = frozenset({"notices", "updated_by", "update_to", "tldr", "filled_from", "record", "records", "retracted_reported_by", CHECKS})
 """Metadata that are texts or shown elsewhere."""
 MOST_TREE = 100
 LOOKUP_SHARE = 0.5

@@ -22,7 +22,7 @@ from outrider.ingest.readers.tagged import read_ris
 from outrider.interfaces.cli import run
 from outrider.library.library import Library
 from outrider.services import Services
-from outrider.state.hits import Hit
+from outrider.state.hits import Hit, Related
 from outrider.state.notices import KINDS, describe_notices, list_notices
 from outrider.state.records import Identifiers, Paper, Record
 from outrider.usecases.export import make_record, make_run_writer, write_records
@@ -300,6 +300,18 @@ def test_every_export_marks_every_kind(form: str, marked: Path) -> None:
             animal: [KIND_OF[animal]] if animal in KIND_OF else [] for animal in ANIMALS
         }
         assert "<script" not in stream.getvalue()
+
+
+@pytest.mark.parametrize("form", EXPORTS)
+def test_a_notice_among_the_results_is_exported_with_its_article(form: str) -> None:
+    """The record of the article does not name it."""
+    related = (Related(relation="retracted by", doc_id="crossref:10.1000/r", title="Retraction: Aspirin"),)
+    hit = Hit(rank=1, doc_id="x", kind="paper", title="Aspirin and the liver of the lynx", score=1.0, related=related)
+    stream = io.StringIO()
+    EXPORTS[form]([make_record(hit)], stream)
+    assert "etracted" in stream.getvalue()
+    assert "10.1000/r" in stream.getvalue().replace("\\", "")
+    assert not list_notices(make_record(hit.model_copy(update={"notices": ()})))
 
 
 READERS: dict[str, Any] = {"ris": read_ris, "bibtex": bibtex.read, "csv": tables.read}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from outrider.state.errors import BadRequest
 
@@ -66,5 +66,18 @@ def make_record(hit: Hit) -> Record:
     fields = hit.model_dump(mode="json", include=BaseRecord.model_fields.keys() | {"kind"})
     kinds: dict[str, type[BaseRecord]] = {"paper": Paper, "repository": Repository}
     own = kinds.get(hit.kind, BaseRecord).model_fields.keys() - BaseRecord.model_fields.keys()
+    _keep_linked_notices(hit, fields["metadata"])
     moved = {name: fields["metadata"].pop(name) for name in sorted(own & fields["metadata"].keys())}
     return RECORD.validate_python({**fields, **moved})
+
+
+def _keep_linked_notices(hit: Hit, metadata: dict[str, Any]) -> None:
+    """Of a notice that is a work of its own among the results, the record alone knows nothing."""
+    from outrider.state.notices import CHECKS
+
+    linked = [notice for notice in hit.notices if "linked-record" in notice.reported_by]
+    if linked:
+        checks = metadata.get(CHECKS)
+        last = checks[-1] if isinstance(checks, list) and checks and isinstance(checks[-1], dict) else {}
+        notices = [notice.model_dump(mode="json", exclude_defaults=True) for notice in hit.notices]
+        metadata[CHECKS] = [*(checks if last else ()), {**last, "services": ["search"], "notices": notices}]

@@ -135,9 +135,9 @@ def list_records(
     for record in found.records:
         labels = ", ".join(found.labels.get(record.doc_id, ()))
         notices = ", ".join(dict.fromkeys(notice.label for notice in list_notices(record)))
-        title = f"{record.title or record.full_text()[:80]}{f' [{notices}]' if notices else ''}"
-        cells = [record.doc_id, record.kind, str(record.year or ""), title, labels]
+        cells = [record.doc_id, record.kind, str(record.year or ""), record.title or record.full_text()[:80], labels, notices]
         if console().is_terminal:
+            cells[3] += f" [{notices}]" if notices else ""
             listing.add_row(*map(plain, cells[: len(heads)]))
         else:  # for programs such as `cut` and `head`: a record is a line
             sys.stdout.write("\t".join(map(one_line, cells)) + "\n")
