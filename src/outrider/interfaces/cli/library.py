@@ -139,8 +139,8 @@ def list_records(
         if console().is_terminal:
             cells[3] += f" [{notices}]" if notices else ""
             listing.add_row(*map(plain, cells[: len(heads)]))
-        else:  # for programs such as `cut` and `head`: a record is a line
-            sys.stdout.write("\t".join(map(one_line, cells)) + "\n")
+        else:  # for programs such as `cut` and `head`: a record is a line; notices stand behind the columns that were always there
+            sys.stdout.write("\t".join(map(one_line, cells if notices else cells[:-1])) + "\n")
     if console().is_terminal:
         console().print(listing)
     note(f"{len(found.records):,} of {found.total:,} records" + (f", from {offset:,}" if offset else ""))
