@@ -36,7 +36,6 @@ from outrider.interfaces.cli.terminal import (
     table,
 )
 from outrider.state.errors import BadRequest, did_you_mean, shorten
-from outrider.state.notices import describe_notices, list_notices
 
 if TYPE_CHECKING:
     from outrider.library.browse import Order
@@ -109,6 +108,7 @@ def list_records(
     """List records, ordered by id unless --order says otherwise."""
     from outrider.library.browse import RecordQuery
     from outrider.state.filters import Compare, combine, parse_filter
+    from outrider.state.notices import list_notices
     from outrider.text.words import words
     from outrider.usecases.library import list_records as list_stored
 
@@ -147,6 +147,8 @@ def list_records(
 
 
 def _dump_notices(record: Record) -> dict[str, Any]:
+    from outrider.state.notices import list_notices
+
     notices = [notice.model_dump(mode="json", exclude_defaults=True) for notice in list_notices(record)]
     return {"notices": notices} if notices else {}
 
@@ -170,6 +172,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show one record whole."""
+    from outrider.state.notices import describe_notices, list_notices
     from outrider.usecases.library import read_record
 
     stored = wait_for(read_record(open_services(library), doc_id))
