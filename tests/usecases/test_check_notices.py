@@ -265,3 +265,32 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
         assert "\x1b[31m<b>" not in shown
         assert run([*command, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["changes"] == []
+
+
+def test_ctrl_c_shows_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """And ends with 130; the changes so far are listed and stay."""
+    world = World()
+    world.updated_by["10.1000/1"] = [RETRACTION]
+    show = NoticeCheck._show
+
+    def interrupt(check: NoticeCheck, done: int) -> None:
+        show(check, done)
+        if done:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(checks, "CHUNK", 1)
+    monkeypatch.setattr(NoticeCheck, "_show", interrupt)
+    with serving(world) as server:
+        place = Place(tmp_path, server.base_url)
+        asyncio.run(place.fill(work(1), work(2)))
+        place.services.close()
+        for name in ("crossref", "openalex", "pubmed", "arxiv"):
+            monkeypatch.setenv(f"OUTRIDER_SOURCES__{name.upper()}__BASE_URL", f"{server.base_url}/{name}")
+        monkeypatch.setenv("OUTRIDER_SOURCES__OFFLINE", "false")
+        monkeypatch.setenv("OUTRIDER_CACHE__FOLDER", str(tmp_path / "cache"))
+        assert run(["library", "check", "--retractions", "--library", str(tmp_path / "library")]) == 130
+    shown = capsys.readouterr()
+    assert "new: Retracted" in shown.out
+    assert "1 of 2 records checked, 1 changed." in shown.out
+    assert "Interrupted after 1 of 2 records" in shown.err
+    assert [doc_id for doc_id, one in asyncio.run(place.read()).items() if list_notices(one)] == ["r0001"]

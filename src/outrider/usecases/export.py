@@ -78,6 +78,7 @@ def _keep_linked_notices(hit: Hit, metadata: dict[str, Any]) -> None:
     linked = [notice for notice in hit.notices if "linked-record" in notice.reported_by]
     if linked:
         checks = metadata.get(CHECKS)
-        last = checks[-1] if isinstance(checks, list) and checks and isinstance(checks[-1], dict) else {}
+        former = [one for one in checks if isinstance(one, dict)] if isinstance(checks, list) else []
+        last = former[-1] if former else {}
         notices = [notice.model_dump(mode="json", exclude_defaults=True) for notice in hit.notices]
-        metadata[CHECKS] = [*(checks if last else ()), {**last, "services": ["search"], "notices": notices}]
+        metadata[CHECKS] = [*former, {**last, "services": ["search"], "notices": notices}]
