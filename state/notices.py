@@ -197,6 +197,14 @@ def is_retracted(notices: Iterable[Notice]) -> bool:
     return any(not back or date > back for date in dates)
 
 
+def is_reported(notice: Notice, others: Iterable[Notice]) -> bool:
+    """Whether the same notice is among them, whoever reports it: a report without an identifier is any of its kind."""
+    same_kind = [one for one in others if one.kind == notice.kind]
+    if not (notice.doi or notice.pmid):
+        return bool(same_kind)
+    return any((one.doi and one.doi == notice.doi) or (one.pmid and one.pmid == notice.pmid) for one in same_kind)
+
+
 def is_alarming(notice: Notice) -> bool:
     """Whether a reader must know it before citing the work."""
     return notice.kind in GRAVE

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from outrider.ingest.targets import make_library_record
+from outrider.linkage.merge import fill_missing
+from outrider.state.notices import list_notices
 from outrider.state.records import Edge, Identifiers, Paper, Repository
 
 IDS = Identifiers(doi="10.1000/x", pmid="1")
@@ -72,3 +74,19 @@ def test_a_record_of_another_kind_is_replaced() -> None:
     """Their fields differ."""
     repository = Repository(doc_id="github:a/b", source="github", title="Livers")
     assert make_library_record(repository, look_up(openalex())).metadata == {"record": "github:a/b"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"metadata": {"publication_types": ["Retracted Publication"]}},
+        {"title": "RETRACTED: Livers"},
+        {"metadata": {"notice_checks": [{"services": ["crossref"], "notices": [{"kind": "retracted", "doi": "10.1000/r"}]}]}},
+    ],
+)
+def test_a_mark_of_a_duplicate_stays(fields: dict[str, Any]) -> None:
+    """Whatever its evidence, and whichever record leads."""
+    marked = Paper(doc_id="x", **{"title": "Livers", "identifiers": IDS, **fields})
+    merged = fill_missing(openalex(), [pubmed(metadata={}), marked])
+    assert [notice.kind for notice in list_notices(merged)] == ["retracted"]
+    assert fill_missing(openalex(), [pubmed(metadata={})]).metadata == openalex().metadata | {"filled_from": merged.metadata["filled_from"]}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from outrider.linkage.lookup_match import page_identifier
+from outrider.state.notices import CHECKS, is_reported, list_notices
 from outrider.state.records import LIBRARY, Record
 
 FILLED = ("abstract", "description", "text", "url", "year", "venue", "citations", "stars", "language", "authors", "tags")
@@ -67,7 +68,22 @@ def fill_missing(leader: Record, others: Sequence[Record]) -> Record:
             metadata[name] = list(once.values())
     if sources:
         metadata["filled_from"] = {**_filled_from(own), **sources}
-    return own.model_copy(update={**values, "metadata": metadata})
+    return _carry_notices(own.model_copy(update={**values, "metadata": metadata}), others)
+
+
+def _carry_notices(merged: Record, others: Sequence[Record]) -> Record:
+    """The merged record with notices that only its duplicates have: by a title, a type of publication, or a later check."""
+    known = list_notices(merged)
+    services = (record for record in others if record.kind != "page")  # anybody may write `RETRACTED` above a page
+    lost = [notice for record in services for notice in list_notices(record) if not is_reported(notice, known)]
+    if not lost:
+        return merged
+    checks = merged.metadata.get(CHECKS)
+    former = [one for one in checks if isinstance(one, dict)] if isinstance(checks, list) else []
+    last = former[-1] if former else {}
+    dumped: list[JsonValue] = [notice.model_dump(mode="json", exclude_defaults=True) for notice in dict.fromkeys((*known, *lost))]
+    entry: JsonValue = {**last, "services": ["duplicates"], "notices": dumped}
+    return merged.model_copy(update={"metadata": {**merged.metadata, CHECKS: [*former, entry]}})
 
 
 def merge_lookups(stored: Record, fresh: Record) -> Record:

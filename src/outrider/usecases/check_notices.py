@@ -18,7 +18,7 @@ from outrider.runtime.threads_and_loops import finish
 from outrider.state.errors import BadRequest, NothingSearchable, RateLimited, SearchError
 from outrider.state.filters import Compare, Or
 from outrider.state.model import Model
-from outrider.state.notices import CHECKS, REPORTERS_OF, Notice, digest_notices, list_notices
+from outrider.state.notices import CHECKS, REPORTERS_OF, Notice, digest_notices, is_reported, list_notices
 from outrider.state.records import Record
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def renew_notices(record: Record, answers: Mapping[str, Record], date: str) -> t
     before = list_notices(record)
     fresh = [_name_reporter(notice, name) for name, answer in answers.items() for notice in list_notices(answer)]
     reporters = {reporter for name in answers for reporter in REPORTERS_OF[name]}
-    gone = [one for one in before if reporters.issuperset(one.reported_by) and one.reported_by and not _is_in(one, fresh)]
+    gone = [one for one in before if reporters.issuperset(one.reported_by) and one.reported_by and not is_reported(one, fresh)]
     entry: dict[str, JsonValue] = {
         "date": date,
         "services": [*sorted(answers)],
@@ -224,19 +224,11 @@ def renew_notices(record: Record, answers: Mapping[str, Record], date: str) -> t
     former = checks if isinstance(checks, list) else []
     after = record.model_copy(update={"metadata": {**record.metadata, CHECKS: [*former, entry]}})
     now = list_notices(after)
-    added = tuple(one for one in now if not _is_in(one, before))
-    lost = tuple(one for one in before if not _is_in(one, now))
+    added = tuple(one for one in now if not is_reported(one, before))
+    lost = tuple(one for one in before if not is_reported(one, now))
     if not (added or lost):
         return record, None
     return after, NoticeChange(doc_id=record.doc_id, title=record.title, added=added, gone=lost)
-
-
-def _is_in(notice: Notice, others: Sequence[Notice]) -> bool:
-    """Whether the same notice is among them, whoever reports it: a report without an identifier is any of its kind."""
-    same_kind = [one for one in others if one.kind == notice.kind]
-    if not (notice.doi or notice.pmid):
-        return bool(same_kind)
-    return any((one.doi and one.doi == notice.doi) or (one.pmid and one.pmid == notice.pmid) for one in same_kind)
 
 
 def _name_reporter(notice: Notice, service: str) -> Notice:
