@@ -247,9 +247,11 @@ def format_short_answer(answer: ShortAnswer) -> list[str]:
 
 
 def format_hit(hit: Hit) -> str:
-    """A work in one line, behind the citation key of its sentences."""
+    """A work in one line, with its notices, behind the citation key of its sentences."""
     year = f" ({hit.year})" if hit.year else ""
-    return f"[{hit.rank}] {shorten(hit.title or hit.content, MAX_TITLE_CHARS)}{year}. {hit.url or hit.doc_id}"
+    labels = ", ".join(dict.fromkeys(notice.label for notice in hit.notices))
+    notices = f" ({labels}.)" if labels else ""
+    return f"[{hit.rank}] {shorten(hit.title or hit.content, MAX_TITLE_CHARS)}{year}.{notices} {hit.url or hit.doc_id}"
 
 
 def fit_lines(lines: Sequence[str], max_tokens: int, count_tokens: CountTokens) -> str:

@@ -27,6 +27,7 @@ from outrider.state.analysis import Analysis, AnalysisState, AnalysisUpdate, Cit
 from outrider.state.chat import Budget
 from outrider.state.distilling import Reading
 from outrider.state.errors import KeyRejected, NothingSearchable, SearchError, SourceError
+from outrider.state.notices import CHECKS, describe_notices, list_notices
 from outrider.state.ports import Clock, Detailer, PageReader, Source, SourceAnswer, SourceQuery, TextCache
 from outrider.state.records import LIBRARY, Paper, Record, Repository
 from outrider.state.response import DistilledContext, Failure
@@ -35,7 +36,7 @@ FACTS = (
     "authors", "year", "venue", "citations", "stars", "forks", "language", "licence", "archived", "is_fork", "updated_at", "tags", "mesh",
 )  # fmt: skip
 """Fields of a record that are facts, besides its metadata."""
-NOT_FACTS = frozenset({"notices", "updated_by", "update_to", "tldr", "filled_from", "record"})
+NOT_FACTS = frozenset({"notices", "updated_by", "update_to", "tldr", "filled_from", "record", "records", "retracted_reported_by", CHECKS})
 """Metadata that are texts or shown elsewhere."""
 MOST_TREE = 100
 LOOKUP_SHARE = 0.5
@@ -53,7 +54,7 @@ class WorkIdentifier(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Reads target, question, fresh; writes record, facts, dependencies, retraction, full_text, or a whole cached analysis."""
+    """Reads target, question, fresh; writes record, facts, dependencies, retraction, notices, full_text, or a whole cached analysis."""
 
     parse_target: Callable[[str], WorkIdentifier]
     """Raises `BadRequest`."""
@@ -98,6 +99,7 @@ class Subject:
             "facts": collect_facts(record),
             "dependencies": dependencies,
             "retraction": describe_retraction(record),
+            "notices": list_notices(record),
             "full_text": full_text,
             "notes": tuple(notes),
         }
@@ -149,18 +151,8 @@ def collect_facts(record: Record) -> dict[str, JsonValue]:
 
 
 def describe_retraction(record: Record) -> str:
-    """Retractions according to PubMed's notices, Crossref's `updated_by` or a flag; empty if no service reports one."""
-    notices = record.metadata.get("notices")
-    reports = [str(notice) for notice in notices if "retract" in str(notice).lower()] if isinstance(notices, list) else []
-    updates = record.metadata.get("updated_by")
-    reports += [
-        f"{update.get('type')} by doi:{update.get('doi')}, {update.get('date')}, reported by {update.get('source')}"
-        for update in (updates if isinstance(updates, list) else ())
-        if isinstance(update, dict) and "retract" in str(update.get("type", "")).lower()
-    ]
-    if not reports and record.metadata.get("retracted") is True:
-        reports.append(f"retracted, according to {record.source}")
-    return "; ".join(reports)
+    """Its notices of retraction and withdrawal on one line; empty for a sound work, and for the notice of another work's retraction."""
+    return describe_notices(notice for notice in list_notices(record) if notice.kind in ("retracted", "withdrawn"))
 
 
 PATIENCE_S = 1.0

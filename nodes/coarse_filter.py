@@ -13,16 +13,22 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from outrider.settings.model import CoarseFilterSettings
+from outrider.state.errors import shorten
+from outrider.state.filters import parse_filter, split_retracted
 from outrider.state.hits import Candidate, Rejected
 from outrider.state.intent import Constraints, NumberRange
+from outrider.state.notices import clean_line, describe_notices, is_retracted, list_notices
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
 from outrider.state.records import Paper, Record, Repository
+from outrider.state.response import Bypass
 from outrider.text.languages_and_work_types import GENRES, normal_language, normal_type
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
+MOST_NAMED = 50
+"""Retracted works that a response names."""
 Verdict = bool | None
 """Whether a record breaks a rule; None if it lacks the field."""
 Check = tuple[str, Verdict, str]
@@ -36,7 +42,7 @@ DISTINGUISHING = ("publication_types", "article_type")
 
 @dataclass(frozen=True, slots=True)
 class CoarseFilter:
-    """Reads candidates, strategy, top_k; writes candidates, rejected."""
+    """Reads candidates, strategy, filters, top_k; writes candidates, rejected, and in bypassed the retracted works that it left out."""
 
     settings: CoarseFilterSettings
     clock: Clock
@@ -44,10 +50,13 @@ class CoarseFilter:
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         constraints = state.strategy.constraints if state.strategy else Constraints()
         rules = Rules(constraints, self.settings, datetime.fromtimestamp(self.clock(), UTC))
-        passed, rejected = apply_rules(state.candidates, rules)
+        _, excludes_retracted = split_retracted(parse_filter(state.filters or {}))
+        sound, retracted = leave_out_retracted(state.candidates) if excludes_retracted else (state.candidates, ())
+        passed, rejected = apply_rules(sound, rules)
         most = max(self.settings.most_repositories, state.top_k), max(self.settings.most_others, state.top_k)
         candidates, beyond = limit_each_kind(passed, *most)
-        return {"candidates": candidates, "rejected": (*rejected, *beyond)}
+        update: Update = {"candidates": candidates, "rejected": (*retracted, *rejected, *beyond)}
+        return {**update, "bypassed": (*state.bypassed, name_retracted(retracted))} if retracted else update
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +119,27 @@ class Rules:
         except ValueError:
             return None
         return None if at is None else (at if at.tzinfo else at.replace(tzinfo=UTC)) < self.now - months * MONTH
+
+
+def leave_out_retracted(candidates: Iterable[Candidate]) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
+    """The works that are neither retracted nor withdrawn, and the others with the notices that say so."""
+    passed: list[Candidate] = []
+    rejected: list[Rejected] = []
+    for candidate in candidates:
+        notices = list_notices(candidate.record, candidate.related)
+        if is_retracted(notices):
+            rejected.append(_reject(candidate, describe_notices(one for one in notices if one.kind in ("retracted", "withdrawn"))))
+        else:
+            passed.append(candidate)
+    return tuple(passed), tuple(rejected)
+
+
+def name_retracted(rejected: Sequence[Rejected]) -> Bypass:
+    """Which works the request left out because they are retracted, for every interface."""
+    names = [f"{shorten(clean_line(one.title) or one.doc_id)}: {one.why}" for one in rejected[:MOST_NAMED]]
+    more = [f"and {len(rejected) - MOST_NAMED:,} more"] if len(rejected) > MOST_NAMED else []
+    works = f"{len(rejected):,} retracted or withdrawn work{'s were' if len(rejected) != 1 else ' was'} left out"
+    return Bypass(step="filters", why=f"{works}: {'; '.join([*names, *more])}")
 
 
 def apply_rules(candidates: Iterable[Candidate], rules: Rules) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:

@@ -17,8 +17,9 @@ from outrider.nodes.fine_scorer.repositories import SHOWN_METADATA
 from outrider.nodes.run_settings import run_setting
 from outrider.settings.model import OrganizerSettings
 from outrider.state.errors import SearchError
-from outrider.state.filters import parse_filter
+from outrider.state.filters import parse_filter, split_retracted
 from outrider.state.hits import Candidate, Hit, SeenIn
+from outrider.state.notices import KINDS, list_notices
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import LibraryReader
 from outrider.state.records import LIBRARY, Record
@@ -60,7 +61,7 @@ class Organizer:
         failures, bypassed = state.failures, state.bypassed
         records: Sequence[Record] = [candidate.record for candidate in passed[: state.top_k]]
         is_searched = any(isinstance(row, SourceReport) and row.source == LIBRARY for row in state.sources or ())
-        where = parse_filter(state.filters or {}) if is_searched and len(passed) < state.top_k else None
+        where, _ = split_retracted(parse_filter(state.filters or {}) if is_searched and len(passed) < state.top_k else None)
         try:
             records = await self.library.whole(records)
             if where is not None:
@@ -113,11 +114,13 @@ def count_facets(candidates: Sequence[Candidate], settings: OrganizerSettings) -
     """Counts over all candidates that passed; ties in alphabetical order."""
     records = [candidate.record for candidate in candidates]
     years = Counter(record.year for record in records if record.year is not None)
+    notices = Counter(kind for one in candidates for kind in {notice.kind for notice in list_notices(one.record, one.related)})
     authors = Counter(author for record in records for author in dict.fromkeys(record.authors))
     return Facets(
         by_year={str(year): years[year] for year in sorted(years, reverse=True)},
         by_venue=_count_names(record.venue for record in records),
         by_language=_count_names(record.language for record in records),
+        by_notice={kind: notices[kind] for kind in KINDS if kind in notices},
         top_authors=dict(sorted(authors.items(), key=lambda pair: (-pair[1], pair[0]))[: settings.authors]),
         key_themes=count_themes(candidates, settings),
     )

@@ -25,7 +25,7 @@ from outrider.state.errors import (
     SearchError,
     SourceError,
 )
-from outrider.state.filters import Compare, Filter, Not, Or, combine, matches, parse_filter
+from outrider.state.filters import Compare, Filter, Not, Or, combine, matches, parse_filter, split_retracted
 from outrider.state.hits import Candidate, FoundBy, Ranked, RankedList, Scored
 from outrider.state.intent import NumberRange, PlannedQuery, SearchStrategy
 from outrider.state.pipeline import PipelineState, RunContext, Update
@@ -79,7 +79,9 @@ class Scout:
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         assert state.strategy is not None  # noqa: S101  (the edge to this node is taken only with a strategy)
-        where = combine(parse_filter(state.filters or {}), make_constraint_filter(state.strategy))
+        # the coarse filter leaves out retracted works, and names them
+        own, _ = split_retracted(parse_filter(state.filters or {}))
+        where = combine(own, make_constraint_filter(state.strategy))
         limit = max(self.settings.candidates, state.top_k)
         left_s = time_left(runtime, self.settings, self.clock, state)
         tasks = plan_tasks(state.strategy, self.sources)

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from outrider.state.errors import BadRequest, explain_wrong_fields
 from outrider.state.model import Model
+from outrider.state.notices import Notice
 from outrider.state.ports import SourceAnswer
 from outrider.state.records import Kind, Record, WebLink
 from outrider.state.response import DistilledContext, Failure, Usage
@@ -80,7 +81,11 @@ class Analysis(Model):
     references: tuple[Neighbour, ...] = ()
     citations: tuple[Neighbour, ...] = ()
     related_code: tuple[Neighbour, ...] = ()
-    retraction: str = Field("", description="Reports of a retraction; empty without one.")
+    retraction: str = Field("", description="Reports of a retraction or withdrawal; empty without one.")
+    notices: tuple[Notice, ...] = Field(
+        (),
+        description="Retractions, withdrawals, concerns and corrections, the gravest first; and whether the work is itself such a notice.",
+    )
     full_text: str = Field("", description="Source of the text that was read, or why there is none.")
     context: DistilledContext = Field(DistilledContext(), description="The sentences that answer, verbatim.")
     failures: tuple[Failure, ...] = ()
@@ -118,6 +123,7 @@ class AnalysisUpdate(TypedDict, total=False):
     citations: tuple[Neighbour, ...]
     related_code: tuple[Neighbour, ...]
     retraction: str
+    notices: tuple[Notice, ...]
     full_text: str
     context: DistilledContext
     failures: tuple[Failure, ...]

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Literal
 
 from outrider.moved import former_names
 from outrider.state.errors import BadRequest, did_you_mean, shorten
+from outrider.state.notices import is_retracted, list_notices
 
 if TYPE_CHECKING:
     from outrider.state.records import Record
 
 Scalar = str | int | bool
 Operator = Literal["$eq", "$gt", "$gte", "$lt", "$lte", "$in", "$exists"]
-FieldType = Literal["string", "integer", "list"]
+FieldType = Literal["string", "integer", "list", "flag"]
 
 FIELDS: dict[str, FieldType] = {
     "doc_id": "string", "kind": "string", "title": "string", "venue": "string", "language": "string",
@@ -28,9 +29,11 @@ FIELDS: dict[str, FieldType] = {
     "year": "integer", "citations": "integer", "stars": "integer",
     "authors": "list", "tags": "list", "mesh": "list",
 }  # fmt: skip
-LABELS = "labels"
-TYPES: dict[str, FieldType] = {**FIELDS, LABELS: "list"}
-"""`FIELDS` are columns of the library; labels stand beside the records, and `resolve_labels` puts ids in their place."""
+LABELS, RETRACTED = "labels", "retracted"
+TYPES: dict[str, FieldType] = {**FIELDS, LABELS: "list", RETRACTED: "flag"}
+"""`FIELDS` are columns of the library. Labels stand beside the records, and whether one is retracted follows from its notices:
+`resolve_labels` and `resolve_retracted` put ids in their place.
+"""
 ALIASES = {"journal": "venue", "keywords": "tags"}
 COMPARISONS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$not")
 CONNECTIVES = ("$and", "$or", "$not")
@@ -97,6 +100,45 @@ def resolve_labels(where: Filter, labels: Mapping[str, Sequence[str]]) -> Filter
     return where
 
 
+def resolve_retracted(where: Filter, doc_ids: Sequence[str]) -> Filter:
+    """The filter with the ids of the retracted records in place of the flag."""
+    match where:
+        case And(parts):
+            return And(tuple(resolve_retracted(part, doc_ids) for part in parts))
+        case Or(parts):
+            return Or(tuple(resolve_retracted(part, doc_ids) for part in parts))
+        case Not(part):
+            return Not(resolve_retracted(part, doc_ids))
+        case Compare(field, _, value) if field == RETRACTED:
+            among = Compare("doc_id", "$in", tuple(doc_ids))
+            return among if value else Not(among)
+    return where
+
+
+def split_retracted(where: Filter | None) -> tuple[Filter | None, bool]:
+    """The filter without a condition that every record must not be retracted, and whether it had one.
+
+    A search applies this condition after all sources have answered, so that it can name what it leaves out.
+    """
+    conditions = list(_iter_conditions(where)) if where else []
+    rest = [one for one in conditions if one not in NOT_RETRACTED]
+    if len(rest) == len(conditions):
+        return where, False
+    return (And(tuple(rest)) if len(rest) > 1 else rest[0] if rest else None), True
+
+
+def _iter_conditions(where: Filter) -> Iterator[Filter]:
+    """What all records must fulfil, each condition by itself."""
+    if isinstance(where, And):
+        for part in where.parts:
+            yield from _iter_conditions(part)
+    else:
+        yield where
+
+
+NOT_RETRACTED: tuple[Filter, ...] = (Compare(RETRACTED, "$eq", False), Not(Compare(RETRACTED, "$eq", True)))
+
+
 def iter_comparisons(where: Filter) -> Iterator[Compare]:
     match where:
         case And(parts) | Or(parts):
@@ -125,7 +167,7 @@ def _iter_compared(where: Filter, *, positive: bool) -> Iterator[str]:
                 yield from _iter_compared(part, positive=positive)
         case Not(part):
             yield from _iter_compared(part, positive=not positive)
-        case Compare(field, operator) if positive and operator != "$exists":
+        case Compare(field, operator) if positive and operator != "$exists" and field != RETRACTED:
             yield field
 
 
@@ -183,6 +225,8 @@ class _Parser:
         if self.conditions > MAX_CONDITIONS:
             raise BadRequest(f"filters hold more than {MAX_CONDITIONS} conditions")
         match operator:
+            case str() if TYPES[field] == "flag" and operator in COMPARISONS and operator not in ("$eq", "$ne", "$not"):
+                raise BadRequest(f"{operator} has no meaning on {field!r}, which is true or false; use $eq or $ne")
             case "$not":
                 if depth > MAX_DEPTH:
                     raise BadRequest(f"filters are nested more than {MAX_DEPTH} deep")
@@ -226,6 +270,10 @@ def _scalar(field: str, operator: str, value: object) -> Scalar:
         if isinstance(value, bool) or not isinstance(value, int) or value not in INT64:
             raise BadRequest(f"{operator} on {field!r} takes a whole number, not {_name(value)}")
         return value
+    if TYPES[field] == "flag":
+        if not isinstance(value, bool):
+            raise BadRequest(f"{operator} on {field!r} takes true or false, not {_name(value)}")
+        return value
     if not isinstance(value, str):
         raise BadRequest(f"{operator} on {field!r} takes a string, not {_name(value)}")
     return value
@@ -243,6 +291,8 @@ def matches(where: Filter, record: Record) -> bool:
             return any(matches(part, record) for part in parts)
         case Not(part):
             return not matches(part, record)
+        case Compare(field) if field == RETRACTED:
+            return _compare(where, (is_retracted(list_notices(record)),))
         case Compare(field):
             value = getattr(record.identifiers if field in type(record.identifiers).model_fields else record, field, None)
             if isinstance(value, tuple):

@@ -7,11 +7,12 @@ models.
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_validator
 
 from outrider.state.model import Model, fast_dataclass
+from outrider.state.notices import Notice, list_notices
 from outrider.state.records import Identifiers, Kind, Metadata, Record, WebLink
 
 ScoredBy = Literal["model", "rules", "unscored"]
@@ -161,6 +162,10 @@ class Hit(Model):
     found_by: tuple[FoundBy, ...] = ()
     duplicates: tuple[Duplicate, ...] = ()
     related: tuple[Related, ...] = ()
+    notices: tuple[Notice, ...] = Field(
+        (),
+        description="Retractions, withdrawals, concerns and corrections, the gravest first; and whether the work itself is such a notice.",
+    )
     seen_in: SeenIn = Field(
         "library-only",
         description="Whether services (api), pages of the web, or both have it; the user's own records count for neither.",
@@ -177,3 +182,11 @@ class Hit(Model):
     summary: str = Field("", description="First sentence of the abstract or description, for a hit without an answer.")
     source_strategy: str = Field("", description="The strategy that ranked the work best.")
     metadata: Metadata = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def read_notices(self) -> Self:
+        """Answers that were saved without notices get them from the metadata."""
+        if "notices" not in self.model_fields_set and (notices := list_notices(self, self.related)):
+            self.__dict__["notices"] = notices  # the model is frozen, and this is still its making
+            self.model_fields_set.add("notices")
+        return self

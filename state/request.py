@@ -76,7 +76,7 @@ class SearchRequest(Model):
         "discovery", validation_alias=AliasChoices("mode", "execution_mode"), description="Ranked answer, or exact Boolean protocol."
     )
     search_mode: Annotated[SearchMode, BeforeValidator(_lower)] = Field(SearchMode.BALANCED, description="How far the query is expanded.")
-    filters: dict[str, JsonValue] | None = Field(None, description='For example {"year": {"$gt": 2020}, "language": "Rust"}.')
+    filters: dict[str, JsonValue] | None = Field(None, description='For example {"year": {"$gt": 2020}, "retracted": false}.')
     fusion_enabled: bool = Field(True, description="Fuse the ranked lists; otherwise interleave them.")
     rerank_enabled: bool | None = Field(None, description="Reorder the first works with a reranker; by default if it improves the ranking.")
     distill_enabled: bool = Field(True, description="Keep only the sentences that answer.")

@@ -126,6 +126,9 @@ class Facets(Model):
     by_year: dict[str, int] = Field(default_factory=dict)
     by_venue: dict[str, int] = Field(default_factory=dict)
     by_language: dict[str, int] = Field(default_factory=dict)
+    by_notice: dict[str, int] = Field(
+        default_factory=dict, description="Works by the kind of their notices, such as `retracted`, the gravest kind first."
+    )
     top_authors: dict[str, int] = Field(default_factory=dict)
     key_themes: dict[str, int] = Field(default_factory=dict)
 

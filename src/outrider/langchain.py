@@ -30,6 +30,7 @@ from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import Services
 from outrider.state.errors import SearchError, explain_wrong_fields
 from outrider.state.hits import Hit
+from outrider.state.notices import describe_notices
 from outrider.state.pipeline import RunContext
 from outrider.state.records import LIBRARY
 from outrider.state.request import check_request
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AnalyzeTool", "LibraryTool", "OutriderRetriever", "OutriderToolkit", "SearchTool", "SystematicTool", "make_document"]
 
-FILTERS = 'For example {"year": {"$gte": 2020}, "language": "Rust"}.'
+FILTERS = 'For example {"year": {"$gte": 2020}, "retracted": false}.'
 
 
 class Connection(BaseModel):
@@ -80,7 +81,8 @@ def make_document(hit: Hit, page_content: Literal["original", "distilled"] = "or
     """A hit as a document: its text, and in `metadata` all that locates, ranks and cites it, as JSON values.
 
     `metadata["spans"]` are offsets into the original text, which is `page_content` unless "distilled" is asked for: the sentences that
-    answer (`metadata["distilled_text"]`), or the abstract where the hit was not distilled.
+    answer (`metadata["distilled_text"]`), or the abstract where the hit was not distilled. `metadata["status"]` says in words whether the
+    work is retracted, withdrawn, doubted or corrected; it is missing without such a notice.
     """
     text = hit.original_text if page_content == "original" else hit.distilled_text
     facts = hit.model_dump(
@@ -88,7 +90,8 @@ def make_document(hit: Hit, page_content: Literal["original", "distilled"] = "or
         exclude={"original_text", "content", "abstract", "description", "metadata", "duplicates", "related", "radar"},
         exclude_none=True,
     )
-    return Document(id=hit.doc_id, page_content=text or hit.content or hit.title, metadata={**facts, "source": hit.url or hit.doc_id})
+    facts |= {"source": hit.url or hit.doc_id} | ({"status": describe_notices(hit.notices)} if hit.notices else {})
+    return Document(id=hit.doc_id, page_content=text or hit.content or hit.title, metadata=facts)
 
 
 class OutriderRetriever(Connection, BaseRetriever):
@@ -330,7 +333,7 @@ def _format_analysis(analysis: Analysis) -> list[str]:
     works = [*analysis.alternatives, *analysis.related_code]
     lines = [
         f"{analysis.kind}: {shorten(analysis.title, MAX_TITLE_CHARS)} {analysis.url or ''}".rstrip(),
-        f"Retraction: {shorten(analysis.retraction, MAX_TITLE_CHARS)}" if analysis.retraction else "",
+        *(shorten(notice.describe(), MAX_TITLE_CHARS) for notice in analysis.notices),
         f"Ratings, 0 to 10: {ratings}" if ratings else "",
         *(f"{name}: {shorten(str(value), MAX_TITLE_CHARS)}" for name, value in analysis.facts.items()),
     ]

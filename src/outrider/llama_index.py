@@ -28,7 +28,7 @@ try:
 except ImportError as error:
     raise ImportError(str(MissingExtra("outrider.llama_index", "llama-index"))) from error
 
-PROMPT_KEYS = frozenset(("title", "year", "source"))
+PROMPT_KEYS = frozenset(("title", "year", "source", "status"))
 """Metadata that LlamaIndex puts before a text for models; the other fields would outweigh the text."""
 
 

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.coarse_filter import Rules, apply_rules, limit_each_kind
+from outrider.nodes.coarse_filter import CoarseFilter, Rules, apply_rules, limit_each_kind, name_retracted
 from outrider.settings.model import CoarseFilterSettings
-from outrider.state.hits import Candidate
+from outrider.state.hits import Candidate, Rejected, Related
 from outrider.state.intent import Constraints, NumberRange
+from outrider.state.pipeline import PipelineState
 from outrider.state.records import Record, Repository
 from support.fakes import NOON, candidate, paper
 
@@ -180,3 +181,37 @@ def test_nothing_is_lost(many: list[Candidate], most: int) -> None:
     remaining, cut = limit_each_kind(passed, most, most)
     doc_ids = [one.record.doc_id for one in remaining] + [row.doc_id for row in (*rejected, *cut)]
     assert sorted(doc_ids) == sorted(one.record.doc_id for one in many)
+
+
+async def test_retracted_works_are_left_out_on_request_and_named() -> None:
+    """Without the filter they stay. A notice of retraction stays in any case."""
+    works = (
+        candidate(paper("a", "Sound")),
+        candidate(
+            paper("b", "False \x1b[31mclaims", metadata={"updated_by": [{"type": "retraction", "doi": "10.1000/r", "date": "2020"}]})
+        ),
+        candidate(paper("c", "Retraction: False claims", metadata={"retracted": True})),
+        candidate(paper("d", "Linked")),
+    )
+    works[3].related = (Related(relation="retracted by", doc_id="c", title="Retraction: Linked"),)
+    node = CoarseFilter(CoarseFilterSettings(), lambda: NOON)
+    kept = await node(PipelineState(query="x", candidates=works), None)  # type: ignore[arg-type]
+    assert [one.record.doc_id for one in kept["candidates"]] == ["a", "b", "c", "d"]
+    assert "bypassed" not in kept
+    update = await node(PipelineState(query="x", candidates=works, filters={"retracted": False}), None)  # type: ignore[arg-type]
+    assert [one.record.doc_id for one in update["candidates"]] == ["a", "c"]
+    assert [one.doc_id for one in update["rejected"]] == ["b", "d"]
+    (remark,) = update["bypassed"]
+    assert remark.step == "filters"
+    assert remark.why == (
+        "2 retracted or withdrawn works were left out: 'False [31mclaims': Retracted (2020, doi:10.1000/r, reported by Crossref); "
+        "'Linked': Retracted (Retraction: Linked, reported by a linked record)"
+    )
+
+
+def test_very_many_retracted_works_are_counted() -> None:
+    """A remark stays readable."""
+    remark = name_retracted([Rejected(doc_id=str(at), title="x" * 10_000, why="Retracted") for at in range(1_000)])
+    assert remark.why.startswith("1,000 retracted or withdrawn works were left out: ")
+    assert remark.why.endswith("; and 950 more")
+    assert len(remark.why) < 50_000

@@ -463,3 +463,19 @@ def test_it_is_a_source():
     arxiv: Source = source("http://127.0.0.1:1")
     assert (arxiv.name, arxiv.strategies) == (NAME, ("relevance",))
     assert (arxiv.capabilities.identifiers, arxiv.capabilities.queries) == ({"arxiv"}, 1)
+
+
+async def test_many_works_by_their_numbers_in_one_request() -> None:
+    """Versions and subject classes are left out, and a number that arXiv does not have is missing."""
+    spaces = 'xmlns="http://www.w3.org/2005/Atom" xmlns:opensearch="http://a9.com/-/spec/opensearch/1.1/"'
+    entries = "".join(
+        f"<entry><id>http://arxiv.org/abs/{number}</id><title>Livers</title></entry>" for number in ("2101.00001v2", "math/0309136v1")
+    )
+    feed = f"<feed {spaces}><opensearch:totalResults>2</opensearch:totalResults>{entries}</feed>"
+    with serving(lambda _: as_text(feed, "application/atom+xml")) as server:
+        papers = await source(server.base_url).get_many("arxiv", ["2101.00001v1", "math.GT/0309136", "2101.99999", "nothing"], 30.0)
+        assert await source(server.base_url).get_many("doi", ["10.1000/x"], 30.0) == {}
+    assert [(value, paper.identifiers.arxiv) for value, paper in papers.items()][:1] == [("2101.00001v1", "2101.00001")]
+    assert set(papers) == {"2101.00001v1", "math.GT/0309136"}
+    (request,) = server.requests
+    assert request.query["id_list"] == "2101.00001,math/0309136,2101.99999"

@@ -449,6 +449,25 @@ async def test_an_invalid_doi_is_not_requested(scheme: str, value: str) -> None:
     assert server.requests == []
 
 
+async def test_many_works_by_their_dois_in_one_request() -> None:
+    """With their updates; a DOI with a comma, which no filter can hold, is requested by itself."""
+
+    def handler(request: Request) -> Answer:
+        if request.path != "/works":
+            return as_json(one({**WORK, "DOI": "10.1000/a,b"}))
+        items = [WORK, {"DOI": "10.1000/other"}, {"title": ["no DOI"]}]
+        return as_json({"status": "ok", "message-type": "work-list", "message": {"total-results": 3, "items": items}})
+
+    with serving(handler) as server:
+        papers = await crossref(server.base_url).get_many("doi", ["10.1000/ABC", "10.1000/none", "10.1000/a,b", "no doi"], 30.0)
+        assert await crossref(server.base_url).get_many("pmid", ["1"], 30.0) == {}
+    assert {value: paper.identifiers.doi for value, paper in papers.items()} == {"10.1000/ABC": "10.1000/abc", "10.1000/a,b": "10.1000/a,b"}
+    assert papers["10.1000/ABC"].metadata["updated_by"]
+    filters = [request.query["filter"] for request in server.requests if request.path == "/works"]
+    assert filters == ["doi:10.1000/abc,doi:10.1000/none"]
+    assert len(server.requests) == 2
+
+
 async def test_a_work_it_does_not_have_is_none() -> None:
     with serving(lambda _: as_text("Resource not found.", status=404)) as server:
         assert await crossref(server.base_url).get("doi", "10.1000/none", 30.0) is None

@@ -5,7 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.state.errors import BadRequest
-from outrider.state.filters import FIELDS, And, Compare, Filter, Not, Or, combine, find_missing_value_filters, matches, parse_filter
+from outrider.state.filters import (
+    FIELDS,
+    And,
+    Compare,
+    Filter,
+    Not,
+    Or,
+    combine,
+    find_missing_value_filters,
+    matches,
+    parse_filter,
+    split_retracted,
+)
 from outrider.state.records import Paper
 
 
@@ -121,3 +133,37 @@ def test_a_record_is_counted_only_if_it_lacks_the_field_and_fails(where: Filter,
     for field, missing in find_missing_value_filters(where).items():
         assert field in FIELDS
         assert not matches(missing, record) or (year is None and not matches(where, record))
+
+
+def test_retracted_is_true_or_false() -> None:
+    """The flag follows from the notices of a record, and no record lacks it."""
+    retracted, sound = (Paper(doc_id="x", metadata={"retracted": flag}) for flag in (True, False))
+    for raw, expected in (
+        ({"retracted": True}, (True, False)),
+        ({"retracted": False}, (False, True)),
+        ({"retracted": {"$ne": True}}, (False, True)),
+        ({"$not": {"retracted": False}}, (True, False)),
+        ({"$or": [{"retracted": True}, {"doc_id": "x"}]}, (True, True)),
+    ):
+        where = parse_filter(raw)
+        assert where is not None
+        assert (matches(where, retracted), matches(where, sound)) == expected
+        assert not find_missing_value_filters(where).keys() - {"doc_id"}
+    for wrong in ("no", 1, {"$in": [True]}, {"$gte": True}, {"$exists": True}):
+        with pytest.raises(BadRequest, match="retracted"):
+            parse_filter({"retracted": wrong})
+
+
+def test_only_the_condition_on_every_record_is_split_off() -> None:
+    """Of an alternative it is part of the filter."""
+    year = Compare("year", "$gte", 2020)
+    for raw, rest in (
+        ({"retracted": False}, None),
+        ({"retracted": {"$ne": True}, "year": {"$gte": 2020}}, year),
+        ({"$and": [{"year": {"$gte": 2020}}, {"$and": [{"retracted": False}, {"year": {"$gte": 2020}}]}]}, And((year, year))),
+        ({"$and": [{"$and": [{"retracted": False}, {"retracted": False}]}, {"year": {"$gte": 2020}}]}, year),
+    ):
+        assert split_retracted(parse_filter(raw)) == (rest, True)
+    for kept in ({"retracted": True}, {"$or": [{"retracted": False}, {"year": 2020}]}, {"year": 2020}, {}):
+        where = parse_filter(kept)
+        assert split_retracted(where) == (where, False)

@@ -48,6 +48,7 @@ HITS: list[dict[str, Any]] = [
     make_hit(
         3, RTL, authors=[f"Author {at}" for at in range(40)], year=2019, venue="مجلة الكبد", citations=1_204,
         answers="perhaps", reading=make_reading(RTL * 6), reason="title has: aspirin",
+        notices=[{"kind": "retracted", "reported_by": ["openalex"]}, {"kind": "corrected"}],
         metadata={"retracted": True}, related=[{"relation": "corrected by", "doc_id": "y", "title": ""}],
     ),
     make_hit(

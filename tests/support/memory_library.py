@@ -13,6 +13,7 @@ from outrider.library.metadata_tables import IngestedFile
 from outrider.library.vectors.write import EmbeddingReport, document_text, is_cut
 from outrider.state.embedding import EmbeddingSpace
 from outrider.state.errors import EmbeddingSpaceMismatch
+from outrider.state.filters import Filter, matches
 from outrider.state.ports import OnCount, TextEmbedder
 from outrider.state.records import Record
 
@@ -32,6 +33,9 @@ class MemoryShelves:
 
     async def fetch(self, doc_ids: Sequence[str]) -> list[Record]:
         return [self.records[doc_id] for doc_id in doc_ids if doc_id in self.records]
+
+    async def page(self, where: Filter | None = None, limit: int = 20) -> list[Record]:
+        return [record for record in self.records.values() if where is None or matches(where, record)][:limit]
 
     async def accept(self, space: EmbeddingSpace) -> None:
         if self.space not in (None, space):

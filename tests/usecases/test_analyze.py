@@ -121,7 +121,7 @@ async def test_a_repository_in_depth(tmp_path: Path) -> None:
 async def test_a_paper_in_depth(tmp_path: Path) -> None:
     analysis = await run_analysis("10.1000/livers", tmp_path, question="which drugs harm livers")
     assert (analysis.kind, analysis.title, analysis.failures) == ("paper", "Liver injury by drugs", ())
-    assert analysis.retraction == "retracted, according to openalex"
+    assert analysis.retraction == "Retracted (reported by OpenAlex)"
     assert [one.title for one in analysis.references] == [one.title for one in analysis.citations] == ["Linked 1", "Linked 2"]
     assert analysis.related_code[0].title == "liver/dose"
     assert analysis.related_code[0].why == "named in its text"

@@ -16,7 +16,8 @@ from outrider.ingest.report import FileReport, IngestReport
 from outrider.ingest.targets import AT_ONCE
 from outrider.interfaces.cli import run
 from outrider.state.errors import BadRequest
-from outrider.state.records import Paper, Repository
+from outrider.state.notices import list_notices
+from outrider.state.records import Edge, Paper, Repository
 from support.http_server import NEVER, Answer, as_bytes, as_json, as_text, refusal, serving
 from support.identifier_services import (
     ABSTRACT,
@@ -198,6 +199,33 @@ async def test_one_publication_is_one_record_by_whichever_identifier(tmp_path: P
     assert record.origin == f"doi:{X}"
     assert f"the same work as doi:{X}, and stored as its record" in reports[-1].files[-1].reasons
     assert sum(report.added for report in reports) == 1
+
+
+RICH_MEDLINE = MEDLINE.replace(
+    "</MedlineCitation>",
+    '<CommentsCorrectionsList><CommentsCorrections RefType="RetractionIn"><RefSource>Livers. 2021</RefSource><PMID>9</PMID>'
+    "</CommentsCorrections></CommentsCorrectionsList><MeshHeadingList><MeshHeading><DescriptorName>Liver</DescriptorName></MeshHeading>"
+    "</MeshHeadingList></MedlineCitation>",
+)
+BOTH = {**WORK, "/pubmed/entrez/eutils/efetch.fcgi": as_text(RICH_MEDLINE, "text/xml")}
+
+
+@pytest.mark.parametrize("order", [(f"doi:{X}", "pmid:123"), ("pmid:123", f"doi:{X}")])
+async def test_a_work_by_two_identifiers_keeps_what_each_service_gave(tmp_path: Path, order: tuple[str, str]) -> None:
+    """Both ways round, and a repeated lookup changes nothing."""
+    async with make_network(tmp_path, {**BOTH}) as network:
+        for target in order:
+            await network.ingest(target)
+        (record,) = await network.stored_records()
+        assert isinstance(record, Paper)
+        assert (record.citations, record.year, record.venue, record.mesh) == (7, 2020, "Livers", ("Liver",))
+        assert record.identifiers.pmid == "123"
+        assert record.identifiers.doi == X
+        assert Edge(relation="retraction_in", target="pmid:9") in record.edges
+        assert [(notice.kind, notice.pmid) for notice in list_notices(record)] == [("retracted", "9")]
+        again = await network.ingest(*order)
+        assert (again.added, again.updated) == (0, 0)
+        assert (await network.stored_records()) == [record]
 
 
 async def test_a_wrong_identifier_overwrites_no_other_work(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from outrider.library.metadata_tables import IngestedFile
 from outrider.library.vectors.write import EmbeddingReport
 from outrider.state.embedding import EmbeddingSpace
 from outrider.state.errors import ModelError
+from outrider.state.filters import Filter
 from outrider.state.ports import OnCount, TextEmbedder
 from outrider.state.records import Record
 
@@ -37,6 +38,10 @@ class IngestLibrary(Protocol):
 
     async def fetch(self, doc_ids: Sequence[str]) -> list[Record]:
         """The records that the library holds."""
+        ...
+
+    async def page(self, where: Filter | None = None, limit: int = 20) -> list[Record]:
+        """Records that match a filter."""
         ...
 
     async def upsert(self, records: Sequence[Record]) -> object: ...

@@ -30,16 +30,21 @@ from outrider.ingest.reader_thread import Bounds, read_groups
 from outrider.ingest.readers.select_reader import NoReader, select_reader
 from outrider.ingest.record_ids import NamedRecord, Namer, Outcome, RepeatedEntry, make_id
 from outrider.ingest.report import IngestReport, Tally
-from outrider.ingest.targets import FetchedTarget, RemoteSources, Target, fetch_ahead, make_library_record
+from outrider.ingest.targets import PUBLICATION_SCHEMES, FetchedTarget, RemoteSources, Target, fetch_ahead, make_library_record
 from outrider.linkage.lookup_match import same_work
 from outrider.runtime.threads_and_loops import finish
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile
+from outrider.state.filters import Compare, Or
 from outrider.state.ports import TextEmbedder
 from outrider.state.records import Record
 
 BATCH_BYTES = 16 * 2**20
 TARGETS_A_BATCH = 25
 """Fewer than records of files: each took seconds to fetch, and an interrupted run should not have to fetch them again."""
+BY_COLUMN = ("doi", "pmid")
+"""Identifiers that the library has columns for."""
+MOST_OF_A_WORK = 20
+"""Records of the library with one of a work's identifiers that are looked at."""
 SAME_CONTENT = "same content as "
 """Before the origin of a file whose copy is read again."""
 Prune = Literal["", "list", "remove"]
@@ -143,6 +148,8 @@ class _Run:
     tallies: list[Tally] = field(default_factory=list)
     fetched: dict[str, Record] = field(default_factory=dict)
     """Records of targets so far, by doc_id."""
+    origins: dict[str, str] = field(default_factory=dict)
+    """Targets so far and the other identifiers of their works: the target under which the work is stored."""
     with_stale: dict[str, FinishedFile] = field(default_factory=dict)
     """Files with records in the library that they no longer hold, by fingerprint."""
     bytes_done: int = 0
@@ -263,16 +270,30 @@ class _Run:
         for note in fetched.notes:
             tally.add_reason(note)
         # the same work may be in the library under another of its identifiers
-        names = {make_id(name, ""): name for name in (str(fetched.target), *fetched.list_aliases())}
+        aliases = (str(fetched.target), *fetched.list_aliases())
+        named = dict.fromkeys((*aliases, *(self.origins[name] for name in aliases if name in self.origins)))
+        named |= dict.fromkeys(await self._find_origins(fetched))
+        names = {make_id(name, ""): name for name in named}
         known = {record.doc_id: record for record in await self.library.fetch(list(names))} | self.fetched
         own_id = next(iter(names))
-        same = (doc_id for doc_id in names if doc_id in known and (doc_id == own_id or same_work(known[doc_id], fetched.record)))
-        origin = names[next(same, own_id)]
+        same = [doc_id for doc_id in names if doc_id in known and same_work(known[doc_id], fetched.record)]
+        origin = names[own_id if own_id in known or not same else same[0]]
         if origin != str(fetched.target):
             tally.add_reason(f"the same work as {origin}, and stored as its record")
-        record = make_library_record(fetched.record)
+        stored = known.get(make_id(origin, "")) if make_id(origin, "") in same else None
+        record = make_library_record(fetched.record, stored)
         self.fetched[make_id(origin, "")] = record
+        self.origins |= dict.fromkeys(aliases, origin)
         await self.take(lambda: Namer(origin, single=True).name_all([Entry(record)]), tally)
+
+    async def _find_origins(self, fetched: FetchedTarget) -> list[str]:
+        """Targets under which the library has records with an identifier of this one, which services did not all name then."""
+        pairs = dict(fetched.record.identifiers.pairs()) if fetched.target.scheme in PUBLICATION_SCHEMES else {}
+        parts = tuple(Compare(scheme, "$eq", pairs[scheme]) for scheme in BY_COLUMN if scheme in pairs)
+        records = await self.library.page(Or(parts), MOST_OF_A_WORK) if parts else []
+        origins = (record.origin for record in records if record.origin and record.doc_id == make_id(record.origin, ""))
+        # records of files are the user's own and are never replaced; a preprint is not its publication
+        return [origin for origin in origins if origin.partition(":")[0] in PUBLICATION_SCHEMES]
 
     async def take(self, outcomes: Callable[[], Iterable[Outcome]], tally: Tally, seen: set[str] | None = None) -> int:
         """Takes every entry of one file. Returns the number of records, and adds their ids to `seen`."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmcid, normal_pmid
-from outrider.linkage.merge import fill_missing
+from outrider.linkage.merge import fill_missing, merge_lookups
 from outrider.nodes.enrich.lookup_by_identifier import is_unreachable, look_up
 from outrider.nodes.enrich.missing_abstracts import is_same_work
 from outrider.sources.github.parse import normal_name
@@ -225,6 +225,11 @@ async def fetch_ahead(remote: RemoteSources, targets: Sequence[Target]) -> Async
         await asyncio.gather(*(task for _, task in running), return_exceptions=True)
 
 
-def make_library_record(record: Record) -> Record:
-    """The record as the library's own. The service's id for it moves to the metadata; its `doc_id` comes from its target."""
-    return record.model_copy(update={"doc_id": "", "source": LIBRARY, "metadata": {**record.metadata, "record": record.doc_id}})
+def make_library_record(record: Record, stored: Record | None = None) -> Record:
+    """The record as the library's own, merged with what the library has `stored` of the same work.
+
+    The service's id for it moves to the metadata; its `doc_id` comes from its target.
+    """
+    merged = record if stored is None else merge_lookups(stored, record)
+    service_id = merged.doc_id if merged.source == record.source else merged.metadata.get("record")
+    return merged.model_copy(update={"doc_id": "", "source": LIBRARY, "metadata": {**merged.metadata, "record": service_id}})

@@ -48,7 +48,7 @@ from outrider.state.distilling import Calibration
 from outrider.state.duplicate_decisions import Decision
 from outrider.state.embedding import EmbeddingSpace, TokensRead
 from outrider.state.errors import LibraryCorrupt, LibraryError
-from outrider.state.filters import LABELS, Filter, iter_comparisons, resolve_labels
+from outrider.state.filters import LABELS, RETRACTED, Filter, iter_comparisons, resolve_labels, resolve_retracted
 from outrider.state.hits import Scored
 from outrider.state.ports import OnCount, TextEmbedder
 from outrider.state.records import Record
@@ -157,10 +157,17 @@ class Library:
     # Search
 
     async def resolve(self, where: Filter | None) -> Filter | None:
-        """The filter with ids in place of labels. What takes a filter here calls it; a pinned version does not."""
-        if where is None or not any(one.field == LABELS for one in iter_comparisons(where)):
-            return where
-        return resolve_labels(where, await self.labels())
+        """The filter with ids in place of labels and retractions. What takes a filter here calls it; a pinned version does not."""
+        fields = {one.field for one in iter_comparisons(where)} if where else set()
+        if where and LABELS in fields:
+            where = resolve_labels(where, await self.labels())
+        if where and RETRACTED in fields:
+            where = resolve_retracted(where, await self.retracted_ids())
+        return where
+
+    async def retracted_ids(self) -> tuple[str, ...]:
+        """Ids of the records that their notices call retracted or withdrawn, in order."""
+        return await read_once(("retracted", id(self)), lambda: self._read(record_table.find_retracted(self._table)))
 
     async def search(
         self, text: str, where: Filter | None = None, limit: int = 100, widened: Sequence[str] = (), phrases: Sequence[str] = ()

@@ -5,6 +5,7 @@ Reading functions take any table with a column `doc_id`, at its latest version o
 
 from __future__ import annotations
 
+import asyncio
 import random
 import uuid
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.library import maintenance, schema
 from outrider.library.address_and_locks import TABLE, Location
-from outrider.library.filter_sql import in_list, to_sql
+from outrider.library.filter_sql import in_list, literal, to_sql
 from outrider.library.schema import BRIEF, FULL, brief_records, full_records
 from outrider.library.text_search import ALL_ROWS
 from outrider.runtime.run_reads import read_once
 from outrider.state.errors import LibraryCorrupt, LibraryTooNew, LibraryTooOld
 from outrider.state.filters import And, Compare, Filter
+from outrider.state.notices import is_retracted, list_notices
 from outrider.state.records import Record
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 CHUNK = 500
 """Ids that one condition names."""
+NOTICE_WORDS = "(?i)retract|withdraw|removal"
+"""One of these is in every record with a notice of retraction."""
 
 
 async def open_table(connection: AsyncConnection, name: str = TABLE) -> AsyncTable | None:
@@ -125,6 +129,16 @@ async def read_records(table: AsyncTable, doc_ids: Sequence[str]) -> list[Record
     rows = [row async for row in read_columns(table, doc_ids, FULL)]
     records = {record.doc_id: record for record in full_records({name: [row[name] for row in rows] for name in FULL})}
     return [records[doc_id] for doc_id in doc_ids if doc_id in records]
+
+
+async def find_retracted(table: AsyncTable) -> tuple[str, ...]:
+    """Ids of retracted and withdrawn records, in order. Only records with a word of a notice are parsed."""
+    doc_ids: list[str] = []
+    reader = await table.query().where(f"regexp_like(record, {literal(NOTICE_WORDS)})").select(BRIEF).limit(ALL_ROWS).to_batches()
+    async for batch in reader:
+        records = await asyncio.to_thread(brief_records, batch.to_pydict())
+        doc_ids += [record.doc_id for record in records if is_retracted(list_notices(record))]
+    return tuple(sorted(doc_ids))
 
 
 async def read_brief_records(table: AsyncTable, doc_ids: Sequence[str], where: Filter | None) -> list[Record]:

@@ -13,8 +13,8 @@ from outrider.library.graph_neighbours import explain_paths
 from outrider.library.vectors.feedback import compare_again
 from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.state.boolean import Node
-from outrider.state.errors import EmbeddingSpaceMismatch, NoVectors, did_you_mean
-from outrider.state.filters import LABELS, Filter, find_missing_value_filters, iter_comparisons
+from outrider.state.errors import EmbeddingSpaceMismatch, NoVectors, did_you_mean, shorten
+from outrider.state.filters import LABELS, Filter, find_missing_value_filters, iter_comparisons, split_retracted
 from outrider.state.hits import Ranked, RankedList, Scored
 from outrider.state.ports import AnswerStatus, SourceAnswer, SourceQuery
 from outrider.state.records import LIBRARY, Record
@@ -29,6 +29,8 @@ ANCHORS = 20
 """Best hits from which the graph strategy starts: on CACM better than 10 (ADR 10)."""
 FILTERED_NEIGHBOURS = 1_000_000
 """Neighbours that are read where a filter may drop some of them: more than one hop from so few anchors can lead to."""
+MOST_NAMED = 10
+"""Retracted records that a remark names."""
 MATCHES = "matches the Boolean query"
 MOST_COMPARED_AGAIN = 1_000
 """Results of vectors that are kept with their vectors, for a second comparison: more would be read for works that nobody sees."""
@@ -89,9 +91,9 @@ class Engine:
     async def explain_filter(self, where: Filter) -> tuple[str, ...]:
         """Such as `12 records of the library have no year and are left out by the filter on it`, for each field whose absence decides.
 
-        Labels that no record has are named: a misspelt one finds nothing.
+        Labels that no record has are named: a misspelt one finds nothing. So are retracted records, if they are left out.
         """
-        unknown = await self._find_unknown_labels(where)
+        unknown = (*await self._find_unknown_labels(where), *await self.name_retracted(where))
         filters = find_missing_value_filters(await self.library.resolve(where) or where)
         counts = await asyncio.gather(*map(self.library.count, filters.values()))
         return unknown + tuple(
@@ -100,6 +102,17 @@ class Engine:
             for field, count in zip(filters, counts, strict=True)
             if count
         )
+
+    async def name_retracted(self, where: Filter) -> tuple[str, ...]:
+        """Which records a filter leaves out because they are retracted; empty for another filter."""
+        _, excludes = split_retracted(where)
+        doc_ids = await self.library.retracted_ids() if excludes else ()
+        if not doc_ids:
+            return ()
+        named = [shorten(record.title or record.doc_id) for record in await self.library.brief(doc_ids[:MOST_NAMED])]
+        more = f" and {len(doc_ids) - MOST_NAMED:,} more" if len(doc_ids) > MOST_NAMED else ""
+        records = f"{len(doc_ids):,} retracted or withdrawn records of the library are" if len(doc_ids) > 1 else "1 retracted record is"
+        return (f"{records} left out by the filter: {', '.join(named)}{more}",)
 
     async def _find_unknown_labels(self, where: Filter) -> tuple[str, ...]:
         compared = [one for one in iter_comparisons(where) if one.field == LABELS and not isinstance(one.value, bool)]

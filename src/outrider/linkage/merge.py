@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from outrider.linkage.lookup_match import page_identifier
+from outrider.state.notices import CHECKS, is_reported, list_notices
 from outrider.state.records import LIBRARY, Record
 
 FILLED = ("abstract", "description", "text", "url", "year", "venue", "citations", "stars", "language", "authors", "tags")
@@ -25,6 +26,8 @@ EMPTY: tuple[object, ...] = (None, "", (), {})
 WEB = "web"
 """The source of everything that was read from a web page, whichever search returned the page."""
 NOT_OF_PAGES = frozenset({"abstract", "description", "url"})
+REPORTED_BY = "retracted_reported_by"
+"""In the metadata: whose flag `retracted` is, if it is not the leader's."""
 IDENTIFIER = "identifiers."
 """Prefix of identifier fields in `filled_from`."""
 
@@ -53,8 +56,10 @@ def fill_missing(leader: Record, others: Sequence[Record]) -> Record:
     values, sources = _fill(own, [_Donor(donor) for donor in donors], FILLED)
     metadata: dict[str, JsonValue] = {**own.metadata}
     records = [leader, *others]
-    if any(record.metadata.get("retracted") is True for record in records):
+    if flagged := next((record for record in records if record.metadata.get("retracted") is True), None):
         metadata["retracted"] = True
+        if flagged is not leader:
+            metadata[REPORTED_BY] = flagged.metadata.get(REPORTED_BY, flagged.source)
     for name in NOTICES:
         # retractions and corrections that any of the records names, each once
         lists = [notices for record in records if isinstance(notices := record.metadata.get(name), list)]
@@ -63,7 +68,51 @@ def fill_missing(leader: Record, others: Sequence[Record]) -> Record:
             metadata[name] = list(once.values())
     if sources:
         metadata["filled_from"] = {**_filled_from(own), **sources}
-    return own.model_copy(update={**values, "metadata": metadata})
+    return _carry_notices(own.model_copy(update={**values, "metadata": metadata}), others)
+
+
+def _carry_notices(merged: Record, others: Sequence[Record]) -> Record:
+    """The merged record with notices that only its duplicates have: by a title, a type of publication, or a later check."""
+    known = list_notices(merged)
+    services = (record for record in others if record.kind != "page")  # anybody may write `RETRACTED` above a page
+    lost = [notice for record in services for notice in list_notices(record) if not is_reported(notice, known)]
+    if not lost:
+        return merged
+    checks = merged.metadata.get(CHECKS)
+    former = [one for one in checks if isinstance(one, dict)] if isinstance(checks, list) else []
+    last = former[-1] if former else {}
+    dumped: list[JsonValue] = [notice.model_dump(mode="json", exclude_defaults=True) for notice in dict.fromkeys((*known, *lost))]
+    entry: JsonValue = {**last, "services": ["duplicates"], "notices": dumped}
+    return merged.model_copy(update={"metadata": {**merged.metadata, CHECKS: [*former, entry]}})
+
+
+def merge_lookups(stored: Record, fresh: Record) -> Record:
+    """The record of one work that was looked up by several identifiers, of which services gave `stored` first and `fresh` now.
+
+    The service whose record was stored first leads. What `fresh` has from its service replaces what that service gave before; everything
+    else stays. So the order of the lookups decides only who leads, and a repeated lookup changes nothing. `metadata["records"]` lists the
+    services' ids of both. A record that one service gave alone is replaced by its new answer.
+    """
+    own_id, listed = stored.metadata.get("record"), stored.metadata.get("records")
+    ids: list[JsonValue] = list(listed) if isinstance(listed, list) else [own_id] if isinstance(own_id, str) else []
+    renews = bool(ids) and isinstance(own_id, str) and own_id.partition(":")[0] == fresh.source
+    if stored.kind != fresh.kind or not ids or (renews and len(ids) == 1):
+        return fresh
+    filled = _filled_from(stored)
+    fields = sorted(type(fresh).model_fields.keys() - NOT_MERGED)
+    defaults = {name: type(fresh).model_fields[name].get_default(call_default_factory=True) for name in fields}
+    # of the stored record: what others gave to a leader that comes anew, or all but what the new record's service gave
+    stale = [name for name in fields if (name not in filled if renews else filled.get(name) == fresh.source)]
+    rest = {name: source for name, source in filled.items() if name not in stale}
+    before = stored.model_copy(update={name: defaults[name] for name in stale} | {"metadata": {**stored.metadata, "filled_from": rest}})
+    leader, other = (fresh, before) if renews else (before, fresh)
+    merged = fill_missing(leader, [other])
+    gaps, sources = _fill(merged, [_Donor(other)], [name for name in fields if name not in FILLED])
+    named = {**_filled_from(merged), **sources}
+    metadata: dict[str, JsonValue] = {**other.metadata, **merged.metadata, "records": list(dict.fromkeys([*ids, fresh.doc_id]))}
+    metadata |= {"filled_from": named} if named else {}
+    edges = tuple(dict.fromkeys((*leader.edges, *other.edges)))
+    return merged.model_copy(update={**gaps, "edges": edges, "metadata": metadata})
 
 
 def merge_records(members: Sequence[tuple[str, Record]]) -> Record:

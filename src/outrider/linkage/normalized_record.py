@@ -112,6 +112,7 @@ NORMAL: Mapping[str, Callable[[str], str | None]] = {
 }
 CODE = re.compile(r"\bgithub\.com/([\w-][\w.-]*/[\w-][\w.-]*[\w-])", re.IGNORECASE)
 RETRACTS = frozenset({"retraction", "withdrawal", "removal"})
+CONCERN = "expression_of_concern"
 MARSHAL_VERSION = 0
 """Version 0 writes no references: with them the bytes would depend on which objects happen to be shared."""
 TITLE_BYTES, DIGEST_BYTES = 48, 16
@@ -281,7 +282,8 @@ def collect_links(record: Record) -> tuple[tuple[str, str, str], ...]:
         updates = record.metadata.get(name)
         for update in updates if isinstance(updates, list) else ():
             if isinstance(update, dict) and (doi := normal_doi(str(update.get("doi") or ""))):
-                kind = "retracts" if str(update.get("type")) in RETRACTS else "corrects"
+                type_ = str(update.get("type"))
+                kind = "retracts" if type_ in RETRACTS else "comments on" if type_ == CONCERN else "corrects"
                 links.add((kind if forward else f"{kind} this", "doi", doi))
     if record.kind != "repository" and "github.com/" in (text := record.abstract[: 2 * MAX_ABSTRACT_CHARS]):
         links.update(("code of this", "github", place.lower().removesuffix(".git")) for place in CODE.findall(text))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import combinations
@@ -108,6 +108,17 @@ class Arxiv(ServiceSource):
         except InvalidId:
             return None
         return next((paper for paper in page.papers if paper), None)
+
+    async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Record]:
+        """Raises `InvalidId` if arXiv refuses one of the numbers."""
+        own = {value: SUBJECT_CLASS.sub("", arxiv) for value in values if scheme == "arxiv" and (arxiv := normal_arxiv(value))}
+        if not own:
+            return {}
+        numbers = list(dict.fromkeys(own.values()))
+        reply = await self._fetch({"id_list": ",".join(numbers), "max_results": len(numbers)}, within_s)
+        page = await run_in_thread(lambda: parse_page(reply, len(numbers)))
+        papers = {SUBJECT_CLASS.sub("", paper.identifiers.arxiv or ""): paper for paper in page.papers if paper}
+        return {value: papers[arxiv] for value, arxiv in own.items() if arxiv in papers}
 
     async def _fetch(self, params: dict[str, str | int], within_s: float) -> Reply:
         """Accepts status 400: its feed holds the error."""

@@ -11,7 +11,7 @@ notices: `[{"type": "retraction", "doi": ..., "date": ..., "source": "publisher"
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 from urllib.parse import quote
@@ -85,6 +85,23 @@ class Crossref(ServiceSource):
             if doi is None:
                 break
         raise Malformed(f"{NAME} redirects twice and returns no work: {reply.url}")
+
+    async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Paper]:
+        """Filters of one name are alternatives. A DOI with a comma cannot stand in a filter, and is looked up by itself."""
+        until = deadline_after(within_s)
+        own = {value: doi for value in values if scheme == "doi" and (doi := normal_doi(value))}
+        alone = {value: await self.get(scheme, doi, until - time.monotonic()) for value, doi in own.items() if "," in doi}
+        papers = await self._list_by_doi([doi for doi in dict.fromkeys(own.values()) if "," not in doi], until)
+        many = {value: papers[doi] for value, doi in own.items() if doi in papers}
+        return many | {value: paper for value, paper in alone.items() if paper}
+
+    async def _list_by_doi(self, dois: Sequence[str], until: float) -> Mapping[str, Paper]:
+        if not dois:
+            return {}
+        params: dict[str, str | int] = {"filter": ",".join(f"doi:{doi}" for doi in dois), "rows": len(dois), "select": ",".join(FIELDS)}
+        reply = await self.caller.get(self.service, "/works", params, within_s=until - time.monotonic())
+        works, _ = read_works(await reply.decode(len(dois)), WORKS, self.service)
+        return {paper.identifiers.doi: paper for paper in map(parse_paper, works) if paper and paper.identifiers.doi}
 
 
 def search_params(words: str, constraints: Constraints, rows: int) -> Mapping[str, str | int]:

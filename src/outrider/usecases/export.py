@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from outrider.state.errors import BadRequest
 
@@ -37,11 +37,11 @@ def make_run_writer(form: str, stream: TextIO, *, whole: bool = False) -> Writer
 
 def is_whole_csv(path: Path) -> bool:
     """Whether a CSV has the columns of whole records; false for a file that cannot be read, which its reader reports."""
-    from outrider.ingest.export.csv_json import COLUMNS
+    from outrider.ingest.export.csv_json import FORMER_COLUMNS
 
     try:
         with path.open("rb") as stream:
-            return stream.readline(1_000).strip() == ",".join(COLUMNS).encode()
+            return stream.readline(1_000).strip().startswith(",".join(FORMER_COLUMNS).encode())
     except OSError:
         return False
 
@@ -66,5 +66,19 @@ def make_record(hit: Hit) -> Record:
     fields = hit.model_dump(mode="json", include=BaseRecord.model_fields.keys() | {"kind"})
     kinds: dict[str, type[BaseRecord]] = {"paper": Paper, "repository": Repository}
     own = kinds.get(hit.kind, BaseRecord).model_fields.keys() - BaseRecord.model_fields.keys()
+    _keep_linked_notices(hit, fields["metadata"])
     moved = {name: fields["metadata"].pop(name) for name in sorted(own & fields["metadata"].keys())}
     return RECORD.validate_python({**fields, **moved})
+
+
+def _keep_linked_notices(hit: Hit, metadata: dict[str, Any]) -> None:
+    """Of a notice that is a work of its own among the results, the record alone knows nothing."""
+    from outrider.state.notices import CHECKS
+
+    linked = [notice for notice in hit.notices if "linked-record" in notice.reported_by]
+    if linked:
+        checks = metadata.get(CHECKS)
+        former = [one for one in checks if isinstance(one, dict)] if isinstance(checks, list) else []
+        last = former[-1] if former else {}
+        notices = [notice.model_dump(mode="json", exclude_defaults=True) for notice in hit.notices]
+        metadata[CHECKS] = [*former, {**last, "services": ["search"], "notices": notices}]

@@ -134,8 +134,9 @@ async def aexecute(  # noqa: PLR0913 - the options of one call
             log.warning("%s", remark)
         first = ranking.works[:top_k]
         hits = [to_hit(work, rank) for rank, work in enumerate(first, start=1)]
-        if (where := parse_filter(request.filters or {})) is not None and len(hits) < top_k:
-            remarks += await (await opened.engine()).explain_filter(where)
+        if (where := parse_filter(request.filters or {})) is not None:
+            engine = await opened.engine()
+            remarks += await (engine.explain_filter if len(hits) < top_k else engine.name_retracted)(where)
         if distill and hits:
             hits = await _distill(opened, request, hits, remarks)
         contents = [(work.record.doc_id, work.record.content_hash()) for work in first]

@@ -126,6 +126,7 @@ def test_retractions_of_all_are_the_leaders() -> None:
         "retracted": True,
         "updated_by": [update, {"type": "erratum"}],
         "notices": [{"kind": "retraction_in"}],
+        "retracted_reported_by": "pubmed",
     }
 
 

@@ -7,7 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TextIO
 
+from pydantic import JsonValue
+
 from outrider.ingest.field_values import one_line, parse_list
+from outrider.state.notices import NOTES, list_notices
 from outrider.state.records import BaseRecord
 
 
@@ -28,6 +31,19 @@ class Writer(ABC):
 
     def end(self) -> None:  # noqa: B027 - most formats have no tail
         """Writes the text after the last record."""
+
+
+def list_new_notes(record: BaseRecord, own: str) -> list[str]:
+    """The notices of a record in words, without those that its `own` notes have."""
+    metadata = {name: value for name, value in record.metadata.items() if name not in NOTES}
+    texts = (notice.describe() for notice in list_notices(record.model_copy(update={"metadata": metadata})))
+    return [text for text in texts if text not in own]
+
+
+def make_note(record: BaseRecord, own: JsonValue = None) -> str:
+    """The note of a bibliography's entry: the record's own, what it is retracted or corrected by, else the body of an untitled record."""
+    texts = [text for text in (own if isinstance(own, list) else [own]) if isinstance(text, str) and text.strip()]
+    return "; ".join([*texts, *list_new_notes(record, "; ".join(texts))]) or format_untitled(record)
 
 
 def join_keywords(keywords: Iterable[str]) -> str:

@@ -1,11 +1,11 @@
 """BibTeX export (UTF-8), one field a line.
 
 LaTeX's special characters are escaped, letters of any script are kept.
-Written: title, authors, abstract, year, venue, volume, issue (`number`), pages, DOI, PMID, PMCID, ISBN, arXiv (`eprint`), URL,
-keywords, language, and texts in the metadata whose names can be BibTeX fields. White space becomes single blanks, a semicolon within
-a keyword becomes a comma, hyphens between pages are single. Lost: text, MeSH terms, counts, edges, other metadata, `doc_id`
-(the citation key is the record's own, or made of author, year and title), the kind of repositories and pages except for the type
-(`software`, `online`).
+Written: title, authors, abstract, year, venue, volume, issue (`number`), pages, DOI, PMID, PMCID, ISBN, arXiv (`eprint`), URL, keywords,
+language, notices of retraction and correction (`note`), and texts in the metadata whose names can be BibTeX fields. White space becomes
+single blanks, a semicolon within a keyword becomes a comma, hyphens between pages are single. Lost: text, MeSH terms, counts, edges,
+other metadata, `doc_id` (the citation key is the record's own, or made of author, year and title), the kind of repositories and pages
+except for the type (`software`, `online`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import unicodedata
 from typing import TextIO
 from urllib.parse import quote
 
-from outrider.ingest.export.base_writer import Writer, format_untitled, join_keywords
+from outrider.ingest.export.base_writer import Writer, join_keywords, make_note
 from outrider.ingest.field_values import one_line
 from outrider.ingest.latex import encode
 from outrider.state.records import BaseRecord, Paper, web_link
@@ -57,10 +57,9 @@ class BibtexWriter(Writer):
         texts = {name: value for name, value in record.metadata.items() if isinstance(value, str)}
         for name, text in texts.items():
             is_link = name in LINK_FIELDS or (name in FILE_FIELDS and ADDRESS.match(text))
-            if FIELD_NAME.fullmatch(name) and name not in RECORD_FIELDS and (not is_link or web_link(text)):
+            if FIELD_NAME.fullmatch(name) and name not in RECORD_FIELDS and name != "note" and (not is_link or web_link(text)):
                 values.append((name, _escape_link(text) if name in VERBATIM_FIELDS else _escape(text)))
-        if "note" not in texts:
-            values.append(("note", _escape(format_untitled(record))))
+        values.append(("note", _escape(make_note(record, texts.get("note")))))
         fields = [f"  {name} = {{{value}}}" for name, value in values if value]
         self.stream.write(",\n".join([f"@{entry_type}{{{self._make_key(record)}", *fields]) + "\n}\n\n")
 

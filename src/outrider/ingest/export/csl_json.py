@@ -2,8 +2,9 @@
 
 Schema: Citation Style Language 1.0.2 (resource.citationstyles.org/schema/v1.0/input/json/csl-data.json).
 Written: id, type, title, authors, year, venue, volume, issue, pages, DOI, PMID, PMCID, ISBN, ISSN, URL, abstract, keywords, language and
-publisher. A semicolon within a keyword becomes a comma. Lost: text, MeSH terms, counts, edges, other metadata and identifiers, and the kind
-of repositories and pages except for their type (`software`, `webpage`).
+publisher; notices of retraction and correction as `note`, and `status` for a work that is retracted or doubted. A semicolon within a
+keyword becomes a comma. Lost: text, MeSH terms, counts, edges, other metadata and identifiers, and the kind of repositories and pages
+except for their type (`software`, `webpage`).
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import TextIO
 
 from pydantic import JsonValue
 
-from outrider.ingest.export.base_writer import Writer, format_untitled, join_keywords
+from outrider.ingest.export.base_writer import Writer, join_keywords, make_note
 from outrider.ingest.field_values import clean, format_scalar, one_line
+from outrider.state.notices import is_alarming, list_notices
 from outrider.state.records import BaseRecord, Paper
 from outrider.text.languages_and_work_types import normal_type
 
@@ -86,7 +88,8 @@ def _make_item(record: BaseRecord) -> dict[str, JsonValue]:
         "keyword": join_keywords(record.tags),
         "language": record.language,
         "publisher": format_scalar(record.metadata.get("publisher")),
-        "note": format_untitled(record) or None,
+        "note": make_note(record, record.metadata.get("note")) or None,
+        "status": next((notice.kind for notice in list_notices(record) if is_alarming(notice)), None),
     }
 
 

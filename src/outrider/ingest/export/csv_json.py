@@ -26,6 +26,7 @@ from pydantic import JsonValue, ValidationError
 from outrider.ingest.column_mapping import fold_name
 from outrider.ingest.export.base_writer import Writer
 from outrider.ingest.field_values import clean
+from outrider.state.notices import describe_notices, list_notices
 from outrider.state.records import RECORD, BaseRecord, Record
 
 SCHEMA: Final = "outrider.record/1"
@@ -38,8 +39,10 @@ PLAIN = {
 SCHEMES = ("doi", "pmid", "pmcid", "arxiv", "isbn")
 COLUMNS = (
     "doc_id", "kind", "title", "authors", "year", "journal", "volume", "issue", "pages", *SCHEMES, "url", "abstract",
-    "description", "text", "keywords", "mesh", "language", "citations", "stars", "source", "metadata", "other_fields",
+    "description", "text", "keywords", "mesh", "language", "citations", "stars", "source", "metadata", "other_fields", "notices",
 )  # fmt: skip
+FORMER_COLUMNS = COLUMNS[:-1]
+"""Of exports without notices, which are read as before. Notices are made from the metadata, and reading leaves them out."""
 FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 
@@ -87,12 +90,15 @@ class InvalidRow(ValueError):
 def format_json_row(record: BaseRecord) -> str:
     """The record as one JSON object, all fields included."""
     row = {"schema": SCHEMA, **record.model_dump(mode="json")}
+    # made from the metadata for programs that do not read each service's form; reading leaves them out
+    notices = [notice.model_dump(mode="json", exclude_defaults=True) for notice in list_notices(record)]
+    row |= {"notices": notices} if notices else {}
     return json.dumps({**row, "metadata": clean(row["metadata"])}, ensure_ascii=False, allow_nan=False)
 
 
 def parse_json_row(row: Mapping[str, JsonValue]) -> Record:
     """The record of an exported JSON object. Raises `InvalidRow`."""
-    return _validate({name: value for name, value in row.items() if name != "schema"})
+    return _validate({name: value for name, value in row.items() if name not in ("schema", "notices")})
 
 
 def make_csv_cells(record: BaseRecord) -> list[str]:
@@ -111,15 +117,16 @@ def make_csv_cells(record: BaseRecord) -> list[str]:
     metadata = fields.pop("metadata", {})
     if not identifiers:
         fields.pop("identifiers", None)
+    cells["notices"] = describe_notices(list_notices(record))
     cells |= {name: json.dumps(rest, ensure_ascii=False) for name, rest in (("metadata", metadata), ("other_fields", fields)) if rest}
     return [escape_formula("" if (cell := cells.get(column)) is None else str(cell)) for column in COLUMNS]
 
 
 def parse_csv_cells(cells: Sequence[str]) -> Record:
     """The record of one line below the header `COLUMNS`. Raises `InvalidRow`."""
-    if len(cells) != len(COLUMNS):
+    if len(cells) not in (len(COLUMNS), len(FORMER_COLUMNS)):
         raise InvalidRow(f"{len(cells)} cells under {len(COLUMNS)} columns")
-    values = {column: unescape_formula(cell) for column, cell in zip(COLUMNS, cells, strict=True) if cell}
+    values = {column: unescape_formula(cell) for column, cell in zip(COLUMNS, cells, strict=False) if cell}
     try:
         row = json.loads(values.get("other_fields", "{}"))
         row["metadata"] = json.loads(values.get("metadata", "{}"))
@@ -156,7 +163,7 @@ MAX_CELL_CHARS: Final = 32_767
 CUT: Final = " [...]"
 SCREENING_COLUMNS: Final = (
     "title", "abstract", "authors", "year", "keywords", "doi", "url", "included", "journal", "volume", "issue", "pages", "pmid", "pmcid",
-    "arxiv", "isbn", "mesh", "language", "kind", "doc_id",
+    "arxiv", "isbn", "mesh", "language", "kind", "doc_id", "notices",
 )  # fmt: skip
 LABELS: Final = (
     "asreview_label", "included", "label", "final_included", "label_included", "included_label", "included_final", "included_flag",
@@ -184,6 +191,7 @@ class ScreeningWriter(Writer):
         cells |= {"abstract": record.abstract or record.description, "journal": record.venue, "included": find_label(record.metadata)}
         cells |= {"authors": _join(record.authors), "keywords": _join(record.tags), "mesh": _join(getattr(record, "mesh", ()))}
         cells["kind"] = record.model_dump(include={"kind"})["kind"]
+        cells["notices"] = describe_notices(list_notices(record))
         row = []
         for value in map(cells.__getitem__, SCREENING_COLUMNS):
             cell = escape_formula("" if value is None else str(value).replace("\r\n", "\n").replace("\r", "\n"))

@@ -1,4 +1,7 @@
-"""Markdown export for people: heading, authors, venue, links, abstract. It is not read back."""
+"""Markdown export for people: heading, notices, authors, venue, links, abstract
+
+It is not read back.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import re
 
 from outrider.ingest.export.base_writer import Writer
 from outrider.ingest.field_values import one_line
+from outrider.state.notices import list_notices
 from outrider.state.records import BaseRecord, Paper
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
@@ -29,6 +33,7 @@ class MarkdownWriter(Writer):
         authors = "; ".join(record.authors)
         parts = [
             f"## {self._number}. {_escape(record.title or record.doc_id)}",
+            "\n".join(f"**{_escape(notice.describe())}**  " for notice in list_notices(record)),
             ". ".join(_escape(part) for part in (authors, ", ".join(part for part in venue if part)) if part),
             " · ".join(f"<{link}>" for link in dict.fromkeys(links) if link and not re.search(r"[\s<>]", link)),
             _escape(record.abstract or record.description),

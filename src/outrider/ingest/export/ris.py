@@ -1,16 +1,18 @@
 """RIS export (2011 tag set, UTF-8): one tag a line, and each value on one line.
 
-Written: title, authors, abstract, year (1000 to 2199), venue, volume, issue, pages, DOI, PMID (as `AN` of the database PubMed),
-PMCID (C2), ISBN and ISSN (SN), URL, keywords, language, types of publication (M3), and the metadata that came from RIS tags. Lost: text,
-description, MeSH terms (written as keywords), other identifiers, counts, edges, other metadata, `doc_id` if the record has an `ID` of
-its own, and the kind of repositories and pages except for their type (COMP, ELEC).
+Written: title, authors, abstract, year (1000 to 2199), venue, volume, issue, pages, DOI, PMID (as `AN` of the database PubMed), PMCID
+(C2), ISBN and ISSN (SN), URL, keywords, language, types of publication (M3), notices of retraction and correction (N1, one a line, which
+reference managers show as notes), and the metadata that came from RIS tags. Lost: text, description, MeSH terms (written as keywords),
+other identifiers, counts, edges, other metadata, `doc_id` if the record has an `ID` of its own, and the kind of repositories and pages
+except for their type (COMP, ELEC).
 """
 
 from __future__ import annotations
 
+import json
 import re
 
-from outrider.ingest.export.base_writer import Writer, format_untitled
+from outrider.ingest.export.base_writer import Writer, format_untitled, list_new_notes
 from outrider.ingest.field_values import format_scalar, one_line
 from outrider.state.records import BaseRecord, Paper, Repository, web_link
 
@@ -32,6 +34,13 @@ class RisWriter(Writer):
     def record(self, record: BaseRecord) -> None:
         lines = [f"{tag}  - {line}" for tag, value in _list_tags(record) if value is not None and (line := one_line(value))]
         self.stream.write("\n".join([*lines, "ER  - ", "", ""]))
+
+
+def _list_notes(record: BaseRecord) -> list[str]:
+    """A line for each notice, behind the record's own notes, which are written as they are."""
+    own = format_scalar(record.metadata.get("N1")) or json.dumps(record.metadata.get("N1"), ensure_ascii=False)
+    notices = list_new_notes(record, own)
+    return notices or ([format_untitled(record)] if not record.metadata.get("N1") else [])
 
 
 def _list_tags(record: BaseRecord) -> list[tuple[str, str | None]]:
@@ -70,5 +79,5 @@ def _list_tags(record: BaseRecord) -> list[tuple[str, str | None]]:
             for item in (items if isinstance(items, list) else [items])
             if (text := format_scalar(item)) and (tag not in LINK_TAGS or web_link(text))
         ),
-        ("N1", format_untitled(record) if not record.metadata.get("N1") else None),
+        *(("N1", text) for text in _list_notes(record)),
     ]

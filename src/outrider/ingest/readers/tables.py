@@ -21,7 +21,7 @@ from pydantic import JsonValue
 
 from outrider.ingest.column_mapping import FIELD_OF, NAMES, check_columns, fold_name, parse_row
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
-from outrider.ingest.export.csv_json import COLUMNS, InvalidRow, parse_csv_cells, unescape_formula
+from outrider.ingest.export.csv_json import COLUMNS, FORMER_COLUMNS, InvalidRow, parse_csv_cells, unescape_formula
 from outrider.ingest.readers.damaged_quotes import Lines, iterate_rows
 from outrider.ingest.readers.open_text import read_entries, refuse_large
 from outrider.state.errors import NothingToRead, UnreadableFile
@@ -51,7 +51,7 @@ def _parse_text(path: Path, stream: TextIO, options: ReadOptions) -> Iterator[Pa
     lines.put_back(1)
     header = [cell.replace("\x00", "") for cell in next(csv.reader(lines, delimiter=separator))]
     rows = iterate_rows(lines, header, separator)
-    if tuple(header) == COLUMNS:
+    if tuple(header) in (COLUMNS, FORMER_COLUMNS):
         for row in rows:
             if isinstance(row, BadEntry):
                 yield row

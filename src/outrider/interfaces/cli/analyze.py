@@ -98,8 +98,8 @@ def _show(analysis: Analysis) -> None:
         return
     out.print(plain(analysis.title or analysis.doc_id, "bold"))
     out.print(plain(" · ".join(filter(None, (analysis.kind, analysis.doc_id, analysis.url))), "dim"))
-    if analysis.retraction:
-        out.print(plain(f"RETRACTED: {analysis.retraction}", "bold red"))
+    for notice in analysis.notices:
+        out.print(plain(notice.describe(), "bold yellow" if notice.kind.endswith(" notice") else "bold red"))
     facts = table("", "")
     for name, value in analysis.facts.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -58,8 +58,8 @@ MAX_LISTS = 3
 """Lists of a hit that `--explain` shows."""
 LIST_NAMES = {"lance_fts": "words", "lance_dense": "meaning", "graph_neighbor": "related works"}
 """The library's strategies, as people read them."""
-WARNINGS = frozenset({"retracted by", "corrected by"})
-"""Relations that a reader must see."""
+LINKED = ("linked-record",)
+"""Who reports a notice that is itself one of the works that were found."""
 
 
 def show_answer(
@@ -254,15 +254,19 @@ def _explain_hit(view: View, hit: Hit, reasons: Sequence[str]) -> list[Text]:
 
 
 def _list_relations(view: View, hit: Hit) -> list[Text]:
-    """The retraction or correction of a work; with `--explain` every work that belongs to it."""
+    """The notices of a work, one of each kind; with `--explain` all of them, and every work that belongs to it."""
     lines: list[Text] = []
+    first_of_kind = {notice.kind: notice for notice in reversed(hit.notices)}
+    for notice in hit.notices if view.explain else reversed(first_of_kind.values()):
+        style = "bold yellow" if notice.kind.endswith(" notice") else "bold red"
+        is_linked = notice.reported_by == LINKED and not notice.kind.endswith(" notice")
+        line = plain(f"{notice.label} by: {notice.citation}" if is_linked else notice.describe(), style)
+        lines += view.wrap(line, GUTTER) if view.explain else [view.line(line, GUTTER)]
     duplicate_ids = {duplicate.doc_id for duplicate in hit.duplicates}
-    for related in (related for related in hit.related if related.doc_id not in duplicate_ids):
-        if view.explain:
+    for related in hit.related if view.explain else ():
+        if related.doc_id not in duplicate_ids:
             name = f"{related.doc_id}{f': {related.title}' if related.title else ''} ({related.why})"
             lines += view.wrap(plain(f"{related.relation} {name}", "dim"), GUTTER)
-        elif related.relation in WARNINGS:
-            lines.append(view.line(plain(f"{related.relation.capitalize()}: {related.title or related.doc_id}", "bold red"), GUTTER))
     return lines
 
 

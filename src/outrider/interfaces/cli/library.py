@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import typer
 
-from outrider.interfaces.cli.options import FiltersOption, JsonOption, LibraryOption, call_library, open_services, parse_filters, wait_for
+from outrider.interfaces.cli.options import (
+    FiltersOption,
+    JsonOption,
+    LibraryOption,
+    OfflineOption,
+    call_library,
+    open_services,
+    parse_filters,
+    wait_for,
+)
 from outrider.interfaces.cli.terminal import (
     BAD_INPUT,
     Progress,
@@ -32,6 +41,7 @@ if TYPE_CHECKING:
     from outrider.library.browse import Order
     from outrider.library.library import Library
     from outrider.library.search_engine import Engine
+    from outrider.state.records import Record
 
 library_app = typer.Typer(help="Inspect and maintain the library.", no_args_is_help=True)
 RECORD_NODE = "doc:"
@@ -53,8 +63,23 @@ def info(library: LibraryOption = None, as_json: JsonOption = False) -> None:
 
 
 @library_app.command()
-def check(library: LibraryOption = None, as_json: JsonOption = False) -> int:
-    """Read every record and list the problems. Exit code 3 if there are any."""
+def check(
+    retractions: Annotated[
+        bool, typer.Option("--retractions", help="Ask the services again which records are retracted or corrected, and mark them.")
+    ] = False,
+    offline: OfflineOption = False,
+    library: LibraryOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Read every record and list the problems. Exit code 3 if there are any.
+
+    With --retractions, Crossref, PubMed, OpenAlex and arXiv are asked about every record with a DOI, PMID or arXiv number instead. Changes
+    are listed, and the records are marked; Ctrl-C keeps what is done. Exit code 3 if some records could not be checked.
+    """
+    if retractions:
+        from outrider.interfaces.cli.library_notices import check_retractions
+
+        return check_retractions(open_services(library, offline=offline), as_json=as_json)
     problems = call_library(library, lambda opened: opened.check())
     if as_json:
         print_json({"sound": not problems, "problems": list(problems)})
@@ -83,6 +108,7 @@ def list_records(
     """List records, ordered by id unless --order says otherwise."""
     from outrider.library.browse import RecordQuery
     from outrider.state.filters import Compare, combine, parse_filter
+    from outrider.state.notices import list_notices
     from outrider.text.words import words
     from outrider.usecases.library import list_records as list_stored
 
@@ -99,6 +125,7 @@ def list_records(
             record.model_dump(mode="json", exclude={"text"}, exclude_defaults=True)
             | {"kind": record.kind}
             | ({"labels": list(found.labels[record.doc_id])} if record.doc_id in found.labels else {})
+            | _dump_notices(record)
             for record in found.records
         ]
         print_json({"total": found.total, "offset": offset, "records": rows})
@@ -107,14 +134,23 @@ def list_records(
     listing = table(*heads)
     for record in found.records:
         labels = ", ".join(found.labels.get(record.doc_id, ()))
-        cells = [record.doc_id, record.kind, str(record.year or ""), record.title or record.full_text()[:80], labels]
+        notices = ", ".join(dict.fromkeys(notice.label for notice in list_notices(record)))
+        cells = [record.doc_id, record.kind, str(record.year or ""), record.title or record.full_text()[:80], labels, notices]
         if console().is_terminal:
+            cells[3] += f" [{notices}]" if notices else ""
             listing.add_row(*map(plain, cells[: len(heads)]))
-        else:  # for programs such as `cut` and `head`: a record is a line
-            sys.stdout.write("\t".join(map(one_line, cells)) + "\n")
+        else:  # for programs such as `cut` and `head`: a record is a line; notices stand behind the columns that were always there
+            sys.stdout.write("\t".join(map(one_line, cells if notices else cells[:-1])) + "\n")
     if console().is_terminal:
         console().print(listing)
     note(f"{len(found.records):,} of {found.total:,} records" + (f", from {offset:,}" if offset else ""))
+
+
+def _dump_notices(record: Record) -> dict[str, Any]:
+    from outrider.state.notices import list_notices
+
+    notices = [notice.model_dump(mode="json", exclude_defaults=True) for notice in list_notices(record)]
+    return {"notices": notices} if notices else {}
 
 
 def parse_order(name: str) -> Order:
@@ -136,15 +172,17 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show one record whole."""
+    from outrider.state.notices import describe_notices, list_notices
     from outrider.usecases.library import read_record
 
     stored = wait_for(read_record(open_services(library), doc_id))
-    labels = {"labels": list(stored.labels)} if stored.labels else {}
+    labels = ({"labels": list(stored.labels)} if stored.labels else {}) | _dump_notices(stored.record)
     fields = stored.record.model_dump(mode="json", exclude_defaults=True) | {"kind": stored.record.kind} | labels
     vector = stored.vector
     if as_json:
         print_json(fields | {"embedded": vector and vector._asdict()})
         return
+    fields |= {"notices": describe_notices(notices)} if (notices := list_notices(stored.record)) else {}
     embedded = "no"
     if vector is not None:
         embedded = "yes" if vector.tokens is None or vector.of is None else f"{vector.tokens:,} of {vector.of:,} tokens"

@@ -93,8 +93,13 @@ def narrow_filters(
     last: str | None,
     kinds: Sequence[str] | None,
     labels: Sequence[str] | None = None,
+    *,
+    no_retracted: bool = False,
 ) -> dict[str, Any] | None:
-    """The filters, those of `--year` or `--from` and `--to`, of `--kind` and of `--label`, all of them required. Raises `BadRequest`."""
+    """The filters, and those of `--year` or `--from` and `--to`, `--kind`, `--label` and `--no-retracted`, all of them required.
+
+    Raises `BadRequest`.
+    """
     from outrider.state.records import Kind
 
     if year is not None and (first is not None or last is not None):
@@ -112,6 +117,8 @@ def narrow_filters(
         parts.append({"kind": {"$in": [*kinds]}})
     if labels:
         parts.append({"labels": {"$in": [*labels]}})
+    if no_retracted:
+        parts.append({"retracted": False})
     return {"$and": parts} if len(parts) > 1 else parts[0] if parts else filters
 
 

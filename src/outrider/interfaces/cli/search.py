@@ -68,6 +68,9 @@ def search(
     label: Annotated[
         list[str] | None, typer.Option("--label", help="Only records of your library with this label; may be repeated.")
     ] = None,
+    no_retracted: Annotated[
+        bool, typer.Option("--no-retracted", help="Leave out retracted and withdrawn works, and name them. Without it they are marked.")
+    ] = False,
     filters: FiltersOption = None,
     source: Annotated[list[str] | None, typer.Option("--source", "-s", help="Search only this source; may be repeated.")] = None,
     strategy: Annotated[
@@ -127,7 +130,7 @@ def search(
         "query": sys.stdin.read() if query == "-" else query,
         "top_k": top_k,
         "search_mode": search_mode,
-        "filters": narrow_filters(parse_filters(filters), year, first_year, last_year, kind, label),
+        "filters": narrow_filters(parse_filters(filters), year, first_year, last_year, kind, label, no_retracted=no_retracted),
         "sources": source,
         "strategies": strategy,
         "mode": mode,

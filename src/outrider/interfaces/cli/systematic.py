@@ -158,6 +158,7 @@ async def _run(
 
 
 def _show_run(run: Run, manifest: Manifest) -> None:
+    from outrider.state.notices import list_notices
     from outrider.systematic_search.ledger_reader import read_pages
 
     out = console()
@@ -166,6 +167,8 @@ def _show_run(run: Run, manifest: Manifest) -> None:
     for hit in hits:
         year = f"{hit.record.year} " if hit.record.year else ""
         out.print(plain(f"{hit.number}. {year}{hit.record.title or hit.record.doc_id} ({hit.record.doc_id})"), soft_wrap=True)
+        for notice in list_notices(hit.record):
+            out.print(plain(f"   {notice.describe()}", "bold red"), soft_wrap=True)
     if manifest.total > len(hits):
         out.print(plain(f"... and {manifest.total - len(hits):,} more", "dim"))
     works = f", {manifest.unique:,} different works" if manifest.duplicates else ""

@@ -32,6 +32,7 @@ from outrider.library.browse import Order, RecordQuery
 from outrider.state.errors import BadRequest, LibraryMissing, SearchError, is_disk_full
 from outrider.state.filters import And, Compare, Filter
 from outrider.state.model import Model
+from outrider.state.notices import list_notices
 from outrider.state.records import Kind, Record
 from outrider.text.readable import Run, read_plainly, split_inline
 from outrider.usecases.deduplicate import UnsurePair, find_unsure_pairs, record_decision
@@ -177,8 +178,14 @@ class LibraryRoutes:
         ]
         record = stored.record
         fields = record.model_dump(mode="json", exclude={"text", "edges"}, exclude_defaults=True)
-        about = {"kind": record.kind, "labels": stored.labels, "origin": _name_origin(record.origin), "embedded": stored.vector is not None}
+        about: dict[str, Any] = {
+            "kind": record.kind,
+            "labels": stored.labels,
+            "origin": _name_origin(record.origin),
+            "embedded": stored.vector is not None,
+        }
         abstract = [text for one in (record.abstract, record.description) if (text := read_plainly(one))]
+        about |= {"notices": _describe_notices(record)}
         texts = {"blocks": blocks, "part": part, "parts": max(1, len(parts)), "characters": len(record.text), "lead": abstract}
         return JSONResponse(fields | about | texts)
 
@@ -277,7 +284,12 @@ class LibraryRoutes:
 def _describe(record: Record, labels: tuple[str, ...]) -> dict[str, Any]:
     fields = record.model_dump(mode="json", include=BRIEF_FIELDS, exclude_defaults=True)
     lead = read_plainly((record.abstract or record.description or record.text)[: LEAD_CHARS * 2])[:LEAD_CHARS]
-    return {"kind": record.kind, **fields, "labels": labels, "origin": _name_origin(record.origin), "lead": lead}
+    notices = {"notices": notices} if (notices := _describe_notices(record)) else {}
+    return {"kind": record.kind, **fields, "labels": labels, "origin": _name_origin(record.origin), "lead": lead, **notices}
+
+
+def _describe_notices(record: Record) -> list[dict[str, Any]]:
+    return [notice.model_dump(mode="json", exclude_defaults=True) for notice in list_notices(record)]
 
 
 def _read_runs(kind: BlockKind, text: str) -> tuple[Run, ...]:

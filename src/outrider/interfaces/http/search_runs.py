@@ -39,6 +39,7 @@ from outrider.state.analysis import Analysis
 from outrider.state.errors import SearchError, is_disk_full
 from outrider.state.hits import Candidate, Hit, ScoredBy
 from outrider.state.model import Model
+from outrider.state.notices import Notice, list_notices
 from outrider.state.pipeline import RunContext
 from outrider.state.records import Kind
 from outrider.state.response import SearchResponse
@@ -92,6 +93,7 @@ class PartialHit(Model):
     scored_by: ScoredBy
     reason: str = ""
     found_by: tuple[str, ...] = Field((), description="`source/strategy`, each once.")
+    notices: tuple[Notice, ...] = Field((), description="Retractions, withdrawals, concerns and corrections, the gravest first.")
 
 
 SHARED_FIELDS = ("doc_id", "kind", "title", "url", "authors", "year", "venue", "stars", "language")
@@ -149,7 +151,9 @@ def make_partial_hit(work: Candidate | Hit, rank: int) -> PartialHit:
     record = work.record if isinstance(work, Candidate) else work
     shared = {name: getattr(record, name) for name in SHARED_FIELDS if hasattr(record, name)}
     found_by = tuple(dict.fromkeys(f"{by.source}/{by.strategy}" for by in work.found_by))
-    return PartialHit(**shared, rank=rank, score=work.score, scored_by=work.scored_by, reason=work.reason, found_by=found_by)
+    notices = list_notices(work.record, work.related) if isinstance(work, Candidate) else work.notices
+    about = {"score": work.score, "scored_by": work.scored_by, "reason": work.reason, "found_by": found_by, "notices": notices}
+    return PartialHit(**shared, **about, rank=rank)
 
 
 Status = Literal["waiting", "running", "done", "failed", "cancelled"]

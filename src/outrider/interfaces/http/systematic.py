@@ -17,6 +17,7 @@ from outrider.interfaces.http.problems import make_problem, translate_error
 from outrider.services.systematic import RUN_NAME, Syntax, find_run_folder, list_sources
 from outrider.state.errors import SearchError
 from outrider.state.model import Model
+from outrider.state.notices import list_notices
 from outrider.state.request import MAX_BOOLEAN_CHARS
 from outrider.systematic_search import ledger
 from outrider.systematic_search.ledger_reader import RunHit, read_hits
@@ -131,6 +132,7 @@ def _describe_hit(hit: RunHit) -> dict[str, Any]:
         "venue": record.venue,
         "source": name_source(hit.source),
         "proof": hit.proof,
+        "notices": [notice.model_dump(mode="json", exclude_defaults=True) for notice in list_notices(record)],
         "abstract": read_plainly((record.abstract or record.description)[:MAX_ABSTRACT_CHARS]),
     }
 

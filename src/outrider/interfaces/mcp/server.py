@@ -71,7 +71,7 @@ STEPS, ANALYSIS_STEPS = 11, 5
 """Warming up, and the nodes of a search or of an analysis, for the client's progress bar."""
 
 Query = Annotated[str, Field(description="Words or a question.", min_length=1, max_length=20_000)]
-Filters = Annotated[dict[str, Any] | None, Field(description='For example {"year": {"$gte": 2020}, "language": "Rust"}.')]
+Filters = Annotated[dict[str, Any] | None, Field(description='For example {"year": {"$gte": 2020}, "retracted": false}.')]
 Few = Annotated[int, Field(description="How many hits.", ge=1, le=MAX_HITS)]
 Format = Literal["bibtex", "ris", "csl", "csv", "json", "jsonl", "markdown"]
 

@@ -10,6 +10,7 @@ const fold = (text) => String(text).split(/\s+/).filter(Boolean).join(" ").repla
 
 const GROUPS = [
   { name: "Type", values: (hit) => [hit.kind], shown: nameKind },
+  { name: "Notices", values: (hit) => (hit.notices?.length ? [...new Set(hit.notices.map((one) => one.kind))] : ["none"]), shown: (value) => value === "none" ? "No notice" : value.charAt(0).toUpperCase() + value.slice(1) },
   { name: "Year", values: (hit) => [hit.year] },
   { name: "Source", values: (hit) => hit.found_by.map((one) => one.source), shown: (value, names) => names[value] ?? value },
   { name: "Venue", values: (hit) => [hit.venue] },

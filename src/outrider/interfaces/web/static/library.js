@@ -6,6 +6,7 @@ import { byId, count, el, fill, plural } from "./dom.js";
 import { showDuplicates } from "./duplicates.js";
 import { histogram, makeBins, nameBin } from "./histogram.js";
 import { icon, nameKind } from "./icons.js";
+import { noticeMarks } from "./marks.js";
 import { describeRecord, labelRecords, removeRecords, showRecord } from "./record.js";
 
 const PAGE = 20;
@@ -240,6 +241,7 @@ function listRecord(record, address) {
       {},
       el("h2", {}, icon(record.kind, nameKind(record.kind)), " ", el("a", { href: makeAddress({ ...address, id: record.doc_id }), dir: "auto" }, title)),
       describeRecord(record),
+      record.notices?.length ? el("p", { class: "meta" }, noticeMarks(record.notices)) : null,
       record.labels?.length ? el("p", { class: "labels" }, record.labels.map((name) => el("span", { class: "label", dir: "auto" }, name))) : null,
     ),
   );

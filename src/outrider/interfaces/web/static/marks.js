@@ -3,16 +3,36 @@
 import { el } from "./dom.js";
 
 export const FLAGGED = "Its text addresses a model instead of a reader. That was ignored.";
-const RELATIONS = { "retracted by": "Retracted", "corrected by": "Corrected", "preprint of": "Preprint", "has preprint": "Preprint available", "version of": "Another version exists", "has code": "Code available" };
-const ALARMING = new Set(["Retracted", "Corrected"]);
+const RELATIONS = { "preprint of": "Preprint", "has preprint": "Preprint available", "version of": "Another version exists", "has code": "Code available" };
+const NOT_ALARMING = new Set(["reinstated"]);
+const MAX_REPORTS = 5;
 
-/** Marks with the works that they lead to as titles. Services report retractions also in fields of their own. */
-export function marks({ metadata, related = [] }) {
-  const { retracted, notices, updated_by: updates } = metadata ?? {};
-  const reports = [...(Array.isArray(notices) ? notices : []), ...(Array.isArray(updates) ? updates.map((one) => one?.type) : [])];
-  const texts = new Map(retracted === true || reports.some((one) => /retract/i.test(String(one))) ? [["Retracted", null]] : []);
+const upper = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+const REPORTERS = { crossref: "Crossref", "retraction-watch": "Retraction Watch", publisher: "the publisher", pubmed: "PubMed", openalex: "OpenAlex", arxiv: "arXiv", title: "its title", type: "its type of publication", "linked-record": "a linked record", import: "its file" };
+
+/** One line about a notice, such as `2020-01-31, doi:10.1000/x, reported by Crossref`. */
+export function describeNotice({ date, doi, pmid, citation, reported_by: by = [] }) {
+  const names = by.map((name) => REPORTERS[name] ?? name).join(", ");
+  return [date, doi && `doi:${doi}`, pmid && `pmid:${pmid}`, citation, names && `reported by ${names}`].filter(Boolean).join(", ");
+}
+
+/** Marks for the notices of a work, the gravest first, each kind once; the reports are their titles. */
+export function noticeMarks(notices = []) {
+  const reports = new Map();
+  for (const one of notices) reports.set(one.kind, [...(reports.get(one.kind) ?? []), describeNotice(one)].filter(Boolean));
+  return [...reports].map(([kind, texts]) => {
+    const isAlarming = !kind.endsWith(" notice") && !NOT_ALARMING.has(kind);
+    const more = texts.length > MAX_REPORTS ? `; and ${texts.length - MAX_REPORTS} more` : "";
+    const title = texts.slice(0, MAX_REPORTS).join("; ") + more;
+    return el("b", { class: isAlarming ? "mark alarming" : "mark", title: title || null }, upper(kind));
+  });
+}
+
+/** The notices of a hit, and marks that lead to its related works as titles. */
+export function marks({ notices, related = [] }) {
+  const texts = new Map();
   for (const one of related) if (RELATIONS[one.relation]) texts.set(RELATIONS[one.relation], one.title || one.doc_id);
-  return [...texts].map(([text, title]) => el("b", { class: ALARMING.has(text) ? "mark alarming" : "mark", title }, text));
+  return [...noticeMarks(notices), ...[...texts].map(([text, title]) => el("b", { class: "mark", title }, text))];
 }
 
 /** The sources of a work as readers name them, each once. */

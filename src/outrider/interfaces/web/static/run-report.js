@@ -2,6 +2,7 @@
 
 import { ask, json } from "./api.js";
 import { copyLink, count, el, fill, link, plural, save, table } from "./dom.js";
+import { noticeMarks } from "./marks.js";
 import { wide } from "./remarks.js";
 
 const ROWS = 100;
@@ -124,6 +125,7 @@ function listHit(hit, run, withSource) {
       "div",
       { class: "work" },
       el("p", { class: "title" }, link(hit.url, hit.title || hit.doc_id)),
+      hit.notices?.length ? el("p", { class: "meta" }, noticeMarks(hit.notices)) : null,
       parts.length ? el("p", { class: "meta" }, parts.map((part) => el("span", {}, el("bdi", {}, part)))) : null,
       hit.abstract ? el("details", {}, el("summary", { "aria-label": `Abstract of ${hit.title || hit.doc_id}` }, "Abstract"), el("p", { class: "abstract", dir: "auto" }, hit.abstract)) : null,
       run ? whereItMatches(hit, run) : null,

@@ -243,7 +243,7 @@ function handleLine(mine, { run: name, remarks, hit, cursor, end, problem }) {
       shown = location.hash;
       drawRemarks(remarks, mine.query);
     }
-  } else if (hit) mine.hits.push({ rank: hit.rank, title: hit.title, url: hit.url, doc_id: hit.doc_id, year: hit.year, venue: hit.venue, authors: hit.authors?.slice(0, 3), more_authors: Math.max(0, (hit.authors?.length ?? 0) - 3), source: hit.found_by?.[0]?.source, proof: hit.reason });
+  } else if (hit) mine.hits.push({ rank: hit.rank, title: hit.title, url: hit.url, doc_id: hit.doc_id, year: hit.year, venue: hit.venue, authors: hit.authors?.slice(0, 3), more_authors: Math.max(0, (hit.authors?.length ?? 0) - 3), source: hit.found_by?.[0]?.source, proof: hit.reason, notices: hit.notices });
   else if (cursor) {
     mine.cursor = cursor;
     mine.whole = mine.hits.length;
