@@ -89,7 +89,7 @@ def test_one_job_is_stopped_by_its_number_and_held_ones_too(table: JobTable) -> 
 def test_an_unknown_target_or_number_is_a_clear_error(table: JobTable) -> None:
     table.queue("fetch", "liver", "/library", {})
     for change in (table.pause, table.resume, lambda name: table.stop(name, "all_jobs"), table.get):
-        with pytest.raises(NoSuchJob, match="'lver'.*outrider jobs list"):
+        with pytest.raises(NoSuchJob, match=r"'lver'.*outrider jobs list"):
             change("lver")
     for target in ("", "a\nb", "x" * 201):
         with pytest.raises(BadRequest, match="1 to 200"):

@@ -1,7 +1,7 @@
 """The table of background jobs in SQLite or Postgres, which searches, commands and servers read and write.
 
-It is what a user sees and decides: which jobs there are, their state, which targets are paused. The worker hands its jobs to DBOS, which runs
-them (`worker`). Nothing here imports DBOS, so that a search queues a job in a millisecond or two. See ADR 43.
+It is what a user sees and decides: which jobs there are, their state, which targets are paused. The worker hands its jobs to DBOS, which
+runs them (`worker`). Nothing here imports DBOS, so that a search queues a job in a few milliseconds. See ADR 43.
 
 Each method blocks, over a connection of its own, and raises `JobError`.
 """
@@ -151,17 +151,23 @@ class JobTable:
                 connection, "INSERT INTO outrider_paused_targets VALUES (?, ?) ON CONFLICT (target) DO NOTHING", (target, time.time())
             )
             self._write(
-                connection, "UPDATE outrider_jobs SET status = 'paused' WHERE target = ? AND kind = 'fetch' AND status = 'queued'", (target,)
+                connection,
+                "UPDATE outrider_jobs SET status = 'paused' WHERE target = ? AND kind = 'fetch' AND status = 'queued'",
+                (target,),
             )
         return self.list_jobs(target, "paused")
 
     def resume(self, target: str) -> tuple[Job, ...]:
         """Undo a pause; the jobs that go on."""
         with self._known_target(target) as connection:
-            held = {row[0] for row in self._read(connection, "SELECT id FROM outrider_jobs WHERE target = ? AND status = 'paused'", (target,))}
+            held = {
+                row[0] for row in self._read(connection, "SELECT id FROM outrider_jobs WHERE target = ? AND status = 'paused'", (target,))
+            }
             self._write(connection, "DELETE FROM outrider_paused_targets WHERE target = ?", (target,))
             self._write(
-                connection, "UPDATE outrider_jobs SET status = 'queued', round = round + 1 WHERE target = ? AND status = 'paused'", (target,)
+                connection,
+                "UPDATE outrider_jobs SET status = 'queued', round = round + 1 WHERE target = ? AND status = 'paused'",
+                (target,),
             )
         return tuple(job for job in self.list_jobs(target) if job.id in held)
 

@@ -80,7 +80,7 @@ class Worker:
             raise JobError("another process works the jobs, such as `outrider serve`; `outrider jobs list` shows their progress")
         try:
             async with self._launch(await asyncio.to_thread(self.table.expire, retention_days)):
-                while await self._tick(limit) or wait:
+                while await self._tick(limit) or wait:  # noqa: ASYNC110 - other processes queue and stop jobs
                     await asyncio.sleep(TICK_S)
         finally:
             await run_in_thread(release)
@@ -162,7 +162,7 @@ class Worker:
     async def make_way(self, kind: JobKind) -> None:
         """Wait while searches run, for a limited time; a `citations` job also while `fetch` jobs wait or run."""
         until = time.monotonic() + LONGEST_YIELD_S
-        while (self.is_searching() and time.monotonic() < until) or (kind == "citations" and self._fetches_left()):
+        while (self.is_searching() and time.monotonic() < until) or (kind == "citations" and self._fetches_left()):  # noqa: ASYNC110 - as above
             await asyncio.sleep(YIELD_S)
 
     @asynccontextmanager
@@ -218,6 +218,7 @@ class Worker:
             "application_version": VERSION,
             "serializer": self._context.DBOSPortableJSONSerializer(),  # pickles of a database could run code of whoever writes to it
             "use_listen_notify": False,
+            "notification_listener_polling_interval_sec": TICK_S,  # the end of the worker waits for one
             "log_level": "ERROR",
             "sys_db_pool_size": 5,
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,8 @@ MOST_WORKS = 20
 THREAD = "outrider-queueing"
 
 log = logging.getLogger(__name__)
+OWNER: ContextVar[str | None] = ContextVar("OWNER", default=None)
+"""The owner of the key of a server's request, empty for a request without a key; None outside a server, where a user sees every job."""
 
 
 def find_job_table(settings: Settings) -> JobTable:
@@ -59,9 +62,11 @@ class CitationQueue:
 
     def add(self, hits: Iterable[Hit], query: str, thread: str = "") -> None:
         """Return at once: the disk is written to in a thread, which the end of the process waits for."""
-        works: list[JsonValue] = [hit.doc_id for hit in hits if hit.kind == "paper"][:MOST_WORKS]
+        papers = [hit.doc_id for hit in hits if hit.kind == "paper"]
+        works: list[JsonValue] = [*papers[:MOST_WORKS]]
         if works:
-            target = thread or " ".join(without_control(query).split())[:MAX_TARGET_CHARS]
+            owner = f"{OWNER.get()}/" if OWNER.get() else ""  # as the name of a thread begins with it
+            target = thread or (owner + " ".join(without_control(query).split()))[:MAX_TARGET_CHARS]
             threading.Thread(target=self._write, args=(target, {"works": works, "query": query}), name=THREAD).start()
 
     def _write(self, target: str, request: dict[str, JsonValue]) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MakeHandlers = Callable[[Services], Mapping["JobKind", "JobHandler"]]
 
 
-def make_job_handlers(services: Services) -> Mapping[JobKind, JobHandler]:  # noqa: ARG001 - for the handlers to come
+def make_job_handlers(services: Services) -> Mapping[JobKind, JobHandler]:
     """The handlers over these services, by kind. A job of another kind fails with a message."""
     return {}
 

@@ -329,7 +329,10 @@ class ThreadSettings(Section):
 class JobSettings(Section):
     """Background jobs: `outrider jobs`."""
 
-    uri: str = Field("", description="A SQLite file or a postgresql:// address; by default jobs.sqlite beside the file of the threads, or their database.")
+    uri: str = Field(
+        "",
+        description="A SQLite file or a postgresql:// address; by default jobs.sqlite beside the file of the threads, or their database.",
+    )
     at_once: int = Field(2, ge=1, le=32, description="Concurrent jobs that fetch works; one more job reads citations.")
     retention_days: float = Field(30.0, gt=0, le=36_500, description="Days after which an ended job, or one that nothing ran, is deleted.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from typing import TYPE_CHECKING, Annotated, Any
@@ -53,7 +54,9 @@ def list_jobs(
 
 
 @jobs_app.command()
-def show(job: Annotated[str, typer.Argument(metavar="ID", help="The job's number, as `jobs list` shows it.")], as_json: JsonOption = False) -> None:
+def show(
+    job: Annotated[str, typer.Argument(metavar="ID", help="The job's number, as `jobs list` shows it.")], as_json: JsonOption = False
+) -> None:
     """Show a job: its request, how far it is, its result or its error."""
     from outrider.usecases.jobs import show_job
 
@@ -76,12 +79,13 @@ def run_jobs(
     """Run the queued jobs, with low priority, until none is left. After Ctrl-C they continue with the next run."""
     from outrider.usecases import jobs
 
-    os.nice(NICENESS)
+    if hasattr(os, "nice"):  # not on Windows
+        os.nice(NICENESS)
     server = ServerSignals() if from_server else None
     began = _call(
         lambda services: jobs.run_jobs(services, wait=wait, limit=limit, is_searching=server.is_searching if server else None), library
     )
-    listing = _call(lambda services: jobs.list_jobs(services))
+    listing = _call(jobs.list_jobs)
     left = sum(job.status in ("queued", "running") for job in listing.jobs)
     if as_json:
         print_json({"run": began, "left": left})
@@ -121,18 +125,17 @@ def stop(
 
 
 class ServerSignals:
-    """What the server that started this process says on standard input: whether searches run. Its end, or the server's, ends this process."""
+    """What the server that started this process tells it on standard input: whether searches run. Its end ends this process."""
 
     def __init__(self) -> None:
         self._is_searching = False
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a server in the background of a shell ignores it
         threading.Thread(target=self._read, name="server-signals", daemon=True).start()
 
     def is_searching(self) -> bool:
         return self._is_searching
 
     def _read(self) -> None:
-        import signal
-
         while signal_byte := sys.stdin.buffer.read(1):
             self._is_searching = signal_byte == SEARCHING
         os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C: jobs continue later
