@@ -1,1 +1,1 @@
-"""Background jobs: their table, which any process reads and writes, and the worker, which runs them over DBOS."""
+"""Background jobs: their table, and the worker that runs them over DBOS."""

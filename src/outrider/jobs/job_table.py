@@ -1,7 +1,8 @@
-"""The table of background jobs in SQLite or Postgres, which searches, commands and servers read and write.
+"""The table of background jobs in SQLite or Postgres.
 
-It is what a user sees and decides: which jobs there are, their state, which targets are paused. The worker hands its jobs to DBOS, which
-runs them (`worker`). Nothing here imports DBOS, so that a search queues a job in a few milliseconds. See ADR 43.
+Searches, commands and servers read and write it. It is what a user sees and decides: which jobs there are, their state, which targets are
+paused. The worker hands its jobs to DBOS, which runs them (`worker`). Nothing here imports DBOS, so that a search queues a job in a few
+milliseconds. See ADR 43.
 
 Each method blocks, over a connection of its own, and raises `JobError`.
 """

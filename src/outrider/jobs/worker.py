@@ -1,8 +1,8 @@
-"""Running background jobs over DBOS: steps that survive a crash, recovery, cancellation. One worker at a time for one table.
+"""Worker of background jobs over DBOS: durable steps, recovery, cancellation.
 
-DBOS (https://docs.dbos.dev) keeps the answer of each step in the database of the table. A workflow that was under way when its process died
-starts again with the next worker; its finished steps return their answers of before. A fixed executor and version let any later process
-recover it. See ADR 43.
+One worker at a time works a table. DBOS (https://docs.dbos.dev) keeps the answer of each step in the database of the table. A workflow
+that was under way when its process died starts again with the next worker; its finished steps return their answers of before. A fixed
+executor and version let any later process recover it. See ADR 43.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The process that runs a server's background jobs: `outrider jobs run`, with low priority, while there are jobs.
+"""The process that runs a server's background jobs.
 
-In a process of their own, jobs take no time of the server's interpreter, and nothing that they do can end the server. The server tells it
-whether searches run, over its standard input; when that closes, the process ends and its jobs continue later.
+It is `outrider jobs run`, with low priority, while there are jobs. In a process of their own, jobs take no time of the server,
+and nothing that they do can end the server. The server tells it whether searches run, over its standard input; when that closes, the
+process ends and its jobs continue later.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""MCP tools over background jobs: to list and to show them, and to pause, resume and stop them."""
+"""MCP tools that list, show, pause, resume and stop background jobs."""
 
 from __future__ import annotations
 
