@@ -108,6 +108,12 @@ def prepared_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TICK_S", "QUEUE_S"):
+        monkeypatch.setattr(worker_module, name, 0.05)
+
+
 @pytest.fixture
 def jobs(tmp_path: Path, prepared_file: Path) -> JobTable:
     return JobTable(str(shutil.copy(prepared_file, tmp_path / "jobs.sqlite")))

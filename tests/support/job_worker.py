@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from outrider.jobs import worker
 from outrider.jobs.job_table import JobTable
 from outrider.jobs.worker import Worker
 from outrider.state.jobs import JobHandler, JobKind, JobSteps
@@ -73,6 +74,7 @@ def main() -> None:
     import dbos
 
     assert dbos
+    worker.TICK_S = worker.QUEUE_S = 0.05
     for line in sys.stdin:
         child = os.fork()
         if not child:

@@ -33,9 +33,9 @@ WORKFLOW = "outrider_job"
 EXECUTOR, VERSION = "outrider", "1"
 """DBOS recovers workflows of its own executor and version: both stay the same for ever."""
 QUEUES: Mapping[JobKind, str] = {"fetch": "outrider_fetch", "citations": "outrider_citations"}
-TICK_S = 0.25
-"""How often the worker looks for new, stopped and ended jobs."""
-QUEUE_S = 0.1
+TICK_S = 0.5
+"""How often the worker looks for new, stopped and ended jobs. Each look takes processor time that a search may need."""
+QUEUE_S = 0.5
 """How often DBOS looks for a job that was handed over."""
 YIELD_S = 0.05
 LONGEST_YIELD_S = 30.0
@@ -218,7 +218,6 @@ class Worker:
             "application_version": VERSION,
             "serializer": self._context.DBOSPortableJSONSerializer(),  # pickles of a database could run code of whoever writes to it
             "use_listen_notify": False,
-            "notification_listener_polling_interval_sec": TICK_S,  # the end of the worker waits for one
             "log_level": "ERROR",
             "sys_db_pool_size": 5,
         }

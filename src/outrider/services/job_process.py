@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 2.0
 """How often the server looks for new jobs."""
-SIGNAL_S = 0.05
+SIGNAL_S = 0.005
 """How often it looks whether searches run, while a process runs jobs."""
 RETRY_S = 60.0
 """Wait after a process that failed, or found another one that runs the jobs."""
@@ -36,6 +36,10 @@ END_S = 5.0
 SEARCHING, IDLE = b"s", b"i"
 
 log = logging.getLogger(__name__)
+
+
+def make_command(library: str) -> list[str]:
+    return [sys.executable, "-m", "outrider", "jobs", "run", "--from-server", "--library", library]
 
 
 @asynccontextmanager
@@ -89,9 +93,8 @@ class JobProcess:
         return process.returncode != 0
 
     def _start(self, table: JobTable) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "outrider", "jobs", "run", "--from-server", "--library", self.settings.library.uri]
         return subprocess.Popen(  # noqa: S603 - our own command; without a shell
-            command,
+            make_command(self.settings.library.uri),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,  # the table has the errors of jobs; the server's log is JSON, and its own

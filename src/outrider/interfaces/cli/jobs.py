@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +24,7 @@ jobs_app = typer.Typer(help="List, run, pause and stop background jobs.", no_arg
 TargetArgument = Annotated[str, typer.Argument(metavar="TARGET", help="The thread, tag, file or query, as `jobs list` shows it.")]
 NICENESS = 19
 """The lowest priority of a process: jobs compute when nothing else does."""
+STANDARD_INPUT = 0
 SEARCHING = b"s"
 """What a server writes when a search begins; any other byte when none is left."""
 
@@ -136,7 +136,7 @@ class ServerSignals:
         return self._is_searching
 
     def _read(self) -> None:
-        while signal_byte := sys.stdin.buffer.read(1):
+        while signal_byte := os.read(STANDARD_INPUT, 1):  # a reader of Python's would hold a lock that the end of the process needs
             self._is_searching = signal_byte == SEARCHING
         os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C: jobs continue later
 
