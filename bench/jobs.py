@@ -1,7 +1,7 @@
 """Latency of searches while background jobs run, compared with none, in turns over one server.
 
-Jobs and searches compete for the processor, so it matters how many cores there are. A client searches again `PAUSE_S` after an answer: in the
-pauses jobs run freely, during a search they make way. Steps are counted, since jobs that never run would cost nothing.
+Jobs and searches compete for the processor, so it matters how many cores there are. A client searches again `PAUSE_S` after an answer: in
+the pauses jobs run freely, during a search they make way. Steps are counted, since jobs that never run would cost nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ROUNDS, SEARCHES = 6, 25
 """Each round has so many searches with jobs, and so many without."""
-PAUSE_S = 0.05
+PAUSE_S = 0.2
 RECORDS = 2_000
 STEPS = 100_000
 """More than a round can run."""

@@ -103,7 +103,11 @@ def test_ended_jobs_are_deleted_after_their_time_and_running_ones_never(table: J
     assert table.finish(numbers["fetch 2"], "done", {"works": 3})
     assert table.get(numbers["fetch 2"]).result == {"works": 3}
     assert table.expire(1.0) == ()
-    assert len(table.expire(1e-12)) == 3
+    table.forget_unrun(1.0)
+    assert len(states(table)) == 4
+    table.forget_unrun(1e-12)
+    assert states(table) == {"fetch 1": "running", "fetch 2": "done"}
+    assert table.expire(1e-12) == (f"{numbers['fetch 2']}.0",)
     assert states(table) == {"fetch 1": "running"}
 
 

@@ -162,8 +162,8 @@ async def test_an_interrupted_worker_leaves_its_jobs_to_the_next_and_a_second_on
             paid.append(name)
             return name
 
-        await steps.step("first", lambda: pay("first"))
-        await steps.step("second", lambda: asyncio.wait_for(gate.wait(), 30))
+        second = steps.step("second", lambda: asyncio.wait_for(gate.wait(), 30))
+        await asyncio.gather(steps.step("first", lambda: pay("first")), second)
         return {}
 
     number = jobs.queue("citations", "liver", "/library", {})
@@ -233,10 +233,25 @@ async def test_jobs_make_way_for_searches_and_a_limit_leaves_the_rest(jobs: JobT
     assert await asyncio.wait_for(working, 30) == 1
     assert paid == ["after it"]
     assert {job.target: job.status for job in jobs.list_jobs()} == {"a": "done", "b": "queued"}
+    assert await run_with_a_late_fetch(jobs) == 1, "a fetch that the limit keeps from beginning holds up nothing"
     searching[0] = True
     monkeypatch.setattr(worker_module, "LONGEST_YIELD_S", 0.01)
     await run_here(jobs, handle, is_searching=lambda: True).run()
     assert paid == ["after it", "during a search"], "under a load that never ends, jobs go on slowly"
+
+
+async def run_with_a_late_fetch(jobs: JobTable) -> int:
+    """Run the oldest job to its end, with a fetch job that is queued meanwhile."""
+
+    async def handle(_: dict[str, JsonValue], steps: JobSteps) -> dict[str, JsonValue]:
+        late = jobs.queue("fetch", "late", "/library", {})
+        await asyncio.sleep(4 * worker_module.TICK_S)
+        await steps.step("pay", lambda: asyncio.sleep(0))
+        jobs.stop(late, "all_jobs")
+        return {}
+
+    jobs.queue("citations", "c", "/library", {})
+    return await asyncio.wait_for(run_here(jobs, handle).run(limit=1), 30)
 
 
 async def test_a_job_that_kills_its_process_each_time_ends_as_failed(jobs: JobTable) -> None:

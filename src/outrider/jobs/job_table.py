@@ -237,19 +237,19 @@ class JobTable:
             self._write(connection, f"DELETE FROM outrider_jobs WHERE {old}", (before,))  # noqa: S608
         return tuple(f"{number}.{each}" for number, last in rows for each in range(last + 1))
 
-    def try_lock(self) -> Callable[[], None] | None:
+    def try_lock(self, wait_s: float = LOCK_S) -> Callable[[], None] | None:
         """Claim the jobs for one worker; the function that releases them, or None while another process works them.
 
         The system, or the database, frees the claim when the process dies.
         """
         self.create()
         if self.is_postgres:
-            return self._try_postgres_lock()
+            return self._try_postgres_lock(wait_s)
         from filelock import FileLock
 
         lock = FileLock(f"{self.uri}.lock", thread_local=False)
         try:
-            lock.acquire(timeout=LOCK_S)
+            lock.acquire(timeout=wait_s)
         except TimeoutError:
             return None
         except OSError as error:
@@ -258,23 +258,29 @@ class JobTable:
 
     def is_worked(self) -> bool:
         """Whether a process works the jobs now."""
-        release = self.try_lock() if self.exists else None
+        release = self.try_lock(0.0) if self.exists else None
         if release is not None:
             release()
         return self.exists and release is None
 
-    def _try_postgres_lock(self) -> Callable[[], None] | None:
+    def _try_postgres_lock(self, wait_s: float) -> Callable[[], None] | None:
         """A lock of a session, so its connection stays open while it is held."""
         held = ExitStack()
         connection = held.enter_context(self._connect_postgres())
-        until = time.monotonic() + LOCK_S
+        until = time.monotonic() + wait_s
         while not connection.execute("SELECT pg_try_advisory_lock(%s)", (ADVISORY_LOCK,)).fetchone()[0]:
-            if time.monotonic() > until:
+            if time.monotonic() >= until:
                 held.close()
                 return None
             time.sleep(LOCK_S / 10)
         connection.commit()  # else the session would be idle in a transaction
         return held.close
+
+    def forget_unrun(self, retention_days: float) -> None:
+        """Delete jobs that waited so long and never began: where nothing runs jobs, searches would queue them for ever."""
+        before = time.time() - retention_days * DAY_S
+        with self._connect() as connection:
+            self._write(connection, "DELETE FROM outrider_jobs WHERE status = 'queued' AND started IS NULL AND created < ?", (before,))
 
     @contextmanager
     def _known_target(self, target: str) -> Iterator[Any]:

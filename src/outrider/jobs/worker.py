@@ -64,6 +64,8 @@ class Worker:
     _begun: set[str] = field(default_factory=set)
     """Workflows that this worker handed over or that DBOS recovered."""
     _open: tuple[Handover, ...] = ()
+    _is_full: bool = False
+    """The limit of `run` is reached: nothing more begins."""
     _workflows: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
     _jobs: dict[str, asyncio.Task[dict[str, JsonValue]]] = field(default_factory=dict)
     """The handlers that run, by the job's number."""
@@ -93,21 +95,22 @@ class Worker:
             if number in self._jobs:
                 self._jobs[number].cancel()
         for handover in self._open:
-            is_full = limit is not None and len(self._begun) >= limit
-            if handover.workflow not in self._begun and (handover.is_running or (self._has_slot(handover.kind) and not is_full)):
+            if handover.workflow not in self._begun and (handover.is_running or (self._has_slot(handover.kind) and not self._is_full)):
                 await self._hand_over(handover)
-        is_left = any(limit is None or len(self._begun) < limit or one.workflow in self._begun for one in self._open)
+            self._is_full = limit is not None and len(self._begun) >= limit
+        is_left = any(not self._is_full or one.workflow in self._begun for one in self._open)
         return is_left or bool(self._workflows)
 
     def _has_slot(self, kind: JobKind) -> bool:
         """`citations` begin one at a time, and when no `fetch` job waits or runs."""
-        active = [one.kind for one in self._open if one.workflow in self._begun]
+        active = [one.kind for one in self._open if one.is_running or one.workflow in self._begun]
         if kind == "citations":
             return not self._workflows and not active and not self._fetches_left()
         return active.count("fetch") < self.fetches
 
     def _fetches_left(self) -> bool:
-        return any(one.kind == "fetch" and (one.workflow in self._begun or not one.is_running) for one in self._open)
+        """Whether a `fetch` job runs, or waits and will begin."""
+        return any(one.kind == "fetch" and (one.workflow in self._begun or not self._is_full) for one in self._open)
 
     async def _hand_over(self, handover: Handover) -> None:
         """Let DBOS run a job. One that an earlier worker began is recovered already, unless DBOS has lost or ended its workflow."""

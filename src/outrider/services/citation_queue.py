@@ -71,7 +71,9 @@ class CitationQueue:
 
     def _write(self, target: str, request: dict[str, JsonValue]) -> None:
         try:
-            find_job_table(self.settings).queue("citations", target, find_library_address(self.settings), request)
+            table = find_job_table(self.settings)
+            table.queue("citations", target, find_library_address(self.settings), request)
+            table.forget_unrun(self.settings.jobs.retention_days)
         except TargetPaused:
             pass
         except SearchError as error:  # the search has its answer
