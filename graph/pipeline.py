@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
@@ -59,6 +60,8 @@ from outrider.state.response import provenance_hash
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
+    from outrider.services.citation_queue import CitationQueue
+
 register_state_types()
 
 SearchGraph = CompiledStateGraph[SearchState, RunContext, Any, Any]
@@ -93,16 +96,22 @@ EDGES: Mapping[str, str | tuple[Route, dict[Hashable, str]]] = {
 }
 
 
-def make_finish(name: str) -> Finish | None:
-    """What a node writes besides its update where the run ends with it; None for a node that never is the last one."""
+def make_finish(name: str, citations: CitationQueue | None = None) -> Finish | None:
+    """What a node writes besides its update where the run ends with it; None for a node that never is the last one.
+
+    A run that ends with hits queues the job that reads their citations.
+    """
     edge = EDGES[name]
-    if isinstance(edge, str):
-        return add_output if edge == END else None
-    route, targets = edge
+    if isinstance(edge, str) and edge != END:
+        return None
 
     def finish(state: SearchState, update: Update) -> dict[str, Any]:
-        is_last = targets[route.invoke(state.model_copy(update=dict(update)))] == END
-        return add_output(state, update) if is_last else {}
+        after = state.model_copy(update=dict(update))
+        if not isinstance(edge, str) and edge[1][edge[0].invoke(after)] != END:
+            return {}
+        if citations is not None and after.hits:
+            citations.add(after.hits, str(after.query), str(get_config().get("configurable", {}).get("thread_id") or ""))
+        return add_output(state, update)
 
     return finish
 
@@ -128,7 +137,7 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
     guarded = Guard(services.clock, settings.run, warm)
 
     def guard(name: str, node: Node, **options: Any) -> Guarded:
-        return guarded(name, node, finish=make_finish(name), **options)
+        return guarded(name, node, finish=make_finish(name, services.citation_queue), **options)
 
     scout = Scout(services.sources, services.fuse, services.interleave, settings.run, services.clock)
     nodes = {

@@ -7,6 +7,8 @@
     │   ├── NotBuilt                 2   the feature is known but not built yet
     │   ├── NoSuchThread             2   no search was saved under this name
     │   ├── ThreadBusy               2   a search of this thread is under way
+    │   ├── NoSuchJob                2   no background job has this number or target
+    │   ├── TargetPaused             2   its jobs are paused, so no new one is queued
     │   └── SettingsError            2   a settings file, variable or flag is wrong
     ├── UnreadableFile               2   one file could not be turned into records
     │   └── NothingToRead            2   it was read, and holds no record
@@ -29,6 +31,7 @@
     │       ├── BadAnswer            3   its answer does not have the requested shape, also at the second try
     │       └── BudgetSpent          3   the run may make no further call
     ├── ThreadError                  3   a thread's checkpoints cannot be read or written
+    ├── JobError                     3   the background jobs cannot be read, written or run
     └── LibraryError                 3
         ├── LibraryMissing           3   no library at that location
         ├── LibraryTooNew            3   written by a newer Outrider
@@ -73,6 +76,14 @@ class NoSuchThread(BadRequest):
 
 
 class ThreadBusy(BadRequest):
+    pass
+
+
+class NoSuchJob(BadRequest):
+    pass
+
+
+class TargetPaused(BadRequest):
     pass
 
 
@@ -172,6 +183,10 @@ class BudgetSpent(ChatError):
 
 
 class ThreadError(SearchError):
+    pass
+
+
+class JobError(SearchError):
     pass
 
 

@@ -21,7 +21,8 @@ class Job(Model):
 
     id: str
     kind: JobKind
-    target: str = Field(description="The thread, tag or file that it was queued for.")
+    target: str = Field(description="The thread, tag, file or query that it was queued for.")
+    library: str = Field("", description="The library that it works on.")
     status: JobStatus
     created_at: str
     started_at: str | None = None
@@ -39,11 +40,14 @@ class JobSteps(Protocol):
     async def step(self, name: str, work: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
         """Run `work` and keep its answer: a job that continues after a crash gets the answer of before.
 
-        A step that was under way is run again, so it must write idempotently. Raises `asyncio.CancelledError` once the job is cancelled.
+        Steps are counted in the order in which they are called, which must be the same each time. A step that was under way is run again,
+        so it must write idempotently. Raises `asyncio.CancelledError` once the job is cancelled.
         """
         ...
 
-    async def report(self, progress: str) -> None: ...
+    async def report(self, progress: str) -> None:
+        """Show one line: how far the job is."""
+        ...
 
 
 JobHandler = Callable[[dict[str, JsonValue], JobSteps], Awaitable[dict[str, JsonValue]]]

@@ -47,6 +47,7 @@ os.environ["OUTRIDER_SOURCES__OFFLINE"] = "true"
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # several workers with as many threads as cores each would mostly wait for one another
 _CACHE = tempfile.TemporaryDirectory(prefix="outrider-tests-", ignore_cleanup_errors=True)
 os.environ["XDG_CACHE_HOME"] = _CACHE.name  # cached answers and plans
+os.environ["XDG_DATA_HOME"] = f"{_CACHE.name}/data"  # jobs that searches queue
 
 # Machines are busy, and imports happen at first use: no deadline. `ci` is Hypothesis's own profile: derandomized, without a database.
 _profile = "ci" if settings.get_current_profile_name() == "ci" else "dev"

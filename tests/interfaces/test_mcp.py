@@ -33,8 +33,10 @@ from outrider.interfaces.http.access import hash_key
 from outrider.interfaces.mcp import make_server, run_http, tool_calls
 from outrider.interfaces.mcp.http import build_application
 from outrider.interfaces.mcp.short_answers import format_result, shorten_answer, shorten_hit
+from outrider.jobs.job_table import JobTable
 from outrider.library.library import Library
 from outrider.services import Services
+from outrider.settings.model import JobSettings
 from outrider.settings.sections import ServeSettings
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Hit
@@ -43,7 +45,7 @@ from support.chat_server import ChatServer, Reply
 from support.fakes import paper
 from support.systematic_runs import LibraryVersions, MemorySource, make_exact_services, make_papers
 
-TOOLS = {"search", "systematic", "analyze", "library_ingest", "library_search", "export"}
+TOOLS = {"search", "systematic", "analyze", "library_ingest", "library_search", "export", "jobs", "jobs_change"}
 MOST_CHARS = 8_000
 
 
@@ -97,6 +99,31 @@ async def test_each_tool_has_schemas_and_answers_briefly_with_links_to_the_rest(
         exact = await client.call_tool("library_search", {"query": "statins[ti] NOT x-client[ti]", "strategy": "SPARSE"})
         assert [note.partition(":")[0] for note in exact.structured_content["notes"]] == ["hyphen"]
         assert "Statins lower cholesterol" in (await client.read_resource(read_links(own)[0])).contents[0].text
+
+
+async def test_jobs_are_listed_shown_paused_and_stopped(services: Services, tmp_path: Path) -> None:
+    table = JobTable(str(tmp_path / "jobs.sqlite"))
+    fetch = await asyncio.to_thread(table.queue, "fetch", "liver", "", {"n": 1})
+    citations = await asyncio.to_thread(table.queue, "citations", "liver", "", {"n": 2})
+    services.settings = services.settings.model_copy(update={"jobs": JobSettings(uri=table.uri)})
+    async with Client(make_server(services)) as client:
+
+        async def call(tool: str, **arguments: str) -> Any:
+            result = await client.call_tool(tool, arguments)
+            assert not result.is_error, read_text(result)
+            return result.structured_content
+
+        listed = await call("jobs", target="liver")
+        assert ({job["id"] for job in listed["jobs"]}, listed["total"]) == ({fetch, citations}, 2)
+        assert "outrider jobs run" in listed["notes"][0]
+        assert (await call("jobs", job=fetch))["jobs"][0]["kind"] == "fetch"
+        assert [job["id"] for job in (await call("jobs_change", action="pause", target="liver"))["jobs"]] == [fetch]
+        assert (await call("jobs", status="paused"))["paused"] == ["liver"]
+        assert [job["status"] for job in (await call("jobs_change", action="resume", target="liver"))["jobs"]] == ["queued"]
+        stopped = await call("jobs_change", action="stop", target="liver", scope="target_queue_only")
+        assert ([job["id"] for job in stopped["jobs"]], len(stopped["notes"])) == ([fetch], 1)
+        unknown = await client.call_tool("jobs_change", {"action": "stop", "target": "lver"})
+        assert (unknown.is_error, "no target or job 'lver'" in read_text(unknown)) == (True, True)
 
 
 def test_a_short_answer_says_whether_sentences_answer_and_keeps_code() -> None:

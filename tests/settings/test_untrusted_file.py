@@ -233,7 +233,12 @@ def test_the_working_folder_does_not_have_the_library_embedded_again(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("name", "address"), [("threads.uri", "postgresql://evil.example/x"), ("tracing.endpoint", "https://evil.example")]
+    ("name", "address"),
+    [
+        ("threads.uri", "postgresql://evil.example/x"),
+        ("jobs.uri", "postgresql://evil.example/x"),
+        ("tracing.endpoint", "https://evil.example"),
+    ],
 )
 def test_the_working_folder_does_not_decide_where_searches_are_sent(tmp_path: Path, name: str, address: str) -> None:
     message = refusal(tmp_path, nested(name, address))

@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
-import socket
 import sqlite3
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +30,9 @@ from support.chat_server import ChatServer, Reply, Request
 from support.fake_services import make_handler
 from support.fakes import Shelf, no_reranker, paper
 from support.http_server import serving
+from support.postgres import postgres
 
+__all__ = ["postgres"]
 pytestmark = pytest.mark.slow
 
 
@@ -189,53 +187,6 @@ async def run_search(threads: Threads, query: str = "aspirin", **request: Any) -
 @pytest.fixture(params=["sqlite", "postgres"])
 def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(tmp_path / "threads.sqlite") if request.param == "sqlite" else request.getfixturevalue("postgres")
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[str]:
-    """A server of our own on loopback; it refuses to run as root."""
-    pytest.importorskip("psycopg")
-    initdb, postgres = map(_program, ("initdb", "postgres"))
-    if not (initdb and postgres):
-        pytest.skip("no Postgres server on this machine")
-    user = "nobody" if os.getuid() == 0 else None
-    folder = tempfile.mkdtemp(prefix="outrider-postgres-")
-    if user:
-        shutil.chown(folder, user)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    options: dict[str, Any] = {"user": user, "cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run([initdb, "-D", f"{folder}/data", "-U", "me", "--auth=trust", "--no-sync"], check=True, **options)
-    command = [postgres, "-D", f"{folder}/data", "-h", "127.0.0.1", "-p", str(port), "-k", folder, "-F"]
-    server = subprocess.Popen(command, **options)
-    try:
-        address = f"postgresql://me:s3cret@127.0.0.1:{port}/postgres"
-        _wait_until_reachable(address)
-        yield address
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _program(name: str) -> str | None:
-    """Debian's package installs them outside PATH."""
-    installed = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
-    return shutil.which(name) or (str(installed[-1]) if installed else None)
-
-
-def _wait_until_reachable(address: str) -> None:
-    import psycopg
-
-    for _ in range(300):
-        try:
-            psycopg.connect(address, connect_timeout=5).close()
-        except psycopg.OperationalError:
-            time.sleep(0.1)
-        else:
-            return
-    pytest.fail("Postgres did not start")
 
 
 async def test_a_thread_stores_lists_shows_and_deletes_its_searches(uri: str, caplog: pytest.LogCaptureFixture) -> None:

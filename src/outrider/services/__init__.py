@@ -23,6 +23,7 @@ from outrider.runtime.threads_and_loops import get_shared, load_module, run_in_t
 from outrider.runtime.workers import Workers
 from outrider.services import tracing
 from outrider.services.background_reindex import BackgroundReindex
+from outrider.services.citation_queue import CitationQueue
 from outrider.services.save_results import ResultSaver
 from outrider.services.sources import find_browser, make_page_reader, make_sources
 from outrider.settings.load import load as load_settings
@@ -148,6 +149,10 @@ class Services:
         saves = shelf is None and settings.sources.library.enabled
         self.keeper: ResultStore | None = ResultSaver(self.new_library) if keeper is None and saves else keeper
         """Saves results of services: not to the library of the settings if another shelf is searched."""
+        reads_citations = settings.citations.after_search == "on" and settings.enrich.keep and not settings.sources.offline
+        # a job calls the services of the settings: not for the works of other sources
+        self.citation_queue = CitationQueue(settings) if reads_citations and saves and sources is None and keeper is None else None
+        """Queues the citation job of a search; None where the settings want none."""
         self.decisions: DecisionsProvider = self._decisions if shelf is None else load_no_decisions
         """Splits and merges that the library of the settings remembers."""
         self.workers = Workers()

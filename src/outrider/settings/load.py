@@ -176,8 +176,8 @@ KEY_ADDRESSES: Mapping[str, tuple[str, ...]] = {
 }
 """Sections with an address and a key, and the addresses that may receive the key whichever file sets them."""
 PLUGINS, STORAGE, CACHE, LIBRARY, CONTACT = "sources.extra", "library.storage_options", "cache.url", "library.uri", "sources.contact"
-OBSERVERS = ("threads.uri", "tracing.endpoint")
-"""Addresses that receive searches, and from which threads are read back."""
+OBSERVERS = ("threads.uri", "jobs.uri", "tracing.endpoint")
+"""Addresses that receive searches, and from which threads and jobs are read back."""
 REINDEX = "embedding.reindex"
 """A search would replace the vectors of the user's library by those of the model that the file names."""
 ACCESS = ("serve.api_keys", "serve.allowed_hosts", "serve.cors_origins")

@@ -326,6 +326,27 @@ class ThreadSettings(Section):
     retention_days: float = Field(30.0, gt=0, le=36_500, description="Days after which an unused thread is deleted.")
 
 
+class JobSettings(Section):
+    """Background jobs: `outrider jobs`."""
+
+    uri: str = Field(
+        "",
+        description="A SQLite file or a postgresql:// address; by default jobs.sqlite beside the file of the threads, or their database.",
+    )
+    at_once: int = Field(2, ge=1, le=32, description="Concurrent jobs that fetch works; one more job reads citations.")
+    retention_days: float = Field(30.0, gt=0, le=36_500, description="Days after which an ended job, or one that nothing ran, is deleted.")
+
+
+class CitationSettings(Section):
+    """Citations of the works that were found."""
+
+    after_search: Literal["on", "off"] = Field(
+        "on",
+        description="Queue a background job that reads the citations of a search's works; nothing is queued offline, or where no result is "
+        "saved.",
+    )
+
+
 class SystematicSettings(Section):
     """Where systematic runs are stored, and how they are signed."""
 
@@ -369,5 +390,7 @@ class Settings(Section):
     cache: CacheSettings = CacheSettings()
     serve: ServeSettings = Field(default_factory=ServeSettings)
     threads: ThreadSettings = ThreadSettings()
+    jobs: JobSettings = JobSettings()
+    citations: CitationSettings = CitationSettings()
     analyze: AnalyzeSettings = AnalyzeSettings()
     tracing: TracingSettings = TracingSettings()

@@ -23,7 +23,7 @@ def mcp(
     library: LibraryOption = None,
     offline: OfflineOption = False,
 ) -> None:
-    """Serve tools to models by the Model Context Protocol: search, systematic, analyze, library_ingest, library_search, export."""
+    """Serve tools to models by the Model Context Protocol: search, systematic, analyze, library_ingest, library_search, export, jobs."""
     from outrider.interfaces.mcp import run_http, run_stdio
 
     services = open_services(library, offline=offline)

@@ -22,6 +22,7 @@ from starlette.datastructures import Headers
 
 from outrider.interfaces.http.problems import Refusal
 from outrider.interfaces.web.static_files import addresses
+from outrider.services.citation_queue import OWNER
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
@@ -76,6 +77,7 @@ class KeyAuthentication:
                 if owner is None:
                     raise Refusal(401, "key-rejected", "this server does not know that key", CHALLENGE)
             scope.setdefault("state", {})["owner"] = owner
+            OWNER.set(owner)  # of what this request starts, such as a search and the jobs that it queues
         await self.app(scope, receive, send)
 
 

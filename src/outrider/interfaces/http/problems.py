@@ -12,7 +12,18 @@ from pydantic import Field
 from starlette.responses import Response
 
 from outrider.state import errors as error_kinds
-from outrider.state.errors import BadRequest, LibraryBusy, LibraryMissing, NoSuchThread, SearchError, ThreadBusy, is_disk_full
+from outrider.state.errors import (
+    BadRequest,
+    JobError,
+    LibraryBusy,
+    LibraryMissing,
+    NoSuchJob,
+    NoSuchThread,
+    SearchError,
+    TargetPaused,
+    ThreadBusy,
+    is_disk_full,
+)
 from outrider.state.model import Model
 from outrider.state.response import Failure, SourceReport, find_fatal
 from outrider.systematic_search.ledger import LedgerUnwritable, NoSuchRun, RunBusy, Tampered
@@ -53,16 +64,19 @@ class Problem(Model):
     sources: tuple[SourceReport, ...] = Field((), description="Each source of such a search, with its status.")
 
 
-STATUSES: Mapping[type[SearchError], int] = {NoSuchRun: 404, NoSuchThread: 404, ThreadBusy: 409}
+STATUSES: Mapping[type[SearchError], int] = {NoSuchRun: 404, NoSuchThread: 404, ThreadBusy: 409, NoSuchJob: 404, TargetPaused: 409}
 RUN_ERRORS: Mapping[type[SearchError], str] = {
     NoSuchThread: "there is no such thread",
     ThreadBusy: "a search of this thread is under way; ask again when it has ended, or name another thread",
+    NoSuchJob: "there is no such job, or no job of this target",
+    TargetPaused: "the jobs of this target are paused; resume them first",
+    JobError: "this server cannot read or write its background jobs; its log and `outrider jobs list` say why",
     NoSuchRun: "there is no such systematic run, or it has not ended",
     RunBusy: "another process writes to this systematic run; ask again when that has ended",
     LedgerUnwritable: "this server cannot save the hits of the systematic run; its disk may be full",
     Tampered: "the files of this systematic run were changed; `outrider verify` says where",
 }
-"""Replaces messages of errors of runs and threads, which name folders and processes of this machine."""
+"""Replaces messages of errors of runs, threads and jobs, which name commands, folders and processes of this machine."""
 
 
 class Refusal(Exception):

@@ -41,7 +41,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from outrider.graph.analyze import build_analysis
 from outrider.graph.pipeline import build
-from outrider.interfaces.http import library, monitoring, problems, rest, systematic, threads
+from outrider.interfaces.http import jobs, library, monitoring, problems, rest, systematic, threads
 from outrider.interfaces.http.access import KeyAuthentication, OriginCheck
 from outrider.interfaces.http.langserve import AdmissionMiddleware, add_langserve_routes
 from outrider.interfaces.http.monitoring import Metrics
@@ -55,6 +55,7 @@ from outrider.interfaces.web import routes as page
 from outrider.nodes.dedup.cluster import WORKER_MODULES
 from outrider.runtime.spans import run_named
 from outrider.runtime.workers import count_cores
+from outrider.services.job_process import run_jobs_beside
 from outrider.settings.redact import Redactor
 from outrider.state.errors import BadRequest, SearchError, is_disk_full
 from outrider.version import __version__
@@ -220,7 +221,8 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
         threshold = gc.get_threshold()
         warming = asyncio.create_task(warm())
         try:
-            yield
+            async with run_jobs_beside(services.settings, lambda: admission.running > 0, enabled=alone):
+                yield
         finally:
             admission.stopping = True
             warming.cancel()
@@ -241,12 +243,16 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
     app.add_exception_handler(SearchError, problems.handle_search_error)
     app.add_exception_handler(RequestValidationError, problems.handle_invalid_request)
     app.add_exception_handler(HTTPException, problems.handle_http_error)
-    app.include_router(monitoring.make_router(health))
-    app.include_router(rest.make_router(rest.RestRoutes(services, runs)))
-    app.include_router(threads.make_router(threads.ThreadRoutes(runs, frozenset(settings.api_keys))))
-    app.include_router(systematic.make_router(systematic.SystematicRoutes(services, admission)))
-    app.include_router(library.make_router(library.LibraryRoutes(services, admission)))
-    app.include_router(page.make_router(services, runs, admission))
+    for router in (
+        monitoring.make_router(health),
+        rest.make_router(rest.RestRoutes(services, runs)),
+        threads.make_router(threads.ThreadRoutes(runs, frozenset(settings.api_keys))),
+        jobs.make_router(jobs.JobRoutes(services)),
+        systematic.make_router(systematic.SystematicRoutes(services, admission)),
+        library.make_router(library.LibraryRoutes(services, admission)),
+        page.make_router(services, runs, admission),
+    ):
+        app.include_router(router)
     add_langserve_routes(app, runner, admission, metrics, settings.batch)
     describe(app)
     return Application(app, admission, runs)

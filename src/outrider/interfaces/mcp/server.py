@@ -23,6 +23,7 @@ from outrider.graph.analyze import make_analysis
 from outrider.graph.pipeline import build
 from outrider.ingest.export import make_writer
 from outrider.ingest.targets import split_targets
+from outrider.interfaces.mcp.jobs import JobTools
 from outrider.interfaces.mcp.short_answers import (
     DATA,
     ExportResult,
@@ -47,6 +48,7 @@ from outrider.interfaces.mcp.tool_calls import (
 )
 from outrider.prompts import load
 from outrider.services import Services
+from outrider.services.job_process import run_jobs_beside
 from outrider.state.errors import BadRequest, LibraryMissing, NothingSearchable, SearchError, did_you_mean, explain_wrong_fields
 from outrider.state.filters import parse_filter
 from outrider.state.pipeline import RunContext
@@ -63,6 +65,7 @@ INSTRUCTIONS = f"""Searches papers, code and the user's own library, and gives t
 {DATA} Tools answer briefly; the resource that they link to holds everything."""
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=True)
 WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
+STOPS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 MAX_HITS = 20
 MAX_RESULTS = 100
 MAX_LISTED = 100
@@ -123,13 +126,13 @@ class OutriderServer(MCPServer[None]):
         return await super().get_prompt(name, arguments, context)
 
 
-def build_server(services: Services) -> MCPServer:
-    """One server over these services, which it loads as soon as it starts."""
-    tools, runs = Tools(services), SystematicTool(services)
+def build_server(services: Services, *, alone: bool = False) -> MCPServer:
+    """One server over these services, which it loads as soon as it starts. `alone` in its process, it runs background jobs in another."""
+    tools, runs, jobs = Tools(services), SystematicTool(services), JobTools(services)
 
     @asynccontextmanager
     async def lifespan(_: MCPServer[None]) -> AsyncIterator[None]:
-        async with tools.warming():
+        async with run_jobs_beside(services.settings, lambda: tools.running > 0, enabled=alone), tools.warming():
             yield
 
     about: dict[str, Any] = {"title": "Outrider", "instructions": INSTRUCTIONS, "version": __version__}
@@ -141,6 +144,8 @@ def build_server(services: Services) -> MCPServer:
         ("library_ingest", tools.library_ingest, WRITES),
         ("library_search", tools.library_search, READS),
         ("export", tools.export, READS),
+        ("jobs", jobs.jobs, READS),
+        ("jobs_change", jobs.jobs_change, STOPS),
     ):
         server.add_tool(raise_tool_errors(tool), name=name, description=tool.__doc__, annotations=hints)
     for address, title, kind, resource in (
@@ -187,6 +192,8 @@ class Tools:
         self._services = services
         self._results: OrderedDict[str, str] = OrderedDict()
         self._warming: asyncio.Task[None] | None = None
+        self.running = 0
+        """Searches under way."""
 
     @asynccontextmanager
     async def warming(self) -> AsyncIterator[None]:
@@ -227,8 +234,12 @@ class Tools:
         async with report_progress(context, "warming up", STEPS) as progress:
             await self._wait_until_warm()
             stream: Any = build(self._services).astream(request, context=RunContext(), stream_mode=["custom", "values"])
-            async with aclosing(stream) as parts:
-                answer = make_response(await progress.follow(parts))
+            self.running += 1
+            try:
+                async with aclosing(stream) as parts:
+                    answer = make_response(await progress.follow(parts))
+            finally:
+                self.running -= 1
         name = self._store(answer.model_dump_json())
         failed = any(failure.error == NothingSearchable.__name__ for failure in answer.failures)
         return make_result(shorten_answer(answer, name), [make_link("The whole answer", "result", name)], failed=failed)

@@ -2,6 +2,7 @@
 
 import { json } from "./api.js";
 import { byId, el, fill } from "./dom.js";
+import { showJobs } from "./jobs.js";
 import { nameSearch } from "./progress.js";
 
 const NAMES = { library: "Library", "dense search": "Search by meaning", reranker: "Reranker", model: "Chat model" };
@@ -16,6 +17,7 @@ const MEANINGS = {
 /** `rows` are the reports of the last search: searches that are off say what they need. */
 export async function showStatus(about, rows) {
   const place = byId("status");
+  showJobs(byId("jobs"));
   byId("status-dialog").showModal();
   const head = el("p", { class: "meta" }, el("span", {}, `Outrider ${about?.version ?? ""}`), el("span", {}, `Sources: ${about ? about.sources.map((name) => about.source_names[name]).join(", ") : "unknown"}`));
   fill(place, head, el("p", {}, "Looking ..."));

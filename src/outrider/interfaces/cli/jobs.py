@@ -1,0 +1,181 @@
+"""`outrider jobs`: background jobs, such as reading the citations of a search's works."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
+from outrider.interfaces.cli.terminal import console, count, note, plain, print_json, table
+from outrider.state.errors import BadRequest, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from outrider.services import Services
+    from outrider.state.jobs import Job
+    from outrider.usecases.jobs import TargetJobs
+
+jobs_app = typer.Typer(help="List, run, pause and stop background jobs.", no_args_is_help=True)
+TargetArgument = Annotated[str, typer.Argument(metavar="TARGET", help="The thread, tag, file or query, as `jobs list` shows it.")]
+NICENESS = 19
+"""The lowest priority of a process: jobs compute when nothing else does."""
+STANDARD_INPUT = 0
+SEARCHING = b"s"
+"""What a server writes when a search begins; any other byte when none is left."""
+
+
+@jobs_app.command("list")
+def list_jobs(
+    target: Annotated[str, typer.Option("--target", metavar="TARGET", help="Only the jobs of this target.")] = "",
+    status: Annotated[
+        str, typer.Option("--status", help="Only jobs in this state: queued, running, paused, done, failed or cancelled.")
+    ] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """List the jobs, the newest first."""
+    from outrider.usecases import jobs
+
+    state: Any = _check_choice("--status", status, "JobStatus") if status else None
+    listing = _call(lambda services: jobs.list_jobs(services, target, state))
+    if as_json:
+        print_json(listing)
+        return
+    _show_jobs(listing.jobs)
+    note(count(len(listing.jobs), "job"))
+    if listing.paused_targets:
+        note(f"Paused: {', '.join(listing.paused_targets)}; to go on: outrider jobs resume TARGET")
+    if not listing.is_worked and any(job.status in ("queued", "running") for job in listing.jobs):
+        note("Nothing runs them now; to run them: outrider jobs run (outrider serve does so in the background)")
+
+
+@jobs_app.command()
+def show(
+    job: Annotated[str, typer.Argument(metavar="ID", help="The job's number, as `jobs list` shows it.")], as_json: JsonOption = False
+) -> None:
+    """Show a job: its request, how far it is, its result or its error."""
+    from outrider.usecases.jobs import show_job
+
+    found = _call(lambda services: show_job(services, job))
+    if as_json:
+        print_json(found)
+        return
+    for name, value in found.model_dump(mode="json", exclude_defaults=True).items():
+        console().print(plain(f"{name.replace('_', ' ')}: {value}"))
+
+
+@jobs_app.command("run")
+def run_jobs(
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for further jobs until Ctrl-C.")] = False,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="End after so many jobs.")] = None,
+    library: LibraryOption = None,
+    as_json: JsonOption = False,
+    from_server: Annotated[bool, typer.Option("--from-server", hidden=True)] = False,
+) -> None:
+    """Run the queued jobs, with low priority, until none is left. After Ctrl-C they continue with the next run."""
+    from outrider.usecases import jobs
+
+    if hasattr(os, "nice"):  # not on Windows
+        os.nice(NICENESS)
+    server = ServerSignals() if from_server else None
+    began = _call(
+        lambda services: jobs.run_jobs(services, wait=wait, limit=limit, is_searching=server.is_searching if server else None), library
+    )
+    listing = _call(jobs.list_jobs)
+    left = sum(job.status in ("queued", "running") for job in listing.jobs)
+    if as_json:
+        print_json({"run": began, "left": left})
+    else:
+        note(f"{count(began, 'job')} run, {left} left; outrider jobs list shows them")
+
+
+@jobs_app.command()
+def pause(target: TargetArgument, as_json: JsonOption = False) -> None:
+    """Queue nothing more for a target, and hold its queued fetches. Its other jobs complete."""
+    from outrider.usecases.jobs import pause_target
+
+    _show_change(_call(lambda services: pause_target(services, target)), "held", as_json)
+
+
+@jobs_app.command()
+def resume(target: TargetArgument, as_json: JsonOption = False) -> None:
+    """Undo a pause."""
+    from outrider.usecases.jobs import resume_target
+
+    _show_change(_call(lambda services: resume_target(services, target)), "queued again", as_json)
+
+
+@jobs_app.command()
+def stop(
+    target: Annotated[str, typer.Argument(metavar="TARGET|ID", help="A target, or the number of one job.")],
+    scope: Annotated[
+        str, typer.Option("--scope", help="all_jobs cancels every job; with target_queue_only citation jobs complete.")
+    ] = "all_jobs",
+    as_json: JsonOption = False,
+) -> None:
+    """Cancel the jobs of a target, or one job."""
+    from outrider.usecases.jobs import stop_jobs
+
+    checked: Any = _check_choice("--scope", scope, "StopScope")
+    _show_change(_call(lambda services: stop_jobs(services, target, checked)), "cancelled", as_json)
+
+
+class ServerSignals:
+    """What the server that started this process tells it on standard input: whether searches run. Its end ends this process."""
+
+    def __init__(self) -> None:
+        self._is_searching = False
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a server in the background of a shell ignores it
+        threading.Thread(target=self._read, name="server-signals", daemon=True).start()
+
+    def is_searching(self) -> bool:
+        return self._is_searching
+
+    def _read(self) -> None:
+        while signal_byte := os.read(STANDARD_INPUT, 1):  # a reader of Python's would hold a lock that the end of the process needs
+            self._is_searching = signal_byte == SEARCHING
+        os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C: jobs continue later
+
+
+def _call(work: Callable[[Services], Awaitable[Any]], library: str | None = None) -> Any:
+    services = open_services(library)
+
+    async def call() -> Any:
+        try:
+            return await work(services)
+        finally:
+            services.close()
+
+    return wait_for(call())
+
+
+def _check_choice(option: str, value: str, kind: str) -> str:
+    from typing import get_args
+
+    from outrider.state import jobs
+
+    known = get_args(getattr(jobs, kind))
+    if value not in known:
+        raise BadRequest(f"{option} takes {', '.join(known)}, not {value!r}{did_you_mean(value, known)}")
+    return value
+
+
+def _show_jobs(jobs: Iterable[Job]) -> None:
+    listing = table("id", "kind", "target", "state", "created", "progress")
+    for job in jobs:
+        listing.add_row(job.id, job.kind, plain(job.target), job.status, job.created_at, plain(job.error or job.progress))
+    console().print(listing)
+
+
+def _show_change(change: TargetJobs, what: str, as_json: bool) -> None:
+    if as_json:
+        print_json(change)
+        return
+    if change.changed:
+        _show_jobs(change.changed)
+    others = f"; {count(len(change.unchanged), 'other job')} will complete" if change.unchanged else ""
+    note(f"{count(len(change.changed), 'job')} {what}{others}")

@@ -1,0 +1,1 @@
+"""Background jobs: their table, and the worker that runs them over DBOS."""

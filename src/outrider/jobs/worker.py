@@ -1,0 +1,276 @@
+"""Worker of background jobs over DBOS: durable steps, recovery, cancellation.
+
+One worker at a time works a table. DBOS (https://docs.dbos.dev) keeps the answer of each step in the database of the table. A workflow
+that was under way when its process died starts again with the next worker; its finished steps return their answers of before. A fixed
+executor and version let any later process recover it. See ADR 43.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
+
+from outrider.runtime.threads_and_loops import load_module, run_in_thread
+from outrider.state import errors
+from outrider.state.errors import JobError, SearchError
+from outrider.text.sanitize import without_password
+
+if TYPE_CHECKING:
+    from outrider.jobs.job_table import Handover, JobTable
+    from outrider.state.jobs import Job, JobHandler, JobKind
+
+log = logging.getLogger(__name__)
+
+WORKFLOW = "outrider_job"
+EXECUTOR, VERSION = "outrider", "1"
+"""DBOS recovers workflows of its own executor and version: both stay the same for ever."""
+QUEUES: Mapping[JobKind, str] = {"fetch": "outrider_fetch", "citations": "outrider_citations"}
+TICK_S = 0.5
+"""How often the worker looks for new, stopped and ended jobs. Each look takes processor time that a search may need."""
+QUEUE_S = 0.5
+"""How often DBOS looks for a job that was handed over."""
+YIELD_S = 0.05
+LONGEST_YIELD_S = 30.0
+"""A step waits so long at most for searches to end: under a load that never ends, jobs still go on."""
+MOST_ATTEMPTS = 20
+"""A job that was begun so often and never ended presumably kills its process."""
+ENDED = frozenset({"SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"})
+
+
+def no_search_runs() -> bool:
+    return False
+
+
+@dataclass
+class Worker:
+    """Runs the jobs of a table in the running event loop."""
+
+    table: JobTable
+    make_handlers: Callable[[str], Mapping[JobKind, JobHandler]]
+    """The handlers for a library, by kind."""
+    fetches: int = 2
+    """Concurrent `fetch` jobs. `citations` jobs have one slot."""
+    is_searching: Callable[[], bool] = no_search_runs
+    """Whether searches run, which jobs make way for."""
+    _dbos: Any = None
+    _begun: set[str] = field(default_factory=set)
+    """Workflows that this worker handed over or that DBOS recovered."""
+    _open: tuple[Handover, ...] = ()
+    _is_full: bool = False
+    """The limit of `run` is reached: nothing more begins."""
+    _workflows: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
+    _jobs: dict[str, asyncio.Task[dict[str, JsonValue]]] = field(default_factory=dict)
+    """The handlers that run, by the job's number."""
+
+    async def run(self, *, wait: bool = False, limit: int | None = None, retention_days: float = 30.0) -> int:
+        """Run jobs until none is left, or `limit` have begun and ended; with `wait` until cancelled. The number that began.
+
+        Raises `JobError` while another process works them.
+        """
+        if not wait and not await asyncio.to_thread(self.table.count_open):
+            return 0
+        release = await asyncio.to_thread(self.table.try_lock)
+        if release is None:
+            raise JobError("another process works the jobs, such as `outrider serve`; `outrider jobs list` shows their progress")
+        try:
+            async with self._launch(await asyncio.to_thread(self.table.expire, retention_days)):
+                while await self._tick(limit) or wait:  # noqa: ASYNC110 - other processes queue and stop jobs
+                    await asyncio.sleep(TICK_S)
+        finally:
+            await run_in_thread(release)
+        return len(self._begun)
+
+    async def _tick(self, limit: int | None) -> bool:
+        """Hand over jobs as slots are free, and cancel stopped ones; whether there is more to do."""
+        self._open = await asyncio.to_thread(self.table.list_handovers)
+        for number in await asyncio.to_thread(self.table.list_cancelled, tuple(self._jobs)):
+            if number in self._jobs:
+                self._jobs[number].cancel()
+        for handover in self._open:
+            if handover.workflow not in self._begun and (handover.is_running or (self._has_slot(handover.kind) and not self._is_full)):
+                await self._hand_over(handover)
+            self._is_full = limit is not None and len(self._begun) >= limit
+        is_left = any(not self._is_full or one.workflow in self._begun for one in self._open)
+        return is_left or bool(self._workflows)
+
+    def _has_slot(self, kind: JobKind) -> bool:
+        """`citations` begin one at a time, and when no `fetch` job waits or runs."""
+        active = [one.kind for one in self._open if one.is_running or one.workflow in self._begun]
+        if kind == "citations":
+            return not self._workflows and not active and not self._fetches_left()
+        return active.count("fetch") < self.fetches
+
+    def _fetches_left(self) -> bool:
+        """Whether a `fetch` job runs, or waits and will begin."""
+        return any(one.kind == "fetch" and (one.workflow in self._begun or not self._is_full) for one in self._open)
+
+    async def _hand_over(self, handover: Handover) -> None:
+        """Let DBOS run a job. One that an earlier worker began is recovered already, unless DBOS has lost or ended its workflow."""
+        if handover.is_running:
+            status = await self._dbos.get_workflow_status_async(handover.workflow)
+            if status is not None and status.status in ENDED:
+                await asyncio.to_thread(self.table.restart, handover.id)
+                return
+        self._begun.add(handover.workflow)
+        with self._context.SetWorkflowID(handover.workflow):
+            await self._dbos.enqueue_workflow_async(QUEUES[handover.kind], self._workflow, handover.id, handover.round)
+
+    async def _run_job(self, number: str, round: int) -> None:  # noqa: A002
+        """The workflow: run the handler of a job and write its end to the table."""
+        workflow = f"{number}.{round}"
+        self._begun.add(workflow)
+        self._workflows[workflow] = asyncio.current_task()  # type: ignore[assignment] # a coroutine always runs in one
+        try:
+            job = await asyncio.to_thread(self.table.start, number, round)
+            if job is not None:
+                await self._handle(job)
+        finally:
+            del self._workflows[workflow]
+
+    async def _handle(self, job: Job) -> None:
+        error, result = "", None
+        try:
+            result = await self._run_handler(job)
+        except asyncio.CancelledError:
+            if _is_cancelled():  # the worker ends: the job goes on with the next one
+                raise
+            return  # the job was stopped
+        except SearchError as reason:
+            error = str(reason) or type(reason).__name__
+        except Exception as reason:
+            log.exception("job %s failed", job.id)
+            error = f"an error of this program ({type(reason).__name__}: {str(reason)[:200]}); its log has details"
+        await asyncio.to_thread(self.table.finish, job.id, "failed" if error else "done", result, error)
+
+    async def _run_handler(self, job: Job) -> dict[str, JsonValue]:
+        if job.attempts > MOST_ATTEMPTS:
+            raise JobError(f"it was begun {MOST_ATTEMPTS} times and never ended: its process may be killed by it")
+        handler = (await asyncio.to_thread(self.make_handlers, job.library)).get(job.kind)
+        if handler is None:
+            raise JobError(f"this version of Outrider runs no {job.kind} jobs")
+        task = self._jobs[job.id] = asyncio.ensure_future(handler(job.request, _Steps(self, job)))
+        try:
+            return await task
+        finally:
+            del self._jobs[job.id]
+
+    async def make_way(self, kind: JobKind) -> None:
+        """Wait while searches run, for a limited time; a `citations` job also while `fetch` jobs wait or run."""
+        until = time.monotonic() + LONGEST_YIELD_S
+        while (self.is_searching() and time.monotonic() < until) or (kind == "citations" and self._fetches_left()):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(YIELD_S)
+
+    @asynccontextmanager
+    async def _launch(self, expired: tuple[str, ...]) -> AsyncIterator[None]:
+        """DBOS while the block runs. What runs at its end is interrupted, and recovered by the next worker."""
+        self._context = await load_module("dbos")
+        _quiet_dbos()
+        self._dbos = self._context.DBOS
+        self._dbos(config=self._make_config())
+        self._workflow = self._dbos.workflow(name=WORKFLOW, max_recovery_attempts=None)(self._run_job_function())
+        try:
+            self._dbos.launch()  # here, not in a thread: it runs workflows on the loop that it is launched from
+            for kind, queue in QUEUES.items():
+                slots = self.fetches if kind == "fetch" else 1
+                await self._dbos.register_queue_async(queue, worker_concurrency=slots, polling_interval_sec=QUEUE_S)
+            if expired:
+                await self._dbos.delete_workflows_async(list(expired))
+            yield
+        except (SearchError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            if not type(error).__module__.startswith(("dbos", "sqlalchemy", "psycopg", "sqlite3")):
+                raise
+            where = without_password(self.table.uri)
+            reason = " ".join(str(error).split())[:200].replace(self.table.uri, where)
+            raise JobError(f"the jobs in {where} cannot be run: {reason}; look at jobs.uri") from error
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
+        tasks = list(self._workflows.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await run_in_thread(lambda: self._dbos.destroy(destroy_registry=True))
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())  # DBOS put its own here, which is shut down
+
+    def _run_job_function(self) -> Callable[[str, int], Awaitable[None]]:
+        """A plain function: DBOS registers no bound method."""
+
+        async def run_job(number: str, round: int) -> None:  # noqa: A002
+            await self._run_job(number, round)
+
+        return run_job
+
+    def _make_config(self) -> dict[str, Any]:
+        address = self.table.uri if self.table.is_postgres else f"sqlite:///{self.table.uri}"
+        return {
+            "name": "outrider",
+            "system_database_url": address,
+            "executor_id": EXECUTOR,
+            "application_version": VERSION,
+            "serializer": self._context.DBOSPortableJSONSerializer(),  # pickles of a database could run code of whoever writes to it
+            "use_listen_notify": False,
+            "log_level": "ERROR",
+            "sys_db_pool_size": 5,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """`JobSteps` of one job."""
+
+    worker: Worker
+    job: Job
+
+    async def step(self, name: str, work: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
+        """An expected error of `work` is its answer, too, and raised again by a job that continues."""
+
+        async def answer() -> dict[str, JsonValue]:
+            try:
+                return {"value": await work()}
+            except SearchError as error:
+                return {"error": type(error).__name__, "message": str(error)}
+
+        place = self.worker._dbos.reserve_step()  # before anything is awaited: concurrent steps are counted as they are called  # noqa: SLF001
+        await self.worker.make_way(self.job.kind)
+        found = await place.run_async({"name": name}, answer)
+        if "error" in found:
+            raise _restore_error(found["error"], found["message"])
+        value: JsonValue = found["value"]
+        return value
+
+    async def report(self, progress: str) -> None:
+        await asyncio.to_thread(self.worker.table.report, self.job.id, progress)
+
+
+def _restore_error(name: str, message: str) -> SearchError:
+    kind: Any = getattr(errors, name, SearchError)
+    try:
+        error: SearchError = kind(message)
+    except TypeError:  # a class that makes its message of parts
+        error = SearchError(message)
+    return error
+
+
+def _is_cancelled() -> bool:
+    """Whether the current task itself is to end, not only a task that it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _quiet_dbos() -> None:
+    """Let DBOS's logger write through ours. It would add a handler of its own, and print a traceback of each error that we report."""
+    logger = logging.getLogger("dbos")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())

@@ -1,0 +1,116 @@
+"""The process that runs a server's background jobs.
+
+It is `outrider jobs run`, with low priority, while there are jobs. In a process of their own, jobs take no time of the server,
+and nothing that they do can end the server. The server tells it whether searches run, over its standard input; when that closes, the
+process ends and its jobs continue later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from outrider.services.citation_queue import find_job_table
+from outrider.settings.environment import variable_name
+from outrider.state.errors import SearchError
+
+if TYPE_CHECKING:
+    from outrider.jobs.job_table import JobTable
+    from outrider.settings.model import Settings
+
+LOOK_S = 2.0
+"""How often the server looks for new jobs."""
+SIGNAL_S = 0.005
+"""How often it looks whether searches run, while a process runs jobs."""
+RETRY_S = 60.0
+"""Wait after a process that failed, or found another one that runs the jobs."""
+END_S = 5.0
+"""Limit on the wait for its end."""
+SEARCHING, IDLE = b"s", b"i"
+
+log = logging.getLogger(__name__)
+
+
+def make_command(library: str) -> list[str]:
+    return [sys.executable, "-m", "outrider", "jobs", "run", "--from-server", "--library", library]
+
+
+@asynccontextmanager
+async def run_jobs_beside(settings: Settings, is_searching: Callable[[], bool], *, enabled: bool = True) -> AsyncIterator[None]:
+    """Run background jobs in another process while the block runs, unless the server may not change its library."""
+    if not enabled or settings.serve.read_only:
+        yield
+        return
+    working = asyncio.create_task(JobProcess(settings, is_searching).supervise())
+    try:
+        yield
+    finally:
+        working.cancel()
+        await asyncio.wait({working})
+
+
+@dataclass(slots=True)
+class JobProcess:
+    settings: Settings
+    is_searching: Callable[[], bool]
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    async def supervise(self) -> None:
+        """Start a process whenever there are jobs, until cancelled; then end it."""
+        try:
+            table = await asyncio.to_thread(find_job_table, self.settings)
+            while True:
+                if await asyncio.to_thread(table.count_open) and await self._run(table):
+                    await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(LOOK_S)
+        except SearchError as error:
+            log.warning("no background jobs are run: %s", error)
+        finally:
+            await asyncio.shield(asyncio.to_thread(self._end))
+
+    async def _run(self, table: JobTable) -> bool:
+        """Run a process to its end; whether it failed."""
+        self._process = process = await asyncio.to_thread(self._start, table)
+        last = b""
+        while process.poll() is None:
+            signal_byte = SEARCHING if self.is_searching() else IDLE
+            if signal_byte != last and process.stdin is not None:
+                with suppress(OSError):  # it has just ended
+                    process.stdin.write(signal_byte)  # a byte of a pipe: it does not wait
+                last = signal_byte
+            await asyncio.sleep(SIGNAL_S)
+        if process.returncode:
+            log.warning(
+                "background jobs: the process ended with %d; the next one starts in %.0f s at most", process.returncode, RETRY_S + LOOK_S
+            )
+        return process.returncode != 0
+
+    def _start(self, table: JobTable) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(  # noqa: S603 - our own command; without a shell
+            make_command(self.settings.library.uri),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # the table has the errors of jobs; the server's log is JSON, and its own
+            bufsize=0,
+            env=os.environ | {variable_name("jobs.uri"): table.uri},
+            start_new_session=True,  # Ctrl-C at the server does not reach it: the server ends it
+        )
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            process.wait(END_S)
+        except subprocess.TimeoutExpired:  # its jobs continue later, as after any kill
+            process.kill()
+            process.wait()

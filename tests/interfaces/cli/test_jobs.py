@@ -1,0 +1,95 @@
+"""The command `outrider jobs`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.interfaces.cli import run
+from outrider.jobs.job_table import JobTable
+
+
+@pytest.fixture(autouse=True)
+def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> JobTable:
+    monkeypatch.setenv("OUTRIDER_SOURCES__OFFLINE", "true")
+    monkeypatch.setenv("OUTRIDER_JOBS__URI", str(tmp_path / "jobs.sqlite"))
+    monkeypatch.setattr(os, "nice", lambda _: 0)  # this process goes on with other tests
+    return JobTable(str(tmp_path / "jobs.sqlite"))
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert run(["jobs", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_jobs_are_listed_shown_paused_resumed_and_stopped(table: JobTable, capsys: pytest.CaptureFixture[str]) -> None:
+    fetch = table.queue("fetch", "aspirin liver", "", {"works": ["a"]})
+    citations = table.queue("citations", "aspirin liver", "", {"works": ["a"]})
+    assert run(["jobs", "list"]) == 0
+    out, err = capsys.readouterr()
+    assert ("aspirin liver" in out, fetch in out, "Nothing runs them now" in err) == (True, True, True)
+    assert [job["id"] for job in call(capsys, "list", "--status", "queued", "--target", "aspirin liver")["jobs"]] == [citations, fetch]
+    assert call(capsys, "show", fetch)["request"] == {"works": ["a"]}
+    assert [job["id"] for job in call(capsys, "pause", "aspirin liver")["changed"]] == [fetch]
+    assert run(["jobs", "list"]) == 0
+    assert "Paused: aspirin liver" in capsys.readouterr().err
+    assert [job["status"] for job in call(capsys, "resume", "aspirin liver")["changed"]] == ["queued"]
+    stopped = call(capsys, "stop", "aspirin liver", "--scope", "target_queue_only")
+    assert ([job["id"] for job in stopped["changed"]], [job["id"] for job in stopped["unchanged"]]) == ([fetch], [citations])
+    assert run(["jobs", "stop", citations]) == 0
+    assert "1 job cancelled" in capsys.readouterr().err
+    assert call(capsys, "run") == {"run": 0, "left": 0}
+
+
+def test_a_run_takes_its_jobs_to_an_end(table: JobTable, capsys: pytest.CaptureFixture[str]) -> None:
+    number = table.queue("fetch", "liver", "", {"works": []})
+    assert call(capsys, "run", "--limit", "1") == {"run": 1, "left": 0}
+    assert run(["jobs", "show", number]) == 0
+    assert table.get(number).status in ("done", "failed")
+    assert table.get(number).attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["show", "none"], "no job 'none'"),
+        (["pause", "none"], "no target or job 'none'"),
+        (["resume", "none"], "no target or job 'none'"),
+        (["stop", "none"], "no target or job 'none'"),
+        (["stop", "none", "--scope", "all_job"], "all_jobs, target_queue_only, not 'all_job'; did you mean 'all_jobs'"),
+        (["list", "--status", "quued"], "did you mean 'queued'"),
+    ],
+)
+def test_bad_input_is_one_clear_error(table: JobTable, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    table.queue("fetch", "liver", "", {})
+    assert run(["jobs", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert (message in err, "Traceback" in err, out) == (True, False, "")
+
+
+def test_a_damaged_file_is_one_clear_error(table: JobTable, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(table.uri).write_bytes(b"no database" * 1_000)
+    for arguments in (["list"], ["run"], ["stop", "x"]):
+        assert run(["jobs", *arguments]) == 3
+        assert "jobs.uri" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_a_waiting_run_cleanly(table: JobTable) -> None:
+    table.create()
+    process = subprocess.Popen([sys.executable, "-m", "outrider", "jobs", "run", "--wait"], stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 60
+    while not table.is_worked() and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "Interrupted.\n")
+    assert not table.is_worked()
