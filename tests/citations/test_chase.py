@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outrider.citations.chase import (
+    PATIENCE,
     Chase,
     count_citation_search,
     describe_completeness,
@@ -55,7 +56,7 @@ def test_a_chase_without_candidates_stops() -> None:
 def test_a_chase_stops_after_rounds_without_an_inclusion() -> None:
     """One inclusion within the last rounds keeps it going."""
     chase = start_chase("tag", ["a"])
-    for number, included in enumerate((["i"], [], [], [])):
+    for number, included in enumerate((["i"], *([[]] * PATIENCE))):
         assert find_stop(chase, 5) is None
         chase = record_round(chase, [], included=included, excluded=[f"e{number}"])
     assert find_stop(chase, 5) == "no inclusion in the last rounds"

@@ -20,7 +20,7 @@ from outrider.state.model import Model
 
 ROUND = 10
 """Records a round. With more of them the ranking learns from a decision later."""
-PATIENCE = 3
+PATIENCE = 5
 """Rounds in a row without an inclusion, after which the chase suggests to stop."""
 StopReason = Literal["no candidates left", "no inclusion in the last rounds"]
 

@@ -18,6 +18,8 @@ from outrider.text.words import STOP_WORDS, stem, words
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+UNKNOWN = 10.0
+"""Length that each work gets for what is not known of it. An abstract mostly has a length of 37 to 54, the linked works one of 9 to 32."""
 NO_INTS: Ints = np.zeros(0, np.int64)
 
 
@@ -161,13 +163,12 @@ class CitationMatrices:
 
 
 def _weigh(rows: SparseRows) -> SparseRows:
-    """Values times the rarity of their column, each row scaled to length one.
+    """Values times the rarity of their column, each row scaled to a length below one. A column of a single row tells nothing about two.
 
-    A column of a single row tells nothing about two works. It still counts for the length, or else a work of which only one link is known
-    would seem closest.
+    `UNKNOWN` counts as one more feature that no other row has: without it a work of which only one link is known would seem closest.
     """
     frequency = np.bincount(rows.columns, minlength=rows.width)
-    idf = np.log((1 + rows.height) / (1 + frequency)) + 1
+    idf = np.where(frequency > 1, np.log((1 + rows.height) / (1 + frequency)) + 1, 0.0)
     values = rows.values * idf[rows.columns]
-    lengths = np.sqrt(np.bincount(rows.rows, values**2, rows.height))
-    return SparseRows(rows.starts, rows.columns, values / np.where(lengths > 0, lengths, 1.0)[rows.rows], rows.width)
+    lengths = np.sqrt(np.bincount(rows.rows, values**2, rows.height) + UNKNOWN**2)
+    return SparseRows(rows.starts, rows.columns, values / lengths[rows.rows], rows.width)
