@@ -90,6 +90,6 @@ class CitationCandidate(Model):
     shared_references: int = Field(0, description="Works that both it and a work of the target cite.")
     fit: float | None = Field(None, description="How well its text fits the request, in [0, 1]; None without text or request.")
     is_placeholder: bool = True
-    agreement: int = Field(1, description="The most sources that report one of its links.")
+    agreement: int = Field(1, description="The most sources that report one of its links with the target's works.")
     retracted: bool = False
     why: str = Field("", description="One line in plain words.")
