@@ -14,6 +14,7 @@ from outrider.state.records import Identifiers, Paper
 
 Direction = Literal["references", "citations"]
 """From a work to the works that it cites, or to those that cite it."""
+BOTH_DIRECTIONS: frozenset[Direction] = frozenset({"references", "citations"})
 
 
 class LinkSource(Protocol):
