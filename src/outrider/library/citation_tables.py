@@ -30,6 +30,7 @@ from outrider.library.schema import PRIMARY_KEY
 from outrider.library.text_search import ALL_ROWS
 from outrider.linkage.lookup_match import identifiers_contradict
 from outrider.linkage.merge import fill_missing
+from outrider.runtime.threads_and_loops import finish
 from outrider.state.citations import CitationLink, CitationNetwork
 from outrider.state.records import Identifiers, Paper, Record
 
@@ -109,11 +110,14 @@ class CitationTables:
     # Writing
 
     async def add(self, works: Sequence[Paper], links: Sequence[CitationLink]) -> LinkCounts:
-        """Add works, or fill the gaps of known ones, and links between them by `work_name`. Everything again changes nothing."""
+        """Add works, or fill the gaps of known ones, and links between them by `work_name`. Everything again changes nothing.
+
+        A cancelled call ends after the write.
+        """
         if not works:
             return LinkCounts(0, 0, 0, 0)
         async with self._location.write():
-            return await retry_conflicts(lambda: self._write(works, links))
+            return await finish(retry_conflicts(lambda: self._write(works, links)))
 
     async def _write(self, works: Sequence[Paper], links: Sequence[CitationLink]) -> LinkCounts:
         table = await self._create(WORKS, WORK_COLUMNS, "name")

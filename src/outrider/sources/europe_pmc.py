@@ -64,7 +64,7 @@ class EuropePmc:
         until, total, missing = deadline_after(within_s), None, ""
         entries, replies, retry_at = list[Any](), list[Reply](), None
         while len(entries) < limit and (total is None or len(entries) < total):
-            params = {"format": "json", "page": len(replies) + 1, "pageSize": PAGE}
+            params: dict[str, str | int] = {"format": "json", "page": len(replies) + 1, "pageSize": PAGE}
             path = f"{ROOT}/{place[0]}/{own}/{direction}"
             try:
                 reply = await self.caller.get(self.service, path, params, within_s=until - time.monotonic())

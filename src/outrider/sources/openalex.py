@@ -149,10 +149,14 @@ class Openalex(ServiceSource):
         raise Malformed(f"{NAME} redirects twice and returns no work: {reply.url}")
 
     async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Paper]:
-        """One page of a filter costs 0.0001 USD; single works are free, but need one request each."""
+        """One page of a filter costs 0.0001 USD; single works are free, but need one request each. Without a key a single one is free."""
         named = {value: own for value in values if (own := filter_value(scheme, value))}
         if not named:
             return {}
+        if len(named) == 1 and not self.service.params:
+            value = next(iter(named))
+            paper = await self.get(scheme, value, within_s)
+            return {} if paper is None else {value: paper}
         scheme = "doi" if scheme == "arxiv" else scheme
         params: dict[str, str | int] = {
             "filter": f"{scheme}:{'|'.join(dict.fromkeys(named.values()))}",
@@ -187,11 +191,14 @@ class Openalex(ServiceSource):
     async def citations(self, scheme: str, value: str, within_s: float, limit: int) -> SourceAnswer:
         """The works that cite it, page after page by cursor, which also reads beyond 10,000. Pages before a failure are used."""
         until = deadline_after(within_s)
-        found = await self._fetch_work(scheme, value, LINKED_FIELDS, until)
-        if found is None:
-            return SourceAnswer(())
-        subject = parse_work(found)
-        params = {"filter": f"cites:{subject.identifiers.openalex}", "per_page": PER_PAGE, "select": FIELDS}
+        own, subject = work_id(value) if scheme == "openalex" else None, None
+        if own is None:
+            found = await self._fetch_work(scheme, value, LINKED_FIELDS, until)
+            if found is None:
+                return SourceAnswer(())
+            subject = parse_work(found)
+            own = subject.identifiers.openalex
+        params: dict[str, str | int] = {"filter": f"cites:{own}", "per_page": PER_PAGE, "select": FIELDS}
         cursor, works, pages, failed = "*", list[Any](), list[WorksPage](), list[SourceError]()
         while cursor and len(works) < limit:
             try:
@@ -205,9 +212,10 @@ class Openalex(ServiceSource):
             works += listed[:PER_PAGE]
             pages.append(WorksPage(listed, total, reply))
             cursor = text(mapping(mapping(reply.json()).get("meta")).get("next_cursor")) if listed else ""
+        if not pages:
+            return SourceAnswer((), subject=subject)
         replies = [page.reply for page in pages]
-        total = pages[0].total if pages else 0
-        answer = build_works_answer(works, WORKS, total, limit, replies or [found], budget_notes(replies[-1] if replies else found), failed)
+        answer = build_works_answer(works, WORKS, pages[0].total, limit, replies, budget_notes(replies[-1]), failed)
         return replace(answer, subject=subject)
 
     async def _fetch_page(self, params: Mapping[str, str | int], number: int, until: float) -> WorksPage:

@@ -56,8 +56,7 @@ class Opencitations:
         return await self._find_links("citations", scheme, value, within_s, limit)
 
     async def _find_links(self, direction: Direction, scheme: str, value: str, within_s: float, limit: int) -> SourceAnswer:
-        normal = {"doi": normal_doi, "pmid": normal_pmid}.get(scheme)
-        own = normal(value) if normal else None
+        own = normal_doi(value) if scheme == "doi" else normal_pmid(value) if scheme == "pmid" else None
         if own is None:
             return SourceAnswer(())
         path = f"/index/v2/{direction}/{scheme}:{quote(own, safe='/')}"
