@@ -465,10 +465,19 @@ async def load_network(library: Library, targets: Sequence[str], depth: int = 1)
         if nodes.node(citing) != nodes.node(cited):
             sources[nodes.node(citing), nodes.node(cited)].add(source)
     ids = [node for node, name in by_node.items() if nodes.record_id(name)]
-    records = {record.doc_id: _as_paper(record) for record in await library.brief(ids)}
+    records = {record.doc_id: as_paper(record) for record in await library.brief(ids)}
     works = {node: records.get(node) or nodes.paper(by_node[node]) for node in sorted(by_node)}
     by_pair = {pair: tuple(sorted(sources[pair])) for pair in sorted(sources)}
     return CitationNetwork(works, by_pair, frozenset(works.keys() - records.keys()))
+
+
+async def find_records(library: Library, targets: Mapping[str, str]) -> dict[str, str]:
+    """The ids of the records that targets are: by their id, or by the name that belongs to the target."""
+    names = {str(Entity(RECORD, target)) for target in targets} | set(targets.values())
+    records = await _read_record_names(library, names)
+    by_name = {name: doc_id for doc_id in sorted(records, reverse=True) for name in records[doc_id]}
+    found = {target: target if target in records else by_name.get(name) for target, name in targets.items()}
+    return {target: doc_id for target, doc_id in found.items() if doc_id}
 
 
 async def _read_own_lists(library: Library, records: Collection[str], names: Collection[str]) -> set[tuple[str, str, str]]:
@@ -501,7 +510,7 @@ def _chunks(values: Iterable[str]) -> list[list[str]]:
     return [ordered[start : start + CHUNK] for start in range(0, len(ordered), CHUNK)]
 
 
-def _as_paper(record: Record) -> Paper:
+def as_paper(record: Record) -> Paper:
     """A record of another kind as a paper: only the common fields count here."""
     fields = {name: getattr(record, name) for name in type(record).model_fields if name in Paper.model_fields and name != "kind"}
     return record if isinstance(record, Paper) else Paper.model_validate(fields)

@@ -24,11 +24,12 @@ from outrider.runtime.workers import Workers
 from outrider.services import tracing
 from outrider.services.background_reindex import BackgroundReindex
 from outrider.services.save_results import ResultSaver
-from outrider.services.sources import find_browser, make_page_reader, make_sources
+from outrider.services.sources import find_browser, make_link_sources, make_page_reader, make_sources
 from outrider.settings.load import load as load_settings
 from outrider.settings.model import EmbeddingSettings, RankingSettings, Settings
 from outrider.sources.library import LibrarySource
 from outrider.state.chat import Chat
+from outrider.state.citations import LinkSource
 from outrider.state.duplicate_decisions import NO_DECISIONS, Decisions, DecisionsProvider, load_no_decisions
 from outrider.state.errors import LibraryError, LibraryMissing, MissingExtra, ModelError, SearchError
 from outrider.state.ports import Clock, Fusion, LibraryReader, PageReader, ResultStore, Source
@@ -182,6 +183,11 @@ class Services:
     def sources(self) -> tuple[Source, ...]:
         """Sources of searches. Made at first use: a command that searches nothing needs none of their dependencies."""
         return make_sources(self.settings, self._own_library) if self._sources is None else self._sources
+
+    @cached_property
+    def link_sources(self) -> tuple[LinkSource, ...]:
+        """Services that report citations."""
+        return make_link_sources(self.settings, self.sources)
 
     @cached_property
     def pages(self) -> PageReader | None:
