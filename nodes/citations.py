@@ -1,4 +1,4 @@
-"""The node of the graph `citations`: the works of its targets, and the graph that is built around them."""
+"""The node `citations`: the works of its targets, and the graph around them."""
 
 from __future__ import annotations
 

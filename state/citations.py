@@ -1,4 +1,4 @@
-"""Citations between works: links that services report, works that are only known from links, candidates of a chase."""
+"""Citations between works: reported links, works known from links alone, candidates"""
 
 from __future__ import annotations
 

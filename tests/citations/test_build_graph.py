@@ -12,7 +12,8 @@ import pytest
 from pydantic import JsonValue
 
 from outrider.citations.build_graph import DirectSteps, GraphBuilder, Seed, find_lookups
-from outrider.library.citation_tables import load_network, work_name
+from outrider.library.citation_network import load_network
+from outrider.library.citation_tables import work_name
 from outrider.library.library import Library
 from outrider.state.citations import CitationBudget, CitationNetwork, GraphReport
 from outrider.state.records import Identifiers, Paper

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from outrider.graph.citations import build_citations
-from outrider.library.citation_tables import load_network
+from outrider.library.citation_network import load_network
 from outrider.library.library import Library
 from outrider.services import Services
 from outrider.settings.model import CacheSettings, LibrarySettings, Settings

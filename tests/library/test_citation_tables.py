@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider.library.citation_tables import OWN_LISTS, load_network, work_name
+from outrider.library.citation_network import OWN_LISTS, load_network
+from outrider.library.citation_tables import work_name
 from outrider.library.graph_neighbours import LibraryGraph, explain_paths
 from outrider.library.library import Library
 from outrider.runtime.run_reads import share_reads

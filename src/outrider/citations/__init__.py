@@ -1,1 +1,1 @@
-"""Citations: the graph that services and full texts report, and the works behind references without an identifier"""
+"""Citations: their graph, and the works behind references without an identifier"""

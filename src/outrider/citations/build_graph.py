@@ -1,4 +1,4 @@
-"""The graph of citations around some works, from the services that report them, within a budget and across crashes.
+"""Builder of the graph of citations, from several services, in steps that survive crashes.
 
 Breadth first: the links of the seeds, then those of the works found, up to `budget.depth`. Each request of links and the write of its
 answer are one step of the job, and so is each batch of metadata. A step's answer is what the next steps follow from: a job that

@@ -6,6 +6,7 @@ a false one.
 
 1. **With a title**: the evidence of `linkage.judge_pair` must say that it is the same work. A reference's year and its DOI may be
    wrong: a year that differs by more than one needs the same pages, and a DOI that the work contradicts needs everything else to agree.
+   The preprint of the work that it names counts as that work, where nothing else of that title is known.
 2. **Without a title**, as many publishers deposit them: journal, volume and first page must agree, and year and first author must not
    contradict.
 3. **One line of text**: the title of the work must stand in it, with the family name of its first author and its year, or its volume and
@@ -102,14 +103,15 @@ class ReferenceMatcher:
                 continue
             judgement = judge_keys(bare, work.keys)
             fields = {evidence.field: evidence.what for evidence in judgement.evidence}
-            if judgement.verdict == "different":
+            version = judgement.relation is not None and judgement.relation.kind in {"preprint of", "version of"}
+            if judgement.verdict == "different" and not version:
                 continue
             if fields.get("title", "").startswith("equal") and fields.get("authors") != "none":
                 versions.append(work)
             same = judgement.verdict == "same" and _years_agree(own.keys, work.keys, fields.get("pages", ""))
             dois = own.keys.identifier("doi"), work.keys.identifier("doi")
             contradicts = all(dois) and dois[0] != dois[1]
-            if (same or _is_same_in_print(fields)) and (not contradicts or _all_else_agrees(fields)):
+            if (same or version or _is_same_in_print(fields)) and (not contradicts or _all_else_agrees(fields)):
                 scored.append((judgement.score, judgement.why(), work))
                 placed |= {work.key} if _is_placed(fields) else set()
         best = _take_best(scored)

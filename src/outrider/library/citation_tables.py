@@ -1,4 +1,4 @@
-"""Citations that services report: works that are known from links alone, and the links, beside the library's records.
+"""Tables of reported citations: works that are known from links alone, and the links.
 
 **Works** (`citation_works`). One row for each name of a work, an identifier such as `doi:10.1/x` or `doc:<id>`; `key` is the name under
 which the work is stored, and only the row of that name has its partial record. Services that name one work differently meet in a shared
@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outrider.library import maintenance
 from outrider.library.address_and_locks import Location
-from outrider.library.edges import IS
 from outrider.library.entity_names import RECORD, Entity, make_entity, parse_entity
 from outrider.library.filter_sql import in_list
 from outrider.library.lance_errors import retry_conflicts
@@ -31,22 +30,19 @@ from outrider.library.text_search import ALL_ROWS
 from outrider.linkage.lookup_match import identifiers_contradict
 from outrider.linkage.merge import fill_missing
 from outrider.runtime.threads_and_loops import finish
-from outrider.state.citations import CitationLink, CitationNetwork
+from outrider.state.citations import CitationLink
 from outrider.state.records import Identifiers, Paper, Record
 
 if TYPE_CHECKING:
     from lancedb.db import AsyncConnection
     from lancedb.table import AsyncTable
 
-    from outrider.library.library import Library
 
 WORKS, LINKS = "citation_works", "citation_links"
 WORK_COLUMNS = ("name", "key", "paper")
 LINK_COLUMNS = ("id", "citing", "cited", "citing_names", "cited_names", "source", "date")
 INDEXED = {WORKS: ("name", "key"), LINKS: ("citing", "cited")}
 CITES, CITED_BY = "cites", "cited_by"
-OWN_LISTS = "library"
-"""The source of a citation that the reference list of a record states."""
 MOST_LINKS = 4_000
 """Links of a search's anchors that its graph follows; those that most sources report come first."""
 NOT_STORED = frozenset({"text", "edges"})
@@ -301,7 +297,7 @@ def _join_works(works: Sequence[Paper], stored: Mapping[str, _StoredWork]) -> _J
     for work in works:
         paper = work.model_copy(update={"text": "", "edges": ()})
         names = list_names(paper)
-        shared = sorted({key_of[name] for name in names if name in key_of}, key=lambda key: (key not in stored, _strength(key)))
+        shared = sorted({key_of[name] for name in names if name in key_of}, key=lambda key: (key not in stored, name_strength(key)))
         same = [key for key in shared if not identifiers_contradict(paper, known[key].paper)]
         own = tuple(name for name in names if name not in key_of or key_of[name] in same)
         if len(same) < len(shared):
@@ -312,7 +308,7 @@ def _join_works(works: Sequence[Paper], stored: Mapping[str, _StoredWork]) -> _J
             continue
         key = same[0] if same else own[0]
         members = [known.pop(other) for other in same]
-        every = tuple(sorted({*own, *(name for member in members for name in member.names)}, key=_strength))
+        every = tuple(sorted({*own, *(name for member in members for name in member.names)}, key=name_strength))
         merged = _merge_papers([*(member.paper for member in members), paper])
         if not members or members[0].paper != merged or members[0].names != every or len(members) > 1:
             changed.add(key)
@@ -348,7 +344,7 @@ def _merge_papers(papers: Sequence[Paper]) -> Paper:
     return Paper.model_validate({**dict(filled), **update})
 
 
-def _strength(name: str) -> tuple[int, str]:
+def name_strength(name: str) -> tuple[int, str]:
     scheme = name.partition(":")[0]
     schemes = [*Identifiers.model_fields]
     return (schemes.index(scheme) if scheme in schemes else len(schemes), name)
@@ -361,7 +357,7 @@ def _collect_works(rows: Iterable[dict[str, Any]]) -> dict[str, _StoredWork]:
         names[row["key"]].append(row["name"])
         if row["paper"]:
             papers[row["key"]] = Paper.model_validate_json(row["paper"])
-    return {key: _StoredWork(key, tuple(sorted(names[key], key=_strength)), paper) for key, paper in sorted(papers.items())}
+    return {key: _StoredWork(key, tuple(sorted(names[key], key=name_strength)), paper) for key, paper in sorted(papers.items())}
 
 
 def _either_end(keys: Iterable[str]) -> str:
@@ -380,144 +376,3 @@ async def _read_each(table: AsyncTable, column: str, values: Collection[str], co
     for start in range(0, len(ordered), CHUNK):
         rows += await _read(table, in_list(column, ordered[start : start + CHUNK]), columns)
     return rows
-
-
-# The network
-
-
-class _Nodes:
-    """Names of works and the nodes that they belong to.
-
-    A node is the id of a record, or the strongest name of a work that is none.
-    """
-
-    def __init__(self, library: Library) -> None:
-        self._library = library
-        self._groups: dict[str, set[str]] = {}
-        """All names of the work, by each of them."""
-        self._records: dict[str, str] = {}
-        """Id of the record by `doc:` name."""
-        self._papers: dict[str, Paper] = {}
-        """By key, as services described the works."""
-
-    async def place(self, names: Collection[str]) -> None:
-        """Look up all names of the works that have one of these."""
-        new = set(names) - self._groups.keys()
-        citations = self._library.citations
-        works = await citations.read_works(set((await citations.find_keys(new)).values()))
-        records = await _read_record_names(self._library, new | {name for work in works.values() for name in work.names})
-        further = set((await citations.find_keys({name for own in records.values() for name in own})).values())
-        works |= await citations.read_works(further - works.keys())
-        self._papers.update((key, work.paper) for key, work in works.items())
-        self._records.update((str(Entity(RECORD, doc_id)), doc_id) for doc_id in records)
-        for group in (*(work.names for work in works.values()), *records.values(), *((name,) for name in sorted(new))):
-            self._join(group)
-
-    def _join(self, names: Iterable[str]) -> None:
-        together = set(names)
-        for name in tuple(together):
-            together |= self._groups.get(name, set())
-        self._groups.update(dict.fromkeys(together, together))
-
-    def names(self, name: str) -> set[str]:
-        return self._groups[name]
-
-    def is_known(self, name: str) -> bool:
-        """Whether a record or a stored work has the name."""
-        names = self.names(name)
-        return not names.isdisjoint(self._records) or not names.isdisjoint(self._papers)
-
-    def record_id(self, name: str) -> str | None:
-        """The first of the records that are this work."""
-        return min((self._records[one] for one in self.names(name) if one in self._records), default=None)
-
-    def node(self, name: str) -> str:
-        return self.record_id(name) or min(self.names(name), key=_strength)
-
-    def paper(self, name: str) -> Paper:
-        names = sorted(self.names(name), key=_strength)
-        return next((self._papers[one] for one in names if one in self._papers), None) or _unknown_paper(names)
-
-
-async def load_network(library: Library, targets: Sequence[str], depth: int = 1) -> CitationNetwork:
-    """The works up to `depth` citations away from the targets, in either direction, and the citations on the way.
-
-    A target is the id of a record or `scheme:value`. Citations come from the stored links and from the reference lists of records. A
-    target that nothing is known of is not in the network.
-    """
-    nodes = _Nodes(library)
-    asked = {str(entity) for target in targets for entity in (Entity(RECORD, target), parse_entity(target)) if entity}
-    await nodes.place(asked)
-    frontier = {min(nodes.names(name)) for name in asked if nodes.is_known(name)}
-    seen, links = set(frontier), set[tuple[str, str, str]]()
-    for _ in range(depth):
-        names = {name for one in frontier for name in nodes.names(one)}
-        keys = set((await library.citations.find_keys(names)).values())
-        found = {(link.citing, link.cited, link.source) for link in await library.citations.read_links(keys)}
-        found |= await _read_own_lists(library, {record for one in frontier if (record := nodes.record_id(one))}, names)
-        await nodes.place({end for link in found for end in link[:2]})
-        links |= found
-        frontier = {min(nodes.names(end)) for link in found for end in link[:2]} - seen
-        seen |= frontier
-    by_node = {nodes.node(name): name for name in sorted(seen)}
-    sources: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    for citing, cited, source in links:
-        if nodes.node(citing) != nodes.node(cited):
-            sources[nodes.node(citing), nodes.node(cited)].add(source)
-    ids = [node for node, name in by_node.items() if nodes.record_id(name)]
-    records = {record.doc_id: as_paper(record) for record in await library.brief(ids)}
-    works = {node: records.get(node) or nodes.paper(by_node[node]) for node in sorted(by_node)}
-    by_pair = {pair: tuple(sorted(sources[pair])) for pair in sorted(sources)}
-    return CitationNetwork(works, by_pair, frozenset(works.keys() - records.keys()))
-
-
-async def find_records(library: Library, targets: Mapping[str, str]) -> dict[str, str]:
-    """The ids of the records that targets are: by their id, or by the name that belongs to the target."""
-    names = {str(Entity(RECORD, target)) for target in targets} | set(targets.values())
-    records = await _read_record_names(library, names)
-    by_name = {name: doc_id for doc_id in sorted(records, reverse=True) for name in records[doc_id]}
-    found = {target: target if target in records else by_name.get(name) for target, name in targets.items()}
-    return {target: doc_id for target, doc_id in found.items() if doc_id}
-
-
-async def _read_own_lists(library: Library, records: Collection[str], names: Collection[str]) -> set[tuple[str, str, str]]:
-    """Citations in reference lists, as links by name: those of these records, and those of others that cite one of the names."""
-    links = set()
-    for chunk in _chunks(records):
-        rows = await library.edges(f"{in_list('doc_id', chunk)} AND relation = '{CITES}'")
-        links |= {(str(Entity(RECORD, row[0])), f"{row[2]}:{row[3]}", OWN_LISTS) for row in rows}
-    for chunk in _chunks({entity.name for name in names if (entity := parse_entity(name))}):
-        rows = await library.edges(f"{in_list('name', chunk)} AND relation = '{CITES}'")
-        links |= {(str(Entity(RECORD, row[0])), f"{row[2]}:{row[3]}", OWN_LISTS) for row in rows if f"{row[2]}:{row[3]}" in names}
-    return links
-
-
-async def _read_record_names(library: Library, names: Collection[str]) -> dict[str, set[str]]:
-    """All names of the records that have one of these names, by id."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
-    for chunk in _chunks({entity.name for name in names if (entity := parse_entity(name))}):
-        for doc_id, _, kind, name in await library.edges(f"{in_list('name', chunk)} AND relation = '{IS}'"):
-            if f"{kind}:{name}" in names:
-                found[doc_id].add(f"{kind}:{name}")
-    for chunk in _chunks(found):
-        for doc_id, _, kind, name in await library.edges(f"{in_list('doc_id', chunk)} AND relation = '{IS}'"):
-            found[doc_id].add(f"{kind}:{name}")
-    return dict(found)
-
-
-def _chunks(values: Iterable[str]) -> list[list[str]]:
-    ordered = sorted(values)
-    return [ordered[start : start + CHUNK] for start in range(0, len(ordered), CHUNK)]
-
-
-def as_paper(record: Record) -> Paper:
-    """A record of another kind as a paper: only the common fields count here."""
-    fields = {name: getattr(record, name) for name in type(record).model_fields if name in Paper.model_fields and name != "kind"}
-    return record if isinstance(record, Paper) else Paper.model_validate(fields)
-
-
-def _unknown_paper(names: Sequence[str]) -> Paper:
-    """A work of which only identifiers are known."""
-    pairs = (name.partition(":") for name in names)
-    identifiers = {scheme: value for scheme, _, value in pairs if scheme in Identifiers.model_fields}
-    return Paper(doc_id=names[0], identifiers=Identifiers(**identifiers), source="")

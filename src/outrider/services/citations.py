@@ -1,4 +1,4 @@
-"""What the graph of citations is built with: the services that report them, the library, the works of targets."""
+"""Parts of the graph of citations: services that report them, the library, works of targets"""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pydantic import JsonValue
 from outrider.citations.build_graph import GraphBuilder, Seed, find_lookups
 from outrider.citations.match_references import make_reference
 from outrider.ingest.targets import PAGE, parse_target
-from outrider.library.citation_tables import as_paper, find_records, work_name
+from outrider.library.citation_network import as_paper, find_records
+from outrider.library.citation_tables import work_name
 from outrider.library.entity_names import parse_entity
 from outrider.nodes.citations import Citations
 from outrider.state.citations import CitationsRequest, CitationsResult, CitationsState

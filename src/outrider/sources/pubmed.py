@@ -1,4 +1,4 @@
-"""PubMed by the E-utilities: ESearch and ELink return PMIDs, EFetch articles as XML, which are parsed
+"""PubMed by the E-utilities: ESearch and ELink return PMIDs, EFetch articles as XML
 
 Documentation: Sayers E, "The E-utilities In-Depth", https://www.ncbi.nlm.nih.gov/books/NBK25499/, and on limits (3 requests a second,
 10 with a key) https://www.ncbi.nlm.nih.gov/books/NBK25497/. ESearch maps bare words to MeSH terms, journals and authors by itself, and

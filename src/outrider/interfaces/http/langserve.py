@@ -1,4 +1,4 @@
-"""LangServe interface at `/search`, `/analyze` and `/citations`: invoke, batch, streams and schemas.
+"""LangServe interface of the three graphs: invoke, batch, streams and schemas.
 
 Documented at https://python.langchain.com/docs/langserve. LangServe drops a client's `thread_id`; a modifier restores it. `invoke` is
 answered here, in LangServe's form: LangServe validates each answer again, walks through it in Python and serializes it twice, which takes
