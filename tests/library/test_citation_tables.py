@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from outrider.library import citation_tables
 from outrider.library.citation_network import OWN_LISTS, load_network
 from outrider.library.citation_tables import work_name
 from outrider.library.graph_neighbours import LibraryGraph, explain_paths
 from outrider.library.library import Library
+from outrider.library.search_engine import Engine
 from outrider.runtime.run_reads import share_reads
+from outrider.sources.library import LibrarySource
 from outrider.state.citations import CitationLink
+from outrider.state.ports import SourceQuery
 from outrider.state.records import Edge, Identifiers, Paper
+from outrider.state.request import RetrieverType
+from support.word_embedder import WordEmbedder
 
 DATE = "2026-11-01"
 
@@ -127,3 +134,45 @@ async def test_without_stored_links_the_graph_opens_no_table(library: Library, m
     with share_reads({}):
         await LibraryGraph(library).around(["a"], 10)
     assert not [name for name in opened if name.startswith("citation")]
+
+
+async def test_the_graph_reads_stored_links_twice_a_lookup(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = work(doi="10.1/a"), work(pmid="2")
+    await library.citations.add([a, b], [cites(a, b)])
+    reads: list[str] = []
+    inner = citation_tables._read
+
+    async def read(table: Any, where: str, columns: Any) -> Any:
+        reads.append(where)
+        return await inner(table, where, columns)
+
+    monkeypatch.setattr(citation_tables, "_read", read)
+    assert await LibraryGraph(library).around(["a"], 10)
+    assert len(reads) == 2
+
+
+PLACEHOLDER = "Zymurgy of otters"
+
+
+async def test_a_placeholder_is_a_hit_of_no_strategy_and_in_no_list(library: Library) -> None:
+    a, b, x = work(doi="10.1/a"), work(pmid="2"), work(PLACEHOLDER, doi="10.9/zymurgy")
+    abstract = x.model_copy(update={"abstract": f"{PLACEHOLDER} swim."})
+    await library.citations.add([a, b, abstract], [cites(a, abstract), cites(b, abstract), cites(abstract, a)])
+    embedder = WordEmbedder()
+    await library.reindex(embedder)
+    engine = Engine(library, lambda space: embedder, LibraryGraph(library))
+    for strategy in RetrieverType:
+        for text in (PLACEHOLDER, "Otters swim", "doi:10.9/zymurgy", "author:nobody, n"):
+            answer = await engine.search(SourceQuery(text, strategy, None, 50))
+            assert {hit.record.doc_id for hit in answer.results} <= {"a", "b", "c"}
+    assert "doi:10.9/zymurgy" not in await LibraryGraph(library).entities("doi:10.9/zymurgy")
+    assert await library.match(PLACEHOLDER) == []
+    assert await library.count() == 3
+    assert {record.doc_id async for record in library.scan()} == {"a", "b", "c"}
+    assert [record.doc_id for record in await library.page()] == ["a", "b", "c"]
+    found = await LibrarySource(lambda: _give(engine)).get("doi", "10.9/zymurgy", 5.0)
+    assert found is None
+
+
+async def _give(engine: Engine) -> Engine:
+    return engine
