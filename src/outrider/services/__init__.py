@@ -186,8 +186,13 @@ class Services:
 
     @cached_property
     def link_sources(self) -> tuple[LinkSource, ...]:
-        """Services that report citations."""
-        return make_link_sources(self.settings, self.sources)
+        """Services that report citations: those of the settings, or those among the sources that a caller brings."""
+        return make_link_sources(self.settings, self.sources, further=self._sources is None)
+
+    @property
+    def has_own_library(self) -> bool:
+        """Whether the library of the settings is used, and not another shelf."""
+        return self.shelf is self._own_library and self.settings.sources.library.enabled
 
     @cached_property
     def pages(self) -> PageReader | None:
@@ -405,8 +410,7 @@ class Services:
     def of_library(self) -> Services:
         """The same library and models alone: no other source, page, chat model or store. No source if another shelf is searched."""
         services = copy(self)
-        is_own = self.shelf is self._own_library and self.settings.sources.library.enabled
-        services._sources = (self._own_library,) if is_own else ()  # noqa: SLF001 - its own
+        services._sources = (self._own_library,) if self.has_own_library else ()  # noqa: SLF001 - its own
         services._pages = services.chat = services.keeper = None  # noqa: SLF001
         for made in ("sources", "pages"):
             services.__dict__.pop(made, None)

@@ -15,7 +15,7 @@ from outrider.library.citation_tables import work_name
 from outrider.library.entity_names import parse_entity
 from outrider.nodes.citations import Citations
 from outrider.state.citations import CitationsRequest, CitationsResult, CitationsState
-from outrider.state.errors import BadRequest
+from outrider.state.errors import BadRequest, LibraryError
 from outrider.state.jobs import JobSteps
 from outrider.state.records import Identifiers, Paper, Record
 
@@ -53,6 +53,9 @@ async def run_citation_job(services: Services, request: dict[str, JsonValue], st
 
 
 async def open_library(services: Services) -> Library:
+    """The library of the settings, created where it is missing. Raises `LibraryError` where another one is searched, or none."""
+    if not services.has_own_library:
+        raise LibraryError("citations are written to the library of the settings, which is switched off here (sources.library.enabled)")
     if not services.is_library_open:
         (await services.new_library()).close()  # creates a missing one
     return await services.library()

@@ -47,19 +47,20 @@ def make_sources(settings: Settings, library: Source) -> tuple[Source, ...]:
     return own if settings.sources.offline else (*own, *_make_services(settings))
 
 
-def make_link_sources(settings: Settings, sources: Sequence[Source]) -> tuple[LinkSource, ...]:
-    """The services that report citations: those among the sources of searches, and those that are read for nothing else."""
+def make_link_sources(settings: Settings, sources: Sequence[Source], *, further: bool) -> tuple[LinkSource, ...]:
+    """The services that report citations: those among the sources of searches, and `further` ones that are read for nothing else."""
     if settings.sources.offline:
         return ()
+    searched = [cast("LinkSource", source) for source in sources if hasattr(source, "directions")]
+    if not further:
+        return tuple(searched)
     from outrider.sources.europe_pmc import EuropePmc
     from outrider.sources.opencitations import Opencitations
 
-    caller = _make_caller(settings)
-    own = settings.sources
-    further: list[LinkSource] = [Opencitations.of(own.opencitations, caller)] if own.opencitations.enabled else []
-    if own.europe_pmc.enabled:
-        further.append(EuropePmc.of(own.europe_pmc, caller))
-    return (*(cast("LinkSource", source) for source in sources if hasattr(source, "directions")), *further)
+    caller, own = _make_caller(settings), settings.sources
+    made: list[LinkSource] = [Opencitations.of(own.opencitations, caller)] if own.opencitations.enabled else []
+    made += [EuropePmc.of(own.europe_pmc, caller)] if own.europe_pmc.enabled else []
+    return (*searched, *made)
 
 
 def find_browser(settings: SourcesSettings) -> Chromium | None:
