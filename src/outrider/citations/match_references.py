@@ -39,11 +39,13 @@ LEAST_WORDS = 3
 LEAST_CHARS = 20
 YEARS_APART = 1
 """In print and online, a work has two years."""
+VERSION_YEARS = 5
+"""Between a talk and the article of the same title."""
 MARGIN = 2.0
 """Log-odds by which the best work must be ahead of another one."""
 NOTE = re.compile(
     r"\b(?:suppl(?:ement(?:ary|al)?)?|supporting information|appendix|erratum|errata|corrigend(?:um|a)|correction|retraction|retracted"
-    r"|reply|comments?|commentary|response to|author response|letter to|preface|editorial|part [ivx\d]+|review of|abstracts?)\b",
+    r"|reply|comments?|commentary|response to|author response|letter to|preface|editorial|part [ivx\d]+|review of|(?<!extended )abstracts?)\b",
     re.IGNORECASE,
 )
 YEAR = re.compile(r"(?<!\d)(1[5-9]\d\d|20\d\d)(?!\d)")
@@ -103,20 +105,21 @@ class ReferenceMatcher:
                 continue
             judgement = judge_keys(bare, work.keys)
             fields = {evidence.field: evidence.what for evidence in judgement.evidence}
-            version = judgement.relation is not None and judgement.relation.kind in {"preprint of", "version of"}
+            related = judgement.relation is not None and judgement.relation.kind in {"preprint of", "version of"}
+            version = related or (judgement.relation is None and _is_version(fields, own.keys, work.keys))
+            if fields.get("title", "").startswith(("equal", "nearly equal")) and fields.get("authors") != "none":
+                versions.append(work)
             if judgement.verdict == "different" and not version:
                 continue
-            if fields.get("title", "").startswith("equal") and fields.get("authors") != "none":
-                versions.append(work)
             same = judgement.verdict == "same" and _years_agree(own.keys, work.keys, fields.get("pages", ""))
             dois = own.keys.identifier("doi"), work.keys.identifier("doi")
             contradicts = all(dois) and dois[0] != dois[1]
             if (same or version or _is_same_in_print(fields)) and (not contradicts or _all_else_agrees(fields)):
                 scored.append((judgement.score, judgement.why(), work))
                 placed |= {work.key} if _is_placed(fields) else set()
-        best = _take_best(scored)
         # of a thesis and its report, a talk and its article, only the place in print tells which one is meant
-        return best if best is None or len(versions) < 2 or best.key in placed else None
+        in_place = [entry for entry in scored if entry[2].key in placed]
+        return _take_best(in_place or scored) if in_place or len(versions) < 2 else None
 
     def _match_place(self, reference: Paper) -> ReferenceMatch | None:
         own = _read_work("", reference).keys
@@ -185,6 +188,20 @@ def _is_same_in_print(fields: Mapping[str, str]) -> bool:
         return in_print and fields.get("venue") != "other" and fields.get("year") in {None, "equal", "1 apart", "1 apart, printed alike"}
     alike = fields.get("title", "").startswith(("alike", "nearly equal"))
     return alike and fields.get("pages") == "equal" and fields.get("venue") == "alike" and fields.get("year") == "equal"
+
+
+def _is_version(fields: Mapping[str, str], one: Keys, other: Keys) -> bool:
+    """Whether a talk and an article, or a report and either, have the same full title by the same team, a few years apart."""
+    title, authors = fields.get("title", ""), fields.get("authors", "")
+    few_years = not one.year or not other.year or abs(one.year - other.year) <= VERSION_YEARS
+    same_team = authors in {"all", "both", "most"} or (authors == "the only one" and title == "equal")
+    return (
+        title in {"equal", "equal, short", "nearly equal"}
+        and DIFFERING_TITLE.isdisjoint(fields)
+        and same_team
+        and few_years
+        and "title's kind" not in fields
+    )
 
 
 def _is_placed(fields: Mapping[str, str]) -> bool:
