@@ -45,7 +45,8 @@ MARGIN = 2.0
 """Log-odds by which the best work must be ahead of another one."""
 NOTE = re.compile(
     r"\b(?:suppl(?:ement(?:ary|al)?)?|supporting information|appendix|erratum|errata|corrigend(?:um|a)|correction|retraction|retracted"
-    r"|reply|comments?|commentary|response to|author response|letter to|preface|editorial|part [ivx\d]+|review of|(?<!extended )abstracts?)\b",
+    r"|reply|comments?|commentary|response to|author response|letter to|preface|editorial|part [ivx\d]+|review of"
+    r"|(?<!extended )abstracts?)\b",
     re.IGNORECASE,
 )
 YEAR = re.compile(r"(?<!\d)(1[5-9]\d\d|20\d\d)(?!\d)")

@@ -149,11 +149,11 @@ class Openalex(ServiceSource):
         raise Malformed(f"{NAME} redirects twice and returns no work: {reply.url}")
 
     async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Paper]:
-        """One page of a filter costs 0.0001 USD; single works are free, but need one request each. Without a key a single one is free."""
+        """One page of a filter costs 0.0001 USD; single works are free, but need one request each: with batches of one."""
         named = {value: own for value in values if (own := filter_value(scheme, value))}
         if not named:
             return {}
-        if len(named) == 1 and not self.service.params:
+        if self.capabilities.batch == 1:
             value = next(iter(named))
             paper = await self.get(scheme, value, within_s)
             return {} if paper is None else {value: paper}
