@@ -19,11 +19,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from outrider.library import maintenance
 from outrider.library.address_and_locks import Location
 from outrider.library.entity_names import RECORD, Entity, make_entity, parse_entity
 from outrider.library.filter_sql import in_list
 from outrider.library.lance_errors import retry_conflicts
+from outrider.library.maintenance import KEEP_METADATA
 from outrider.library.record_table import CHUNK, open_listed_table, open_table
 from outrider.library.schema import PRIMARY_KEY
 from outrider.library.text_search import ALL_ROWS
@@ -45,8 +45,8 @@ INDEXED = {WORKS: ("name", "key"), LINKS: ("citing", "cited")}
 CITES, CITED_BY = "cites", "cited_by"
 MOST_LINKS = 4_000
 """Links of a search's anchors that its graph follows; those that most sources report come first."""
-NOT_STORED = frozenset({"text", "edges"})
-"""Fields of a partial record that are left out."""
+COMPACT_EVERY = 64
+"""Commits after which a table is compacted."""
 
 
 class LinkCounts(NamedTuple):
@@ -121,7 +121,8 @@ class CitationTables:
         joined = _join_works(works, stored)
         if joined.rows:
             merge = table.merge_insert("name").when_matched_update_all().when_not_matched_insert_all()
-            await merge.execute(self._build(WORK_COLUMNS, joined.rows))
+            done = await merge.execute(self._build(WORK_COLUMNS, joined.rows))
+            await self._compact(table, done.version)
         for old, new in joined.renamed.items():
             await self._move_links(old, new)
         ends = [(link, joined.keys[link.citing], joined.keys[link.cited]) for link in links]
@@ -139,14 +140,15 @@ class CitationTables:
             if citing != cited
         }
         added = await self._put_links(list(rows.values())) if rows else 0
-        await self._compact()
         to_themselves = sum(citing == cited for _, citing, cited in ends)
         return LinkCounts(joined.added, added, to_themselves, joined.contradicting)
 
     async def _put_links(self, rows: Sequence[dict[str, Any]]) -> int:
         table = await self._create(LINKS, LINK_COLUMNS, "id")
         merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-        return int((await merge.execute(self._build(LINK_COLUMNS, rows))).num_inserted_rows)
+        done = await merge.execute(self._build(LINK_COLUMNS, rows))
+        await self._compact(table, done.version)
+        return int(done.num_inserted_rows)
 
     async def _move_links(self, old: str, new: str) -> None:
         """Give the links of one key to another: two stored works have turned out to be one."""
@@ -170,11 +172,10 @@ class CitationTables:
         rows = await _read_each(table, "key", keys, WORK_COLUMNS)
         return _collect_works(rows)
 
-    async def _compact(self) -> None:
-        for name in (WORKS, LINKS):
-            table = await self._open(name)
-            if table is not None and await maintenance.due(table):
-                await table.optimize(cleanup_older_than=maintenance.KEEP_METADATA)
+    async def _compact(self, table: AsyncTable, version: int) -> None:
+        """Every so many versions: asking the table with each write of a job whether it is due takes as long as writing."""
+        if version % COMPACT_EVERY == 0:
+            await table.optimize(cleanup_older_than=KEEP_METADATA)
 
     async def _create(self, name: str, columns: Sequence[str], primary_key: str) -> AsyncTable:
         from lancedb.index import BTree
