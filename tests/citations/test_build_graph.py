@@ -122,13 +122,15 @@ FAULTS = {
     "429 for an hour": refusal(429, headers={"Retry-After": "3600"}),
     "truncated": cut(as_bytes(b'{"data": [' + b" " * 400, "application/json")),
     "half a JSON": as_bytes(b'{"results": [{"id"', "application/json"),
-    "slow drip": dripping(as_bytes(b'{"data": []}' + b" " * 5_000, "application/json"), 0.05),
+    "slow drip": dripping(as_bytes(b'{"data": []}' + b" " * 500, "application/json"), 0.05),
     "401": refusal(401),
 }
 
 
-@pytest.mark.parametrize("service", ["opencitations", "semantic_scholar"])
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    ("service", "fault"),
+    [*(("opencitations", fault) for fault in FAULTS), ("semantic_scholar", "half a JSON"), ("semantic_scholar", "401")],
+)
 async def test_a_service_that_fails_costs_its_own_links(library: Library, service: str, fault: str) -> None:
     world = CitationWorld(make_small_works(), fault=answer_with(service, FAULTS[fault]))
     budget = LARGE.model_copy(update={"depth": 1, "time_s": 30.0})
