@@ -1,4 +1,4 @@
-"""Citations between works: links that services report, and candidates of a chase."""
+"""Citations between works: reported links, works known from links alone, candidates"""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from outrider.state.model import Model
 from outrider.state.ports import SourceAnswer
 from outrider.state.records import Identifiers, Paper
+from outrider.state.response import Failure
 
 Direction = Literal["references", "citations"]
 """From a work to the works that it cites, or to those that cite it."""
+BOTH_DIRECTIONS: frozenset[Direction] = frozenset({"references", "citations"})
 
 
 class LinkSource(Protocol):
@@ -55,7 +58,7 @@ class CitationLink:
     citing: str
     cited: str
     source: str
-    """A service, or `full text`."""
+    """A service, `full text` for a reference that was matched by its words, or `library` for an identifier in a record's reference list."""
     date: str
     """When it was read, ISO 8601."""
 
@@ -72,6 +75,71 @@ class CitationNetwork:
     """(citing, cited) with the sources that report it, sorted."""
     placeholders: frozenset[str] = frozenset()
     """Keys of works that are in no library; they are never hits."""
+
+
+class ServiceUse(Model):
+    """What one job had from one service."""
+
+    name: str
+    calls: int = Field(0, description="Requests that were sent to it.")
+    links: int = Field(0, description="New links.")
+    failures: int = 0
+    failure: str = Field("", description="The first failure.")
+    stopped: str = Field("", description="Why it was not asked to the end.")
+    notes: tuple[str, ...] = ()
+
+
+class GraphReport(Model):
+    """What one job added to the graph, and what it left out."""
+
+    seeds: int = 0
+    works: int = Field(0, description="Works that were met, seeds included.")
+    links: int = Field(0, description="New links; a citation that two services report is two.")
+    services: tuple[ServiceUse, ...] = ()
+    cut: tuple[str, ...] = Field((), description="What the budget cut off.")
+    unknown: tuple[str, ...] = Field((), description="Some works that no service knows.")
+    unknown_total: int = 0
+    without_service: int = Field(0, description="Works without an identifier that a service knows.")
+    to_themselves: int = Field(0, description="Links from a work to itself, left out.")
+    contradicting: int = Field(0, description="Works that share an identifier with one that they contradict; they stand for themselves.")
+    not_followed: int = Field(0, description="Works beyond the budget: their links are kept, theirs are not looked up.")
+    references_matched: int = Field(0, description="References without an identifier whose work was found.")
+    references_unmatched: int = Field(0, description="Those whose work was not found for certain.")
+    seconds: float = Field(0.0, description="Time that was spent on requests.")
+
+
+class CitationsRequest(Model):
+    """Targets whose citations are looked up, and the limits."""
+
+    targets: tuple[str, ...] = Field(
+        min_length=1, max_length=1_000, description="Ids of records of the library, DOIs, or identifiers such as pmid:31452104."
+    )
+    directions: tuple[Direction, ...] = Field(("references", "citations"), min_length=1, description="What to look up of each work.")
+    budget: CitationBudget = CitationBudget()
+
+
+class CitationsResult(Model):
+    """The answer of the graph `citations`."""
+
+    targets: tuple[str, ...] = ()
+    missing: tuple[str, ...] = Field((), description="Targets that name no work.")
+    report: GraphReport | None = None
+    failures: tuple[Failure, ...] = ()
+
+
+class CitationsState(CitationsResult):
+    """The state of one run."""
+
+    directions: tuple[Direction, ...] = ("references", "citations")
+    budget: CitationBudget = CitationBudget()
+
+
+class CitationsUpdate(TypedDict, total=False):
+    """The fields that a node may write."""
+
+    missing: tuple[str, ...]
+    report: GraphReport | None
+    failures: tuple[Failure, ...]
 
 
 class CitationCandidate(Model):

@@ -84,6 +84,8 @@ class SourceAnswer:
     retry_at: float | None = None
     """The earliest time to request the rest, in seconds since the epoch."""
     compare_again: CompareAgain | None = None
+    subject: Record | None = None
+    """Of a list of citations: the work that they belong to, with the identifiers under which the service knows it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,7 @@ async def test_studio_runs_draws_and_describes_the_graph(studio: str) -> None:
         assistants = {one["graph_id"]: one for one in await client.assistants.search()}
         assert assistants["search"]["description"].startswith("One request")
         assert assistants["analyze"]["description"].startswith("One repository")
+        assert assistants["citations"]["description"].startswith("What the targets cite")
         assistant = assistants["search"]
         schemas = await client.assistants.get_schemas(assistant["assistant_id"])
         assert "filters" in schemas["input_schema"]["properties"]
@@ -128,6 +129,18 @@ async def test_studio_runs_and_draws_the_analysis(studio: str) -> None:
         assert {"subject", "surroundings", "ratings", "evidence"} <= {node["id"] for node in drawing["nodes"]}
         answer = await client.runs.wait(None, "analyze", input={"target": "a/b"}, context={"run_timeout_s": 120})
         assert answer["failures"][0]["error"] == "NothingSearchable"
+
+
+async def test_studio_builds_citations(studio: str) -> None:
+    """Offline no service is asked, which the report says."""
+    from langgraph_sdk import get_client
+
+    async with get_client(url=studio) as client:
+        (assistant,) = await client.assistants.search(graph_id="citations")
+        schemas = await client.assistants.get_schemas(assistant["assistant_id"])
+        assert {"targets", "budget"} <= schemas["input_schema"]["properties"].keys()
+        answer = await client.runs.wait(None, "citations", input={"targets": ["a", "10.5555/none"]})
+        assert (answer["missing"], answer["report"]["seeds"], answer.get("failures", [])) == ([], 2, [])
 
 
 BAD_INPUTS = (

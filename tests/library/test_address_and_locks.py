@@ -9,11 +9,13 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from outrider.library.address_and_locks import Location
 from outrider.library.library import Library
 from outrider.state.errors import BadRequest, LibraryCorrupt, LibraryMissing, LibraryReadOnly, LibraryTooNew, LibraryTooOld
 from outrider.state.records import Paper
@@ -159,6 +161,7 @@ async def test_a_lost_index_is_found_and_built_again(tmp_path: Path) -> None:
 
 AS_NOBODY = """
 import asyncio, os, sys
+from outrider.library.address_and_locks import Location
 from outrider.library.library import Library
 from outrider.state.errors import LibraryReadOnly
 from outrider.state.records import Paper
@@ -209,3 +212,35 @@ async def test_a_library_that_may_only_be_read_is_searched(shared_folder: Path, 
 async def test_an_address_that_no_library_can_have_is_refused_before_anything_is_opened() -> None:
     with pytest.raises(BadRequest, match="folder or in an object store"):
         await Library.open("foo://user:secret@host/x")
+
+
+async def test_a_lock_whose_taking_is_cancelled_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread takes the lock although its task was cancelled meanwhile: it must be released after that."""
+    location = Location.parse(tmp_path)
+    began, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+    take, taken = Location._try_lock, list[object]()
+
+    def take_slowly(self: Location, path: Path, acquire: Callable[..., object]) -> bool:
+        taken.append(acquire)  # as a traceback may: else the lock is released when it is collected
+        began.set()
+        go_on.wait(30)
+        try:
+            return take(self, path, acquire)
+        finally:
+            ended.set()
+
+    async def write() -> None:
+        async with location.lock_writes():
+            pytest.fail("it was cancelled")
+
+    monkeypatch.setattr(Location, "_try_lock", take_slowly)
+    task = asyncio.create_task(write())
+    await asyncio.to_thread(began.wait, 30)
+    task.cancel()
+    await asyncio.sleep(0.05)
+    go_on.set()
+    await asyncio.to_thread(ended.wait, 30)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with location.lock_writes(wait_s=1.0):
+        pass

@@ -15,6 +15,7 @@ from typing import Literal
 
 from outrider.library.lance_errors import SHUTDOWN_DELAY, read_only_error, translate_error
 from outrider.runtime.run_reads import read_afresh
+from outrider.runtime.threads_and_loops import finish
 from outrider.state.errors import BadRequest, LibraryBusy, LibraryError, LibraryMissing, LibraryReadOnly, explain_limit
 from outrider.text.sanitize import without_password
 
@@ -184,7 +185,8 @@ class Location:
         lock = FileLock(self.path / name, thread_local=False)
         deadline = time.monotonic() + wait_s
         try:
-            while not await asyncio.to_thread(self._try_lock, self.path, lock.acquire):
+            # finished also when cancelled: else its thread may take the lock after the release below, and hold it for good
+            while not await finish(asyncio.to_thread(self._try_lock, self.path, lock.acquire)):
                 if time.monotonic() >= deadline:
                     raise LibraryBusy(busy)
                 await asyncio.sleep(LOCK_POLL_S)

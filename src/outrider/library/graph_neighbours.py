@@ -1,7 +1,7 @@
 """The library's graph: entities by name, and neighbours of records and entities.
 
 `LibraryGraph` implements the port `Neighbours` over the table of edges, in two or three queries that stay bounded, however many records
-name one entity.
+name one entity, and over the citations that services report (`citation_tables`), in two more where there are any.
 
 **Paths.** A record leads to the records that it cites (or depends on, ...), to those that cite it, and to those that share an author, a
 keyword, a MeSH term, a venue or a cited work with it. An entity leads to the records that name it. Two paths are independent where they
@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from outrider.library.citation_tables import CITED_BY
 from outrider.library.edges import CLASSIFIER, IS, EdgeRow
 from outrider.library.entity_names import (
     IDENTIFIERS,
@@ -71,8 +72,9 @@ EXTRAS = frozenset(PLAIN)
 """Relations that an extra makes. It names a tool of a package's developers as often as a related package."""
 DEPENDENCIES = frozenset({"depends on", "needed by"})
 """Relations of packages that say little of a single one: most packages need common ones."""
-UNSHARED = frozenset({CLASSIFIER, "suggests"})
-"""Relations that connect no two records with one entity: the extras of packages name the tools of their developers."""
+UNSHARED = frozenset({CLASSIFIER, "suggests", CITED_BY})
+"""Relations that connect no two records with one entity: the extras of packages name the tools of their developers, and a work that
+cites an anchor is no work that it cites."""
 NAMED_REASONS = 3
 NAMING = frozenset({"author", "cites", IS})
 """Relations that name one person or one work: they say more than a subject, a journal or a dependency."""
@@ -203,6 +205,7 @@ class LibraryGraph:
             lookup.find_by_record(starts), lookup.find_by_entity(entities), self._read_hubs(), self._library.size()
         )
         own = [row for row in own if row[1] != CLASSIFIER]
+        own = await self._add_reported_links(own)
         ends = await lookup.find_other_ends((row[2:] for row in own), hubs)
         if hubs and self._hubs is None:
             self._hubs = (-1, set())  # of an unknown version: the next lookup meets them again, and keeps them
@@ -222,6 +225,16 @@ class LibraryGraph:
             if start[2:] in ends:
                 _add_routes(start, ends[start[2:]], weights.get(start[2:]), routes)
         return _rank_neighbours(routes, limit)
+
+    async def _add_reported_links(self, own: list[EdgeRow]) -> list[EdgeRow]:
+        """The edges of anchors, and the citations that services report of them, as edges."""
+        anchors: defaultdict[str, list[str]] = defaultdict(list)
+        for doc_id, relation, kind, name in own:
+            if relation == IS:
+                anchors[f"{kind}:{name}"].append(doc_id)
+        links = await self._library.citations.find_anchor_links(anchors)
+        reported = [(doc_id, link.relation, *link.other) for link in links for doc_id in anchors[link.name]]
+        return list(dict.fromkeys((*own, *reported))) if reported else own
 
     async def _read_hubs(self) -> set[str]:
         """Hubs that earlier lookups met in these edges; `find_other_ends` adds to them."""

@@ -3,7 +3,7 @@
 Several processes may read and write it at once.
 
 Tables at its address: `records` (see `record_table`), `edges` (see `edges`), `spaces` and a table of vectors for each (see `vectors`),
-`words` (see `exact.word_dictionary`), the small ones of `metadata_tables`, and for a local folder a lock file.
+`words` (see `exact.word_dictionary`), those of `citation_tables`, the small ones of `metadata_tables`, and for a local folder a lock file.
 Reads see the latest committed version, whoever wrote it. Writers of local libraries wait for each other; on object storage LanceDB's
 commit protocol and the primary key keep them apart.
 """
@@ -24,6 +24,7 @@ from outrider.library import browse, maintenance, postpone_client, record_table,
 from outrider.library import edges as edge_rows
 from outrider.library import text_search as term_expansion
 from outrider.library.address_and_locks import LOCK_TIMEOUT_S, Location
+from outrider.library.citation_tables import CitationTables
 from outrider.library.edges import EdgeRow, EdgeTable
 from outrider.library.filter_sql import in_list
 from outrider.library.lance_errors import retry_conflicts
@@ -103,6 +104,7 @@ class Library:
         self._labels = LabelTable(location, connection)
         self._calibrations = CalibrationTable(location, connection)
         self._rerank_evaluations = RerankEvaluationTable(location, connection)
+        self.citations = CitationTables(location, connection)
         self._ranking: tuple[str, int, list[str]] = ("", -1, [])
         """A text, the version that was searched for it, and its first hits: a search needs them twice."""
         self._size: tuple[int, int] = (-1, 0)
@@ -141,6 +143,7 @@ class Library:
         self._table.close()  # type: ignore[no-untyped-call]
         self._vectors.close()
         self._edges.close()
+        self.citations.close()
         for table in (self._decisions, self._calibrations, self._rerank_evaluations):
             table.close()
         self._connection.close()  # type: ignore[no-untyped-call]

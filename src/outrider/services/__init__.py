@@ -25,11 +25,12 @@ from outrider.services import tracing
 from outrider.services.background_reindex import BackgroundReindex
 from outrider.services.citation_queue import CitationQueue
 from outrider.services.save_results import ResultSaver
-from outrider.services.sources import find_browser, make_page_reader, make_sources
+from outrider.services.sources import find_browser, make_link_sources, make_page_reader, make_sources
 from outrider.settings.load import load as load_settings
 from outrider.settings.model import EmbeddingSettings, RankingSettings, Settings
 from outrider.sources.library import LibrarySource
 from outrider.state.chat import Chat
+from outrider.state.citations import LinkSource
 from outrider.state.duplicate_decisions import NO_DECISIONS, Decisions, DecisionsProvider, load_no_decisions
 from outrider.state.errors import LibraryError, LibraryMissing, MissingExtra, ModelError, SearchError
 from outrider.state.ports import Clock, Fusion, LibraryReader, PageReader, ResultStore, Source
@@ -187,6 +188,16 @@ class Services:
     def sources(self) -> tuple[Source, ...]:
         """Sources of searches. Made at first use: a command that searches nothing needs none of their dependencies."""
         return make_sources(self.settings, self._own_library) if self._sources is None else self._sources
+
+    @cached_property
+    def link_sources(self) -> tuple[LinkSource, ...]:
+        """Services that report citations: those of the settings, or those among the sources that a caller brings."""
+        return make_link_sources(self.settings, self.sources, further=self._sources is None)
+
+    @property
+    def has_own_library(self) -> bool:
+        """Whether the library of the settings is used, and not another shelf."""
+        return self.shelf is self._own_library and self.settings.sources.library.enabled
 
     @cached_property
     def pages(self) -> PageReader | None:
@@ -404,8 +415,7 @@ class Services:
     def of_library(self) -> Services:
         """The same library and models alone: no other source, page, chat model or store. No source if another shelf is searched."""
         services = copy(self)
-        is_own = self.shelf is self._own_library and self.settings.sources.library.enabled
-        services._sources = (self._own_library,) if is_own else ()  # noqa: SLF001 - its own
+        services._sources = (self._own_library,) if self.has_own_library else ()  # noqa: SLF001 - its own
         services._pages = services.chat = services.keeper = None  # noqa: SLF001
         for made in ("sources", "pages"):
             services.__dict__.pop(made, None)

@@ -23,6 +23,7 @@ from langgraph.checkpoint.serde import _msgpack
 from pydantic import BaseModel
 
 from outrider.state.analysis import AnalysisState, AnalyzeRequest
+from outrider.state.citations import CitationsRequest, CitationsState
 from outrider.state.errors import MissingExtra, ThreadError
 from outrider.state.model import STATE_PACKAGE, restore_tuples
 from outrider.state.pipeline import ParentState, PipelineState
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 THREADS = (PipelineState, SearchRequest, ParentState)
 """What our own threads hold."""
-PARENTS = (*THREADS, SearchResponse, AnalysisState, AnalyzeRequest)
+PARENTS = (*THREADS, SearchResponse, AnalysisState, AnalyzeRequest, CitationsState, CitationsRequest)
 """What the state of a graph with ours in it may hold."""
 
 

@@ -23,6 +23,7 @@ from pydantic import JsonValue
 from outrider.runtime.threads_and_loops import run_isolated
 from outrider.settings.model import Settings
 from outrider.settings.sections import CacheSettings, SerpapiSettings, ServiceSettings, SourcesSettings, is_secret
+from outrider.state.citations import LinkSource
 from outrider.state.errors import Malformed, SearchError, SourceTimeout, SourceUnavailable
 from outrider.state.hits import Scored
 from outrider.state.ports import AnswerStatus, BatchSource, Capabilities, Detailer, PageReader, Source, SourceAnswer, SourceQuery
@@ -44,6 +45,22 @@ OPEN_CACHES = 4
 def make_sources(settings: Settings, library: Source) -> tuple[Source, ...]:
     own = (library,) if settings.sources.library.enabled else ()
     return own if settings.sources.offline else (*own, *_make_services(settings))
+
+
+def make_link_sources(settings: Settings, sources: Sequence[Source], *, further: bool) -> tuple[LinkSource, ...]:
+    """The services that report citations: those among the sources of searches, and `further` ones that are read for nothing else."""
+    if settings.sources.offline:
+        return ()
+    searched = [cast("LinkSource", source) for source in sources if hasattr(source, "directions")]
+    if not further:
+        return tuple(searched)
+    from outrider.sources.europe_pmc import EuropePmc
+    from outrider.sources.opencitations import Opencitations
+
+    caller, own = _make_caller(settings), settings.sources
+    made: list[LinkSource] = [Opencitations.of(own.opencitations, caller)] if own.opencitations.enabled else []
+    made += [EuropePmc.of(own.europe_pmc, caller)] if own.europe_pmc.enabled else []
+    return (*searched, *made)
 
 
 def find_browser(settings: SourcesSettings) -> Chromium | None:
@@ -93,12 +110,17 @@ def find_detailers(sources: Sequence[Source]) -> Mapping[str, Detailer]:
     return {source.name: cast("Detailer", source) for source in sources if hasattr(source, "details")}
 
 
+def _make_caller(settings: Settings) -> Caller:
+    from outrider.sources.http.client import Caller
+
+    return Caller(open_answer_cache(settings.cache), settings.sources.contact, settings.cache.fresh_s)
+
+
 def _make_services(settings: Settings) -> Iterator[Source]:
     from outrider.sources.adapter import DisabledSource
     from outrider.sources.arxiv import Arxiv
     from outrider.sources.crossref import Crossref
     from outrider.sources.github.search import Github
-    from outrider.sources.http.client import Caller
     from outrider.sources.openalex import Openalex
     from outrider.sources.pubmed import Pubmed
     from outrider.sources.semantic_scholar import SemanticScholar
@@ -108,7 +130,7 @@ def _make_services(settings: Settings) -> Iterator[Source]:
     from outrider.sources.web.search import NAME as WEB
 
     sources = settings.sources
-    caller = Caller(open_answer_cache(settings.cache), sources.contact, settings.cache.fresh_s)
+    caller = _make_caller(settings)
     adapters: Sequence[tuple[ServiceSettings, Callable[[], Source]]] = (
         (sources.github, partial(Github.of, sources.github, caller)),
         (sources.openalex, partial(Openalex.of, sources.openalex, caller)),

@@ -30,6 +30,7 @@ SERVICE_KEYS: Mapping[str, tuple[str, ...]] = {
     "openalex": ("OPENALEX_API_KEY",),
     "semantic_scholar": ("SEMANTIC_SCHOLAR_API_KEY", "S2_API_KEY"),
     "pubmed": ("NCBI_API_KEY",),
+    "opencitations": ("OPENCITATIONS_ACCESS_TOKEN",),
     "serpapi_scholar": ("SERPAPI_API_KEY", "SERPAPI_KEY"),
     "serpapi_google": ("SERPAPI_API_KEY", "SERPAPI_KEY"),
 }

@@ -156,6 +156,25 @@ class SerpapiSettings(ServiceSettings):
     per_s: float = Field(10.0, gt=0, le=86_400, description="... in this many seconds.")
 
 
+class LinkServiceSettings(ServiceSettings):
+    """A service that is read for citations and not searched."""
+
+    enabled: bool = Field(True, description="Read citations from it.")
+    timeout_s: float = Field(30.0, gt=0, le=600, description="Time limit of one list of citations in seconds.")
+
+
+class OpencitationsSettings(LinkServiceSettings):
+    """Its key is an access token, which OpenCitations asks users for and does not require."""
+
+    base_url: str = Field("https://api.opencitations.net", min_length=1, description="Address of the API, without /index/v2.")
+    requests: float = Field(3, gt=0, le=10_000, description="Maximum number of requests ...")
+
+
+class EuropePmcSettings(LinkServiceSettings):
+    base_url: str = Field("https://www.ebi.ac.uk", min_length=1, description="Address of the API, without /europepmc/webservices/rest.")
+    requests: float = Field(5, gt=0, le=10_000, description="Maximum number of requests ...")
+
+
 class WebSettings(Section):
     """A search engine's result page, opened in an installed Chromium (extra `browser`); without one the source is `off`."""
 
@@ -189,6 +208,8 @@ class SourcesSettings(Section):
     serpapi_scholar: SerpapiSettings = SerpapiSettings()
     serpapi_google: SerpapiSettings = SerpapiSettings()
     web: WebSettings = WebSettings()
+    opencitations: OpencitationsSettings = OpencitationsSettings()
+    europe_pmc: EuropePmcSettings = EuropePmcSettings()
     extra: dict[str, dict[str, JsonValue]] = Field(
         default_factory=dict, repr=False, description="Settings of sources from other packages, by the name of the source."
     )

@@ -10,6 +10,9 @@ notices: `[{"type": "retraction", "doi": ..., "date": ..., "source": "publisher"
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,10 +23,21 @@ from pydantic import JsonValue
 
 from outrider.linkage.identifiers import normal_doi, normal_isbn
 from outrider.settings.sections import CrossrefSettings
-from outrider.sources.adapter import ServiceSource, WorkFormat, build_works_answer, deadline_after, read_works, usable_seconds, year_filters
+from outrider.sources.adapter import (
+    ServiceSource,
+    WorkFormat,
+    build_answer,
+    build_works_answer,
+    deadline_after,
+    read_works,
+    score_results,
+    usable_seconds,
+    year_filters,
+)
 from outrider.sources.http.client import Caller
-from outrider.sources.http.service import MOVED, Service, parse_in_thread
+from outrider.sources.http.service import MOVED, Reply, Service, parse_in_thread
 from outrider.sources.json_fields import code, first, items, link, mapping, number, plain, text, title, whole
+from outrider.state.citations import Direction
 from outrider.state.errors import Malformed
 from outrider.state.intent import Constraints
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
@@ -39,6 +53,8 @@ FIELDS = (
 BOOKS = frozenset({"book", "monograph", "edited-book", "reference-book"})
 """Types that an ISBN identifies; a chapter has the ISBN of its book."""
 MOST_TAGS = 12
+MOST_REFERENCE_CHARS = 1_000
+YEAR = re.compile(r"(?:1[4-9]|20)\d\d", re.ASCII)
 CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset({"doi"}), most=1_000, queries=3)
 MOST_CHARS = 500
 """Maximum length of a query, which is part of a URL. Ranking needs no more."""
@@ -72,7 +88,33 @@ class Crossref(ServiceSource):
 
     async def get(self, scheme: str, value: str, within_s: float) -> Paper | None:
         """A DOI that is an alias is followed to the DOI of the work."""
-        until = deadline_after(within_s)
+        reply = await self._fetch_work(scheme, value, deadline_after(within_s))
+        return None if reply is None else parse_work(reply.json())
+
+    @property
+    def directions(self) -> frozenset[Direction]:
+        """What cites a work is given to Crossref's members only."""
+        return frozenset({"references"})
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        return ("doi",)
+
+    async def references(self, scheme: str, value: str, within_s: float, limit: int) -> SourceAnswer:
+        """The references that its publisher deposited, also those without a DOI: `metadata["unstructured"]` has their text."""
+        reply = await self._fetch_work(scheme, value, deadline_after(within_s))
+        if reply is None:
+            return SourceAnswer(())
+        listed = items(mapping(mapping(reply.json()).get("message")).get("reference"))
+        papers = [parse_reference(one) for one in listed[:limit]]
+        works = [(paper, None) for paper in papers if paper is not None]
+        answer = build_answer(score_results(works), len(listed), [reply], notes=_count_unusable(len(papers) - len(works)))
+        return replace(answer, subject=parse_work(reply.json()))
+
+    async def citations(self, scheme: str, value: str, within_s: float, limit: int) -> SourceAnswer:
+        return SourceAnswer(())
+
+    async def _fetch_work(self, scheme: str, value: str, until: float) -> Reply | None:
         doi = normal_doi(value) if scheme == "doi" else None
         if doi is None:
             return None
@@ -80,7 +122,7 @@ class Crossref(ServiceSource):
             path = f"/works/{quote(doi, safe='')}"
             reply = await self.caller.get(self.service, path, within_s=until - time.monotonic(), accept=MOVED | {200, 404})
             if reply.status not in MOVED:
-                return None if reply.status == 404 else parse_work(reply.json())
+                return None if reply.status == 404 else reply
             doi = normal_doi(reply.headers.get("location", ""))
             if doi is None:
                 break
@@ -102,6 +144,10 @@ class Crossref(ServiceSource):
         reply = await self.caller.get(self.service, "/works", params, within_s=until - time.monotonic())
         works, _ = read_works(await reply.decode(len(dois)), WORKS, self.service)
         return {paper.identifiers.doi: paper for paper in map(parse_paper, works) if paper and paper.identifiers.doi}
+
+
+def _count_unusable(count: int) -> tuple[str, ...]:
+    return (f"{count:,} references say neither which work nor what it is called",) if count else ()
 
 
 def search_params(words: str, constraints: Constraints, rows: int) -> Mapping[str, str | int]:
@@ -161,6 +207,36 @@ def parse_paper(payload: Any) -> Paper | None:
         volume=text(work.get("volume")) or None,
         issue=text(work.get("issue")) or None,
         pages=text(work.get("page")) or text(work.get("article-number")) or None,
+    )
+
+
+def parse_reference(payload: Any) -> Paper | None:
+    """A deposited reference ("reference" of a work in the REST API); None without a DOI, a title and a text.
+
+    Publishers deposit parts: a DOI alone, journal, volume and page without a title, or one line of text.
+    """
+    part = mapping(payload)
+    doi, line = normal_doi(code(part.get("DOI"))), plain(part.get("unstructured"))
+    name = title(part.get("article-title")) or title(part.get("volume-title"))
+    venue = title(part.get("journal-title")) or title(part.get("series-title"))
+    pages = text(part.get("first-page"))
+    if not (doi or name or line or (venue and pages)):
+        return None
+    author, year = title(part.get("author")), YEAR.match(text(part.get("year")))
+    metadata: dict[str, JsonValue] = {"unstructured": line[:MOST_REFERENCE_CHARS]} if line else {}
+    fields = (name, author, year.group() if year else "", venue, text(part.get("volume")), pages, line)
+    own = doi or f"reference:{hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:16]}"
+    return Paper(
+        doc_id=f"{NAME}:{own}",
+        source=NAME,
+        title=name,
+        identifiers=Identifiers(doi=doi),
+        authors=(author,) if author else (),
+        year=int(year.group()) if year else None,
+        venue=venue or None,
+        volume=text(part.get("volume")) or None,
+        pages=pages or None,
+        metadata=metadata,
     )
 
 

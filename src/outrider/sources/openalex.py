@@ -2,8 +2,9 @@
 
 Follows https://developers.openalex.org of October 2026: "Search", "Page through results", "Get singleton", "Authentication & pricing",
 and the Works part of its reference. `GET /works?search=` costs 0.001 USD a page of a daily budget (0.10 USD without a key, 1 USD with
-a free one), `GET /works/{id}` nothing; the headers `x-ratelimit-*` report the rest. A contact address has no effect there since
-February 2026. A work that was merged into another answers 301.
+a free one), `GET /works/{id}` nothing; the headers `x-ratelimit-*` report the rest. A single work has the ids of its references;
+`filter=cites:` lists what cites a work, and is read with a key only. A contact address has no effect there since February 2026. A work
+that was merged into another answers 301.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from outrider.settings.sections import OpenalexSettings
 from outrider.sources.adapter import (
     ServiceSource,
     WorkFormat,
+    build_answer,
     build_works_answer,
     content_words,
     deadline_after,
@@ -31,11 +33,13 @@ from outrider.sources.adapter import (
     match_then_rank,
     query_terms,
     read_works,
+    score_results,
     year_filters,
 )
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import MOVED, Reply, Service, is_complete, parse_in_thread
 from outrider.sources.json_fields import code, items, link, mapping, number, plain, text, title, whole, year
+from outrider.state.citations import BOTH_DIRECTIONS, Direction
 from outrider.state.errors import Malformed, SourceError
 from outrider.state.intent import Constraints
 from outrider.state.ports import BooleanQuery, Capabilities, SourceAnswer, SourceQuery
@@ -47,6 +51,8 @@ FIELDS = (
     "cited_by_count,biblio,is_retracted,topics,keywords,mesh,abstract_inverted_index"
 )
 """Not `concepts`: they are no longer maintained and will be removed, and selecting a removed field returns nothing."""
+LINKED_FIELDS = f"{FIELDS},referenced_works"
+"""Of a single work whose citations are read."""
 WORK = re.compile(r"(?:https?://(?:api\.)?openalex\.org/(?:works/)?)?(W\d+)/?", re.IGNORECASE)
 PMC_NUMBER = re.compile(r"/pmc/articles/(\d+)/?\Z", re.IGNORECASE)
 ARXIV_DOI = "10.48550/arxiv."
@@ -119,7 +125,10 @@ class Openalex(ServiceSource):
 
     async def get(self, scheme: str, value: str, within_s: float) -> Paper | None:
         """The record; its identifier differs from the requested one if the service merged two works."""
-        until = deadline_after(within_s)
+        reply = await self._fetch_work(scheme, value, FIELDS, deadline_after(within_s))
+        return None if reply is None else parse_work(reply)
+
+    async def _fetch_work(self, scheme: str, value: str, fields: str, until: float) -> Reply | None:
         place = lookup_path(scheme, value)
         if place is None:
             return None
@@ -127,12 +136,12 @@ class Openalex(ServiceSource):
             reply = await self.caller.get(
                 self.service,
                 f"/works/{place}",
-                {"select": FIELDS},
+                {"select": fields},
                 within_s=until - time.monotonic(),
                 accept=MOVED | {200, 404},
             )
             if reply.status not in MOVED:
-                return None if reply.status == 404 else parse_work(reply)
+                return None if reply.status == 404 else reply
             moved = MOVED_TO.search(reply.headers.get("location", ""))
             if moved is None:
                 break
@@ -140,10 +149,14 @@ class Openalex(ServiceSource):
         raise Malformed(f"{NAME} redirects twice and returns no work: {reply.url}")
 
     async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Paper]:
-        """One page of a filter costs 0.0001 USD; single works are free, but need one request each."""
+        """One page of a filter costs 0.0001 USD; single works are free, but need one request each: with batches of one."""
         named = {value: own for value in values if (own := filter_value(scheme, value))}
         if not named:
             return {}
+        if self.capabilities.batch == 1:
+            value = next(iter(named))
+            paper = await self.get(scheme, value, within_s)
+            return {} if paper is None else {value: paper}
         scheme = "doi" if scheme == "arxiv" else scheme
         params: dict[str, str | int] = {
             "filter": f"{scheme}:{'|'.join(dict.fromkeys(named.values()))}",
@@ -154,6 +167,56 @@ class Openalex(ServiceSource):
         papers = [paper for work in page.works if (paper := parse_paper(work)) is not None]
         by_own = {getattr(paper.identifiers, scheme): paper for paper in papers}
         return {value: by_own[own] for value, own in named.items() if own in by_own}
+
+    @property
+    def directions(self) -> frozenset[Direction]:
+        """Without a key no lists of citing works are read: they would use up the day's budget."""
+        return BOTH_DIRECTIONS if self.service.params else frozenset({"references"})
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        return ("openalex", "doi", "pmid", "arxiv")
+
+    async def references(self, scheme: str, value: str, within_s: float, limit: int) -> SourceAnswer:
+        """The works that it cites, by their ids alone: a single work is free, and `get_many` reads a hundred works a page."""
+        reply = await self._fetch_work(scheme, value, LINKED_FIELDS, deadline_after(within_s))
+        if reply is None:
+            return SourceAnswer(())
+        listed = items(mapping(reply.json()).get("referenced_works"))
+        ids = list(dict.fromkeys(filter(None, (work_id(code(one)) for one in listed))))
+        works = [Paper(doc_id=f"{NAME}:{own}", source=NAME, identifiers=Identifiers(openalex=own)) for own in ids[:limit]]
+        answer = build_answer(score_results([(work, None) for work in works]), len(ids), [reply])
+        return replace(answer, subject=parse_work(reply))
+
+    async def citations(self, scheme: str, value: str, within_s: float, limit: int) -> SourceAnswer:
+        """The works that cite it, page after page by cursor, which also reads beyond 10,000. Pages before a failure are used."""
+        until = deadline_after(within_s)
+        own, subject = work_id(value) if scheme == "openalex" else None, None
+        if own is None:
+            found = await self._fetch_work(scheme, value, LINKED_FIELDS, until)
+            if found is None:
+                return SourceAnswer(())
+            subject = parse_work(found)
+            own = subject.identifiers.openalex
+        params: dict[str, str | int] = {"filter": f"cites:{own}", "per_page": PER_PAGE, "select": FIELDS}
+        cursor, works, pages, failed = "*", list[Any](), list[WorksPage](), list[SourceError]()
+        while cursor and len(works) < limit:
+            try:
+                reply = await self.caller.get(self.service, "/works", {**params, "cursor": cursor}, within_s=until - time.monotonic())
+                listed, total = read_works(await reply.decode(PER_PAGE), WORKS, self.service)
+            except SourceError as error:
+                if not pages:
+                    raise
+                failed.append(error)
+                break
+            works += listed[:PER_PAGE]
+            pages.append(WorksPage(listed, total, reply))
+            cursor = text(mapping(mapping(reply.json()).get("meta")).get("next_cursor")) if listed else ""
+        if not pages:
+            return SourceAnswer((), subject=subject)
+        replies = [page.reply for page in pages]
+        answer = build_works_answer(works, WORKS, pages[0].total, limit, replies, budget_notes(replies[-1]), failed)
+        return replace(answer, subject=subject)
 
     async def _fetch_page(self, params: Mapping[str, str | int], number: int, until: float) -> WorksPage:
         reply = await self.caller.get(self.service, "/works", {**params, "page": number}, within_s=until - time.monotonic())

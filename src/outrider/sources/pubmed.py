@@ -1,4 +1,4 @@
-"""PubMed by the E-utilities: ESearch returns PMIDs, EFetch articles as XML, which are parsed
+"""PubMed by the E-utilities: ESearch and ELink return PMIDs, EFetch articles as XML
 
 Documentation: Sayers E, "The E-utilities In-Depth", https://www.ncbi.nlm.nih.gov/books/NBK25499/, and on limits (3 requests a second,
 10 with a key) https://www.ncbi.nlm.nih.gov/books/NBK25497/. ESearch maps bare words to MeSH terms, journals and authors by itself, and
@@ -39,6 +39,7 @@ from outrider.sources.adapter import (
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply, Service
 from outrider.sources.json_fields import mapping, text, whole
+from outrider.state.citations import BOTH_DIRECTIONS, Direction
 from outrider.state.errors import Malformed, RateLimited, SourceError, SourceUnavailable, Unauthorized
 from outrider.state.intent import NumberRange
 from outrider.state.ports import BooleanQuery, Capabilities, SourceAnswer, SourceQuery
@@ -69,6 +70,8 @@ WARNINGS = {
     "outputmessages": "says",
 }
 NOTHING = "No items found."
+LINKS: Mapping[Direction, str] = {"references": "pubmed_pubmed_refs", "citations": "pubmed_pubmed_citedin"}
+"""ELink's names (https://eutils.ncbi.nlm.nih.gov/entrez/query/static/entrezlinks.html)."""
 MOST_WARNED = 5
 SETS = ("PubmedArticleSet", "PubmedBookArticleSet")
 CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset(NORMAL), most=MOST, boolean=True, batch=BATCH)
@@ -149,6 +152,33 @@ class Pubmed(ServiceSource):
         by_own = {getattr(paper.identifiers, scheme): paper for paper in papers.values()}
         return {value: by_own[own] for value, own in named.items() if own in by_own}
 
+    @property
+    def directions(self) -> frozenset[Direction]:
+        return BOTH_DIRECTIONS
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        return ("pmid",)
+
+    async def references(self, scheme: str, value: str, within_s: float, limit: int) -> SourceAnswer:
+        """The PMIDs that it cites, as far as the reference list is in PubMed Central or of its publisher."""
+        return await self._find_links(LINKS["references"], scheme, value, within_s, limit)
+
+    async def citations(self, scheme: str, value: str, within_s: float, limit: int) -> SourceAnswer:
+        """The PMIDs that cite it, of articles in PubMed Central."""
+        return await self._find_links(LINKS["citations"], scheme, value, within_s, limit)
+
+    async def _find_links(self, link: str, scheme: str, value: str, within_s: float, limit: int) -> SourceAnswer:
+        pmid = normal_pmid(value) if scheme == "pmid" else None
+        if pmid is None:
+            return SourceAnswer(())
+        params = {"dbfrom": "pubmed", "db": "pubmed", "linkname": link, "cmd": "neighbor", "tool": "outrider", "id": pmid}
+        reply = await self._request("elink", params, deadline_after(within_s))
+        pmids, complete = await run_in_thread(lambda: parse_links(reply, link))
+        works = [Paper(doc_id=f"{NAME}:{own}", source=NAME, identifiers=Identifiers(pmid=own)) for own in pmids[:limit] if own != pmid]
+        broken = "" if complete else "its response was cut short"
+        return build_answer(score_results([(work, None) for work in works]), len(pmids), [reply], missing=broken)
+
     async def _find_pmids(self, term: str, query: SourceQuery, until: float) -> PmidList:
         params = {"term": term, "retmax": min(query.limit, MOST), **date_params(query.constraints.years)}
         pmids = await self._search_pmids(params, until)
@@ -172,8 +202,40 @@ class Pubmed(ServiceSource):
         return await self.caller.get(self.service, path, params, within_s=left_s, accept=frozenset({200, 400}))
 
 
+def parse_links(reply: Reply, link: str) -> tuple[tuple[str, ...], bool]:
+    """The PMIDs of one kind of link, up to a truncation, and whether the response was complete.
+
+    From `<eLinkResult><LinkSet><LinkSetDb><LinkName>...<Link><Id>`; an unknown PMID has a `LinkSet` without links, or an `ERROR`.
+    """
+    from defusedxml.ElementTree import iterparse
+
+    if reply.body.startswith(b"{") and (problem := text(mapping(reply.json()).get("error"))):
+        raise classify_refusal(problem)
+    ids: dict[str, None] = {}
+    root: Element | None = None
+    name, error, complete = "", "", True
+    try:
+        for event, element in iterparse(BytesIO(reply.body), events=("start", "end")):
+            root = element if root is None else root
+            if event == "end" and element.tag == "LinkName":
+                name = element_text(element)
+            elif event == "end" and element.tag == "Link" and name == link and (pmid := normal_pmid(element_text(element))):
+                ids[pmid] = None
+            elif event == "end" and element.tag == "ERROR":
+                error = element_text(element)
+    except (ParseError, LookupError, ValueError):  # cut short, an unknown encoding, or declared entities
+        complete = False
+    if root is None or root.tag != "eLinkResult":
+        raise Malformed(f"{NAME} did not answer with a list of links; the response begins {reply.body[:40].decode(errors='replace')!r}")
+    if error and not ids and "invalid" not in error.lower():
+        raise SourceUnavailable(f"{NAME} could not list links: {redact(error, '')}")
+    return tuple(ids), complete
+
+
 def is_cacheable(reply: Reply) -> bool:
     """False for a failure with status 200, and for an incomplete response."""
+    if b"<eLinkResult" in reply.body[:1_000]:
+        return reply.body.rstrip().endswith(b"</eLinkResult>") and b"<ERROR>" not in reply.body
     if not reply.body.lstrip().startswith(b"{"):
         return reply.body.rstrip().endswith(tuple(f"</{name}>".encode() for name in SETS))
     try:

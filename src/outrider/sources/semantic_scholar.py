@@ -32,6 +32,7 @@ from outrider.sources.adapter import (
     score_results,
 )
 from outrider.sources.http.service import Reply, Service, parse_in_thread
+from outrider.state.citations import BOTH_DIRECTIONS, Direction
 from outrider.state.errors import Forbidden, Malformed, SourceError, SourceTimeout, Unauthorized
 from outrider.state.intent import NumberRange
 from outrider.state.ports import BooleanQuery, Capabilities, SourceAnswer, SourceQuery
@@ -137,6 +138,14 @@ class SemanticScholar(ServiceSource):
                 raise Malformed(f"{reply.url} did not answer with one paper for each of {len(part)} ids")
             known |= zip(part, map(parse_paper, payload), strict=True)
         return tuple(known[own] if own else None for own in paper_ids)
+
+    @property
+    def directions(self) -> frozenset[Direction]:
+        return BOTH_DIRECTIONS
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        return ("s2", *ID_PREFIXES)
 
     async def references(self, scheme: str, value: str, within_s: float, limit: int = MOST_LINKS) -> SourceAnswer:
         """The papers that it cites, in the service's order. Entries without an id, which match no paper, are skipped."""

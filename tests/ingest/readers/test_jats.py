@@ -70,7 +70,8 @@ def test_front_matter(tmp_path: Path) -> None:
     assert (record.year, record.venue, record.volume, record.issue, record.pages) == (2012, "Journal of Phages", "7", "2", "10-19")
     assert record.identifiers.pairs() == (("doi", "10.1234/ab.c"), ("pmid", "123"), ("pmcid", "PMC456"))
     assert (record.tags, record.language) == (("phage", "lysis"), "en")
-    assert record.metadata == {"article_type": "research-article", "issn": "1111-2222", "references": 4}
+    own = {"article_type": "research-article", "issn": "1111-2222", "references": 4}
+    assert record.metadata == {**own, "references_without_id": [{"unstructured": "A book"}]}
 
 
 def test_abstract_and_body(tmp_path: Path) -> None:

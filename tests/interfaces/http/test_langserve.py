@@ -10,6 +10,9 @@ import httpx
 import pytest
 from langserve import RemoteRunnable
 
+from outrider.services import Services
+from outrider.settings.model import LibrarySettings, Settings
+from outrider.settings.sections import SourcesSettings
 from outrider.state.response import SearchResponse
 from support.fakes import paper
 from support.http_app import BASE, open_client, services
@@ -145,3 +148,23 @@ async def test_without_a_thread_nothing_is_stored(tmp_path: Path, monkeypatch: p
         assert client.application.runs.runner._threads is None  # type: ignore[attr-defined]
     assert answer.json()["output"]["hits"][0]["doc_id"] == "a"
     assert str(answer.request.url).startswith(BASE)
+
+
+async def test_the_graph_of_citations_is_served(tmp_path: Path) -> None:
+    """Offline nothing is asked, which the report says."""
+    own = Services(Settings(library=LibrarySettings(uri=str(tmp_path / "library")), sources=SourcesSettings(offline=True)))
+    async with open_client(own) as client:
+        answer = await client.post("/citations/invoke", json={"input": {"targets": ["10.1000/x", "nothing"]}})
+        wrong = await client.post("/citations/invoke", json={"input": {"targets": ["10.1000/x"], "bugdet": {}}})
+        schema = await client.get("/citations/input_schema")
+    output = answer.json()["output"]
+    assert (answer.status_code, output["missing"], output["report"]["without_service"]) == (200, ["nothing"], 1)
+    assert wrong.status_code == 422
+    assert "unknown field 'bugdet'; did you mean 'budget'?" in wrong.json()["detail"]
+    assert "budget" in schema.json()["properties"]
+
+
+async def test_a_server_that_is_read_only_refuses_to_build_citations() -> None:
+    async with open_client(services(read_only=True)) as client:
+        answer = await client.post("/citations/invoke", json={"input": {"targets": ["10.1000/x"]}})
+    assert (answer.status_code, answer.json()["type"].rsplit(":", 1)[-1]) == (403, "read-only")

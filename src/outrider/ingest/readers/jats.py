@@ -1,7 +1,8 @@
 """Reader of JATS (NISO Z39.96) and its NLM ancestors, with full text.
 
 A file holds one article or a `pmc-articleset`.
-References are edges `cites` to `doi:...`, else `pmid:...`; those with neither are counted in `metadata["references"]` only.
+References are edges `cites` to `doi:...`, else `pmid:...`. `metadata["references"]` counts them all, and
+`metadata["references_without_id"]` has the fields of those with neither: `citations` looks for the works that they name.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ UNREAD = frozenset(
 BLOCKS = frozenset("p title caption disp-quote list-item def-item disp-formula boxed-text label verse-line preformat code tr".split())
 CELLS = frozenset({"td", "th"})
 NOT_PUBLISHED = frozenset({"pmc-release", "nihms-submitted", "received", "accepted", "rev-recd", "preprint", "retraction"})
+MOST_REFERENCES, MOST_REFERENCE_CHARS = 500, 1_000
+"""References without an identifier that a record keeps, and the length of one."""
 OTHER_ABSTRACTS = frozenset({"graphical", "teaser", "toc", "editor", "key-points", "web-summary"})
 
 
@@ -66,7 +69,7 @@ def _make_entry(article: Element, *, in_set: bool) -> Entry | None:
         "language": (article.get(LANGUAGE) or "").split("-")[0].lower() or None,
         "tags": tuple(dict.fromkeys(filter(None, (element_text(word) for group in _all(meta, "kwd-group") for word in group.iter("kwd"))))),
         "edges": tuple(dict.fromkeys(edge for reference in references for edge in _list_citations(reference))),
-        "metadata": _make_metadata(article, journal, meta, len(references)),
+        "metadata": _make_metadata(article, journal, meta, references),
     }
     if not common["title"] and not common["text"] and not common["abstract"]:
         return None
@@ -115,27 +118,75 @@ def _read_authors(meta: Element | None) -> Iterator[str]:
                 yield author
 
 
-def _make_metadata(article: Element, journal: Element | None, meta: Element | None, references: int) -> dict[str, JsonValue]:
+def _make_metadata(article: Element, journal: Element | None, meta: Element | None, references: list[Element]) -> dict[str, JsonValue]:
     licence = _first(meta, "license")
+    without_id = [
+        citation for reference in references for citation in list_citations(reference) if identify_citation(citation) == (None, None)
+    ]
+    described = [read_reference(citation) for citation in without_id[:MOST_REFERENCES]]
     metadata: dict[str, JsonValue] = {
         "article_type": article.get("article-type", ""),
         "issn": element_text(_first(journal, "issn")),
         "publisher": element_text(_first(journal, "publisher-name")),
         "licence": licence.get(HREF) if licence is not None else None,
-        "references": references,
+        "references": len(references),
+        "references_without_id": [fields for fields in described if fields],
     }
     return {name: value for name, value in metadata.items() if value}
 
 
 def _list_citations(reference: Element) -> Iterator[Edge]:
     """The work of a reference; several if one item of the list holds several citations."""
-    citations = [part for part in reference if "citation" in part.tag] or [reference]
-    for citation in citations:
-        ids = {element.get("pub-id-type", ""): element_text(element) for element in citation.iter("pub-id")}
-        links = (link.get(HREF) or element_text(link) for link in citation.iter("ext-link"))
-        doi = normal_doi(ids.get("doi", "")) or next(filter(None, (normal_doi(link) for link in links if "doi.org/" in link)), None)
-        if edge := make_citation(doi, normal_pmid(ids.get("pmid", ""))):
+    for citation in list_citations(reference):
+        if edge := make_citation(*identify_citation(citation)):
             yield edge
+
+
+def list_citations(reference: Element) -> list[Element]:
+    return [part for part in reference if "citation" in part.tag] or [reference]
+
+
+def identify_citation(citation: Element) -> tuple[str | None, str | None]:
+    """DOI and PMID."""
+    ids = {element.get("pub-id-type", ""): element_text(element) for element in citation.iter("pub-id")}
+    links = (link.get(HREF) or element_text(link) for link in citation.iter("ext-link"))
+    doi = normal_doi(ids.get("doi", "")) or next(filter(None, (normal_doi(link) for link in links if "doi.org/" in link)), None)
+    return doi, normal_pmid(ids.get("pmid", ""))
+
+
+def read_reference(citation: Element) -> dict[str, JsonValue]:
+    """What a `mixed-citation`, an `element-citation` or a `citation` says of the work, without identifiers.
+
+    The keys are fields of `Paper`; the text of a citation without a title is `unstructured`.
+    """
+    authors = []
+    for name in citation.iter("name"):
+        parts = (element_text(_child(name, part)) for part in ("surname", "given-names"))
+        authors.append(", ".join(filter(None, parts)))
+    authors += [element_text(name) for name in citation.iter("collab")]
+    title = _inline(_first(citation, "article-title"))
+    source = _inline(_first(citation, "source"))
+    if not title and citation.get("publication-type", citation.get("citation-type")) == "book":
+        title, source = source, ""
+    pages = "-".join(dict.fromkeys(filter(None, (element_text(_child(citation, tag)) for tag in ("fpage", "lpage")))))
+    fields: dict[str, JsonValue] = {
+        "title": title,
+        "authors": [author for author in authors if author],
+        "year": parse_year(element_text(_first(citation, "year")))[0],
+        "venue": source,
+        "volume": element_text(_child(citation, "volume")),
+        "pages": pages or element_text(_child(citation, "elocation-id")),
+        "unstructured": "" if title else collapse_spaces("".join(_text_without_ids(citation)))[:MOST_REFERENCE_CHARS],
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def _text_without_ids(element: Element) -> Iterator[str]:
+    yield element.text or ""
+    for child in element:
+        if child.tag not in ("pub-id", "label"):
+            yield from _text_without_ids(child)
+        yield child.tail or ""
 
 
 def _read_abstract(meta: Element | None) -> str:

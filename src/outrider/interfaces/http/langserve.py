@@ -1,4 +1,4 @@
-"""LangServe interface at `/search` and `/analyze`: invoke, batch, streams and schemas.
+"""LangServe interface of the three graphs: invoke, batch, streams and schemas.
 
 Documented at https://python.langchain.com/docs/langserve. LangServe drops a client's `thread_id`; a modifier restores it. `invoke` is
 answered here, in LangServe's form: LangServe validates each answer again, walks through it in Python and serializes it twice, which takes
@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request, Response
@@ -19,6 +20,8 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langserve import add_routes
 from pydantic import BaseModel, Field, ValidationError
 
+from outrider.graph.citations import check_citations_request
+from outrider.interfaces.http.library import READ_ONLY
 from outrider.interfaces.http.monitoring import Metrics
 from outrider.interfaces.http.problems import Refusal, refuse_field, refuse_invalid, refuse_unsearched
 from outrider.interfaces.http.request_limits import Admission
@@ -27,6 +30,7 @@ from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services.make_nodes import parse_analysis_target
 from outrider.services.systematic import refuse_unreadable
 from outrider.state.analysis import Analysis, AnalysisState, AnalyzeRequest, check_analysis_request
+from outrider.state.citations import CitationsRequest, CitationsResult
 from outrider.state.errors import SearchError
 from outrider.state.model import Model
 from outrider.state.pipeline import PipelineState
@@ -37,9 +41,10 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from outrider.interfaces.http.search_runs import GraphRunner
+    from outrider.services import Services
     from outrider.usecases.threads import Part
 
-PATHS = ("/search", "/analyze")
+PATHS = ("/search", "/analyze", "/citations")
 RUNNING = tuple(f"{path}/{name}" for path in PATHS for name in ("invoke", "batch", "stream", "stream_log", "stream_events"))
 BATCH_CONCURRENCY = 4
 INTERNAL_FIELDS = frozenset({"lists", "candidates", "rejected", "record"})
@@ -153,7 +158,7 @@ def add_langserve_routes(app: FastAPI, runner: GraphRunner, admission: Admission
     async def modify_config(config: dict[str, Any], request: Request) -> dict[str, Any]:
         body = await request.json()
         # checked before anything is streamed: LangServe would fail only afterwards
-        check = check_target if request.url.path.startswith("/analyze") else check_searchable
+        check = next(check for path, _, _, _, check in graphs if request.url.path.startswith(path))
         inputs = body.get("inputs", [body.get("input")]) if isinstance(body, dict) else []
         if not isinstance(inputs, list):
             raise refuse_field("inputs", "takes a list")
@@ -169,12 +174,6 @@ def add_langserve_routes(app: FastAPI, runner: GraphRunner, admission: Admission
             request.state.search_id = str(own["run_id"])
         return {**config, **own, "max_concurrency": BATCH_CONCURRENCY}
 
-    def check_searchable(fields: dict[str, Any]) -> SearchRequest:
-        request = check_request(fields)
-        if request.mode == "systematic":
-            refuse_unreadable(runner.services, request)
-        return request
-
     def search(request: SearchRequest, config: RunnableConfig | None, modes: Modes) -> AsyncIterator[Part]:
         thread = str((config or {}).get("configurable", {}).get("thread_id", ""))
         return runner.search(request, None, thread, config, modes)
@@ -182,9 +181,13 @@ def add_langserve_routes(app: FastAPI, runner: GraphRunner, admission: Admission
     def analyze(request: AnalyzeRequest, config: RunnableConfig | None, modes: Modes) -> AsyncIterator[Part]:
         return runner.analyze(request, None, config, modes)
 
+    def build_citations(request: CitationsRequest, config: RunnableConfig | None, modes: Modes) -> AsyncIterator[Part]:
+        return runner.build_citations(request, None, config, modes)
+
     graphs: tuple[tuple[str, Stream, type[Model], type[Model], Callable[[dict[str, Any]], Model]], ...] = (
-        ("/search", search, SearchRequest, SearchResponse, check_searchable),
+        ("/search", search, SearchRequest, SearchResponse, partial(check_searchable, runner.services)),
         ("/analyze", analyze, AnalyzeRequest, Analysis, check_target),
+        ("/citations", build_citations, CitationsRequest, CitationsResult, partial(check_citable, runner.services)),
     )
     for path, stream, input_type, output_type, check in graphs:
         graph = AdmittedGraph(path.strip("/"), stream, input_type, output_type, admission, metrics)
@@ -222,6 +225,21 @@ def check_target(fields: dict[str, Any]) -> AnalyzeRequest:
     request = check_analysis_request(fields)
     parse_analysis_target(request.target)
     return request
+
+
+def check_searchable(services: Services, fields: dict[str, Any]) -> SearchRequest:
+    """Raises `BadRequest`."""
+    request = check_request(fields)
+    if request.mode == "systematic":
+        refuse_unreadable(services, request)
+    return request
+
+
+def check_citable(services: Services, fields: dict[str, Any]) -> CitationsRequest:
+    """Raises `BadRequest`; a `Refusal` where the server does not change its library."""
+    if services.settings.serve.read_only:
+        raise READ_ONLY
+    return check_citations_request(fields)
 
 
 class AdmissionMiddleware:

@@ -62,6 +62,7 @@ ANALYZE_EXAMPLES: dict[str, Any] = {
 LANGSERVE_INPUTS: dict[str, Any] = {
     "search": {"query": "liver injury by aspirin", "top_k": 2},
     "analyze": {"target": "encode/httpx", "question": "an HTTP client with HTTP/2"},
+    "citations": {"targets": ["10.1000/x"], "budget": {"calls": 20}},
 }
 EVENTS_EXAMPLE = """id: 1
 event: started

@@ -50,11 +50,13 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from outrider.graph.analyze import AnalysisGraph
+    from outrider.graph.citations import CitationsGraph
     from outrider.graph.pipeline import SearchGraph
     from outrider.interfaces.http.monitoring import Metrics
     from outrider.interfaces.http.request_limits import Admission
     from outrider.services import Services
     from outrider.state.analysis import AnalyzeRequest
+    from outrider.state.citations import CitationsRequest
     from outrider.state.request import SearchRequest
 
 PARTIAL_HITS = 20
@@ -356,6 +358,7 @@ class GraphRunner:
     services: Services
     graph: SearchGraph
     analysis: AnalysisGraph
+    citations: CitationsGraph
     _threads: Threads | None = None
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -384,6 +387,14 @@ class GraphRunner:
     ) -> AsyncIterator[Part]:
         """The same for the analysis of one work."""
         stream: AsyncIterator[Any] = self.analysis.astream(request, config, context=context or RunContext(), stream_mode=modes)
+        async for kind, part in stream:
+            yield kind, part
+
+    async def build_citations(
+        self, request: CitationsRequest, context: RunContext | None = None, config: RunnableConfig | None = None, modes: Modes = MODES
+    ) -> AsyncIterator[Part]:
+        """The same for the graph of citations around some works."""
+        stream: AsyncIterator[Any] = self.citations.astream(request, config, context=context or RunContext(), stream_mode=modes)
         async for kind, part in stream:
             yield kind, part
 

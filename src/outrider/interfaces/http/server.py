@@ -40,6 +40,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
 from outrider.graph.analyze import build_analysis
+from outrider.graph.citations import build_citations
 from outrider.graph.pipeline import build
 from outrider.interfaces.http import jobs, library, monitoring, problems, rest, systematic, threads
 from outrider.interfaces.http.access import KeyAuthentication, OriginCheck
@@ -198,7 +199,7 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
     settings = services.settings.serve
     admission, metrics = Admission(settings.at_once, settings.queue, settings.queue_s), Metrics()
     metrics.watch(admission)
-    runner = GraphRunner(services, build(services), build_analysis(services))
+    runner = GraphRunner(services, build(services), build_analysis(services), build_citations(services))
     runs = RunRegistry(runner, admission, metrics, settings.keep_runs, settings.keep_s)
     health = monitoring.HealthRoutes(services, admission, metrics)
 

@@ -12,7 +12,9 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -38,6 +40,30 @@ CACHED_HEADERS = ("content-type", "link", "etag", "last-modified")
 BUSY = frozenset({408, 425})
 """Temporary failures, besides all statuses from 500 on."""
 CONTACT = "https://github.com/outrider-search/outrider"
+
+
+@dataclass(slots=True)
+class RequestCount:
+    """Requests that one piece of work sent, without answers from the cache."""
+
+    most: int | None = None
+    sent: int = 0
+    refused: bool = False
+    """Whether it wanted to send more than it may."""
+
+
+_count: ContextVar[RequestCount | None] = ContextVar("request_count", default=None)
+
+
+@contextmanager
+def count_requests(most: int | None = None) -> Iterator[RequestCount]:
+    """Count the requests of the work inside, in this context. A request beyond `most`, retries included, raises `SourceUnavailable`."""
+    count = RequestCount(most)
+    before = _count.set(count)
+    try:
+        yield count
+    finally:
+        _count.reset(before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +168,16 @@ class Caller:
         return self.jitter() * min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**attempt)
 
     async def _send_once(self, request: Request, limiter: RateLimiter, until: float) -> Response:
+        count = _count.get()
+        if count is not None and count.most is not None and count.sent >= count.most:
+            count.refused = True
+            error = SourceUnavailable(f"{request.service.name} was not asked again: no more than {count.most:,} requests were allowed")
+            raise TemporaryFailure(error, again=False)
         try:
             async with limiter.acquire(request.service, until - time.monotonic()) as mark_sent:
                 whole_s, within_s = request.service.timeout_s, until - time.monotonic()
+                if count is not None:
+                    count.sent += 1
                 try:
                     response = await send(request, user_agent(self.contact), min(whole_s, within_s), mark_sent)
                 except Malformed:

@@ -1,0 +1,105 @@
+"""Parts of the graph of citations: services that report them, the library, works of targets"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from outrider.citations.build_graph import GraphBuilder, Seed, find_lookups
+from outrider.citations.match_references import make_reference
+from outrider.ingest.targets import PAGE, parse_target
+from outrider.library.citation_network import as_paper, find_records
+from outrider.library.citation_tables import work_name
+from outrider.library.entity_names import parse_entity
+from outrider.nodes.citations import Citations
+from outrider.state.citations import CitationsRequest, CitationsResult, CitationsState
+from outrider.state.errors import BadRequest, LibraryError
+from outrider.state.jobs import JobSteps
+from outrider.state.records import Identifiers, Paper, Record
+
+if TYPE_CHECKING:
+    from outrider.library.library import Library
+    from outrider.services import Services
+
+
+def make_citations(services: Services) -> Citations:
+    """The node over the library of the settings, which is created where it is missing."""
+
+    async def find(targets: Sequence[str]) -> tuple[tuple[Seed, ...], tuple[str, ...]]:
+        return await find_seeds(await open_library(services), targets)
+
+    async def make_builder(state: CitationsState, steps: JobSteps) -> GraphBuilder:
+        sources = services.link_sources
+        store = (await open_library(services)).citations
+        return GraphBuilder(sources, find_lookups(sources), store, state.budget, steps, services.clock, state.directions)
+
+    return Citations(find, make_builder)
+
+
+async def build_citation_graph(services: Services, request: CitationsRequest, steps: JobSteps) -> CitationsResult:
+    """The same without LangGraph, as a job runs it: `steps` keep its answers."""
+    state = CitationsState(targets=request.targets, directions=request.directions, budget=request.budget)
+    update = await make_citations(services)(state, steps)
+    return CitationsResult(targets=request.targets, **update)
+
+
+async def run_citation_job(services: Services, request: dict[str, JsonValue], steps: JobSteps) -> dict[str, JsonValue]:
+    """A job of the kind `citations`: the fields of a `CitationsRequest` in, those of a `CitationsResult` out."""
+    result = await build_citation_graph(services, CitationsRequest.model_validate(request), steps)
+    fields: dict[str, JsonValue] = result.model_dump(mode="json")
+    return fields
+
+
+async def open_library(services: Services) -> Library:
+    """The library of the settings, created where it is missing. Raises `LibraryError` where another one is searched, or none."""
+    if not services.has_own_library:
+        raise LibraryError("citations are written to the library of the settings, which is switched off here (sources.library.enabled)")
+    if not services.is_library_open:
+        (await services.new_library()).close()  # creates a missing one
+    return await services.library()
+
+
+async def find_seeds(library: Library, targets: Sequence[str]) -> tuple[tuple[Seed, ...], tuple[str, ...]]:
+    """The works of targets, each once, and the targets that name none.
+
+    A target is the id of a record, or an identifier, which may be that of a record.
+    """
+    named = {target: _parse_identifier(target) for target in dict.fromkeys(targets)}
+    ids = await find_records(library, {target: entity for target, (entity, _) in named.items()})
+    records = {record.doc_id: record for record in await library.fetch(sorted(set(ids.values())))}
+    seeds: dict[str, Seed] = {}
+    missing = []
+    for target, (_, identifiers) in named.items():
+        record = records.get(ids.get(target, ""))
+        if record is not None:
+            seeds.setdefault(record.doc_id, Seed(record.doc_id, as_paper(record), _list_references(record)))
+        elif identifiers is not None:
+            paper = Paper(doc_id=target, identifiers=identifiers, source="")
+            seeds.setdefault(work_name(paper), Seed(work_name(paper), paper))
+        else:
+            missing.append(target)
+    return tuple(seeds.values()), tuple(missing)
+
+
+def _parse_identifier(target: str) -> tuple[str, Identifiers | None]:
+    """The name that an identifier has in the graph, and the identifier; the target itself and None for anything else."""
+    text = f"doi:{target}" if target.startswith("10.") else target
+    try:
+        parsed = parse_target(text)
+    except BadRequest:
+        return target, None
+    if parsed is not None and parsed.scheme in Identifiers.model_fields:
+        return str(parse_entity(f"{parsed.scheme}:{parsed.value}")), Identifiers(**{parsed.scheme: parsed.value})
+    scheme, _, value = text.partition(":")
+    if scheme in ("openalex", "s2") and value and (entity := parse_entity(text)):
+        return str(entity), Identifiers(**{scheme: value.upper() if scheme == "openalex" else value})
+    return (target, None) if parsed is None or parsed.scheme == PAGE else (text, None)
+
+
+def _list_references(record: Record) -> tuple[Paper, ...]:
+    """References of its full text that name no identifier, as the reader of JATS keeps them."""
+    listed = record.metadata.get("references_without_id")
+    fields = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    return tuple(make_reference(one, number) for number, one in enumerate(fields))
