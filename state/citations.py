@@ -161,3 +161,49 @@ class CitationCandidate(Model):
     agreement: int = Field(1, description="The most sources that report one of its links with the target's works.")
     retracted: bool = False
     why: str = Field("", description="One line in plain words.")
+
+
+class CandidateList(Model):
+    """The candidates of a target, best first."""
+
+    target: str = Field(description="A thread's id, `label:NAME`, or the path of a file of identifiers.")
+    works: int = Field(description="Works of the target, with those that were included.")
+    total: int = Field(description="All candidates; `candidates` may be fewer.")
+    round: int = Field(1, description="The number of the round that these candidates would make.")
+    candidates: tuple[CitationCandidate, ...] = ()
+    stop: str = Field("", description="Why it may be enough; empty while rounds bring something.")
+    completeness: str = Field("", description="What chasing alone cannot find, in plain words.")
+    remarks: tuple[str, ...] = Field(
+        (), description="Such as that the citations of some works were not read yet, and the command that reads them."
+    )
+
+
+class QueueReport(Model):
+    """What a decision on candidates did, or would do."""
+
+    target: str
+    round: int
+    queued: tuple[str, ...] = Field((), description="Keys of the works that are fetched.")
+    excluded: tuple[str, ...] = Field((), description="Keys of the works that are no candidates any more.")
+    jobs: tuple[str, ...] = Field((), description="Ids of the background jobs that fetch them.")
+    dry_run: bool = False
+
+
+class MapWork(Model):
+    """One work of a citation map."""
+
+    key: str
+    title: str
+    year: int | None = None
+    role: Literal["target", "included", "candidate", "excluded"]
+    round: int = Field(0, description="The round in which it was decided on; 0 for works of the target and candidates.")
+    rank: int | None = Field(None, description="Place among the candidates.")
+
+
+class CitationMap(Model):
+    """The works around a target, as far as a picture can show them, and the citations among these."""
+
+    target: str
+    works: tuple[MapWork, ...] = ()
+    links: tuple[tuple[str, str], ...] = Field((), description="(citing, cited), by key.")
+    left_out: int = Field(0, description="Works that the picture has no room for.")

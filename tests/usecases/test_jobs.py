@@ -67,7 +67,7 @@ async def test_a_search_queues_one_citation_job_for_its_works(tmp_path: Path) ->
         ("citations", "ann/aspirin heart", "queued"),
         ("citations", "ann/liver", "queued"),
     ]
-    assert jobs[-1].request == {"works": [ASPIRIN.doc_id, "b"], "query": "aspirin liver"}
+    assert jobs[-1].request == {"targets": [ASPIRIN.doc_id, "b"]}
     assert jobs[-1].library == str(tmp_path / "library")
 
 

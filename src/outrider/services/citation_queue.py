@@ -67,7 +67,7 @@ class CitationQueue:
         if works:
             owner = f"{OWNER.get()}/" if OWNER.get() else ""  # as the name of a thread begins with it
             target = thread or (owner + " ".join(without_control(query).split()))[:MAX_TARGET_CHARS]
-            threading.Thread(target=self._write, args=(target, {"works": works, "query": query}), name=THREAD).start()
+            threading.Thread(target=self._write, args=(target, {"targets": works}), name=THREAD).start()
 
     def _write(self, target: str, request: dict[str, JsonValue]) -> None:
         try:

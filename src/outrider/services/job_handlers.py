@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from outrider.services import Services
 from outrider.services.citation_queue import find_library_address
+from outrider.services.citations import run_citation_job
 
 if TYPE_CHECKING:
     from outrider.state.jobs import JobHandler, JobKind
@@ -17,7 +19,7 @@ MakeHandlers = Callable[[Services], Mapping["JobKind", "JobHandler"]]
 
 def make_job_handlers(services: Services) -> Mapping[JobKind, JobHandler]:
     """The handlers over these services, by kind. A job of another kind fails with a message."""
-    return {}
+    return {"citations": partial(run_citation_job, services)}
 
 
 @dataclass(slots=True)
