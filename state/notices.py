@@ -78,6 +78,8 @@ DESCRIBED = re.compile(
 )
 TYPED_BY: Final = ("type", "subtype", "publication_types", "article_type", "M3")
 FLAGS: Final = ("retracted", "is_retracted")
+READ: Final = frozenset({"updated_by", "update_to", "notices", "comment", CHECKS, *TYPED_BY, *NOTES, *FLAGS})
+"""Metadata with notices."""
 TRUE: Final = frozenset({"true", "1", "yes", "y"})
 
 TITLES: Final[Sequence[tuple[str, NoticeKind]]] = (
@@ -167,9 +169,11 @@ class NotedWork(Protocol):
     def metadata(self) -> dict[str, JsonValue]: ...
 
 
-def list_notices(work: NotedWork, related: Iterable[RelatedWork] = ()) -> tuple[Notice, ...]:
+def list_notices(work: NotedWork, related: Sequence[RelatedWork] = ()) -> tuple[Notice, ...]:
     """All notices of a work, the gravest first, each once; reports of one notice are joined. `related` are works linked with it."""
     metadata = work.metadata
+    if READ.isdisjoint(metadata) and not (related or work.identifiers.arxiv or TITLE_WORDS.search(work.title)):
+        return ()  # most works, and a search lists the notices of a hundred
     explicit = [*_read_updates(work), *_read_references(metadata), *_read_types(metadata), *_read_notes(metadata), *_read_related(related)]
     title = _read_title(work.title[:MAX_TITLE_CHARS])
     titled = [Notice(kind=title, reported_by=("title",))] if title else []
