@@ -36,7 +36,8 @@ NOTE = re.compile(
     r"|(?<!extended )abstracts?)\b",
     re.IGNORECASE,
 )
-AND_OTHERS = re.compile(r"[\s,]+(?:et\.?\s*al|and\s+others)\b\W*$", re.IGNORECASE)
+AROUND_NAME = re.compile(r"^\s*(?:and|&)\s+|[\s,]+(?:et\.?\s*al|and\s+others)\b\W*$|[\s:;&]+$", re.IGNORECASE)
+"""What a parser of lists of authors leaves at a name."""
 PLACE_IN_VENUE = re.compile(r"[\s,]+(?:vol\.?\s*)?(?P<volume>\d{1,4})\s*(?:\(\s*\d[^()]*\))?\s*:\s*(?P<pages>\d+(?:\s*[-–—]+\s*\d+)?)\W*$")
 """Volume, issue and pages behind the name of a journal: "J. Comput. Syst. Sci., 48(3):464-497"."""
 PAGES_IN_VENUE = re.compile(
@@ -94,8 +95,8 @@ def find_notes(text: str) -> frozenset[str]:
 
 
 def restore_fields(reference: Paper) -> Paper:
-    """The reference with the volume and pages that stand in its venue, and without "et al." in a name."""
-    update: dict[str, object] = {"authors": tuple(AND_OTHERS.sub("", name) for name in reference.authors)}
+    """The reference with the volume and pages that stand in its venue, and names without "and" and "et al."."""
+    update: dict[str, object] = {"authors": tuple(AROUND_NAME.sub("", name) for name in reference.authors)}
     venue = reference.venue or ""
     place = PLACE_IN_VENUE.search(venue) or PAGES_IN_VENUE.search(venue)
     if place and not reference.pages:
@@ -181,8 +182,14 @@ def _is_title_among_remains(own: Work, work: Work) -> bool:
     """Whether the reference's title is the work's, with names, a year or the journal that a parser left before or behind it."""
     if own.title == work.title or len(work.title) < LEAST_TITLE:
         return False
-    before, found, behind = f" {own.title} ".partition(f" {work.title} ")
-    return bool(found) and _are_names(before.split(), work.keys.authors) and _are_of_venue(behind.split(), own.keys, work.keys)
+    words, letters = own.title.split(), work.title.replace(" ", "")
+    for start in range(len(words)):
+        end, text = start, ""
+        while end < len(words) and letters.startswith(text := text + words[end]):  # a word may be broken: "classi fiers"
+            end += 1
+            if text == letters:
+                return _are_names(words[:start], work.keys.authors) and _are_of_venue(words[end:], own.keys, work.keys)
+    return False
 
 
 def _has_stray_number(own: Keys, work: Keys) -> bool:
