@@ -30,6 +30,8 @@ LEAST_TEAM = 2
 """Authors that make a team even if a list of authors is cut; one more under a short title."""
 LEAST_TITLE = 15
 """Letters of a title that may stand among remains of other fields."""
+PAGE_DIGITS = 4
+"""Of the number of a page that stands in a title."""
 NOTE = re.compile(
     r"\b(?:suppl(?:ement(?:ary|al)?)?|supporting information|appendix|erratum|errata|corrigend(?:um|a)|correction|retraction|retracted"
     r"|reply|comments?|commentary|response to|author response|letter to|preface|editorial|part [ivx\d]+|review of"
@@ -66,6 +68,8 @@ class Work(NamedTuple):
     key: str
     keys: Keys
     title: str
+    letters: str
+    """The title without spaces."""
     notes: frozenset[str]
     words: frozenset[str]
     richness: tuple[int, bool, int, int, str]
@@ -86,7 +90,7 @@ class Candidate(NamedTuple):
 def read_work(key: str, paper: Paper) -> Work:
     keys = make_keys(paper.model_copy(update={"abstract": "", "text": ""}))
     title = normal_title(paper.title)
-    return Work(key, keys, title, find_notes(paper.title), frozenset(title.split()) - STOP_WORDS, richness(paper))
+    return Work(key, keys, title, title.replace(" ", ""), find_notes(paper.title), frozenset(title.split()) - STOP_WORDS, richness(paper))
 
 
 def find_notes(text: str) -> frozenset[str]:
@@ -111,7 +115,7 @@ def compare_reference(own: Work, work: Work) -> Candidate | None:
     if work.notes != own.notes or _is_first_part(work.keys) != _is_first_part(own.keys):
         return None
     keys = own.keys._replace(identifiers=())
-    if _is_title_among_remains(own, work) or _has_stray_number(own.keys, work.keys):
+    if _is_title_among_remains(own, work) or _has_stray_number(own, work):
         keys = keys._replace(title=work.keys.title)
     judgement = judge_keys(keys, work.keys)
     fields = {evidence.field: evidence.what for evidence in judgement.evidence}
@@ -180,9 +184,10 @@ def _are_one_work(one: Work, other: Work) -> bool:
 
 def _is_title_among_remains(own: Work, work: Work) -> bool:
     """Whether the reference's title is the work's, with names, a year or the journal that a parser left before or behind it."""
-    if own.title == work.title or len(work.title) < LEAST_TITLE:
+    letters = work.letters
+    if own.letters == letters or len(letters) < LEAST_TITLE or letters not in own.letters:
         return False
-    words, letters = own.title.split(), work.title.replace(" ", "")
+    words = own.title.split()
     for start in range(len(words)):
         end, text = start, ""
         while end < len(words) and letters.startswith(text := text + words[end]):  # a word may be broken: "classi fiers"
@@ -192,13 +197,13 @@ def _is_title_among_remains(own: Work, work: Work) -> bool:
     return False
 
 
-def _has_stray_number(own: Keys, work: Keys) -> bool:
+def _has_stray_number(own: Work, work: Work) -> bool:
     """Whether the number of a page of the citing text stands inside the title: "weakly 8 learning DNF"."""
-    one, other = own.title.tokens, work.title.tokens
-    inside = [at for at, token in enumerate(one) if 0 < at < len(one) - 1 and token.isdecimal() and token not in other]
-    if len(inside) != 1 or own.year != work.year or min(len(own.authors), len(work.authors)) < LEAST_TEAM + 1:
+    digits = len(own.letters) - len(work.letters)
+    if not 0 < digits <= PAGE_DIGITS or own.keys.year != work.keys.year or min(len(own.keys.authors), len(work.keys.authors)) <= LEAST_TEAM:
         return False
-    return "".join((*one[: inside[0]], *one[inside[0] + 1 :])) == "".join(other)
+    words = own.title.split()
+    return any(word.isdecimal() and "".join((*words[:at], *words[at + 1 :])) == work.letters for at, word in enumerate(words[:-1]) if at)
 
 
 def _are_names(words: Sequence[str], authors: Sequence[Name]) -> bool:

@@ -4,13 +4,13 @@ A reference is a partial record: authors, year, title, journal, volume, pages, o
 three rules, for three kinds of references. Each takes a work only where no second one fits nearly as well: a missing link costs less than
 a false one.
 
-1. **With a title**: the evidence of `linkage.judge_pair` must say that it is the same work. A reference's year and its DOI may be
-   wrong: a year that differs by more than one needs the same pages, and a DOI that the work contradicts needs everything else to agree.
-   The preprint of the work that it names counts as that work, where nothing else of that title is known.
+1. **With a title** (`compare_reference`): the evidence of `linkage.judge_pair` must say that it is the same work. A reference's year and
+   its DOI may be wrong: a year that differs by more than one needs the same pages, and a DOI that the work contradicts needs everything
+   else to agree. The preprint of the work that it names counts as that work, where nothing else of that title is known.
 2. **Without a title**, as many publishers deposit them: journal, volume and first page must agree, and year and first author must not
    contradict.
-3. **One line of text**: the title of the work must stand in it, with the family name of its first author and its year, or its volume and
-   first page.
+3. **One line of text**: the title of the work must stand in it between two signs of punctuation, with the family name of its first author
+   and its year, or its volume and first page.
 
 A supplement, a correction or a comment repeats the title of another work: a word of the kind in only one of the two refuses (`NOTE`).
 """
