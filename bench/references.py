@@ -12,8 +12,10 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from random import Random
 
 from bench.data import data_folder
+from bench.identity.cora_labels import mend_labels
 from bench.identity.sets import LabelledSet, asysd, cora, dblp_acm
 from bench.report import Report
 from outrider.citations.match_references import ReferenceMatcher, make_reference
@@ -25,6 +27,8 @@ from outrider.state.records import Identifiers, Paper
 
 COLUMNS = ("references", "queries", "with a work", "works", "matched", "false", "precision", "recall", "ms each")
 PRECISION, RECALL = 0.99, 0.90
+KEPT_APART = 25
+"""Seed of the half of Cora's works that the matcher was not made with."""
 Query = tuple[Paper, str]
 """A reference, and the key of its work; empty for one whose work is not among those given."""
 
@@ -70,7 +74,13 @@ def load_sets(folder: Path) -> dict[str, tuple[dict[str, Paper], list[Query]]]:
             {**others("JATS"), **works},
             [(query, key) for query, key in queries if query.title or query.metadata or query.pages],
         )
-    sets["Cora"] = _split_cora(cora(folder / "dedup"), others("Cora"))
+    labelled = cora(folder / "dedup")
+    sets["Cora"] = _split_cora(labelled, others("Cora"))
+    sets["Cora, labels mended"] = _split_cora(mend_labels(labelled), others("Cora"))
+    apart = _choose_apart(sets["Cora"][1])
+    for name in ("Cora", "Cora, labels mended"):
+        works, queries = sets[name]
+        sets[f"{name}, half of the works kept apart"] = works, [(query, key) for query, key in queries if query.doc_id in apart]
     sets["DBLP-ACM"] = _split_dblp(dblp_acm(folder / "dedup"), others("DBLP-ACM"))
     return sets
 
@@ -154,6 +164,14 @@ def _split_cora(own: LabelledSet, works: dict[str, Paper]) -> tuple[dict[str, Pa
             best[group] = record
     queries = [(record, f"work:{group}") for record, group in zip(own.records, own.works, strict=True) if best[group] is not record]
     return {**works, **{f"work:{group}": record for group, record in best.items()}}, queries
+
+
+def _choose_apart(queries: list[Query]) -> set[str]:
+    """The references of a half of the works, by their number."""
+    keys = sorted({key for _, key in queries})
+    Random(KEPT_APART).shuffle(keys)
+    apart = {*keys[len(keys) // 2 :]}
+    return {query.doc_id for query, key in queries if key in apart}
 
 
 def _split_dblp(own: LabelledSet, works: dict[str, Paper]) -> tuple[dict[str, Paper], list[Query]]:
