@@ -219,3 +219,11 @@ def test_of_two_records_of_one_work_one_is_taken(matcher: ReferenceMatcher) -> N
     match = matcher.match(make_reference(ref("Maps of the tundra soils", "Orlov D; Bauer E", 1970, "Soil Science", "110", "3-11")))
     assert match is not None
     assert match.key == "double one"
+
+
+def test_a_work_does_not_cite_itself_but_its_talk_of_the_same_title(matcher: ReferenceMatcher) -> None:
+    reference = make_reference(ref("Learning from noisy examples", "Angluin D; Laird P", None))
+    assert matcher.match(reference) is None
+    match = matcher.match(reference, citing="journal")
+    assert match is not None
+    assert match.key == "colt"

@@ -69,27 +69,27 @@ class ReferenceMatcher:
         for feature in _list_features(work):
             self._by_feature[feature].append(len(self._works) - 1)
 
-    def match(self, reference: Paper) -> ReferenceMatch | None:
-        """The one work that it names; None where none fits, or several do."""
+    def match(self, reference: Paper, citing: str = "") -> ReferenceMatch | None:
+        """The one work that it names; None where none fits, or several do. It is never the work `citing`, which may have the same title."""
         line = str(reference.metadata.get("unstructured") or "")[:LINE_CHARS]
         found = None
         if reference.title:
-            found = self._match_title(reference)
+            found = self._match_title(reference, citing)
         elif reference.pages and reference.volume:
-            found = self._match_place(reference)
+            found = self._match_place(reference, citing)
         if found is None and line and not reference.title:
-            found = self._match_line(line)
+            found = self._match_line(line, citing)
         return found
 
-    def _match_title(self, reference: Paper) -> ReferenceMatch | None:
+    def _match_title(self, reference: Paper, citing: str) -> ReferenceMatch | None:
         own = read_work("", restore_fields(reference))
-        comparisons = [compare_reference(own, work) for work in self._candidates(_list_features(own))]
+        comparisons = [compare_reference(own, work) for work in self._candidates(_list_features(own), citing)]
         return take_best(choose_versions(own.keys, [each for each in comparisons if each]))
 
-    def _match_place(self, reference: Paper) -> ReferenceMatch | None:
+    def _match_place(self, reference: Paper, citing: str) -> ReferenceMatch | None:
         own = read_work("", reference).keys
         scored = []
-        for work in self._candidates([f"page {own.volume} {own.pages.first}"]):
+        for work in self._candidates([f"page {own.volume} {own.pages.first}"], citing):
             theirs = work.keys
             same_place = theirs.volume == own.volume and theirs.pages.first == own.pages.first
             fields = dict(compare_keys(own, theirs, all_fields=True))
@@ -98,14 +98,15 @@ class ReferenceMatcher:
                 scored.append(Candidate(work, certainty, "journal, volume and page agree"))
         return take_best(scored)
 
-    def _match_line(self, line: str) -> ReferenceMatch | None:
+    def _match_line(self, line: str, citing: str) -> ReferenceMatch | None:
         text = f" {normal_title(line)} "
         line_words = _split_words(line)
         years = {int(year) for year in YEAR.findall(line)}
         numbers = set(re.findall(r"\d+", line))
         notes = find_notes(line)
         scored = []
-        for work in self._candidates(f"word {word}" for word in dict.fromkeys(text.split()) if word not in STOP_WORDS):
+        features = (f"word {word}" for word in dict.fromkeys(text.split()) if word not in STOP_WORDS)
+        for work in self._candidates(features, citing):
             if not work.title or f" {work.title} " not in text or work.notes != notes or not _stands_alone(work.title, line_words):
                 continue
             keys = work.keys
@@ -118,8 +119,8 @@ class ReferenceMatcher:
                 scored.append(Candidate(work, score, "its title, author and year stand in the line"))
         return take_best(scored)
 
-    def _candidates(self, features: Iterable[str]) -> list[Work]:
-        """The works that share the rarest features, best first."""
+    def _candidates(self, features: Iterable[str], citing: str) -> list[Work]:
+        """The works that share the rarest features, best first, without the citing one."""
         weights: Counter[int] = Counter()
         for feature in features:
             places = self._by_feature.get(feature, ())
@@ -127,7 +128,7 @@ class ReferenceMatcher:
                 for place in places:
                     weights[place] += 1 + COMMON // (1 + len(places))
         best = sorted(weights, key=lambda place: (-weights[place], place))[:MOST_CANDIDATES]
-        return [self._works[place] for place in best]
+        return [work for place in best if (work := self._works[place]).key != citing]
 
 
 def _split_words(line: str) -> list[tuple[str, bool]]:
