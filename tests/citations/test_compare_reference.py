@@ -227,3 +227,13 @@ def test_a_work_does_not_cite_itself_but_its_talk_of_the_same_title(matcher: Ref
     match = matcher.match(reference, citing="journal")
     assert match is not None
     assert match.key == "colt"
+
+
+def test_an_equal_title_is_preferred_to_one_with_another_word() -> None:
+    works = {
+        "talk": work("On the strength of weak learnability", "Schapire, R", 1989, "Proc. 30th Symposium on Foundations", "", "28-33"),
+        "article": work("The strength of weak learnability", "Schapire, R", 1990, "Machine Learning", "5", "197-227"),
+    }
+    match = ReferenceMatcher(works).match(make_reference(ref("The strength of weak learnability", "Schapire R", None)))
+    assert match is not None
+    assert match.key == "article"

@@ -148,6 +148,8 @@ def take_best(candidates: Sequence[Candidate]) -> ReferenceMatch | None:
         return None
     best = max(candidates, key=lambda each: each.score)
     near = [each for each in candidates if best.score - each.score < MARGIN]
+    if best.fields.get("title", "").startswith("equal"):  # "The strength of ..." is not "On the strength of ..."
+        near = [each for each in near if each is best or each.fields["title"].startswith(("equal", "nearly equal"))]
     if not all(each is best or _are_one_work(best.work, each.work) for each in near):
         return None
     chosen = min(near, key=lambda each: (-each.score, each.work.richness, each.work.key))
