@@ -12,8 +12,10 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from random import Random
 
 from bench.data import data_folder
+from bench.identity.cora_labels import mend_labels
 from bench.identity.sets import LabelledSet, asysd, cora, dblp_acm
 from bench.report import Report
 from outrider.citations.match_references import ReferenceMatcher, make_reference
@@ -23,8 +25,10 @@ from outrider.linkage.merge import richness
 from outrider.linkage.names_and_titles import normal_title
 from outrider.state.records import Identifiers, Paper
 
-COLUMNS = ("references", "queries", "with a work", "works", "matched", "false", "precision", "recall", "ms each")
+COLUMNS = ("references", "queries", "with a work", "works", "matched", "false", "precision", "recall", "ms each", "linked without it")
 PRECISION, RECALL = 0.99, 0.90
+KEPT_APART = 25
+"""Seed of the half of Cora's works that the matcher was not made with."""
 Query = tuple[Paper, str]
 """A reference, and the key of its work; empty for one whose work is not among those given."""
 
@@ -43,7 +47,11 @@ def run() -> Report:
     return Report("references", COLUMNS, tuple(rows), notes)
 
 
-def measure(name: str, works: Mapping[str, Paper], queries: list[Query]) -> tuple[str, int, int, int, int, int, float, float, float]:
+Row = tuple[str, int, int, int, int, int, float, float, float, int]
+
+
+def measure(name: str, works: Mapping[str, Paper], queries: list[Query]) -> Row:
+    """The last column counts references that are linked with another work if theirs is taken away."""
     matcher = ReferenceMatcher(works)
     began = time.process_time()
     found = [(match.key if (match := matcher.match(reference)) else "", key) for reference, key in queries]
@@ -52,7 +60,19 @@ def measure(name: str, works: Mapping[str, Paper], queries: list[Query]) -> tupl
     right = sum(got == key for got, key in found if got)
     findable = sum(bool(key) for _, key in found)
     ms = 1000 * spent / len(queries)
-    return name, len(queries), findable, len(works), matched, matched - right, right / max(matched, 1), right / max(findable, 1), ms
+    without = sum(matcher.match(reference, citing=key) is not None for reference, key in queries)
+    return (
+        name,
+        len(queries),
+        findable,
+        len(works),
+        matched,
+        matched - right,
+        right / max(matched, 1),
+        right / max(findable, 1),
+        ms,
+        without,
+    )
 
 
 def load_sets(folder: Path) -> dict[str, tuple[dict[str, Paper], list[Query]]]:
@@ -70,7 +90,13 @@ def load_sets(folder: Path) -> dict[str, tuple[dict[str, Paper], list[Query]]]:
             {**others("JATS"), **works},
             [(query, key) for query, key in queries if query.title or query.metadata or query.pages],
         )
-    sets["Cora"] = _split_cora(cora(folder / "dedup"), others("Cora"))
+    labelled = cora(folder / "dedup")
+    sets["Cora"] = _split_cora(labelled, others("Cora"))
+    sets["Cora, labels mended"] = _split_cora(mend_labels(labelled), others("Cora"))
+    apart = _choose_apart(sets["Cora"][1])
+    for name in ("Cora", "Cora, labels mended"):
+        works, queries = sets[name]
+        sets[f"{name}, half of the works kept apart"] = works, [(query, key) for query, key in queries if query.doc_id in apart]
     sets["DBLP-ACM"] = _split_dblp(dblp_acm(folder / "dedup"), others("DBLP-ACM"))
     return sets
 
@@ -154,6 +180,14 @@ def _split_cora(own: LabelledSet, works: dict[str, Paper]) -> tuple[dict[str, Pa
             best[group] = record
     queries = [(record, f"work:{group}") for record, group in zip(own.records, own.works, strict=True) if best[group] is not record]
     return {**works, **{f"work:{group}": record for group, record in best.items()}}, queries
+
+
+def _choose_apart(queries: list[Query]) -> set[str]:
+    """The references of a half of the works, by their number."""
+    keys = sorted({key for _, key in queries})
+    Random(KEPT_APART).shuffle(keys)
+    apart = {*keys[len(keys) // 2 :]}
+    return {query.doc_id for query, key in queries if key in apart}
 
 
 def _split_dblp(own: LabelledSet, works: dict[str, Paper]) -> tuple[dict[str, Paper], list[Query]]:

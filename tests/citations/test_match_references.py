@@ -169,11 +169,3 @@ def test_there_are_forty() -> None:
 def test_no_reference_that_misleads_makes_a_false_edge(matcher: ReferenceMatcher, fields: dict[str, Any], key: str) -> None:
     match = matcher.match(make_reference(fields))
     assert (match.key if match else "") == key
-
-
-def test_a_work_that_several_records_describe_equally_well_is_not_guessed() -> None:
-    twins = {"one": WORKS["noise"], "two": WORKS["noise"]}
-    assert (
-        ReferenceMatcher(twins).match(make_reference({"title": "Stochasticity and cell fate", "authors": ["Losick R"], "year": 2008}))
-        is None
-    )

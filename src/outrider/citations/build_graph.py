@@ -341,9 +341,9 @@ class GraphBuilder:
         works: dict[str, Paper] = {}
         links: dict[tuple[str, str, str], CitationLink] = {}
         for citing, source, reference in self._references:
-            match = matcher.match(reference)
             key = self._names.get(citing, citing)
-            if match is None or match.key == key:
+            match = matcher.match(reference, citing=key)
+            if match is None:
                 self._counts["unmatched"] += 1
                 continue
             works |= {match.key: self._works[match.key], key: self._works[key]}
