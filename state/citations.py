@@ -163,6 +163,21 @@ class CitationCandidate(Model):
     why: str = Field("", description="One line in plain words.")
 
 
+@dataclass(frozen=True, slots=True)
+class CitationSearchCounts:
+    """The boxes of PRISMA 2020 for citation searching ("other methods"). None for counts that only the reviewers know."""
+
+    identified: int
+    """Works that were candidates."""
+    screened: int
+    excluded: int
+    sought: int
+    """Reports sought for retrieval: the included works."""
+    not_screened: int
+    not_retrieved: int | None = None
+    assessed: int | None = None
+
+
 class CandidateList(Model):
     """The candidates of a target, best first."""
 
