@@ -50,22 +50,22 @@ class Column:
         return "no year" if self.first is None else str(self.first)
 
 
-def draw_citation_map(shown: CitationMap) -> str:
+def draw_citation_map(citations: CitationMap) -> str:
     """A whole SVG document. Beyond `MOST_WORKS` works, those of the first roles are drawn and the others are counted."""
-    works = sort_works(shown.works)[:MOST_WORKS]
-    left_out = shown.left_out + len(shown.works) - len(works)
+    works = sort_works(citations.works)[:MOST_WORKS]
+    left_out = citations.left_out + len(citations.works) - len(works)
     numbers = {work.key: number for number, work in enumerate(works, 1)}
-    links = sorted({link for link in shown.links if link[0] != link[1] and all(key in numbers for key in link)})
-    picture = Picture(f"Citations around {shown.target}"[:300])
+    links = sorted({link for link in citations.links if link[0] != link[1] and all(key in numbers for key in link)})
+    picture = Picture(f"Citations around {citations.target}"[:300])
     picture.text(EDGE, 26, "Citation map", font_size=16, font_weight="bold")
-    y = picture.lines(EDGE, 48, fit(shown.target, WIDTH - 2 * EDGE, 2), "soft")
+    y = picture.lines(EDGE, 48, fit(citations.target, WIDTH - 2 * EDGE, 2), "soft")
     if works:
         y = _draw_rounds(picture, y + 2, works)
         y = _draw_columns(picture, y, works, links, numbers)
         y = _draw_list(picture, y + 8, works)
     notes = [_count_links(len(links)) if works else "The target has no works yet."]
     if (span := max((column.span for column in make_columns(works)), default=1)) > 1:
-        notes.append(f"Each column holds {span:,} years, from the year below it on; only those with works are shown.")
+        notes.append(f"Each column holds {span:,} years, from the year below it on; only those with works are citations.")
     if left_out:
         notes.append(f"{left_out:,} more {'work is' if left_out == 1 else 'works are'} not drawn.")
     y = picture.lines(EDGE, y + 4, (line for note in notes for line in fit(note, WIDTH - 2 * EDGE, 2)), "soft")
