@@ -113,9 +113,9 @@ def _draw_columns(
     for role in ROLES:
         if cells := _place_role(columns, slots, role):
             bands[role] = y
-            for key, (column, row) in cells.items():
-                shift = SHIFT * (row % 2), SHIFT * (column % 2)
-                places[key] = EDGE + (column + 0.5) * width - 6 + shift[0], y + 20 + RADIUS + ROW * row + shift[1]
+            for key, (slot, row) in cells.items():
+                shift = SHIFT * (row % 2), SHIFT * (slot % 2)
+                places[key] = EDGE + (slot + 0.5) * width - 6 + shift[0], y + 20 + RADIUS + ROW * row + shift[1]
             y += 24 + ROW * (1 + max(row for _, row in cells.values())) + SHIFT + 14
     for citing, cited in links:
         picture.line(*places[citing], *places[cited], "soft", stroke_opacity=0.5)

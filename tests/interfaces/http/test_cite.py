@@ -63,6 +63,7 @@ async def test_a_round_from_its_candidates_to_its_file(tmp_path: Path) -> None:
     assert "is not complete" in status["completeness"]
     assert [one["role"] for one in data["works"]] == ["target"] * 2 + ["included"] * 2 + ["candidate"] * (len(data["works"]) - 4)
     assert ["w1", "w3"] in data["links"]
+    assert data["svg"] == picture.text
     root, text = read_svg(picture.text)
     assert picture.headers["content-type"] == "image/svg+xml"
     assert "2 target works" in text

@@ -98,6 +98,12 @@ class CiteStatus(Model):
     writable: bool = Field(True, description="Whether this server queues works.")
 
 
+class DrawnMap(CitationMap):
+    """A citation map as data and as a picture, which would cost a second ranking if it was asked for alone."""
+
+    svg: str = Field(description="The picture, as `/api/cite/map.svg` has it.")
+
+
 @dataclass(frozen=True, slots=True)
 class CiteRoutes:
     services: Services
@@ -143,15 +149,17 @@ class CiteRoutes:
             writable=not self.services.settings.serve.read_only,
         )
 
-    async def map(self, request: Request, target: Target) -> CitationMap:
-        """The works of the map in the order of their numbers, and the citations among them."""
+    async def map(self, request: Request, target: Target) -> DrawnMap:
+        """The works of the map in the order of their numbers, the citations among them, and the picture."""
         async with self._work(request, target) as name:
             loaded = await load_map(self.services, name, MOST_WORKS)
-        return loaded.model_copy(update={"target": target, "works": tuple(sort_works(loaded.works))})
+        fields = dict(loaded) | {"target": target, "works": tuple(sort_works(loaded.works))}
+        svg = await asyncio.to_thread(draw_citation_map, CitationMap(**fields))
+        return DrawnMap(**fields, svg=svg)
 
     async def picture(self, request: Request, target: Target) -> Response:
         """The citation map, as SVG: works by year, role and round, and the citations among them."""
-        return make_picture_response(await asyncio.to_thread(draw_citation_map, await self.map(request, target)))
+        return make_picture_response((await self.map(request, target)).svg)
 
     async def export(
         self,

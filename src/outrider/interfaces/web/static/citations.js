@@ -255,10 +255,10 @@ function exports(mine, rounds) {
 async function drawMap(mine, target) {
   const place = byId("chase-map");
   try {
-    const [map, picture] = await Promise.all([json(`api/cite/map?${target}`), ask(`api/cite/map.svg?${target}`).then((answer) => answer.blob())]);
+    const map = await json(`api/cite/map?${target}`);
     if (now !== mine) return;
     if (mine.picture) URL.revokeObjectURL(mine.picture);
-    mine.picture = URL.createObjectURL(picture);
+    mine.picture = URL.createObjectURL(new Blob([map.svg], { type: "image/svg+xml" }));
     fill(
       place,
       el("h2", {}, "Citation map"),
