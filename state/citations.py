@@ -213,6 +213,7 @@ class MapWork(Model):
     role: Literal["target", "included", "candidate", "excluded"]
     round: int = Field(0, description="The round in which it was decided on; 0 for works of the target and candidates.")
     rank: int | None = Field(None, description="Place among the candidates.")
+    retracted: bool = False
 
 
 class CitationMap(Model):

@@ -51,6 +51,13 @@ def test_the_text_alternative_is_the_list() -> None:
     )
 
 
+def test_a_retracted_work_is_marked_in_the_list_and_in_its_text() -> None:
+    works = tuple(work.model_copy(update={"retracted": work.key == "e"}) for work in WORKS)
+    root, text = read_svg(draw_citation_map(make_map(*works)))
+    assert text.splitlines().count("retracted") == count(root, "text", class_="fill-red") == 1
+    assert "6. Statins (2010, round 1, retracted);" in describe(root)
+
+
 def test_the_order_of_works_and_links_changes_nothing() -> None:
     drawn = {
         draw_citation_map(CitationMap(target="x", works=works, links=links))

@@ -25,7 +25,7 @@ ROLES: Mapping[str, tuple[str, str]] = {
     "excluded": ("excluded", "excluded"),
 }
 """In the order of their bands, from above; each for one work and for several."""
-ROUND_COLOURS: tuple[Colour, ...] = ("orange", "green", "purple", "blue", "red")
+ROUND_COLOURS: tuple[Colour, ...] = ("orange", "green", "purple", "blue")
 """Of the first rounds; later ones begin again, and their numbers differ."""
 EDGE, RADIUS, SLOT, ROW = 16, 11, 46, 32
 """Pixels: margins, half a mark, room for a mark with the number of its round, height of a row of marks."""
@@ -208,6 +208,9 @@ def _draw_list(picture: Picture, y: float, works: Sequence[MapWork]) -> float:
         year = f"{work.year} " if work.year is not None else ""
         picture.text(x + 26, y + row * LINE, year, "soft")
         start = x + 26 + (measure(year) + 4 if year else 0)
+        if work.retracted:
+            picture.text(start, y + row * LINE, "retracted", "red", font_weight="bold")
+            start += measure("retracted") + 8
         lines = fit(work.title or work.key, x + width - start, 1)
         picture.text(start, y + row * LINE, lines[0] if lines else "")
     return y + half * LINE
@@ -228,5 +231,7 @@ def _describe(works: Sequence[MapWork]) -> Iterator[str]:
         for work in members:
             title = " ".join((work.title or work.key).split())
             cut = title if len(title) <= room else f"{title[: room - 1].rstrip()}…"
-            about = ", ".join([str(work.year)] * (work.year is not None) + [f"round {work.round}"] * bool(work.round))
+            about = ", ".join(
+                [str(work.year)] * (work.year is not None) + [f"round {work.round}"] * bool(work.round) + ["retracted"] * work.retracted
+            )
             yield f"{next(numbers)}. {cut}{f' ({about})' if about else ''};"

@@ -169,7 +169,7 @@ function row(one, mine) {
       {},
       el("h3", { dir: "auto" }, address ? link(address, title) : title),
       describeRecord(one),
-      el("p", { class: "meta" }, one.retracted ? noticeMarks([{ kind: "retracted" }]) : null, el("span", {}, one.why), own ? el("span", {}, own) : null),
+      el("p", { class: "meta" }, one.retracted ? noticeMarks([{ kind: "retracted" }]) : null, el("span", {}, one.why.replace("retracted; ", "")), own ? el("span", {}, own) : null),
     ),
   );
 }
@@ -282,6 +282,6 @@ function listOf(map) {
     if (!works.length) return null;
     const start = first;
     first += works.length;
-    return [el("h3", {}, title), el("ol", { start }, works.map((one) => el("li", { dir: "auto" }, one.title || one.key, one.year ? ` (${one.year})` : "", one.round ? `, round ${count(one.round)}` : "")))];
+    return [el("h3", {}, title), el("ol", { start }, works.map((one) => el("li", { dir: "auto" }, one.title || one.key, one.year ? ` (${one.year})` : "", one.round ? `, round ${count(one.round)}` : "", one.retracted ? [" ", noticeMarks([{ kind: "retracted" }])] : null)))];
   });
 }
