@@ -142,7 +142,7 @@ def _list_identifiers(path: Path, max_bytes: int) -> tuple[list[str], int]:
         lines = [line.strip().strip(",;") for line in decode_text(path.read_bytes(), None).text.splitlines()]
     except (OSError, UnreadableFile, NotText) as error:
         reason = error.strerror if isinstance(error, OSError) else ""
-        raise BadRequest(f"{path} cannot be read: {reason or error}") from error
+        raise BadRequest(f"{path}: {reason or error}") from error
     return [line for line in lines if line and not line.startswith(COMMENT)], 0
 
 

@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal, get_args
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from outrider.citations.chase import (
     Chase,
@@ -27,6 +28,8 @@ from outrider.citations.chase import (
 )
 from outrider.citations.rank_candidates import CandidateRanker
 from outrider.library.citation_network import find_nodes, load_network
+from outrider.runtime.threads_and_loops import run_in_background
+from outrider.services import Services, open_services
 from outrider.services.citation_queue import find_job_table, find_library_address
 from outrider.services.citations import open_library, parse_identifier
 from outrider.services.fetch_works import WORKS_A_JOB, FetchRequest, QueuedWork, make_queued_work
@@ -51,7 +54,6 @@ if TYPE_CHECKING:
 
     from outrider.jobs.job_table import JobTable
     from outrider.library.library import Library
-    from outrider.services import Services
     from outrider.state.jobs import Job
     from outrider.state.records import Record
 
@@ -193,6 +195,67 @@ async def export_round(services: Services, target: str, form: str, round: int | 
     return stream.getvalue()
 
 
+async def acite_candidates(
+    target: str, *, library: str | PathLike[str] | None = None, services: Services | None = None, **options: Any
+) -> CandidateList:
+    """The candidates of a thread, `label:NAME` or a file of identifiers, best first; options and errors of `list_candidates`.
+
+    Works whose citations were not read yet get a background job: run `outrider jobs run`, and ask again.
+    """
+    async with open_services(services, library) as opened:
+        return await list_candidates(opened, target, **options)
+
+
+def cite_candidates(target: str, **options: Any) -> CandidateList:
+    """`acite_candidates` for callers without an event loop."""
+    return run_in_background(acite_candidates(target, **options))
+
+
+async def acite_queue(
+    target: str, *, library: str | PathLike[str] | None = None, services: Services | None = None, **options: Any
+) -> QueueReport:
+    """Decide on candidates: `include=[...]`, `exclude=[...]` or `all_of=True`, with `dry_run=True` only in thought.
+
+    The included works are fetched by background jobs. Errors of `queue_candidates`.
+    """
+    async with open_services(services, library) as opened:
+        return await queue_candidates(opened, target, **options)
+
+
+def cite_queue(target: str, **options: Any) -> QueueReport:
+    """`acite_queue` for callers without an event loop."""
+    return run_in_background(acite_queue(target, **options))
+
+
+async def acite_status(target: str, *, library: str | PathLike[str] | None = None, services: Services | None = None) -> Chase:
+    """The chase of a target so far: its `rounds`, `included` and `excluded` works. Raises `BadRequest`."""
+    async with open_services(services, library) as opened:
+        return await get_status(opened, target)
+
+
+def cite_status(target: str, **options: Any) -> Chase:
+    """`acite_status` for callers without an event loop."""
+    return run_in_background(acite_status(target, **options))
+
+
+async def acite_export(
+    target: str,
+    form: str = "ris",
+    round: int | None = None,  # noqa: A002 - the word for it
+    *,
+    library: str | PathLike[str] | None = None,
+    services: Services | None = None,
+) -> str:
+    """A round as text in a format of `outrider export`, or PRISMA's boxes: `prisma-json`, `prisma-markdown`, `prisma-svg`."""
+    async with open_services(services, library) as opened:
+        return await export_round(opened, target, form, round)
+
+
+def cite_export(target: str, *arguments: Any, **options: Any) -> str:
+    """`acite_export` for callers without an event loop."""
+    return run_in_background(acite_export(target, *arguments, **options))
+
+
 @dataclass(frozen=True, slots=True)
 class _State:
     """What is known of a target at one time, with the keys that works have in the network now."""
@@ -227,8 +290,10 @@ class _State:
         return candidate.model_copy(update={"why": f"queued; {candidate.why}"}) if candidate.key in self.pending else candidate
 
     def describe_pending(self) -> list[str]:
-        pending = len(self.pending)
-        return [f"{pending:,} included works are not fetched yet: outrider jobs list --target {self.target.name!r}"] if pending else []
+        if not (pending := len(self.pending)):
+            return []
+        works = "work is" if pending == 1 else "works are"
+        return [f"{pending:,} included {works} not fetched yet: outrider jobs list --target {self.target.name!r}"]
 
     async def read_records(self, keys: Sequence[str]) -> list[Record]:
         """Whole records of the library, and what the links tell of other works, in the order of the keys."""
