@@ -12,7 +12,9 @@ import httpx
 import pytest
 
 from outrider.interfaces.http.access import hash_key
+from outrider.services import Services
 from outrider.services.citation_queue import find_job_table
+from outrider.settings.model import LibrarySettings, Settings
 from support.chase_library import HOSTILE, RETRACTED, TARGET, make_services
 from support.http_app import open_client
 from support.svg import describe, read_svg
@@ -99,6 +101,17 @@ async def test_what_is_unknown_or_wrong_is_a_problem_and_queues_nothing(tmp_path
             assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == expected, (path, fields)
         jobs = await asyncio.to_thread(client.table.list_jobs)  # type: ignore[attr-defined]
     assert [job for job in jobs if job.kind == "fetch"] == []
+
+
+async def test_looking_creates_no_library(tmp_path: Path) -> None:
+    settings = Settings(library=LibrarySettings(uri=str(tmp_path / "none")))
+    async with open_client(Services(settings)) as client:
+        answers = [
+            await client.get("/api/cite/status", params={"target": TARGET}),
+            await client.post("/api/cite/candidates", json={"target": TARGET}),
+        ]
+    assert [(one.status_code, one.json()["type"]) for one in answers] == [(404, "urn:outrider:problem:library-missing")] * 2
+    assert not await asyncio.to_thread((tmp_path / "none").exists)
 
 
 async def test_no_file_of_the_server_is_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
