@@ -28,7 +28,7 @@ from outrider.citations.chase import (
 )
 from outrider.citations.rank_candidates import CandidateRanker
 from outrider.library.citation_network import find_nodes, load_network
-from outrider.runtime.threads_and_loops import run_in_background
+from outrider.runtime.threads_and_loops import run_in_background, run_in_thread
 from outrider.services import Services, open_services
 from outrider.services.citation_queue import find_job_table, find_library_address
 from outrider.services.citations import open_library, parse_identifier
@@ -80,7 +80,7 @@ async def list_candidates(
     directions = _check_options(direction, hops, limit)
     state = await _load(services, target, (request, directions, hops))
     unread = await _queue_unread(services, state)
-    candidates = state.rank()
+    candidates = await run_in_thread(state.rank)
     left = "" if unread else find_stop(state.chase, len(candidates)) or ""
     return CandidateList(
         target=state.target.name,
@@ -117,7 +117,7 @@ async def queue_candidates(
     table = await asyncio.to_thread(find_job_table, services.settings)
     if state.target.name in await asyncio.to_thread(table.paused_targets):
         raise TargetPaused(f"the jobs of {state.target.name!r} are paused; to go on: outrider jobs resume {state.target.name!r}")
-    candidates = {one.key: one for one in state.rank()}
+    candidates = {one.key: one for one in await run_in_thread(state.rank)}
     named = await _find_candidates(state, candidates, (*include, *exclude))
     excluded = named if exclude else []
     included = named if include else [key for key in candidates if key not in excluded]
@@ -142,7 +142,7 @@ async def load_map(services: Services, target: str, limit: int = 60) -> Citation
     if not 1 <= limit <= MAX_MAP:
         raise BadRequest(f"a map shows 1 to {MAX_MAP} works, not {limit}")
     state = await _load(services, target)
-    ranked = [one.key for one in state.rank() if one.key not in state.pending]
+    ranked = [one.key for one in await run_in_thread(state.rank) if one.key not in state.pending]
     works, chase = state.network.works, state.chase
     degrees = Counter(end for pair in state.network.links for end in pair)
 
@@ -188,7 +188,7 @@ async def export_round(services: Services, target: str, form: str, round: int | 
     number = (past or 1) if round is None else round
     if not 1 <= number <= past + 1:
         raise BadRequest(f"{state.target.name} has no round {number}: {past} past, and {past + 1} is the one to come")
-    keys = [one.key for one in state.rank()] if number > past else [*state.chase.rounds[number - 1].included]
+    keys = [one.key for one in await run_in_thread(state.rank)] if number > past else [*state.chase.rounds[number - 1].included]
     records = await state.read_records(keys)
     stream = io.StringIO(newline="")
     write_records(records, form, stream)
