@@ -37,13 +37,14 @@ function readAddress() {
 
 async function show() {
   const address = readAddress();
-  if (!address.isMine || shown === location.hash) return;
+  if (!address.isMine) return;
+  const label = address.target.startsWith("label:") ? address.target.slice(6) : "";
+  document.title = `Citations${address.target && ` of ${(label || address.target).slice(0, 80)}`} - Outrider`;
+  if (shown === location.hash) return;
   shown = location.hash;
   now = null;
   if (!address.target) return showTargets();
   now = { ...address, limit: PAGE, mode: "include", chosen: new Set() };
-  const label = address.target.startsWith("label:") ? address.target.slice(6) : "";
-  document.title = `Citations of ${(label || address.target).slice(0, 80)} - Outrider`;
   const home = label ? `#/library?${new URLSearchParams({ label })}` : "";
   fill(
     byId("citations"),
@@ -61,7 +62,6 @@ async function show() {
 /** Without a target: those that there are. */
 async function showTargets() {
   const place = byId("citations");
-  document.title = "Citations - Outrider";
   fill(place, el("p", {}, "Looking ..."));
   const read = (path, name, none) => json(path).then((answer) => answer[name] ?? none).catch(() => none);
   const [threads, labels] = await Promise.all([read("api/threads", "threads", []), read("api/library/contents", "labels", {})]);
