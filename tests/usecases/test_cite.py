@@ -39,7 +39,7 @@ from outrider.settings.sections import (
     WebSettings,
 )
 from outrider.state.citations import CandidateList
-from outrider.state.errors import BadRequest, JobError, TargetPaused
+from outrider.state.errors import BadRequest, JobError, LibraryMissing, TargetPaused
 from outrider.state.jobs import Job
 from outrider.state.records import Identifiers, Page, Paper
 from outrider.usecases.cite import export_round, get_status, list_candidates, load_map, queue_candidates
@@ -69,20 +69,19 @@ class Steps:
 
 @dataclass
 class CountingPages:
-    """A reader of pages, behind which a browser would be, that counts its addresses."""
+    """A reader of pages that counts its addresses; each leads to a link with the DOI of work 3, which it does not open."""
 
     urls: list[str] = field(default_factory=list)
 
     async def fetch(self, url: str, within_s: float) -> Any:
         self.urls.append(url)
-        page = Page(doc_id=url, title="A page about otters", text="Otters are kept here.", url=url, source="web")
-        return _ReadPage(page)
+        return _ReadPage(Page(doc_id=url, title="Otters", url=url, identifiers=Identifiers(doi="10.5555/w.3"), source="web"), "doi")
 
 
 @dataclass(frozen=True)
 class _ReadPage:
     page: Page
-    kind: str = "page"
+    kind: str
 
 
 def make_world(**faults: Any) -> CitationWorld:
@@ -324,6 +323,30 @@ async def test_an_address_with_a_doi_goes_to_the_services_and_is_never_opened(tm
         services.close()
 
 
+async def test_a_page_that_leads_to_a_doi_is_the_work_of_the_services(library_copy: Path) -> None:
+    async with serving(make_world().handle) as server:
+        services = open_copy(library_copy, server.base_url)
+        result = await run_fetch(services, [{"key": "short", "kind": "url", "value": "https://short.example/1"}])
+        (work,) = result.works
+        assert (work.status, work.source, work.title) == ("fetched", "openalex", "The fourth study of otters in river 3")
+        (record,) = await (await services.library()).fetch([work.doc_id])
+        assert (record.identifiers.doi, record.origin) == ("10.5555/w.3", "doi:10.5555/w.3")
+        assert services.pages.urls == ["https://short.example/1"]  # type: ignore[union-attr]
+        services.close()
+
+
+async def test_a_work_with_an_id_of_one_service_alone_is_one_record_with_its_doi(library_copy: Path) -> None:
+    async with serving(make_world().handle) as server:
+        services = open_copy(library_copy, server.base_url)
+        works = [{"key": "a", "kind": "openalex", "value": "w1000003"}, {"key": "b", "kind": "doi", "value": "10.5555/w.3"}]
+        result = await run_fetch(services, works)
+        assert [work.status for work in result.works] == ["fetched", "fetched"]
+        assert len({work.doc_id for work in result.works}) == 1
+        again = await run_fetch(services, works)
+        assert [(work.status, work.doc_id) for work in again.works] == [("in library", work.doc_id) for work in result.works]
+        services.close()
+
+
 async def run_fetch(services: Services, works: list[dict[str, str]], request: str = "what do otters eat") -> FetchResult:
     job: Any = {"target": TARGET, "label": "otters", "request": request, "works": works}
     return FetchResult.model_validate(await make_job_handlers(services)["fetch"](job, Steps()))
@@ -468,6 +491,16 @@ async def test_a_request_to_a_server_names_no_file(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="there is no target"):
         await list_candidates(services, str(tmp_path / "lines.txt"))
     OWNER.reset(owner)
+    assert (await list_candidates(services, str(tmp_path / "lines.txt"))).works == 1
+    services.close()
+
+
+async def test_only_a_file_of_identifiers_creates_a_library(tmp_path: Path) -> None:
+    services = Services(make_settings(tmp_path, "http://127.0.0.1:9"))
+    await asyncio.to_thread((tmp_path / "lines.txt").write_text, "10.5555/w.1\n")
+    for target in (TARGET, "nothing"):
+        with pytest.raises(LibraryMissing):
+            await list_candidates(services, target)
     assert (await list_candidates(services, str(tmp_path / "lines.txt"))).works == 1
     services.close()
 

@@ -72,7 +72,7 @@ class FetchedWork(Model):
     status: Literal["fetched", "in library", "excluded", "failed"]
     doc_id: str = ""
     title: str = ""
-    source: str = Field("", description="The service that gave most of the record.")
+    source: str = Field("", description="The service that gave most of the record, or the reader of pages.")
     retracted: bool = False
     sentences: tuple[str, ...] = Field((), description="Sentences that answer the request, verbatim.")
     reason: str = Field("", description="Why it failed.")
@@ -177,7 +177,8 @@ async def _fetch_works(services: Services, job: FetchRequest, works: Sequence[Qu
     for work in works:
         record, place = records.get(ids.get(work.key, "")), places.get(work.key)
         if record is not None:
-            results.append(await _describe(services, job.request, work.key, record, is_new=work.key not in known))
+            source = fetched.sources.get(place, "") if place is not None else ""
+            results.append(await _describe(services, job.request, work.key, record, source))
         elif work.key in excluded:
             results.append(FetchedWork(key=work.key, status="excluded"))
         else:
@@ -199,17 +200,17 @@ def _name(target: Target) -> str:
     return str(parse_entity(f"{target.scheme}:{target.value}") or target)
 
 
-async def _describe(services: Services, request: str, key: str, record: Record, *, is_new: bool) -> FetchedWork:
+async def _describe(services: Services, request: str, key: str, record: Record, source: str) -> FetchedWork:
     sentences: tuple[str, ...] = ()
     if request.strip() and (text := record.full_text()).strip():
         context = await distil(services, request, [Reading(record.doc_id, text, record.title, "[1]", kind=record.kind)], bypass=False)
         sentences = tuple(unit.text for unit in context.units)
     return FetchedWork(
         key=key,
-        status="fetched" if is_new else "in library",
+        status="fetched" if source else "in library",
         doc_id=record.doc_id,
         title=record.title,
-        source=str(record.metadata.get("record") or record.source).partition(":")[0],
+        source=source,
         retracted=is_retracted(list_notices(record)),
         sentences=sentences,
     )
@@ -221,36 +222,39 @@ class _FetchedTargets:
     """Ids of the records."""
     reasons: dict[Target, str]
     """Why there is none."""
+    sources: dict[Target, str]
+    """The service that gave it, or the reader of pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class _RecordingSources(RemoteSources):
-    """Notes under which target each record is stored."""
+    """Remembers what was fetched, and under which target each record is stored."""
 
-    targets: dict[Target, Target] = field(default_factory=dict)
+    fetched: dict[Target, FetchedTarget] = field(default_factory=dict)
 
     async def fetch(self, target: Target) -> FetchedTarget:
         """As `RemoteSources.fetch`. A work that was looked up by a service's own id belongs to the identifier that everybody knows."""
         fetched = await RemoteSources.fetch(self, target)
         if target.scheme in SERVICE_SCHEMES and (better := choose_target(fetched.record.identifiers)):
             fetched = replace(fetched, target=better)
-        self.targets[target] = fetched.target
+        self.fetched[target] = fetched
         return fetched
 
 
 async def _fetch_targets(services: Services, library: Library, targets: Sequence[Target]) -> _FetchedTargets:
     if not targets:
-        return _FetchedTargets({}, {})
+        return _FetchedTargets({}, {}, {})
     if services.settings.sources.offline:
-        return _FetchedTargets({}, dict.fromkeys(targets, f"it must be fetched, {OFFLINE}"))
+        return _FetchedTargets({}, dict.fromkeys(targets, f"it must be fetched, {OFFLINE}"), {})
     await services.prepare()
     others = tuple(source for source in services.sources if source.name != LIBRARY)
     sources = _RecordingSources(others, services.pages, find_detailers(others), services.settings.run.run_timeout_s)
     embedder, why_not_embedded = await services.embedder_at_hand(library)
     unique = list(dict.fromkeys(targets))
     report = await ingest(library, [], targets=unique, remote=sources, embedder=embedder, off=why_not_embedded)
-    stored = {target: sources.targets[target] for target in unique if target in sources.targets}
+    stored = {target: sources.fetched[target].target for target in unique if target in sources.fetched}
     found = await find_records(library, {str(target): _name(target) for target in stored.values()})
     ids = {target: found.get(str(own)) or make_id(str(own), "") for target, own in stored.items()}
     reasons = {file.path: "; ".join(file.reasons) for file in report.files}
-    return _FetchedTargets(ids, {target: reasons.get(str(target), "") or "no service has it" for target in unique if target not in ids})
+    failed = {target: reasons.get(str(target), "") or "no service has it" for target in unique if target not in ids}
+    return _FetchedTargets(ids, failed, {target: fetched.record.source for target, fetched in sources.fetched.items()})

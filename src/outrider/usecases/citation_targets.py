@@ -63,11 +63,23 @@ async def find_target(services: Services, library: Library, text: str) -> Citati
         return await _find_label(library, text.removeprefix(LABEL).strip())
     if (thread := await _find_thread(services, library, text)) is not None:
         return thread
-    if OWNER.get() is None and await asyncio.to_thread(_exists, text):
+    if await is_file(text):
         return await _read_file(library, await asyncio.to_thread(Path(text).resolve), services.settings.ingest.max_bytes)
     labels = sorted({name for names in (await library.labels()).values() for name in names})
     hint = f"; did you mean {LABEL}{text}?" if text in labels else ""
     raise BadRequest(f"there is no target {shorten(text)}: {FORMS}{hint}")
+
+
+async def is_file(text: str) -> bool:
+    """Whether a target is a place of this machine: never for a request to a server."""
+
+    def exists() -> bool:
+        try:
+            return lexists(text.strip())
+        except ValueError:  # a null character
+            return False
+
+    return OWNER.get() is None and await asyncio.to_thread(exists)
 
 
 def make_label(name: str) -> str:
@@ -162,10 +174,3 @@ def _check_length(name: str) -> str:
             f"a target has at most {MAX_TARGET_CHARS} printable characters; {shorten(name)} has {len(name)}: use a shorter name or path"
         )
     return name
-
-
-def _exists(text: str) -> bool:
-    try:
-        return lexists(text)
-    except ValueError:  # a null character
-        return False

@@ -43,10 +43,10 @@ from outrider.state.citations import (
     MapWork,
     QueueReport,
 )
-from outrider.state.errors import BadRequest, TargetPaused, did_you_mean
+from outrider.state.errors import BadRequest, LibraryMissing, TargetPaused, did_you_mean
 from outrider.state.notices import is_retracted, list_notices
 from outrider.systematic_search.prisma import CITATION_FORMS, write_citation_flow
-from outrider.usecases.citation_targets import CitationTarget, find_target
+from outrider.usecases.citation_targets import CitationTarget, find_target, is_file
 from outrider.usecases.export import write_records
 
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ def _check_options(direction: str, hops: int, limit: int) -> tuple[Direction, ..
 
 async def _load(services: Services, text: str, options: Options | None = None) -> _State:
     """Read a target, its chase and the network around it; `options` that differ from the stored ones are stored."""
-    library = await (services.library() if services.settings.serve.read_only else open_library(services))
+    library = await _open(services, text)
     target = await find_target(services, library, text)
     stored = await library.chase(target.name)
     chase = Chase.model_validate_json(stored) if stored else start_chase(target.name, target.works, request=target.request)
@@ -339,6 +339,17 @@ async def _load(services: Services, text: str, options: Options | None = None) -
     retracted |= {key for key in network.placeholders if is_retracted(list_notices(network.works[key]))}
     fetched = frozenset(chase.included) & {nodes[doc_id] for doc_id in labelled if doc_id in nodes}
     return _State(library, target, chase, nodes, fetched, network, retracted)
+
+
+async def _open(services: Services, text: str) -> Library:
+    """The library; a missing one is created for a file of identifiers alone. Raises `LibraryError`."""
+    if services.has_own_library:
+        try:
+            return await services.library()
+        except LibraryMissing:
+            if services.settings.serve.read_only or not await is_file(text):
+                raise
+    return await open_library(services)
 
 
 def _refresh(chase: Chase, nodes: Mapping[str, str], works: Collection[str]) -> Chase:
@@ -410,23 +421,17 @@ def _make_queued_work(state: _State, candidate: CitationCandidate) -> QueuedWork
 
 async def _queue_unread(services: Services, state: _State) -> str:
     """Queue a `citations` job for works whose references nobody has read, unless one did or will; a remark while some are unread."""
-    citing = {pair[0] for pair in state.network.links}
-    without = sorted(state.positive - citing)
-    if not without:
-        return ""
-    table = await asyncio.to_thread(find_job_table, services.settings)
-    address = find_library_address(services.settings)
+    settings, address = services.settings, find_library_address(services.settings)
+    table = await asyncio.to_thread(find_job_table, settings)
     jobs = [job for job in await asyncio.to_thread(table.list_jobs) if job.kind == "citations" and job.library in ("", address)]
-    named = {job.id: _list_targets(job) for job in jobs if job.status != "failed"}  # nor again what a person stopped
-    nodes = await find_nodes(state.library, {name for names in named.values() for name in names})
-    of = {job.id: {nodes.get(name, name) for name in named[job.id]} for job in jobs if job.id in named}
-    waiting = {key for job in jobs if job.status in OPEN for key in of.get(job.id, ())}
-    never = [key for key in without if not any(key in keys for keys in of.values())]
-    unread = len(set(without) & waiting) + len(never)
-    if not unread:
+    read = {job.id: _list_targets(job) for job in jobs if job.status != "failed"}  # a stopped one is not queued again either
+    nodes = await find_nodes(state.library, {name for names in read.values() for name in names})
+    keys = {number: {nodes.get(name, name) for name in names} for number, names in read.items()}
+    waiting = {key for job in jobs if job.status in OPEN for key in keys[job.id]} & state.positive
+    never = sorted(state.positive - {citing for citing, _ in state.network.links} - {key for own in keys.values() for key in own})
+    if not (waiting or never):
         return ""
-    what = f"the citations of {unread:,} of {len(state.positive):,} works were not read yet"
-    settings = services.settings
+    what = f"the citations of {len(waiting) + len(never):,} of {len(state.positive):,} works were not read yet"
     if never and (settings.sources.offline or settings.serve.read_only):
         return f"{what}, and none are read here (sources.offline, serve.read_only)"
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -203,24 +202,28 @@ def _call(work: Callable[[Services], Awaitable[Any]], library: str | None, *, of
 
 
 async def _wait_for_jobs(services: Services, report: QueueReport, *, quiet: bool) -> list[Job]:
-    """Run the jobs here, or wait while another process runs them; the ended ones."""
-    from outrider.usecases.jobs import run_jobs, show_job
+    """Run the jobs here, or wait while another process runs them; the jobs afterwards."""
+    from outrider.usecases.jobs import list_jobs, run_jobs, show_job
 
     async def follow(bar: Progress) -> list[Job]:
+        """Until none of them is left that may run."""
         while True:
             jobs = [await show_job(services, number) for number in report.jobs]
-            ended = [job for job in jobs if job.status in ("done", "failed", "cancelled")]
-            doing = next((job.progress for job in jobs if job.status == "running" and job.progress), "")
-            bar.show("fetching", len(ended), len(jobs), doing)
-            if len(ended) == len(jobs):
+            left = sum(job.status in ("queued", "running") for job in jobs)
+            doing = next((job.progress for job in jobs if job.status == "running"), "")
+            bar.show("fetching", len(jobs) - left, len(jobs), doing)
+            if not left:
                 return jobs
             await asyncio.sleep(POLL_S)
 
     with Progress("fetching", quiet=quiet) as bar:
         following = asyncio.create_task(follow(bar))
         try:
-            with suppress(JobError):  # another process runs them
+            try:
                 await run_jobs(services)
+            except JobError:
+                if not (await list_jobs(services, report.target)).is_worked:  # no other process runs them
+                    raise
             return await following
         finally:
             following.cancel()
