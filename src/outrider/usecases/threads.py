@@ -188,9 +188,8 @@ async def open_threads(services: Services) -> AsyncIterator[Threads]:
 async def find_client_target(services: Services, target: str, owner: str | None) -> str:
     """A client's target of citation chasing as it is stored: `label:NAME`, or a thread of the key's owner; all threads if that is None.
 
-    Never a file: a client may not read this machine. Raises `NoSuchThread`, and `LibraryMissing`: a client that looks creates no library.
+    Never a file: a client may not read this machine. Raises `NoSuchThread`.
     """
-    await services.library()
     if target.startswith("label:"):
         return target
     name = f"{owner}/{target}" if owner else target
