@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -203,6 +202,8 @@ def _call(work: Callable[[Services], Awaitable[Any]], library: str | None, *, of
 
 async def _wait_for_jobs(services: Services, report: QueueReport, *, quiet: bool) -> list[Job]:
     """Run the jobs here, or wait while another process runs them; the jobs afterwards."""
+    import asyncio
+
     from outrider.usecases.jobs import list_jobs, run_jobs, show_job
 
     async def follow(bar: Progress) -> list[Job]:
