@@ -163,6 +163,21 @@ class CitationCandidate(Model):
     why: str = Field("", description="One line in plain words.")
 
 
+@dataclass(frozen=True, slots=True)
+class CitationSearchCounts:
+    """The boxes of PRISMA 2020 for citation searching ("other methods"). None for counts that only the reviewers know."""
+
+    identified: int
+    """Works that were candidates."""
+    screened: int
+    excluded: int
+    sought: int
+    """Reports sought for retrieval: the included works."""
+    not_screened: int
+    not_retrieved: int | None = None
+    assessed: int | None = None
+
+
 class CandidateList(Model):
     """The candidates of a target, best first."""
 
@@ -198,6 +213,7 @@ class MapWork(Model):
     role: Literal["target", "included", "candidate", "excluded"]
     round: int = Field(0, description="The round in which it was decided on; 0 for works of the target and candidates.")
     rank: int | None = Field(None, description="Place among the candidates.")
+    retracted: bool = False
 
 
 class CitationMap(Model):

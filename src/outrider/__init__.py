@@ -14,9 +14,10 @@ from outrider.version import __version__ as __version__
 
 __all__ = [
     "BadRequest", "Candidate", "Embedder", "Facets", "Hit", "HitList", "LibraryMissing", "Record", "RunContext", "ScoringResult",
-    "SearchError", "SearchRequest", "SearchResponse", "Services", "Translation", "aadd_to_library", "aanalyze", "add_to_library",
-    "adistill", "aexecute", "amerge", "analyze", "areindex", "asearch", "asplit", "asystematic", "dedup", "distill", "execute",
-    "iter_hits", "merge", "organize", "reindex", "replay", "score", "search", "split", "systematic", "translate", "verify",
+    "SearchError", "SearchRequest", "SearchResponse", "Services", "Translation", "aadd_to_library", "aanalyze", "acite_candidates",
+    "acite_export", "acite_queue", "acite_status", "add_to_library", "adistill", "aexecute", "amerge", "analyze", "areindex", "asearch",
+    "asplit", "asystematic", "cite_candidates", "cite_export", "cite_queue", "cite_status", "dedup", "distill", "execute", "iter_hits",
+    "merge", "organize", "reindex", "replay", "score", "search", "split", "systematic", "translate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -31,6 +32,16 @@ if TYPE_CHECKING:
     from outrider.state.request import SearchRequest
     from outrider.state.response import Facets, SearchResponse
     from outrider.usecases.analyze import aanalyze, analyze
+    from outrider.usecases.cite import (
+        acite_candidates,
+        acite_export,
+        acite_queue,
+        acite_status,
+        cite_candidates,
+        cite_export,
+        cite_queue,
+        cite_status,
+    )
     from outrider.usecases.deduplicate import amerge, asplit, dedup, merge, split
     from outrider.usecases.distill import adistill, distill
     from outrider.usecases.ingest import aadd_to_library, add_to_library, areindex, reindex
@@ -56,6 +67,10 @@ _HOMES = {
     "Translation": "outrider.nodes.translator.translator",
     "aadd_to_library": "outrider.usecases.ingest",
     "aanalyze": "outrider.usecases.analyze",
+    "acite_candidates": "outrider.usecases.cite",
+    "acite_export": "outrider.usecases.cite",
+    "acite_queue": "outrider.usecases.cite",
+    "acite_status": "outrider.usecases.cite",
     "add_to_library": "outrider.usecases.ingest",
     "adistill": "outrider.usecases.distill",
     "aexecute": "outrider.usecases.search_library",
@@ -65,6 +80,10 @@ _HOMES = {
     "asearch": "outrider.usecases.search",
     "asplit": "outrider.usecases.deduplicate",
     "asystematic": "outrider.usecases.systematic",
+    "cite_candidates": "outrider.usecases.cite",
+    "cite_export": "outrider.usecases.cite",
+    "cite_queue": "outrider.usecases.cite",
+    "cite_status": "outrider.usecases.cite",
     "dedup": "outrider.usecases.deduplicate",
     "distill": "outrider.usecases.distill",
     "execute": "outrider.usecases.search_library",

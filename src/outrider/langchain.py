@@ -37,14 +37,27 @@ from outrider.state.request import check_request
 from outrider.state.response import SearchResponse
 from outrider.systematic_search.ledger_reader import IncompleteRun
 from outrider.usecases.analyze import aanalyze
+from outrider.usecases.cite import list_candidates, queue_candidates
 from outrider.usecases.systematic import asystematic
+from outrider.usecases.threads import find_client_target
 
 if TYPE_CHECKING:
     from langchain_core.callbacks import Callbacks
 
     from outrider.state.analysis import Analysis
+    from outrider.state.citations import CitationCandidate
 
-__all__ = ["AnalyzeTool", "LibraryTool", "OutriderRetriever", "OutriderToolkit", "SearchTool", "SystematicTool", "make_document"]
+__all__ = [
+    "AnalyzeTool",
+    "CandidatesTool",
+    "LibraryTool",
+    "OutriderRetriever",
+    "OutriderToolkit",
+    "QueueCandidatesTool",
+    "SearchTool",
+    "SystematicTool",
+    "make_document",
+]
 
 FILTERS = 'For example {"year": {"$gte": 2020}, "retracted": false}.'
 
@@ -313,15 +326,82 @@ class AnalyzeTool(OutriderTool):
         return self.fit(_format_analysis(analysis)), ()
 
 
+TARGET = "`label:NAME`, a label of the library; or the name of a thread."
+
+
+class CandidatesFields(Form):
+    target: str = Field(description=TARGET)
+    request: str = Field("", max_length=2_000, description="Candidates that fit these words come first.")
+    direction: Literal["", "references", "citations"] = Field("", description="Only works that are cited, or only works that cite.")
+    limit: int = Field(10, ge=1, le=MAX_HITS, description="How many candidates.")
+
+
+class CandidatesTool(OutriderTool):
+    """Works that citations connect with the works of a target, best first."""
+
+    name: str = "reference_candidates"
+    description: str = (
+        "List works that cite the works of a target or are cited by them, and that were not read yet, each with the id for "
+        f"queue_reference_candidates. {UNTRUSTED}"
+    )
+    args_schema: type[BaseModel] = CandidatesFields
+
+    async def _answer(self, **fields: Any) -> tuple[str, Sequence[Hit]]:
+        form = CandidatesFields(**fields)
+        target = await find_client_target(self.opened, form.target, None)
+        found = await list_candidates(self.opened, target, request=form.request, direction=form.direction, limit=form.limit)
+        head = f"{found.total:,} candidates around {found.works:,} works, round {found.round:,}."
+        notes = [f"It may be enough: {found.stop}."] if found.stop else []
+        return self.fit([head, *notes, *map(_format_candidate, found.candidates), *found.remarks, found.completeness]), ()
+
+
+class QueueFields(Form):
+    target: str = Field(description=TARGET)
+    include: list[str] = Field(default_factory=list, description="Ids of candidates to fetch.")
+    exclude: list[str] = Field(default_factory=list, description="Ids of candidates to exclude; all others are fetched.")
+    all_candidates: bool = Field(False, description="Fetch all candidates.")
+    dry_run: bool = Field(False, description="Only say what would be done.")
+
+
+class QueueCandidatesTool(OutriderTool):
+    """Decides on candidates; background jobs fetch them."""
+
+    name: str = "queue_reference_candidates"
+    description: str = (
+        "Fetch candidates of a target into the library in background jobs: exactly one of include, exclude and all_candidates. "
+        "A decision is a round; list the candidates again after it."
+    )
+    args_schema: type[BaseModel] = QueueFields
+
+    async def _answer(self, **fields: Any) -> tuple[str, Sequence[Hit]]:
+        form = QueueFields(**fields)
+        target = await find_client_target(self.opened, form.target, None)
+        report = await queue_candidates(
+            self.opened, target, include=form.include, exclude=form.exclude, all_of=form.all_candidates, dry_run=form.dry_run
+        )
+        verb = "would fetch" if report.dry_run else "fetches"
+        excluded = f", {len(report.excluded):,} excluded" if report.excluded else ""
+        jobs = [f"Background jobs: {', '.join(report.jobs)}"] if report.jobs else []
+        return self.fit([f"Round {report.round:,} {verb} {len(report.queued):,} works{excluded}.", *jobs]), ()
+
+
+def _format_candidate(one: CitationCandidate) -> str:
+    year = f" ({one.year})" if one.year is not None else ""
+    retracted = "RETRACTED " if one.retracted else ""
+    return f"{shorten(one.key, MAX_TITLE_CHARS)}: {retracted}{shorten(one.title, MAX_TITLE_CHARS)}{year}; {one.why}"
+
+
 class OutriderToolkit(Connection, BaseToolkit):
-    """The tools `search`, `systematic`, `analyze` and `library` over the same services."""
+    """The tools `search`, `systematic`, `analyze` and `library` over the same services; those of citation chasing where they are wanted."""
 
     max_tokens: int = Field(DEFAULT_TOKENS, ge=MIN_TOKENS, le=MAX_TOKENS, description="Of each result.")
     answer_enabled: bool | None = Field(None, description="Of the tools `search` and `library`: begin with a short answer.")
+    citations: bool = Field(False, description="Also `reference_candidates` and `queue_reference_candidates`, which fetches works.")
     prefix: str = Field("", pattern=r"^[A-Za-z0-9_-]*$", description="Before each name, where an agent has other tools of these names.")
 
     def get_tools(self) -> list[BaseTool]:
         kinds: tuple[type[OutriderTool], ...] = (SearchTool, SystematicTool, AnalyzeTool, LibraryTool)
+        kinds += (CandidatesTool, QueueCandidatesTool) if self.citations else ()
         own = {"services": self.opened, "max_tokens": self.max_tokens}
         answering = {**own, "answer_enabled": self.answer_enabled}
         tools = [kind.model_validate(answering if issubclass(kind, SearchTool) else own) for kind in kinds]

@@ -41,11 +41,23 @@ from outrider.settings.sections import ServeSettings
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Hit
 from outrider.state.response import ContextUnit, DistilledContext, SearchResponse
+from support import chase_library
 from support.chat_server import ChatServer, Reply
 from support.fakes import paper
 from support.systematic_runs import LibraryVersions, MemorySource, make_exact_services, make_papers
 
-TOOLS = {"search", "systematic", "analyze", "library_ingest", "library_search", "export", "jobs", "jobs_change"}
+TOOLS = {
+    "search",
+    "systematic",
+    "analyze",
+    "library_ingest",
+    "library_search",
+    "export",
+    "jobs",
+    "jobs_change",
+    "reference_candidates",
+    "queue_reference_candidates",
+}
 MOST_CHARS = 8_000
 
 
@@ -124,6 +136,36 @@ async def test_jobs_are_listed_shown_paused_and_stopped(services: Services, tmp_
         assert ([job["id"] for job in stopped["jobs"]], len(stopped["notes"])) == ([fetch], 1)
         unknown = await client.call_tool("jobs_change", {"action": "stop", "target": "lver"})
         assert (unknown.is_error, "no target or job 'lver'" in read_text(unknown)) == (True, True)
+
+
+async def test_candidates_are_listed_briefly_and_queued(tmp_path: Path) -> None:
+    own = await asyncio.to_thread(chase_library.make_services, tmp_path)
+    (tmp_path / "names.txt").write_text("doi:10.5555/w.1\n", encoding="utf-8")
+    async with Client(make_server(own)) as client:
+
+        async def call(tool: str, **arguments: Any) -> Any:
+            return await client.call_tool(tool, {"target": chase_library.TARGET, **arguments})
+
+        listed = await call("reference_candidates", request="otters", limit=2)
+        assert len(read_text(listed)) < MOST_CHARS
+        found = listed.structured_content
+        assert (len(found["candidates"]), found["total"], found["works"], found["round"]) == (2, 5, 2, 1)
+        assert "is not complete" in " ".join(found["notes"])
+        every = (await call("reference_candidates")).structured_content["candidates"]
+        assert [one["id"] for one in every if one["retracted"]] == [chase_library.RETRACTED]
+        preview = await call("queue_reference_candidates", exclude_ids=["w7"], dry_run=True)
+        assert [preview.structured_content[name] for name in ("queued", "excluded", "jobs")] == [4, 1, []]
+        queued = (await call("queue_reference_candidates", include_ids=[every[0]["id"]])).structured_content
+        assert (queued["queued"], queued["ids"], len(queued["jobs"])) == (1, [every[0]["id"]], 1)
+        assert (await client.call_tool("jobs", {"job": queued["jobs"][0]})).structured_content["jobs"][0]["kind"] == "fetch"
+        for wrong in ({}, {"include_ids": ["w3"], "all_candidates": True}, {"include_ids": ["w99"]}):
+            assert (await call("queue_reference_candidates", **wrong)).is_error
+        for target in ("nothing", str(tmp_path / "names.txt")):
+            answer = await client.call_tool("reference_candidates", {"target": target})
+            assert (answer.is_error, "there is no thread" in read_text(answer)) == (True, True)
+        own.settings = own.settings.model_copy(update={"serve": ServeSettings(read_only=True)})
+        refused = await call("queue_reference_candidates", all_candidates=True)
+        assert (refused.is_error, "serve.read_only" in read_text(refused)) == (True, True)
 
 
 def test_a_short_answer_says_whether_sentences_answer_and_keeps_code() -> None:

@@ -24,10 +24,20 @@ from pydantic import ValidationError
 import outrider
 from outrider.distiller.token_counter import estimate_tokens
 from outrider.graph.pipeline import build
-from outrider.langchain import AnalyzeTool, LibraryTool, OutriderRetriever, OutriderToolkit, SearchTool, SystematicTool
+from outrider.langchain import (
+    AnalyzeTool,
+    CandidatesTool,
+    LibraryTool,
+    OutriderRetriever,
+    OutriderToolkit,
+    QueueCandidatesTool,
+    SearchTool,
+    SystematicTool,
+)
 from outrider.services import Services
 from outrider.settings.load import load
 from outrider.state.errors import BadRequest, LibraryCorrupt, SearchError
+from support import chase_library
 from support.fakes import paper, services
 
 standard = pytest.importorskip("langchain_tests.integration_tests")
@@ -77,6 +87,10 @@ Analyze = standard_of(AnalyzeTool, {"target": "a/b", "question": "is it maintain
 Systematic = standard_of(SystematicTool, {"query": "aspirin[tiab] AND liver[tiab]", "limit": 100}, services=opened())
 
 
+Candidates = standard_of(CandidatesTool, {"target": "label:otters", "limit": 3}, services=opened())
+Queue = standard_of(QueueCandidatesTool, {"target": "label:otters", "include": ["doi:10.1000/1"]}, services=opened())
+
+
 class TestSearchUnit(Search, unit.ToolsUnitTests):
     pass
 
@@ -98,6 +112,14 @@ class TestAnalyzeUnit(Analyze, unit.ToolsUnitTests):
 
 
 class TestSystematicUnit(Systematic, unit.ToolsUnitTests):
+    pass
+
+
+class TestCandidatesUnit(Candidates, unit.ToolsUnitTests):
+    pass
+
+
+class TestQueueUnit(Queue, unit.ToolsUnitTests):
     pass
 
 
@@ -228,6 +250,20 @@ def test_the_toolkit_searches_a_library_on_disk(library: Services) -> None:
     wrong = tools["systematic"].invoke(ToolCall(name="systematic", args={"query": "aspirin AND ("}, id="1", type="tool_call"))
     assert wrong.status == "error"
     assert tools["analyze"].invoke(ToolCall(name="analyze", args={"target": "a/b"}, id="1", type="tool_call")).status == "error"
+
+
+def test_candidates_are_listed_and_queued_by_tools_that_are_asked_for(tmp_path: Path) -> None:
+    toolkit = OutriderToolkit(services=chase_library.make_services(tmp_path), max_tokens=600, citations=True)
+    tools = {tool.name: tool for tool in toolkit.get_tools()}
+    assert list(tools)[4:] == ["reference_candidates", "queue_reference_candidates"]
+    listed = tools["reference_candidates"].invoke({"target": chase_library.TARGET})
+    assert listed.startswith("5 candidates around 2 works, round 1.\n")
+    assert f"{chase_library.RETRACTED}: RETRACTED Study 5" in listed
+    queue = tools["queue_reference_candidates"]
+    assert queue.invoke({"target": chase_library.TARGET, "exclude": ["w7"], "dry_run": True}) == "Round 1 would fetch 4 works, 1 excluded."
+    assert queue.invoke({"target": chase_library.TARGET, "include": ["w3"]}).startswith("Round 1 fetches 1 works.\nBackground jobs: ")
+    wrong = queue.invoke(ToolCall(name=queue.name, args={"target": chase_library.TARGET}, id="1", type="tool_call"))
+    assert wrong.status == "error"
 
 
 def test_a_missing_library_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:

@@ -247,6 +247,7 @@ class CitationWorld:
             "publication_year": work.year,
             "ids": {"openalex": address},
             "authorships": [{"author": {"display_name": name}} for name in work.authors],
+            "abstract_inverted_index": _invert(work.abstract),
             "referenced_works": [f"https://openalex.org/{self.by_number[other].own}" for other in work.cites],
         }
 
@@ -308,3 +309,11 @@ class CitationWorld:
             Opencitations.of(OpencitationsSettings(base_url=f"{base_url}/opencitations", **own), caller),
             Crossref.of(CrossrefSettings(base_url=f"{base_url}/crossref", **own), caller),
         )
+
+
+def _invert(text: str) -> dict[str, list[int]] | None:
+    """An abstract as OpenAlex gives it: the places of each word."""
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for place, word in enumerate(text.split()):
+        places[word].append(place)
+    return dict(places) or None

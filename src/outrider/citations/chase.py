@@ -8,13 +8,12 @@ their links, too.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
 
 from outrider.citations.rank_candidates import BOTH, CandidateRanker
-from outrider.state.citations import CitationCandidate, Direction
+from outrider.state.citations import CitationCandidate, CitationSearchCounts, Direction
 from outrider.state.errors import BadRequest
 from outrider.state.model import Model
 
@@ -71,21 +70,6 @@ class YieldPoint(Model):
     share_included: float = Field(description="Inclusions of this round for each record read in it.")
 
 
-@dataclass(frozen=True, slots=True)
-class CitationSearchCounts:
-    """The boxes of PRISMA 2020 for citation searching ("other methods"). None for counts that only the reviewers know."""
-
-    identified: int
-    """Works that were candidates."""
-    screened: int
-    excluded: int
-    sought: int
-    """Reports sought for retrieval: the included works."""
-    not_screened: int
-    not_retrieved: int | None = None
-    assessed: int | None = None
-
-
 def start_chase(
     target: str, works: Collection[str], *, request: str = "", directions: Collection[Direction] = BOTH, hops: int = 1
 ) -> Chase:  # fmt: skip
@@ -128,6 +112,24 @@ def record_round(
         excluded=tuple(sorted(set(excluded))),
     )  # fmt: skip
     return chase.model_copy(update={"seen": tuple(sorted({*chase.seen, *keys})), "rounds": (*chase.rounds, round_)})
+
+
+def rename_keys(chase: Chase, keys: Mapping[str, str]) -> Chase:
+    """The chase with other keys: that of a placeholder changes when its record enters the library. Keys that are not named stay."""
+
+    def rename(names: Collection[str]) -> tuple[str, ...]:
+        return tuple(sorted({keys.get(name, name) for name in names}))
+
+    rounds = tuple(
+        one.model_copy(update={"included": rename(one.included), "excluded": rename(one.excluded)}) for one in chase.rounds
+    )  # fmt: skip
+    return chase.model_copy(update={"works": rename(chase.works), "seen": rename(chase.seen), "rounds": rounds})
+
+
+def withdraw_inclusions(chase: Chase, keys: Collection[str]) -> Chase:
+    """The chase as if these works had not been included: they can be decided on again."""
+    rounds = tuple(one.model_copy(update={"included": tuple(key for key in one.included if key not in keys)}) for one in chase.rounds)
+    return chase.model_copy(update={"rounds": rounds})
 
 
 def find_stop(chase: Chase, candidates_left: int) -> StopReason | None:

@@ -119,6 +119,18 @@ async def find_records(library: Library, targets: Mapping[str, str]) -> dict[str
     return {target: doc_id for target, doc_id in found.items() if doc_id}
 
 
+async def find_nodes(library: Library, keys: Collection[str]) -> dict[str, str]:
+    """The keys that works have in a network now, by an id or a name of each; works that nothing is known of are left out.
+
+    The key of a placeholder changes when its record enters the library.
+    """
+    nodes = _Nodes(library)
+    names = {key: [str(entity) for entity in (Entity(RECORD, key), parse_entity(key)) if entity] for key in keys}
+    await nodes.place({name for own in names.values() for name in own})
+    known = {key: next((name for name in own if nodes.is_known(name)), "") for key, own in names.items()}
+    return {key: nodes.node(name) for key, name in known.items() if name}
+
+
 async def _read_own_lists(library: Library, records: Collection[str], names: Collection[str]) -> set[tuple[str, str, str]]:
     """Citations in reference lists, as links by name: those of these records, and those of others that cite one of the names."""
     links = set()

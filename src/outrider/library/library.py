@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -30,6 +30,7 @@ from outrider.library.filter_sql import in_list
 from outrider.library.lance_errors import retry_conflicts
 from outrider.library.metadata_tables import (
     CalibrationTable,
+    ChaseTable,
     DecisionTable,
     FileTable,
     IngestedFile,
@@ -102,6 +103,7 @@ class Library:
         self._renamed = RenamedFileTable(location, connection)
         self._decisions = DecisionTable(location, connection)
         self._labels = LabelTable(location, connection)
+        self._chases = ChaseTable(location, connection)
         self._calibrations = CalibrationTable(location, connection)
         self._rerank_evaluations = RerankEvaluationTable(location, connection)
         self.citations = CitationTables(location, connection)
@@ -630,6 +632,14 @@ class Library:
             if changed:
                 await self._labels.put(changed)
         return after
+
+    async def chase(self, target: str) -> str | None:
+        """The chase of citations from a target, as JSON; None where none was begun."""
+        return await self._chases.find(target)
+
+    async def change_chase(self, target: str, change: Callable[[str | None], str]) -> str:
+        """Replace the chase of a target by what `change` makes of it; changes of other processes come before or after."""
+        return await self._chases.change(target, change)
 
     async def calibrations(self) -> tuple[Calibration, ...]:
         """Calibrations that a user fitted for the distiller on this library, one for each engine and its weights."""

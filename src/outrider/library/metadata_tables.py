@@ -1,4 +1,4 @@
-"""Tables beside the records: files, decisions, labels, calibrations, rerank evaluations.
+"""Tables beside the records: files, decisions, labels, chases, calibrations, evaluations
 
 Each is created with its first row; no record changes with them.
 """
@@ -18,6 +18,7 @@ from outrider.library.maintenance import KEEP_METADATA
 from outrider.library.record_table import open_listed_table, open_table
 from outrider.library.schema import PRIMARY_KEY
 from outrider.library.text_search import ALL_ROWS
+from outrider.runtime.threads_and_loops import finish
 from outrider.state.distilling import Calibration, parse_calibration
 from outrider.state.duplicate_decisions import Decision
 from outrider.state.reranking import Verdict, verdict_order
@@ -279,6 +280,52 @@ class LabelTable(MetadataTable[RecordLabels]):
         table = await self._open()
         if table is not None:
             await table.delete(in_list("doc_id", doc_ids))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChase:
+    """The chase of citations from one target."""
+
+    target: str
+    chase: str
+    """`citations.chase.Chase` as JSON."""
+
+
+class ChaseTable(MetadataTable[StoredChase]):
+    """Chases of citations, one row a target."""
+
+    name = "chases"
+    columns = ("target", "chase")
+    primary_key = "target"
+
+    async def find(self, target: str) -> str | None:
+        with self._location.translate_errors():
+            table = await self._open()
+            if table is None:
+                return None
+            rows = (await table.query().where(in_list("target", [target])).limit(1).to_arrow()).to_pylist()
+            return str(rows[0]["chase"]) if rows else None
+
+    async def change(self, target: str, change: Callable[[str | None], str]) -> str:
+        """Replace the chase of a target by what `change` makes of it, under the library's lock: no other change comes in between.
+
+        A cancelled call ends after the write.
+        """
+        async with self._location.write():
+            return await finish(retry_conflicts(lambda: self._change(target, change)))
+
+    async def _change(self, target: str, change: Callable[[str | None], str]) -> str:
+        before = await self.find(target)
+        after = change(before)
+        if after != before:
+            await self._write([StoredChase(target, after)])
+        return after
+
+    async def _write(self, items: Sequence[StoredChase]) -> None:
+        table = await self._create()
+        merge = table.merge_insert("target").when_matched_update_all().when_not_matched_insert_all()
+        await merge.execute(self._build([asdict(item) for item in items]))
+        await table.optimize(cleanup_older_than=KEEP_METADATA)
 
 
 class CalibrationTable(MetadataTable[Calibration]):

@@ -56,14 +56,15 @@ def make_bars(dated: Sequence[tuple[int, str]]) -> tuple[Bars, int]:
     if not dated:
         return {}, 1
     first, last = min(year for year, _ in dated), max(year for year, _ in dated)
-    span = next(years for years in _round_numbers() if last // years - first // years < MAX_BARS)
+    span = next(years for years in round_numbers() if last // years - first // years < MAX_BARS)
     bars: dict[int, Counter[str]] = {start * span: Counter() for start in range(first // span, last // span + 1)}
     for year, kind in dated:
         bars[year // span * span][kind] += 1
     return bars, span
 
 
-def _round_numbers() -> Iterator[int]:
+def round_numbers() -> Iterator[int]:
+    """1, 2, 5, 10, 20, 50, ..."""
     return (factor * 10**power for power in count() for factor in (1, 2, 5))
 
 
@@ -82,7 +83,7 @@ def _draw_axes(picture: Picture, top: float, bars: Bars, span: int) -> float:
     """Axes, grid and bars; returns the baseline after the last label."""
     bottom, right = top + PLOT, WIDTH - RIGHT
     highest = max(sum(bar.values()) for bar in bars.values())
-    step = next(number for number in _round_numbers() if highest <= 5 * number)
+    step = next(number for number in round_numbers() if highest <= 5 * number)
     ceiling = step * math.ceil(highest / step)
     for value in range(0, ceiling + 1, step):
         y = bottom - PLOT * value / ceiling

@@ -66,7 +66,7 @@ async def find_seeds(library: Library, targets: Sequence[str]) -> tuple[tuple[Se
 
     A target is the id of a record, or an identifier, which may be that of a record.
     """
-    named = {target: _parse_identifier(target) for target in dict.fromkeys(targets)}
+    named = {target: parse_identifier(target) for target in dict.fromkeys(targets)}
     ids = await find_records(library, {target: entity for target, (entity, _) in named.items()})
     records = {record.doc_id: record for record in await library.fetch(sorted(set(ids.values())))}
     seeds: dict[str, Seed] = {}
@@ -83,7 +83,7 @@ async def find_seeds(library: Library, targets: Sequence[str]) -> tuple[tuple[Se
     return tuple(seeds.values()), tuple(missing)
 
 
-def _parse_identifier(target: str) -> tuple[str, Identifiers | None]:
+def parse_identifier(target: str) -> tuple[str, Identifiers | None]:
     """The name that an identifier has in the graph, and the identifier; the target itself and None for anything else."""
     text = f"doi:{target}" if target.startswith("10.") else target
     try:

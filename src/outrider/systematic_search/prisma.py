@@ -13,6 +13,7 @@ from html import escape
 from pathlib import Path
 
 from outrider.pictures.flow_chart import Row, draw_flow_chart
+from outrider.state.citations import CitationSearchCounts
 from outrider.state.errors import BadRequest
 from outrider.state.records import LIBRARY
 from outrider.systematic_search.manifest import Manifest, SourceResult
@@ -212,6 +213,52 @@ def flow_diagram(flow: Flow) -> str:
     """A whole SVG document."""
     warning = "" if flow.complete else f"This search is not complete: {'; '.join(flow.missing)}"
     return draw_flow_chart("PRISMA 2020 flow diagram", "Identification of studies via databases and registers", _make_rows(flow), warning)
+
+
+CITATION_FORMS = ("prisma-json", "prisma-markdown", "prisma-svg")
+"""Forms of the counts of citation searching."""
+OTHER_METHODS = "Identification of studies via other methods"
+
+
+def write_citation_flow(counts: CitationSearchCounts, form: str, target: str) -> str:
+    """The boxes for citation searching ("other methods") in one of `CITATION_FORMS`. Boxes that only the reviewers know stay open."""
+    open_boxes = ("not_retrieved", "assessed")
+    if form == "prisma-json":
+        fields: dict[str, object] = {name: getattr(counts, name) for name in counts.__slots__}
+        return json.dumps({"method": "citation searching", "target": target, **fields}, indent=2, ensure_ascii=False) + "\n"
+    if form == "prisma-markdown":
+        rows = [
+            f"| Records identified from citation searching | {counts.identified:,} |",
+            f"| Records screened | {counts.screened:,} |",
+            f"| Records excluded | {counts.excluded:,} |",
+            f"| Records not screened | {counts.not_screened:,} |",
+            f"| Reports sought for retrieval | {counts.sought:,} |",
+            *(f"| Reports {name.replace('_', ' ')} | {_format_count(getattr(counts, name))} |" for name in open_boxes),
+        ]
+        return "\n".join([f"# PRISMA 2020: {OTHER_METHODS.lower()}", "", f"| {_escape_cell(target)} | n |", "|---|---:|", *rows, ""])
+    identified = ["Records identified from:", f"  citation searching (n = {counts.identified:,})"]
+    aside = [f"Records not screened (n = {counts.not_screened:,})"] if counts.not_screened else []
+    boxes = [
+        Row("Identification", identified, aside),
+        Row("Screening", [f"Records screened (n = {counts.screened:,})"], [f"Records excluded (n = {counts.excluded:,})"]),
+        Row("", [f"Reports sought for retrieval (n = {counts.sought:,})"], [f"Reports not retrieved {_count_box(counts.not_retrieved)}"]),
+        Row(
+            "",
+            [f"Reports assessed for eligibility {_count_box(counts.assessed)}"],
+            [f"Reports excluded, with reasons {LATER}"],
+            dashed=True,
+        ),
+        Row("Included", [f"Studies included in review {LATER}"], [], dashed=True),
+    ]
+    return draw_flow_chart("PRISMA 2020 flow diagram: citation searching", OTHER_METHODS, boxes)
+
+
+def _format_count(count: int | None) -> str:
+    return THEIRS if count is None else f"{count:,}"
+
+
+def _count_box(count: int | None) -> str:
+    return LATER if count is None else f"(n = {count:,})"
 
 
 def _name_database(name: str) -> str:

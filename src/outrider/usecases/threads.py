@@ -185,6 +185,22 @@ async def open_threads(services: Services) -> AsyncIterator[Threads]:
         yield Threads(services, store, expired)
 
 
+async def find_client_target(services: Services, target: str, owner: str | None) -> str:
+    """A client's target of citation chasing as it is stored: `label:NAME`, or a thread of the key's owner; all threads if that is None.
+
+    Never a file: a client may not read this machine. Raises `NoSuchThread`.
+    """
+    if target.startswith("label:"):
+        return target
+    name = f"{owner}/{target}" if owner else target
+    first, slash, _ = name.partition("/")
+    if owner == "" and slash and first in services.settings.serve.api_keys:
+        raise NoSuchThread(f"there is no thread {target!r}")
+    async with open_threads(services) as threads:
+        await threads.runs(name)
+    return name
+
+
 async def collect_response(parts: AsyncIterator[Part]) -> SearchResponse:
     """The answer at the end of a run."""
     state: Mapping[str, Any] = {}

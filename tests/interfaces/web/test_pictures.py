@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from outrider.pictures.citation_map import draw_citation_map
 from outrider.pictures.radar import Corner, Shape, draw_radar
 from outrider.pictures.svg import COLOURS
 from outrider.pictures.timeline import draw_timeline
+from outrider.state.citations import CitationMap, MapWork
 from outrider.state.hits import Hit
 from outrider.state.response import SearchResponse
 from outrider.systematic_search.prisma import Flow, flow_diagram
@@ -39,7 +41,15 @@ def draw(text: str) -> list[str]:
     answer = SearchResponse(query=text, mode="discovery", hits=hits, total_found=12_345)
     corners = tuple(Corner(name, score) for name, score in zip(NAMES, (None, 0, 10, 3.3, 7, None), strict=True))
     flow = Flow(((text, 1_234_567), ("pubmed", 3)), 1_000, "rules", 4, 12_353, False, (text, text))
-    return [draw_timeline(answer), draw_radar([Shape(text, corners)]), draw_radar([Shape(text, corners)] * 4), flow_diagram(flow)]
+    rows = [
+        (role, year, number)
+        for number, role in ((12, "included"), (1, "excluded"), (0, "candidate"))
+        for year in (*range(1990, 2012), None)
+    ]
+    works = tuple(MapWork(key=f"{at}", title=text, year=year, role=role, round=number) for at, (role, year, number) in enumerate(rows))
+    chart = draw_citation_map(CitationMap(target=text, works=works, links=(("0", "9"), ("1", "50")), left_out=12_345))
+    radars = [draw_radar([Shape(text, corners)] * number) for number in (1, 4)]
+    return [draw_timeline(answer), *radars, flow_diagram(flow), chart]
 
 
 async def test_no_text_leaves_a_picture_and_none_is_too_small_at_600_pixels(opens: Opens) -> None:

@@ -23,6 +23,7 @@ from outrider.graph.analyze import make_analysis
 from outrider.graph.pipeline import build
 from outrider.ingest.export import make_writer
 from outrider.ingest.targets import split_targets
+from outrider.interfaces.mcp.cite import CiteTools
 from outrider.interfaces.mcp.jobs import JobTools
 from outrider.interfaces.mcp.short_answers import (
     DATA,
@@ -128,7 +129,7 @@ class OutriderServer(MCPServer[None]):
 
 def build_server(services: Services, *, alone: bool = False) -> MCPServer:
     """One server over these services, which it loads as soon as it starts. `alone` in its process, it runs background jobs in another."""
-    tools, runs, jobs = Tools(services), SystematicTool(services), JobTools(services)
+    tools, runs, jobs, cite = Tools(services), SystematicTool(services), JobTools(services), CiteTools(services)
 
     @asynccontextmanager
     async def lifespan(_: MCPServer[None]) -> AsyncIterator[None]:
@@ -146,6 +147,8 @@ def build_server(services: Services, *, alone: bool = False) -> MCPServer:
         ("export", tools.export, READS),
         ("jobs", jobs.jobs, READS),
         ("jobs_change", jobs.jobs_change, STOPS),
+        ("reference_candidates", cite.reference_candidates, READS),
+        ("queue_reference_candidates", cite.queue_reference_candidates, WRITES),
     ):
         server.add_tool(raise_tool_errors(tool), name=name, description=tool.__doc__, annotations=hints)
     for address, title, kind, resource in (

@@ -21,6 +21,9 @@ export function makeAddress(fields) {
   return `#/search${text ? `?${text}` : ""}`;
 }
 
+/** Citation chasing from a thread, or from the records of a label. */
+export const addressOfChase = (thread, label = "") => `#/citations?${new URLSearchParams({ target: label ? `label:${label}` : thread })}`;
+
 /** The request of an address, as `POST /api/search` takes it. */
 export function makeRequest(fields, about) {
   const filters = {};

@@ -105,7 +105,7 @@ function documentLink(hit) {
   return el("a", { class: "act", href: pdf || own, rel: "noopener noreferrer", target: "_blank" }, pdf ? "Open PDF" : "Open repository");
 }
 
-function identifierAddress({ identifiers }) {
+export function identifierAddress({ identifiers }) {
   if (identifiers?.doi) return `https://doi.org/${identifiers.doi}`;
   if (identifiers?.pmid) return `https://pubmed.ncbi.nlm.nih.gov/${identifiers.pmid}/`;
   return identifiers?.arxiv ? `https://arxiv.org/abs/${identifiers.arxiv}` : "";

@@ -1,5 +1,6 @@
 // The library: what it holds, its records in pages, and the choice of records. The address holds what is shown.
 
+import { addressOfChase } from "./address.js";
 import { json } from "./api.js";
 import { begin as beginAdditions } from "./additions.js";
 import { byId, count, el, fill, plural } from "./dom.js";
@@ -217,6 +218,8 @@ function showList({ records, total }, address, page) {
   byId("library-count").textContent = total
     ? narrowed ? `${plural(total, "record")} of ${count(contents.records)}` : plural(total, "record")
     : "";
+  byId("chase-label").hidden = !total || !address.label;
+  byId("chase-label").href = addressOfChase("", address.label);
   byId("choose-page").hidden = !total || !contents.writable;
   byId("choose-all").checked = records.length > 0 && records.every((one) => chosen.has(one.doc_id));
   fill(byId("library-list"), records.map((record) => listRecord(record, address)));
