@@ -42,7 +42,12 @@ LONGEST_YIELD_S = 30.0
 """A step waits so long at most for searches to end: under a load that never ends, jobs still go on."""
 MOST_ATTEMPTS = 20
 """A job that was begun so often and never ended presumably kills its process."""
+CHANGED = "DBOSUnexpectedStepError"
 ENDED = frozenset({"SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"})
+
+
+class StepsChanged(Exception):
+    """A job that continues takes another way than before: the settings or the program changed. It begins again."""
 
 
 def no_search_runs() -> bool:
@@ -143,6 +148,10 @@ class Worker:
             if _is_cancelled():  # the worker ends: the job goes on with the next one
                 raise
             return  # the job was stopped
+        except StepsChanged:
+            log.warning("job %s begins again: its steps are others than before the interruption", job.id)
+            await asyncio.to_thread(self.table.restart, job.id)
+            return
         except SearchError as reason:
             error = str(reason) or type(reason).__name__
         except Exception as reason:
@@ -244,7 +253,12 @@ class _Steps:
 
         place = self.worker._dbos.reserve_step()  # before anything is awaited: concurrent steps are counted as they are called  # noqa: SLF001
         await self.worker.make_way(self.job.kind)
-        found = await place.run_async({"name": name}, answer)
+        try:
+            found = await place.run_async({"name": name}, answer)
+        except Exception as error:
+            if type(error).__name__ != CHANGED:
+                raise
+            raise StepsChanged from error
         if "error" in found:
             raise _restore_error(found["error"], found["message"])
         value: JsonValue = found["value"]

@@ -15,7 +15,7 @@ from outrider.library.citation_tables import work_name
 from outrider.library.entity_names import parse_entity
 from outrider.nodes.citations import Citations
 from outrider.state.citations import CitationsRequest, CitationsResult, CitationsState
-from outrider.state.errors import BadRequest, LibraryError
+from outrider.state.errors import BadRequest, LibraryError, SourceOff
 from outrider.state.jobs import JobSteps
 from outrider.state.records import Identifiers, Paper, Record
 
@@ -39,9 +39,11 @@ def make_citations(services: Services) -> Citations:
 
 
 async def build_citation_graph(services: Services, request: CitationsRequest, steps: JobSteps) -> CitationsResult:
-    """The same without LangGraph, as a job runs it: `steps` keep its answers."""
+    """The same without LangGraph, as a job runs it: `steps` keep its answers. Raises `SearchError`."""
+    if services.settings.sources.offline:
+        raise SourceOff("citations come from services, and nothing may be contacted here (sources.offline)")
     state = CitationsState(targets=request.targets, directions=request.directions, budget=request.budget)
-    update = await make_citations(services)(state, steps)
+    update = await make_citations(services).build(state, steps)
     return CitationsResult(targets=request.targets, **update)
 
 
