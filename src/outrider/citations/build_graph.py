@@ -213,7 +213,7 @@ class GraphBuilder:
             if direction in source.directions:
                 yield _Question(source, direction, scheme, identifiers[scheme])
             else:
-                self._service(source.name).notes[f"it gives no {direction} here, or only with a key"] += 1
+                self._service(source.name).notes[f"it gives no {direction} here, or only with a key"] = 1
 
     def _make_step(self, question: _Question, paper: Paper, most: int) -> Callable[[], Awaitable[JsonValue]]:
         """`most` requests are sent."""
