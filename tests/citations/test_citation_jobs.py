@@ -5,34 +5,37 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
+from outrider.citations.build_graph import DirectSteps
 from outrider.jobs.job_table import JobTable
+from outrider.library.address_and_locks import LOCK
 from outrider.library.citation_network import load_network
 from outrider.library.library import Library
-from outrider.state.citations import CitationNetwork
-from outrider.state.errors import TargetPaused
+from outrider.services import Services
+from outrider.services.citations import run_citation_job
+from outrider.state.citations import CitationNetwork, GraphReport
+from outrider.state.errors import LibraryMissing, TargetPaused
 from support.citation_worker import make_flags
-from support.citation_world import DOCUMENTED, CitationWorld, StrictServices, make_small_works
-from support.http_server import Answer, as_bytes, cut, refusal, serving
+from support.citation_world import DOCUMENTED, FAULTS, CitationWorld, StrictServices, WorldWork, make_small_works
+from support.http_server import Answer, Request, serving
 
 pytestmark = pytest.mark.slow
 
-FAULTS = (
-    refusal(429, headers={"Retry-After": ".1"}),
-    refusal(503),
-    cut(as_bytes(b'{"data": [' + b" " * 400, "application/json")),
-    Answer(after_s=0.2, reset=True),
-)
+UNLIMITED = {"requests": 10_000, "at_once": 50}
 MOST_AT_ONCE = 7
 """Requests of the steps of one work that run at once: one or two to each of four services."""
 
@@ -162,3 +165,77 @@ def test_a_job_that_continues_with_other_services_begins_again_and_completes(tmp
     assert job.result
     links = asyncio.run(read_graph(tmp_path, world, 1, 2, 3, depth=1)).links
     assert links.keys() == world.truth([1, 2, 3], 1).keys()
+
+
+async def run_handler(world: CitationWorld, folder: Path, *numbers: int, at: int = -1, act: Callable[[], None] = int, **budget: Any) -> Any:
+    """The handler in this process; `act` is called at one request."""
+    targets = [world.by_number[number].key for number in numbers]
+
+    def handle(request: Request) -> Answer:
+        if sum(world.asked.values()) == at:
+            act()
+        return world.handle(request)
+
+    with serving(handle) as server:
+        services = Services.from_file(make_flags(server.base_url, str(folder), dict.fromkeys(DOCUMENTED, UNLIMITED)))
+        try:
+            return await run_citation_job(services, {"targets": targets, "budget": {"calls": 1_000, **budget}}, DirectSteps())
+        finally:
+            services.close()
+
+
+@pytest.mark.parametrize("how", ["removed", "moved"])
+async def test_a_library_that_is_gone_meanwhile_is_one_error_and_is_not_made_anew(tmp_path: Path, how: str) -> None:
+    world, library = CitationWorld(make_small_works()), tmp_path / "library"
+
+    def take_away() -> None:
+        library.rename(tmp_path / "elsewhere")
+        if how == "removed":
+            shutil.rmtree(tmp_path / "elsewhere")
+
+    with pytest.raises(LibraryMissing, match="no library at"):
+        await run_handler(world, tmp_path, 1, 8, at=12, act=take_away, depth=2)
+    assert not await asyncio.to_thread((library / "citation_works.lance").exists)
+    assert sum(world.asked.values()) < 12 + 2 * MOST_AT_ONCE, "nothing is asked that cannot be written"
+
+
+async def test_a_library_that_another_process_writes_is_waited_for(tmp_path: Path) -> None:
+    world, lock = CitationWorld(make_small_works()), FileLock(tmp_path / "library" / LOCK, thread_local=False)
+
+    def hold() -> None:
+        lock.acquire()
+        threading.Timer(0.5, lock.release).start()
+
+    assert (await run_handler(world, tmp_path, 1, at=5, act=hold, depth=1))["failures"] == []
+    assert (await read_graph(tmp_path, world, 1, depth=1)).links.keys() == world.truth([1], 1).keys()
+
+
+async def test_hostile_titles_and_identifiers_stay_text(tmp_path: Path) -> None:
+    titles = (
+        "<script>alert(1)</script>",
+        "\x1b[31mred\x07evil",
+        "x" * 100_000,
+        "'; DROP TABLE records; --",
+        "",
+        "\x00null",
+        "a\tb\nc",
+    )
+    names = ("10.5555/w'1", "10.5555/w|2", "10.5555/w%_3", "10.5555/w;4", "10.5555/w<5>", "10.5555/w(6)", "10.5555/w&7?x=#8")
+    works = [WorldWork(number, names[number - 1], title, cites=(1, number % 7 + 1)) for number, title in enumerate(titles, start=1)]
+    world = CitationWorld(works, nameless=frozenset({3}))
+    await run_handler(world, tmp_path, 1, depth=2)
+    network = await read_graph(tmp_path, world, 1)
+    assert network.links.keys() <= world.truth([1], 2).keys()
+    assert len(network.works) == len(works)
+    assert not [work.title for work in network.works.values() if re.search(r"[\x00-\x1f]", work.title)]
+
+
+async def test_a_work_with_many_citations_is_read_as_far_as_the_budget_goes(tmp_path: Path) -> None:
+    works = [WorldWork(1, "10.5555/w.1", "Rivers")]
+    works += (WorldWork(number, f"10.5555/w.{number}", "", cites=(1,)) for number in range(2, 5_002))
+    result = await run_handler(CitationWorld(works), tmp_path, 1, calls=100, works=500, depth=2)
+    report = GraphReport.model_validate(result["report"])
+    assert sum(use.calls for use in report.services) <= 100
+    assert report.works == 500
+    assert report.unknown_total == 0
+    assert {"the budget of 100 calls", "the budget of 500 works"} <= {line.partition(":")[0] for line in report.cut}

@@ -31,7 +31,7 @@ SEARCHED_ALSO = ("github", "arxiv", "pubmed", "web", "europe_pmc")
 def make_flags(base_url: str, folder: str, limits: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
     """Flags of the settings for the services at this address. Responses are not cached: a request that is repeated is sent."""
     flags: dict[str, Any] = {"library.uri": f"{folder}/library", "jobs.uri": f"{folder}/jobs.sqlite", "cache.fresh_s": 0}
-    flags |= {"cache.folder": f"{folder}/cache", "sources.openalex.api_key": KEY}
+    flags |= {"cache.folder": f"{folder}/cache", "sources.openalex.api_key": KEY, "sources.offline": False}
     flags |= {f"sources.{name}.enabled": False for name in SEARCHED_ALSO}
     for service, own in limits.items():
         flags[f"sources.{service}.base_url"] = f"{base_url}/{service}"

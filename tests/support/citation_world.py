@@ -22,7 +22,7 @@ from outrider.sources.opencitations import Opencitations
 from outrider.sources.semantic_scholar import SemanticScholar
 from outrider.state.citations import LinkSource
 from outrider.state.records import Identifiers, Paper
-from support.http_server import Answer, Request, as_json, refusal
+from support.http_server import Answer, Request, as_bytes, as_json, cut, refusal
 from support.shared_data import DATA
 
 SERVICES = ("openalex", "semantic_scholar", "opencitations", "crossref")
@@ -319,6 +319,13 @@ DOCUMENTED: Mapping[str, Mapping[str, float]] = {
     "crossref": {"requests": 1, "per_s": 1 / SCALE, "at_once": 1},
 }
 """Requests a second, as the services document them and as our settings have them."""
+FAULTS = (
+    refusal(429, headers={"Retry-After": ".1"}),
+    refusal(503),
+    cut(as_bytes(b'{"data": [' + b" " * 400, "application/json")),
+    Answer(after_s=0.2, reset=True),
+)
+"""What `StrictServices` answer at first to some requests: too many of them, down, truncated, slow and then reset."""
 
 
 @dataclass
