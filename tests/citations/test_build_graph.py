@@ -168,6 +168,23 @@ async def test_no_more_calls_than_the_budget_has(library: Library, calls: int) -
         assert set(sources) <= set(truth[names.get(pair[0], pair[0]), names.get(pair[1], pair[1])])
 
 
+async def test_works_that_the_budget_leaves_out_are_counted_and_not_called_unknown(library: Library) -> None:
+    world = CitationWorld(make_small_works())
+    steps = CountedReports()
+    report = await build(world, library, 1, 7, 8, 9, budget=LARGE.model_copy(update={"calls": 9}), steps=steps)
+    assert (report.unknown, report.unknown_total) == ((), 0)
+    assert any("2 works at depth 1 " in line for line in report.cut), report.cut
+    assert len(steps.reports) == 2, "what is left out is not gone through work by work"
+
+
+class CountedReports(DirectSteps):
+    def __init__(self) -> None:
+        self.reports: list[str] = []
+
+    async def report(self, progress: str) -> None:
+        self.reports.append(progress)
+
+
 async def test_no_more_works_are_followed_than_the_budget_has(library: Library) -> None:
     world = CitationWorld(make_small_works())
     report = await build(world, library, 1, budget=LARGE.model_copy(update={"works": 3, "depth": 3}))

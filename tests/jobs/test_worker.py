@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
@@ -284,3 +285,43 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
         while not condition():  # noqa: ASYNC110 - of another thread or process
             await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("place", ["a step's answer", "the progress", "the end"])
+async def test_jobs_that_cannot_be_written_end_the_run_and_go_on_with_the_next(
+    jobs: JobTable, place: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The disk is full: one error, no traceback, nothing lost."""
+    is_full = [True]
+    from dbos._sys_db import SystemDatabase
+
+    def fails(real: Callable[..., Any], error: Exception) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            if is_full[0]:
+                raise error
+            return real(*arguments, **options)
+
+        return call
+
+    full = sqlite3.OperationalError("database or disk is full")
+    refused = JobError(f"the jobs in {jobs.uri} cannot be read or written: database or disk is full")
+    target, name, error = {
+        "a step's answer": (SystemDatabase, "record_operation_result", full),
+        "the progress": (JobTable, "report", refused),
+        "the end": (JobTable, "finish", refused),
+    }[place]
+    monkeypatch.setattr(target, name, fails(getattr(target, name), error))
+
+    async def handle(_: dict[str, JsonValue], steps: JobSteps) -> dict[str, JsonValue]:
+        await steps.step("pay", lambda: asyncio.sleep(0, 5))
+        await steps.report("half")
+        return {"paid": 5}
+
+    number = jobs.queue("citations", "liver", "/library", {})
+    with pytest.raises(JobError, match="disk is full"):
+        await asyncio.wait_for(run_here(jobs, handle).run(), 30)
+    assert jobs.get(number).status == "running"
+    assert not caplog.text
+    is_full[0] = False
+    await run_here(jobs, handle).run()
+    assert (jobs.get(number).status, jobs.get(number).result, jobs.get(number).error) == ("done", {"paid": 5}, "")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -176,3 +178,56 @@ async def test_a_placeholder_is_a_hit_of_no_strategy_and_in_no_list(library: Lib
 
 async def _give(engine: Engine) -> Engine:
     return engine
+
+
+async def test_a_write_that_dies_anywhere_leaves_no_loose_citation_and_the_next_one_completes_it(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two stored works turn out to be one, whose links move: the process dies after each commit in turn."""
+    by_doi, by_id, other, both = work(doi="10.9/x"), work(openalex="W9"), work(doi="10.9/y"), work("X", doi="10.9/x", openalex="W9")
+    tables = library.citations
+    await tables.add([by_doi, by_id, other], [cites(by_doi, other), cites(other, by_id)])
+    commits = [0, 0]  # made, and allowed
+
+    class Dies:
+        def __init__(self, commit: Any) -> None:
+            self.commit = commit
+
+        async def execute(self, rows: Any) -> Any:
+            if commits[0] == commits[1]:
+                raise KilledHere
+            commits[0] += 1
+            return await self.commit.execute(rows)
+
+        def __getattr__(self, name: str) -> Any:
+            return lambda: Dies(getattr(self.commit, name)())
+
+    real_open = tables._open
+    for allowed in range(3):
+        commits[:] = [0, allowed]
+        monkeypatch.setattr(tables, "_open", dying(real_open, Dies))
+        with pytest.raises(KilledHere) if allowed < 2 else nullcontext():
+            await tables.add([both], [])
+        monkeypatch.undo()
+        assert await library.check() == (), f"after {allowed} commits"
+    links = (await load_network(library, ["doi:10.9/y"])).links
+    assert set(links) == {("doi:10.9/x", "doi:10.9/y"), ("doi:10.9/y", "doi:10.9/x")}
+
+
+class KilledHere(Exception):
+    """The process dies."""
+
+
+def dying(real: Any, dies: Any) -> Any:
+    """A table whose merges die where they should."""
+
+    async def open_table(*arguments: Any) -> Any:
+        table = await real(*arguments)
+        if table is None:
+            return None
+        merge = table.merge_insert
+        wrapped = MagicMock(wraps=table)
+        wrapped.merge_insert = lambda *keys: dies(merge(*keys))
+        return wrapped
+
+    return open_table

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +22,7 @@ from outrider.sources.opencitations import Opencitations
 from outrider.sources.semantic_scholar import SemanticScholar
 from outrider.state.citations import LinkSource
 from outrider.state.records import Identifiers, Paper
-from support.http_server import Answer, Request, as_json, refusal
+from support.http_server import Answer, Request, as_bytes, as_json, cut, refusal
 from support.shared_data import DATA
 
 SERVICES = ("openalex", "semantic_scholar", "opencitations", "crossref")
@@ -317,3 +317,75 @@ def _invert(text: str) -> dict[str, list[int]] | None:
     for place, word in enumerate(text.split()):
         places[word].append(place)
     return dict(places) or None
+
+
+SCALE = 50
+"""A second of the services' clocks lasts a fiftieth of ours: their limits are as documented, and waiting for them is short."""
+DOCUMENTED: Mapping[str, Mapping[str, float]] = {
+    "openalex": {"requests": 10, "per_s": 1 / SCALE},
+    "semantic_scholar": {"requests": 1, "per_s": 1 / SCALE},
+    "opencitations": {"requests": 3, "per_s": 1 / SCALE},
+    "crossref": {"requests": 1, "per_s": 1 / SCALE, "at_once": 1},
+}
+"""Requests a second, as the services document them and as our settings have them."""
+FAULTS = (
+    refusal(429, headers={"Retry-After": ".1"}),
+    refusal(503),
+    cut(as_bytes(b'{"data": [' + b" " * 400, "application/json")),
+    Answer(after_s=0.2, reset=True),
+)
+"""What `StrictServices` answer at first to some requests: too many of them, down, truncated, slow and then reset."""
+
+
+@dataclass
+class StrictServices:
+    """A world whose services refuse what exceeds their limits, fail now and then, and see the process that asks them die.
+
+    A fault comes once for a request: the next try is answered. Requests are logged in the order of their coming.
+    """
+
+    world: CitationWorld
+    faults: Sequence[Answer] = ()
+    faulty_of: int = 11
+    """Of so many different requests one fails at first."""
+    log: list[str] = field(default_factory=list)
+    """Each request that was answered: service, method, path, query, body."""
+    failed: set[str] = field(default_factory=set)
+    too_fast: Counter[str] = field(default_factory=Counter)
+    kill_at: int = -1
+    """The number of the answered request at which `kill` is called; -1 for none."""
+    kill: Callable[[], None] = lambda: None
+    starts: list[int] = field(default_factory=list)
+    """Lengths of the log at each start of a process that asks, noted by whoever starts it."""
+    _seen: dict[str, int] = field(default_factory=dict)
+    _recent: defaultdict[str, deque[float]] = field(default_factory=lambda: defaultdict(deque))
+
+    def handle(self, request: Request) -> Answer:
+        service = request.path.removeprefix("/").partition("/")[0]
+        limits, recent = DOCUMENTED[service], self._recent[service]
+        while recent and recent[0] <= request.at - limits["per_s"]:
+            recent.popleft()
+        recent.append(request.at)
+        if len(recent) > limits["requests"]:
+            self.too_fast[service] += 1
+            return refusal(429, headers={"Retry-After": "1"})
+        line = f"{service} {request.method} {request.target} {request.body.decode()}"
+        self._seen.setdefault(line, len(self._seen) + 1)
+        failing, rest = divmod(self._seen[line], self.faulty_of)
+        if self.faults and not rest and line not in self.failed:
+            self.failed.add(line)
+            return self.faults[failing % len(self.faults)]
+        self.log.append(line)
+        if len(self.log) == self.kill_at:
+            self.kill()
+        return self.world.handle(request)
+
+    def find_repeated(self) -> dict[str, int]:
+        """Requests that were answered again, and how many requests before the end of their process each of them was asked, at most."""
+        places = defaultdict(list)
+        for place, line in enumerate(self.log):
+            places[line].append(place)
+        ends = [*self.starts[1:], len(self.log)]
+        return {
+            line: max(min(end for end in ends if end > place) - place for place in own[:-1]) for line, own in places.items() if len(own) > 1
+        }

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Protocol
+from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
@@ -44,6 +44,7 @@ PER_CALL = 100
 STEP_S = 120.0
 """Time limit of one request with all its pages."""
 MOST_MISSING = 20
+PARTLY = "no links of some works from some services"
 DIRECTIONS: tuple[Direction, ...] = ("references", "citations")
 
 
@@ -62,6 +63,20 @@ class Seed:
     paper: Paper
     references: tuple[Paper, ...] = ()
     """References of its full text without an identifier."""
+
+    def to_json(self) -> JsonValue:
+        """What a job keeps of it. The rest stands in the library."""
+        return {
+            "name": self.name,
+            "paper": _brief(self.paper),
+            "references": [one.model_dump(mode="json", exclude_defaults=True) for one in self.references],
+        }
+
+    @classmethod
+    def from_json(cls, value: JsonValue) -> Seed:
+        fields = _mapping(value)
+        references = tuple(_restore(one) for one in _list(fields["references"]))
+        return cls(str(fields["name"]), _restore(fields["paper"]), references)
 
 
 def find_lookups(sources: Iterable[object]) -> tuple[BatchSource, ...]:
@@ -147,6 +162,11 @@ class GraphBuilder:
         for depth in range(1, self.budget.depth + 1):
             found: list[str] = []
             for place, name in enumerate(frontier, start=1):
+                if limit := self._find_used_up():
+                    left = len(frontier) - place + 1
+                    line = f"{self._describe_limit(limit)}: {left:,} works at depth {depth} and those behind them were not looked up"
+                    self._cut.setdefault(f"{limit} works", line)
+                    break
                 done.add(self._names[name])
                 found += await self._ask_all(name)
                 await self.steps.report(f"depth {depth}: {place:,} of {len(frontier):,} works, {len(self._works):,} works found")
@@ -158,26 +178,27 @@ class GraphBuilder:
     async def _ask_all(self, name: str) -> list[str]:
         """The names of the works that all services link with this one. The references come first: they tell its other identifiers."""
         found: list[str] = []
-        asked, known = 0, False
+        wanted, known = 0, False
         for direction in self.directions:
             paper = self._works[self._names[name]]
             questions = list(self._list_questions(paper, direction))
             affordable = questions[: self._calls_left()]
             if len(affordable) < len(questions):
-                self._cut["calls"] = f"the budget of {self.budget.calls:,} calls: no links of some works from some services"
+                self._cut["calls"] = f"{self._describe_limit('calls')}: {PARTLY}"
+                known = True  # for all that was found out
             if affordable and self._spent_s >= self.budget.time_s:
-                self._cut["time"] = f"the budget of {self.budget.time_s:g} s: no links of some works"
+                self._cut["time"] = f"{self._describe_limit('time')}: no links of some works"
                 return found
             # started in one order, so that a job that numbers its steps finds them again
             most = self._calls_left() // max(1, len(affordable))
             answers = await _run_all([self.steps.step(one.name, self._make_step(one, paper, most)) for one in affordable])
             self._spent_s += max((_number(answer, "seconds") for answer in answers), default=0.0)
-            asked += len(questions)
+            wanted += len(questions)
             for question, answer in zip(affordable, answers, strict=True):
                 works = self._take_answer(question, answer)
-                known = known or bool(works) or bool(_mapping(answer).get("known") or _mapping(answer).get("error"))
+                known = known or bool(works) or any(_mapping(answer).get(name) for name in ("known", "error", "cut"))
                 found += works
-        if not asked:
+        if not wanted:
             self._counts["without_service"] += 1
         elif not known:
             self._unknown.append(name)
@@ -192,7 +213,7 @@ class GraphBuilder:
             if direction in source.directions:
                 yield _Question(source, direction, scheme, identifiers[scheme])
             else:
-                self._service(source.name).notes[f"it gives no {direction} here, or only with a key"] += 1
+                self._service(source.name).notes[f"it gives no {direction} here, or only with a key"] = 1
 
     def _make_step(self, question: _Question, paper: Paper, most: int) -> Callable[[], Awaitable[JsonValue]]:
         """`most` requests are sent."""
@@ -257,7 +278,7 @@ class GraphBuilder:
         fields, service = _mapping(answer), self._service(question.source.name)
         service.calls += int(_number(answer, "calls"))
         if fields.get("cut"):
-            self._cut["calls"] = f"the budget of {self.budget.calls:,} calls: no links of some works from some services"
+            self._cut["calls"] = f"{self._describe_limit('calls')}: {PARTLY}"
         if error := fields.get("error"):
             service.failures.append(f"{question.name}: {error}")
             service.in_sequence += 1
@@ -395,6 +416,15 @@ class GraphBuilder:
 
     def _calls_left(self) -> int:
         return max(0, self.budget.calls - sum(service.calls for service in self._services.values()))
+
+    def _find_used_up(self) -> Literal["calls", "time", ""]:
+        """The part of the budget that is used up."""
+        if self._calls_left() < 1:
+            return "calls"
+        return "time" if self._spent_s >= self.budget.time_s else ""
+
+    def _describe_limit(self, limit: Literal["calls", "time"]) -> str:
+        return f"the budget of {self.budget.calls:,} calls" if limit == "calls" else f"the budget of {self.budget.time_s:g} s"
 
     def _report(self, seeds: Sequence[str]) -> GraphReport:
         services = tuple(

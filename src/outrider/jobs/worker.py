@@ -42,7 +42,16 @@ LONGEST_YIELD_S = 30.0
 """A step waits so long at most for searches to end: under a load that never ends, jobs still go on."""
 MOST_ATTEMPTS = 20
 """A job that was begun so often and never ended presumably kills its process."""
+CHANGED = "DBOSUnexpectedStepError"
 ENDED = frozenset({"SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"})
+
+
+class StepsChanged(Exception):
+    """A job that continues takes another way than before: the settings or the program changed. It begins again."""
+
+
+class TableFailed(Exception):
+    """The jobs cannot be written: the disk is full, for example. No job's own failure, so each goes on with the next worker."""
 
 
 def no_search_runs() -> bool:
@@ -64,6 +73,8 @@ class Worker:
     _begun: set[str] = field(default_factory=set)
     """Workflows that this worker handed over or that DBOS recovered."""
     _open: tuple[Handover, ...] = ()
+    _failure: BaseException | None = None
+    """Why a job was left as it is: its answers, or its end, could not be written."""
     _is_full: bool = False
     """The limit of `run` is reached: nothing more begins."""
     _workflows: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
@@ -90,6 +101,8 @@ class Worker:
 
     async def _tick(self, limit: int | None) -> bool:
         """Hand over jobs as slots are free, and cancel stopped ones; whether there is more to do."""
+        if self._failure is not None:
+            raise self._failure
         self._open = await asyncio.to_thread(self.table.list_handovers)
         for number in await asyncio.to_thread(self.table.list_cancelled, tuple(self._jobs)):
             if number in self._jobs:
@@ -132,6 +145,9 @@ class Worker:
             job = await asyncio.to_thread(self.table.start, number, round)
             if job is not None:
                 await self._handle(job)
+        except Exception as error:
+            self._failure = error
+            raise
         finally:
             del self._workflows[workflow]
 
@@ -143,9 +159,15 @@ class Worker:
             if _is_cancelled():  # the worker ends: the job goes on with the next one
                 raise
             return  # the job was stopped
+        except StepsChanged:
+            log.warning("job %s begins again: its steps are others than before the interruption", job.id)
+            await asyncio.to_thread(self.table.restart, job.id)
+            return
         except SearchError as reason:
             error = str(reason) or type(reason).__name__
         except Exception as reason:
+            if isinstance(reason, TableFailed) or _is_of_database(reason):
+                raise
             log.exception("job %s failed", job.id)
             error = f"an error of this program ({type(reason).__name__}: {str(reason)[:200]}); its log has details"
         await asyncio.to_thread(self.table.finish, job.id, "failed" if error else "done", result, error)
@@ -186,12 +208,14 @@ class Worker:
             yield
         except (SearchError, asyncio.CancelledError):
             raise
+        except TableFailed as error:
+            raise JobError(str(error)) from error
         except Exception as error:
-            if not type(error).__module__.startswith(("dbos", "sqlalchemy", "psycopg", "sqlite3")):
+            if not _is_of_database(error):
                 raise
             where = without_password(self.table.uri)
-            reason = " ".join(str(error).split())[:200].replace(self.table.uri, where)
-            raise JobError(f"the jobs in {where} cannot be run: {reason}; look at jobs.uri") from error
+            reason = " ".join(str(error).partition("(Background on this error")[0].split())[:200].replace(self.table.uri, where)
+            raise JobError(f"the jobs in {where} cannot be run: {reason}; look at the space there and at jobs.uri") from error
         finally:
             await self._close()
 
@@ -244,14 +268,22 @@ class _Steps:
 
         place = self.worker._dbos.reserve_step()  # before anything is awaited: concurrent steps are counted as they are called  # noqa: SLF001
         await self.worker.make_way(self.job.kind)
-        found = await place.run_async({"name": name}, answer)
+        try:
+            found = await place.run_async({"name": name}, answer)
+        except Exception as error:
+            if type(error).__name__ != CHANGED:
+                raise
+            raise StepsChanged from error
         if "error" in found:
             raise _restore_error(found["error"], found["message"])
         value: JsonValue = found["value"]
         return value
 
     async def report(self, progress: str) -> None:
-        await asyncio.to_thread(self.worker.table.report, self.job.id, progress)
+        try:
+            await asyncio.to_thread(self.worker.table.report, self.job.id, progress)
+        except JobError as error:
+            raise TableFailed(str(error)) from error
 
 
 def _restore_error(name: str, message: str) -> SearchError:
@@ -261,6 +293,17 @@ def _restore_error(name: str, message: str) -> SearchError:
     except TypeError:  # a class that makes its message of parts
         error = SearchError(message)
     return error
+
+
+def _is_of_database(error: BaseException | None) -> bool:
+    """Whether DBOS could not read or write its tables."""
+    return type(error).__module__.startswith(("dbos", "sqlalchemy", "psycopg", "sqlite3"))
+
+
+def _is_no_error_of_ours(record: logging.LogRecord) -> bool:
+    """Whether DBOS says something that we do not report: it prints a traceback of each error of the database and of the table."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not (isinstance(error, SearchError | TableFailed) or _is_of_database(error))
 
 
 def _is_cancelled() -> bool:
@@ -274,3 +317,4 @@ def _quiet_dbos() -> None:
     logger = logging.getLogger("dbos")
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
+        logger.addFilter(_is_no_error_of_ours)

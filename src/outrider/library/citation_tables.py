@@ -9,7 +9,8 @@ never hits. One that becomes a record is followed to it by its names.
 the sources that agree on a citation are its rows. A row also has the names of both ends, as its source gave them: the graph of the
 library goes from a record to another one in two reads.
 
-A row of a link is written after the works that it connects. A process that dies in between leaves works without links, which do no harm.
+A row of a link is written after the works that it connects, and moved before a work is joined with another one. A process that dies in
+between leaves works without links, which do no harm, and the next write of the same joins them.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ INDEXED = {WORKS: ("name", "key"), LINKS: ("citing", "cited")}
 CITES, CITED_BY = "cites", "cited_by"
 MOST_LINKS = 4_000
 """Links of a search's anchors that its graph follows; those that most sources report come first."""
+FIX = "read the citations of these works again"
 COMPACT_EVERY = 64
 """Commits after which a table is compacted."""
 
@@ -112,6 +114,8 @@ class CitationTables:
         """
         if not works:
             return LinkCounts(0, 0, 0, 0)
+        if await self._location.find_state() != "library":  # a write would make a folder in its place
+            raise self._location.missing_error()
         async with self._location.write():
             return await finish(retry_conflicts(lambda: self._write(works, links)))
 
@@ -119,12 +123,12 @@ class CitationTables:
         table = await self._create(WORKS, WORK_COLUMNS, "name")
         stored = await self._read_stored(table, {name for work in works for name in list_names(work)})
         joined = _join_works(works, stored)
+        for old, new in joined.renamed.items():
+            await self._move_links(old, new)
         if joined.rows:
             merge = table.merge_insert("name").when_matched_update_all().when_not_matched_insert_all()
             done = await merge.execute(self._build(WORK_COLUMNS, joined.rows))
             await self._compact(table, done.version)
-        for old, new in joined.renamed.items():
-            await self._move_links(old, new)
         ends = [(link, joined.keys[link.citing], joined.keys[link.cited]) for link in links]
         rows = {
             f"{citing}\t{cited}\t{link.source}": {
@@ -263,6 +267,21 @@ class CitationTables:
                 found = await _read(table, _either_end(ordered[start : start + CHUNK]), LINK_COLUMNS)
                 rows.update((row["id"], row) for row in found)
         return [CitationLink(row["citing"], row["cited"], row["source"], row["date"]) for _, row in sorted(rows.items())]
+
+    async def find_problems(self) -> tuple[str, ...]:
+        """Names of works that are not stored, and links from or to such works: no write leaves any, whenever its process dies."""
+        works, links = await self._open(WORKS), await self._open(LINKS)
+        if works is None:
+            return () if links is None else (f"citations are stored without their works; {FIX}",)
+        rows = (await works.query().select(["name", "key"]).limit(ALL_ROWS).to_arrow()).to_pydict()
+        stored = {name for name, key in zip(rows["name"], rows["key"], strict=True) if name == key}
+        nameless = sum(key not in stored for key in rows["key"])
+        problems = [f"{nameless:,} names of works belong to none that is stored; {FIX}"] if nameless else []
+        if links is not None:
+            ends = (await links.query().select(["citing", "cited"]).limit(ALL_ROWS).to_arrow()).to_pydict()
+            loose = sum(not {citing, cited} <= stored for citing, cited in zip(ends["citing"], ends["cited"], strict=True))
+            problems += [f"{loose:,} citations connect works that are not stored; {FIX}"] if loose else []
+        return tuple(problems)
 
     async def _reader(self, name: str) -> AsyncTable | None:
         if name not in self._readers:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from outrider.library import maintenance, record_table, schema, versions
 from outrider.library.address_and_locks import Location
+from outrider.library.citation_tables import CitationTables
 from outrider.library.edges import EdgeTable
 from outrider.library.metadata_tables import FileTable
 from outrider.library.schema import FULL, full_records
@@ -86,7 +87,9 @@ async def collect_info(
     )
 
 
-async def find_problems(records: AsyncTable, edges: EdgeTable, vectors: Vectors, tokens: TokenIndex) -> tuple[str, ...]:
+async def find_problems(
+    records: AsyncTable, edges: EdgeTable, vectors: Vectors, tokens: TokenIndex, citations: CitationTables
+) -> tuple[str, ...]:
     """Every problem with its remedy; all rows are read. `records` must stand at one version."""
     problems: list[str] = []
     mismatch = await edges.compare(records)
@@ -100,6 +103,7 @@ async def find_problems(records: AsyncTable, edges: EdgeTable, vectors: Vectors,
     if current is not None:
         problems += [problem async for problem in _check_vectors(records, await vectors.table(current), current.space.model_name)]
     problems += await tokens.find_problems(None if current is None else current.space, records)
+    problems += await citations.find_problems()
     present = {column for index in await records.list_indices() for column in index.columns}
     for column, _ in await maintenance.plan_indexes(records):
         if column not in present:

@@ -671,7 +671,7 @@ class Library:
 
         try:
             with self._location.translate_errors():
-                return await inspection.find_problems(await self._open_version(), self._edges, self._vectors, self._tokens)
+                return await inspection.find_problems(await self._open_version(), self._edges, self._vectors, self._tokens, self.citations)
         except LibraryError as error:
             return (str(error),)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from outrider.citations.build_graph import GraphBuilder, Seed, find_lookups
 from outrider.citations.match_references import make_reference
@@ -15,7 +15,7 @@ from outrider.library.citation_tables import work_name
 from outrider.library.entity_names import parse_entity
 from outrider.nodes.citations import Citations
 from outrider.state.citations import CitationsRequest, CitationsResult, CitationsState
-from outrider.state.errors import BadRequest, LibraryError
+from outrider.state.errors import BadRequest, LibraryError, SourceOff, explain_wrong_fields
 from outrider.state.jobs import JobSteps
 from outrider.state.records import Identifiers, Paper, Record
 
@@ -39,15 +39,21 @@ def make_citations(services: Services) -> Citations:
 
 
 async def build_citation_graph(services: Services, request: CitationsRequest, steps: JobSteps) -> CitationsResult:
-    """The same without LangGraph, as a job runs it: `steps` keep its answers."""
+    """The same without LangGraph, as a job runs it: `steps` keep its answers. Raises `SearchError`."""
+    if services.settings.sources.offline:
+        raise SourceOff("citations come from services, and nothing may be contacted here (sources.offline)")
     state = CitationsState(targets=request.targets, directions=request.directions, budget=request.budget)
-    update = await make_citations(services)(state, steps)
+    update = await make_citations(services).build(state, steps)
     return CitationsResult(targets=request.targets, **update)
 
 
 async def run_citation_job(services: Services, request: dict[str, JsonValue], steps: JobSteps) -> dict[str, JsonValue]:
     """A job of the kind `citations`: the fields of a `CitationsRequest` in, those of a `CitationsResult` out."""
-    result = await build_citation_graph(services, CitationsRequest.model_validate(request), steps)
+    try:
+        checked = CitationsRequest.model_validate(request)
+    except ValidationError as error:
+        raise BadRequest(explain_wrong_fields(error.errors(), CitationsRequest.model_fields)) from error
+    result = await build_citation_graph(services, checked, steps)
     fields: dict[str, JsonValue] = result.model_dump(mode="json")
     return fields
 

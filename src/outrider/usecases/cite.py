@@ -167,6 +167,7 @@ async def load_map(services: Services, target: str, limit: int = 60) -> Citation
                 role=_find_role(chase, key),
                 round=rounds.get(key, 0),
                 rank=ranks.get(key),
+                retracted=key in state.retracted,
             )
             for key in shown
         ),

@@ -15,6 +15,7 @@ import pytest
 
 from outrider.interfaces.cli import run
 from outrider.jobs.job_table import JobTable
+from outrider.state.citations import CitationsResult, GraphReport, ServiceUse
 
 
 @pytest.fixture(autouse=True)
@@ -46,15 +47,45 @@ def test_jobs_are_listed_shown_paused_resumed_and_stopped(table: JobTable, capsy
     assert ([job["id"] for job in stopped["changed"]], [job["id"] for job in stopped["unchanged"]]) == ([fetch], [citations])
     assert run(["jobs", "stop", citations]) == 0
     assert "1 job cancelled" in capsys.readouterr().err
-    assert call(capsys, "run") == {"run": 0, "left": 0}
+    assert call(capsys, "run") == {"run": 0, "failed": 0, "left": 0}
 
 
 def test_a_run_takes_its_jobs_to_an_end(table: JobTable, capsys: pytest.CaptureFixture[str]) -> None:
-    number = table.queue("fetch", "liver", "", {"works": []})
-    assert call(capsys, "run", "--limit", "1") == {"run": 1, "left": 0}
+    wrong = table.queue("citations", "liver", "", {"works": []})
+    contacting = table.queue("citations", "liver", "", {"targets": ["10.1/x"]})
+    assert run(["jobs", "run", "--limit", "2", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out) == {"run": 2, "failed": 2, "left": 0}
+    assert run(["jobs", "show", wrong]) == 0
+    capsys.readouterr()
+    assert [table.get(number).status for number in (wrong, contacting)] == ["failed", "failed"]
+    assert [table.get(number).attempts for number in (wrong, contacting)] == [1, 1]
+    assert "targets" in table.get(wrong).error
+    assert "sources.offline" in table.get(contacting).error
+    assert call(capsys, "run") == {"run": 0, "failed": 0, "left": 0}, "one that had failed before is no failure of this run"
+
+
+def test_the_result_of_a_citation_job_is_shown_in_words(table: JobTable, capsys: pytest.CaptureFixture[str]) -> None:
+    crossref = ServiceUse(
+        name="crossref", calls=4, links=1, failures=3, failure="crossref answered 503\x1b[2J", stopped="it failed 3 times"
+    )
+    report = GraphReport(seeds=2, works=9, links=2, services=(crossref,), cut=("the budget of 4 calls: 1 work",), unknown_total=7)
+    number = table.queue("citations", "liver", "", {"targets": ["a", "b"]})
+    table.start(number, 0)
+    result = CitationsResult(targets=("a", "b"), missing=("b",), report=report).model_dump(mode="json")
+    table.finish(number, "done", result)
+    assert call(capsys, "show", number)["result"] == result
     assert run(["jobs", "show", number]) == 0
-    assert table.get(number).status in ("done", "failed")
-    assert table.get(number).attempts == 1
+    out = capsys.readouterr().out
+    for line in (
+        "result: 2 new links among 9 works, in 0 s",
+        "crossref: 4 calls, 1 new link; failed 3 times, first: crossref answered 503",
+        "left alone: it failed 3 times",
+        "left out: the budget of 4 calls: 1 work",
+        "targets are no works of the library and no identifiers: 1 (b)",
+        "works are known to no service: 7",
+    ):
+        assert line in " ".join(out.split()), out
+    assert "\x1b" not in out
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from outrider.interfaces.cli.terminal import console, count, note, plain, print_
 from outrider.state.errors import BadRequest, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from outrider.services import Services
     from outrider.state.jobs import Job
@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 
 jobs_app = typer.Typer(help="List, run, pause and stop background jobs.", no_args_is_help=True)
 TargetArgument = Annotated[str, typer.Argument(metavar="TARGET", help="The thread, tag, file or query, as `jobs list` shows it.")]
+FAILED = 3
+"""Exit code of a run in which a job failed."""
 NICENESS = 19
 """The lowest priority of a process: jobs compute when nothing else does."""
+NAMED = 5
+"""Works that a line on them names."""
 STANDARD_INPUT = 0
 SEARCHING = b"s"
 """What a server writes when a search begins; any other byte when none is left."""
@@ -64,8 +68,12 @@ def show(
     if as_json:
         print_json(found)
         return
-    for name, value in found.model_dump(mode="json", exclude_defaults=True).items():
+    fields = found.model_dump(mode="json", exclude_defaults=True)
+    described = found.kind == "citations" and fields.pop("result", None)
+    for name, value in fields.items():
         console().print(plain(f"{name.replace('_', ' ')}: {value}"))
+    for line in describe_citations(described) if described else ():
+        console().print(plain(line))
 
 
 @jobs_app.command("run")
@@ -76,21 +84,30 @@ def run_jobs(
     as_json: JsonOption = False,
     from_server: Annotated[bool, typer.Option("--from-server", hidden=True)] = False,
 ) -> None:
-    """Run the queued jobs, with low priority, until none is left. After Ctrl-C they continue with the next run."""
+    """Run the queued jobs, with low priority, until none is left. After Ctrl-C they continue with the next run.
+
+    Exit code 3 if a job failed.
+    """
     from outrider.usecases import jobs
 
     if hasattr(os, "nice"):  # not on Windows
         os.nice(NICENESS)
     server = ServerSignals() if from_server else None
+    failed_before = {job.id for job in _call(lambda services: jobs.list_jobs(services, status="failed")).jobs}
     began = _call(
         lambda services: jobs.run_jobs(services, wait=wait, limit=limit, is_searching=server.is_searching if server else None), library
     )
     listing = _call(jobs.list_jobs)
     left = sum(job.status in ("queued", "running") for job in listing.jobs)
+    failed = [job for job in listing.jobs if job.status == "failed" and job.id not in failed_before]
     if as_json:
-        print_json({"run": began, "left": left})
+        print_json({"run": began, "failed": len(failed), "left": left})
     else:
-        note(f"{count(began, 'job')} run, {left} left; outrider jobs list shows them")
+        for job in failed:
+            note(f"{job.id} failed: {plain(job.error)}")
+        note(f"{count(began, 'job')} run, {len(failed)} failed, {left} left; outrider jobs list shows them")
+    if failed and not from_server:
+        raise typer.Exit(FAILED)
 
 
 @jobs_app.command()
@@ -162,6 +179,35 @@ def _check_choice(option: str, value: str, kind: str) -> str:
     if value not in known:
         raise BadRequest(f"{option} takes {', '.join(known)}, not {value!r}{did_you_mean(value, known)}")
     return value
+
+
+def describe_citations(result: dict[str, Any]) -> Iterator[str]:
+    """Lines on what a citation job added to the graph, and what it left out."""
+    from outrider.state.citations import CitationsResult
+
+    found = CitationsResult.model_validate(result)
+    report = found.report
+    if report is None:
+        return
+    yield f"result: {count(report.links, 'new link')} among {count(report.works, 'work')}, in {report.seconds:,.0f} s"
+    for use in report.services:
+        failed = f"; failed {count(use.failures, 'time')}, first: {use.failure}" if use.failures else ""
+        left_alone = f"; left alone: {use.stopped}" if use.stopped else ""
+        yield f"  {use.name}: {count(use.calls, 'call')}, {count(use.links, 'new link')}{failed}{left_alone}"
+        yield from (f"    {one}" for one in use.notes)
+    yield from (f"  left out: {one}" for one in report.cut)
+    for what, number, some in (
+        ("targets are no works of the library and no identifiers", len(found.missing), found.missing[:NAMED]),
+        ("works are known to no service", report.unknown_total, report.unknown[:NAMED]),
+        ("works have no identifier that a service knows", report.without_service, ()),
+        ("works share an identifier with another one and contradict it", report.contradicting, ()),
+        ("works are beyond the budget: only the links to them are kept", report.not_followed, ()),
+    ):
+        if number:
+            listed = f" ({', '.join(some)}{', ...' if number > len(some) else ''})" if some else ""
+            yield f"  {what}: {number:,}{listed}"
+    if references := report.references_matched + report.references_unmatched:
+        yield f"  {report.references_matched:,} of {references:,} references without identifier were matched with a work"
 
 
 def _show_jobs(jobs: Iterable[Job]) -> None:
