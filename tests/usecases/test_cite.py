@@ -38,7 +38,7 @@ from outrider.settings.sections import (
     SourcesSettings,
     WebSettings,
 )
-from outrider.state.citations import CandidateList
+from outrider.state.citations import CandidateList, CitationLink
 from outrider.state.errors import BadRequest, JobError, LibraryMissing, TargetPaused
 from outrider.state.jobs import Job
 from outrider.state.records import Identifiers, Page, Paper
@@ -553,6 +553,18 @@ async def test_a_round_is_exported_and_fills_the_boxes_of_prisma(library_copy: P
         with pytest.raises(BadRequest, match="cannot export to 'riss'; did you mean 'ris'"):
             await export_round(services, TARGET, "riss")
         services.close()
+
+
+async def test_a_round_is_exported_whole_where_the_hops_are_fewer_now(library_copy: Path) -> None:
+    services = open_copy(library_copy, offline=True)
+    links = [CitationLink(f"doi:10.5555/w.{one}", f"doi:10.5555/w.{one + 1}", "openalex", "2026-11-26") for one in (4, 5)]
+    await (await services.library()).citations.add([make_paper(number) for number in (4, 5, 6)], links)
+    assert "doi:10.5555/w.6" not in keys(await list_candidates(services, TARGET, hops=2))
+    assert "doi:10.5555/w.6" in keys(await list_candidates(services, TARGET, hops=3))
+    await queue_candidates(services, TARGET, include=["10.5555/w.6"])
+    assert "doi:10.5555/w.6" not in keys(await list_candidates(services, TARGET, hops=1))
+    assert "DO  - 10.5555/w.6" in await export_round(services, TARGET, "ris")
+    services.close()
 
 
 async def test_the_map_shows_roles_rounds_and_ranks_within_its_room(library_copy: Path) -> None:

@@ -98,11 +98,12 @@ async def load_network(library: Library, targets: Sequence[str], depth: int = 1)
         links |= found
         frontier = {min(nodes.names(end)) for link in found for end in link[:2]} - seen
         seen |= frontier
-    by_node = {nodes.node(name): name for name in sorted(seen)}
+    node_of = {name: nodes.node(name) for name in {*seen, *(end for link in links for end in link[:2])}}
+    by_node = {node_of[name]: name for name in sorted(seen)}
     sources: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for citing, cited, source in links:
-        if nodes.node(citing) != nodes.node(cited):
-            sources[nodes.node(citing), nodes.node(cited)].add(source)
+        if node_of[citing] != node_of[cited]:
+            sources[node_of[citing], node_of[cited]].add(source)
     ids = [node for node, name in by_node.items() if nodes.record_id(name)]
     records = {record.doc_id: as_paper(record) for record in await library.brief(ids)}
     works = {node: records.get(node) or nodes.paper(by_node[node]) for node in sorted(by_node)}

@@ -49,6 +49,8 @@ MOST_LINKS = 4_000
 FIX = "read the citations of these works again"
 COMPACT_EVERY = 64
 """Commits after which a table is compacted."""
+STRENGTHS = {scheme: place for place, scheme in enumerate(Identifiers.model_fields)}
+"""Of the schemes of names, the strongest first."""
 
 
 class LinkCounts(NamedTuple):
@@ -365,9 +367,7 @@ def _merge_papers(papers: Sequence[Paper]) -> Paper:
 
 
 def name_strength(name: str) -> tuple[int, str]:
-    scheme = name.partition(":")[0]
-    schemes = [*Identifiers.model_fields]
-    return (schemes.index(scheme) if scheme in schemes else len(schemes), name)
+    return (STRENGTHS.get(name.partition(":")[0], len(STRENGTHS)), name)
 
 
 def _collect_works(rows: Iterable[dict[str, Any]]) -> dict[str, _StoredWork]:

@@ -134,7 +134,7 @@ async def queue_candidates(
 
 async def get_status(services: Services, target: str) -> Chase:
     """The chase of a target so far; one without rounds before the first decision. `make_yield_curve` gives its yield."""
-    return (await _load(services, target)).chase
+    return (await _load(services, target, has_network=False)).chase
 
 
 async def load_map(services: Services, target: str, limit: int = 60) -> CitationMap:
@@ -182,7 +182,7 @@ async def export_round(services: Services, target: str, form: str, round: int | 
     The works of a past round are those that it included; those of the round to come are its candidates. By default the last round, or
     the one to come before the first. Raises `BadRequest`.
     """
-    state = await _load(services, target)
+    state = await _load(services, target, has_network=form not in CITATION_FORMS)
     if form in CITATION_FORMS:
         return write_citation_flow(count_citation_search(state.chase), form, state.target.name)
     past = len(state.chase.rounds)
@@ -298,10 +298,13 @@ class _State:
 
     async def read_records(self, keys: Sequence[str]) -> list[Record]:
         """Whole records of the library, and what the links tell of other works, in the order of the keys."""
-        records = {
-            record.doc_id: record for record in await self.library.fetch([key for key in keys if key not in self.network.placeholders])
-        }
-        known = {key: records.get(key) or self.network.works.get(key) for key in keys}
+        ids = [key for key in keys if key not in self.network.placeholders]
+        records = {record.doc_id: record for record in await self.library.fetch(ids)}
+        known: dict[str, Record | None] = {key: records.get(key) or self.network.works.get(key) for key in keys}
+        if far := [key for key, record in known.items() if record is None]:  # decided on with more hops than now
+            names = await self.library.citations.find_keys(far)
+            works = await self.library.citations.read_works(set(names.values()))
+            known |= {key: works[names[key]].paper for key in far if names.get(key) in works}
         return [record for record in known.values() if record is not None]
 
 
@@ -320,8 +323,11 @@ def _check_options(direction: str, hops: int, limit: int) -> tuple[Direction, ..
     return tuple(one for one in sorted(BOTH_DIRECTIONS) if direction in ("", one))
 
 
-async def _load(services: Services, text: str, options: Options | None = None) -> _State:
-    """Read a target, its chase and the network around it; `options` that differ from the stored ones are stored."""
+async def _load(services: Services, text: str, options: Options | None = None, *, has_network: bool = True) -> _State:
+    """Read a target, its chase and the network around it; `options` that differ from the stored ones are stored.
+
+    Works that are not fetched yet do not extend the network: their citations are not read either.
+    """
     library = await _open(services, text)
     target = await find_target(services, library, text)
     stored = await library.chase(target.name)
@@ -335,10 +341,12 @@ async def _load(services: Services, text: str, options: Options | None = None) -
         if chosen != chase and not services.settings.serve.read_only:
             await library.change_chase(target.name, lambda text: _choose(_parse(text, chase, nodes), options).model_dump_json())
         chase = chosen
-    network = await load_network(library, sorted({*chase.works, *chase.included}), chase.hops + 1)
+    fetched = frozenset(chase.included) & {nodes[doc_id] for doc_id in labelled if doc_id in nodes}
+    if not has_network:
+        return _State(library, target, chase, nodes, fetched, CitationNetwork({}, {}), frozenset())
+    network = await load_network(library, sorted({*chase.works, *fetched}), chase.hops + 1)
     retracted = frozenset(await library.retracted_ids())
     retracted |= {key for key in network.placeholders if is_retracted(list_notices(network.works[key]))}
-    fetched = frozenset(chase.included) & {nodes[doc_id] for doc_id in labelled if doc_id in nodes}
     return _State(library, target, chase, nodes, fetched, network, retracted)
 
 
