@@ -1,7 +1,8 @@
 """Latency of searches while background jobs run, compared with none, in turns over one server.
 
 Jobs and searches compete for the processor, so it matters how many cores there are. A client searches again `PAUSE_S` after an answer: in
-the pauses jobs run freely, during a search they make way. Steps are counted, since jobs that never run would cost nothing.
+the pauses jobs run freely, during a search they make way. The works that they look up are counted, since jobs that never run would cost
+nothing.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.data import collection
+from bench.job_load import WORKS
 from bench.report import Cell, Report, percentiles, progress
 
 if TYPE_CHECKING:
     import httpx
+    from pydantic import JsonValue
 
     from outrider.jobs.job_table import JobTable
 
@@ -28,16 +31,16 @@ ROUNDS, SEARCHES = 6, 25
 """Each round has so many searches with jobs, and so many without."""
 PAUSE_S = 0.2
 RECORDS = 2_000
-STEPS = 100_000
-"""More than a round can run."""
+TARGETS = 500
+"""Works of a job: more than a round can look up."""
 P50_AT_MOST, P95_AT_MOST = 1.15, 1.3
-COLUMNS = ("searches", "without p50 ms", "without p95 ms", "with p50 ms", "with p95 ms", "p50 ratio", "p95 ratio", "steps meanwhile")
+COLUMNS = ("searches", "without p50 ms", "without p95 ms", "with p50 ms", "with p95 ms", "p50 ratio", "p95 ratio", "works meanwhile")
 
 
 def run() -> Report:
     source = collection("scifact")
     queries = list(source.queries.values())
-    without, beside, steps = list[float](), list[float](), 0
+    without, beside, works = list[float](), list[float](), 0
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "records.jsonl").write_text(
@@ -54,9 +57,9 @@ def run() -> Report:
                 for with_jobs in turns:
                     job = _start_job(table, number) if with_jobs else ""
                     (beside if with_jobs else without).extend(_search(client, batch))
-                    steps += _stop_job(client, table, job) if with_jobs else 0
+                    works += _stop_job(client, table, job) if with_jobs else 0
     (p50, p95), (p50_with, p95_with) = percentiles(without), percentiles(beside)
-    row: tuple[Cell, ...] = (len(without), p50, p95, p50_with, p95_with, p50_with / p50, p95_with / p95, steps)
+    row: tuple[Cell, ...] = (len(without), p50, p95, p50_with, p95_with, p50_with / p50, p95_with / p95, works)
     notes = (
         f"Targets: p50 at most {P50_AT_MOST} times, p95 at most {P95_AT_MOST} times.",
         f"{RECORDS} abstracts of SciFact, by words; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end.",
@@ -76,7 +79,9 @@ def _search(client: httpx.Client, queries: list[str]) -> list[float]:
 
 
 def _start_job(table: JobTable, number: int) -> str:
-    job = table.queue("citations", f"round {number}", "", {"steps": STEPS})
+    targets: list[JsonValue] = [f"doi:10.5555/w.{1 + (number * TARGETS + place) % WORKS}" for place in range(TARGETS)]
+    request: dict[str, JsonValue] = {"targets": targets, "budget": {"calls": 100_000, "works": 100_000, "time_s": 10_000}}
+    job = table.queue("citations", f"round {number}", "", request)
     while not table.get(job).progress:
         assert table.get(job).status in ("queued", "running")
         time.sleep(0.05)
@@ -84,12 +89,12 @@ def _start_job(table: JobTable, number: int) -> str:
 
 
 def _stop_job(client: httpx.Client, table: JobTable, job: str) -> int:
-    """The steps that ran, in tens. Waits until the process has ended, which takes processor time, too."""
+    """The works that were looked up. Waits until the process has ended, which takes processor time, too."""
     client.post("/api/jobs/stop", json={"target": job}).raise_for_status()
     while table.is_worked():
         time.sleep(0.1)
     time.sleep(1.0)
-    return int(table.get(job).progress.split()[0])
+    return int(table.get(job).progress.split()[2])
 
 
 def _make_environment(place: Path) -> dict[str, str]:

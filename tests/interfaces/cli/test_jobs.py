@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from outrider.interfaces.cli import run
+from outrider.interfaces.cli import jobs, run
 from outrider.jobs.job_table import JobTable
 from outrider.state.citations import CitationsResult, GraphReport, ServiceUse
 
@@ -23,6 +23,7 @@ def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> JobTable:
     monkeypatch.setenv("OUTRIDER_SOURCES__OFFLINE", "true")
     monkeypatch.setenv("OUTRIDER_JOBS__URI", str(tmp_path / "jobs.sqlite"))
     monkeypatch.setattr(os, "nice", lambda _: 0)  # this process goes on with other tests
+    monkeypatch.setattr(jobs, "AUTOGROUP", tmp_path / "autogroup")
     return JobTable(str(tmp_path / "jobs.sqlite"))
 
 
@@ -111,6 +112,16 @@ def test_a_damaged_file_is_one_clear_error(table: JobTable, capsys: pytest.Captu
     for arguments in (["list"], ["run"], ["stop", "x"]):
         assert run(["jobs", *arguments]) == 3
         assert "jobs.uri" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("has_own_session", [True, False])
+def test_the_niceness_of_a_session_is_set_where_it_is_our_own(
+    has_own_session: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getsid", lambda _: os.getpid() if has_own_session else 1)
+    jobs.take_lowest_priority()
+    written = tmp_path / "autogroup"
+    assert (written.read_text() if written.exists() else "") == ("19" if has_own_session else "")
 
 
 def test_ctrl_c_ends_a_waiting_run_cleanly(table: JobTable) -> None:

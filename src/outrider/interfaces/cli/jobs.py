@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,6 +30,7 @@ NICENESS = 19
 """The lowest priority of a process: jobs compute when nothing else does."""
 NAMED = 5
 """Works that a line on them names."""
+AUTOGROUP = Path("/proc/self/autogroup")
 STANDARD_INPUT = 0
 SEARCHING = b"s"
 """What a server writes when a search begins; any other byte when none is left."""
@@ -90,8 +93,7 @@ def run_jobs(
     """
     from outrider.usecases import jobs
 
-    if hasattr(os, "nice"):  # not on Windows
-        os.nice(NICENESS)
+    take_lowest_priority()
     server = ServerSignals() if from_server else None
     failed_before = {job.id for job in _call(lambda services: jobs.list_jobs(services, status="failed")).jobs}
     began = _call(
@@ -139,6 +141,20 @@ def stop(
 
     checked: Any = _check_choice("--scope", scope, "StopScope")
     _show_change(_call(lambda services: stop_jobs(services, target, checked)), "cancelled", as_json)
+
+
+def take_lowest_priority() -> None:
+    """Compute only when nothing else does.
+
+    Linux shares the processor among sessions first, if it groups them (`sched_autogroup`), so a niceness counts within a session alone.
+    A process that a server started has one of its own, whose niceness is set, too. That of a shell is left as it is.
+    """
+    if not hasattr(os, "nice"):  # Windows
+        return
+    os.nice(NICENESS)
+    if os.getsid(0) == os.getpid():
+        with suppress(OSError):
+            AUTOGROUP.write_text(str(NICENESS), encoding="ascii")
 
 
 class ServerSignals:
