@@ -138,6 +138,31 @@ async def test_records_are_marked_and_keep_what_they_were(tmp_path: Path) -> Non
     assert [asked for name, asked in world.requests if name == "crossref"] == 2 * [["10.1000/1", "10.1000/2", "10.1000/6"]]
 
 
+async def test_what_others_write_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.updated_by |= {"10.1000/1": [RETRACTION], "10.1000/2": [RETRACTION]}
+    with serving(world) as server:
+        place = Place(tmp_path, server.base_url)
+        await place.fill(work(1), work(2))
+        ask = NoticeCheck._ask
+
+        async def write_then_ask(self: NoticeCheck, *arguments: Any) -> Any:
+            answers = await ask(self, *arguments)
+            library = await place.services.new_library()
+            await library.upsert([work(1).model_copy(update={"text": "A text that came meanwhile."})])
+            await library.remove(["r0002"])
+            library.close()
+            return answers
+
+        monkeypatch.setattr(NoticeCheck, "_ask", write_then_ask)
+        report = await checks.check_notices(place.services)
+        place.services.close()
+    records = await place.read()
+    assert [one.doc_id for one in report.changes] == ["r0001"]
+    assert list(records) == ["r0001"]
+    assert (records["r0001"].text, is_retracted(list_notices(records["r0001"]))) == ("A text that came meanwhile.", True)
+
+
 async def test_what_a_service_takes_back_is_no_longer_marked(tmp_path: Path) -> None:
     """The former state stays in the record, and a report that comes back is seen again."""
     world = World()

@@ -139,7 +139,8 @@ class NoticeCheck:
         now = datetime.now(UTC).date().isoformat()
         renewed: list[Record] = []
         changes: list[NoticeChange] = []
-        for record in records:
+        # the services took their time, and others may have written since
+        for record in await library.fetch([record.doc_id for record in records]):
             own = {name: answer[record.doc_id] for name, answer in answers.items() if record.doc_id in answer}
             self.checked += bool(own)
             after, change = renew_notices(record, own, now)

@@ -73,6 +73,16 @@ async def test_what_is_unknown_or_wrong_is_a_problem(tmp_path: Path, method: str
     assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == expected
 
 
+async def test_a_server_that_only_reads_changes_no_job(tmp_path: Path) -> None:
+    async with client_over(tmp_path, read_only=True) as (client, table):
+        number = await asyncio.to_thread(table.queue, "fetch", "liver", "", {})
+        bodies = {"pause": {"target": "liver"}, "resume": {"target": "liver"}, "stop": {"target": number}}
+        answers = [await client.post(f"/api/jobs/{action}", json=body) for action, body in bodies.items()]
+        job = (await client.get(f"/api/jobs/{number}")).json()
+    assert [(one.status_code, one.json()["type"].rpartition(":")[2]) for one in answers] == [(403, "read-only")] * 3
+    assert job["status"] == "queued"
+
+
 async def test_a_damaged_file_is_a_problem_that_names_no_path(tmp_path: Path) -> None:
     await asyncio.to_thread((tmp_path / "jobs.sqlite").write_bytes, b"no database" * 1_000)
     async with client_over(tmp_path) as (client, _):

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from outrider.interfaces.mcp.short_answers import cut
 from outrider.interfaces.mcp.tool_calls import make_result, report_progress
 from outrider.services.citation_queue import OWNER
+from outrider.state.errors import BadRequest
 from outrider.state.jobs import Job, JobStatus, StopScope
 from outrider.usecases.jobs import list_jobs, pause_target, resume_target, show_job, stop_jobs
 
@@ -80,6 +81,8 @@ class JobTools:
         ] = "all_jobs",
     ) -> Annotated[CallToolResult, JobsResult]:
         """Pause, resume or stop the background jobs of a target, or stop one job."""
+        if self._services.settings.serve.read_only:
+            raise BadRequest("this server changes nothing (serve.read_only)")
         async with report_progress(context, action):
             if action == "stop":
                 change = await stop_jobs(self._services, target, scope, OWNER.get())
