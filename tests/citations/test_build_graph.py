@@ -106,6 +106,22 @@ async def test_links_of_another_work_under_the_identifier_are_left_out(library: 
     assert not [line for line in world.asked if "cites" in line], "its citations are the other work's, too"
 
 
+async def test_works_that_share_an_identifier_and_contradict_each_other_stay_two(library: Library) -> None:
+    world = CitationWorld(make_small_works())
+    one = world.paper(1).model_copy(update={"identifiers": Identifiers(doi="10.5555/w.1", pmid="1", openalex="W1000001")})
+    other = world.paper(7).model_copy(update={"identifiers": Identifiers(doi="10.5555/w.7", pmid="1", openalex="W1000007")})
+    without_doi = world.paper(9).model_copy(update={"identifiers": Identifiers(pmid="1", openalex="W1000009")})
+    async with serving(world.handle) as server:
+        openalex, _, opencitations, _ = world.make_sources(server.base_url)
+        builder = GraphBuilder([openalex, opencitations], find_lookups([openalex]), library.citations, LARGE, DirectSteps())
+        builder.budget = LARGE.model_copy(update={"depth": 1})
+        report = await builder.build([Seed(work_name(paper), paper) for paper in (one, other, without_doi)])
+    assert report.seeds == 3
+    links = (await network_of(world, library, 1, 7, 9, depth=1)).links
+    assert {pair for pair, services in links.items() if "openalex" in services} == world.truth([1, 7, 9], 1).keys()
+    assert not [line for line in world.asked if "pmid" in line], "the first work's, which has a DOI"
+
+
 async def test_without_a_key_no_list_of_openalex_is_read(library: Library) -> None:
     world = CitationWorld(make_small_works())
     report = await build(world, library, 1, budget=LARGE.model_copy(update={"depth": 1}), key="")

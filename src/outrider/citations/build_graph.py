@@ -183,8 +183,8 @@ class GraphBuilder:
         found: list[str] = []
         wanted, known = 0, False
         for direction in self.directions:
-            paper = self._works[self._names[name]]
-            questions = list(self._list_questions(paper, direction))
+            key = self._names[name]
+            paper, questions = self._works[key], list(self._list_questions(key, direction))
             affordable = questions[: self._calls_left()]
             if len(affordable) < len(questions):
                 self._cut["calls"] = f"{self._describe_limit('calls')}: {PARTLY}"
@@ -207,8 +207,10 @@ class GraphBuilder:
             self._unknown.append(name)
         return found
 
-    def _list_questions(self, paper: Paper, direction: Direction) -> Iterator[_Question]:
-        identifiers = dict(paper.identifiers.pairs())
+    def _list_questions(self, key: str, direction: Direction) -> Iterator[_Question]:
+        """An identifier that belongs to a work that this one contradicts is not asked for: its links would be that work's."""
+        paper = self._works[key]
+        identifiers = {scheme: value for scheme, value in paper.identifiers.pairs() if self._names[f"{scheme}:{value}"] == key}
         for source in self.sources:
             usable = (scheme for scheme in source.schemes if scheme in identifiers)
             scheme = next((scheme for scheme in usable if (source.name, scheme, identifiers[scheme]) not in self._misleading), None)
@@ -303,7 +305,7 @@ class GraphBuilder:
             self._cut["works"] = f"the budget of {self.budget.works:,} works: {question.name} has {total:,}"
         names = []
         for work in listed:
-            if len(self._works) >= self.budget.works and not self._is_known(work):
+            if len(self._works) >= self.budget.works and not self._find_known(work):
                 self._cut["works"] = self._cut.get("works") or f"the budget of {self.budget.works:,} works: further ones are not followed"
                 self._counts["not_followed"] += 1
                 continue
@@ -384,14 +386,18 @@ class GraphBuilder:
 
     # Works by their names
 
-    def _is_known(self, work: Paper) -> bool:
-        return any(f"{scheme}:{value}" in self._names for scheme, value in work.identifiers.pairs())
+    def _find_known(self, work: Paper) -> list[str]:
+        """The first names of the known works that it is, as the store joins works: those that share a name and do not contradict it."""
+        shared = dict.fromkeys(self._names[name] for name in _list_names(work) if name in self._names)
+        return [key for key in shared if not identifiers_contradict(work, self._works[key])]
 
     def _remember(self, work: Paper) -> str:
         """The first name of a work; what is new of it is added."""
         pairs = work.identifiers.pairs()
-        own = [f"{scheme}:{value}" for scheme, value in pairs] or [f"doc:{work.doc_id}"]
-        known = dict.fromkeys(self._names[name] for name in own if name in self._names)
+        names, known = _list_names(work), self._find_known(work)
+        own = [name for name in names if name not in self._names or self._names[name] in known]
+        if not own:  # every name of it belongs to a work that it contradicts
+            return self._names[names[0]]
         key = next(iter(known), own[0])
         before = self._works.get(key)
         if before is None:
@@ -402,7 +408,7 @@ class GraphBuilder:
             self._works[key] = before.model_copy(update={**gaps, "identifiers": Identifiers(**identifiers)})
         for name in own:
             self._names.setdefault(name, key)
-        for other in list(known)[1:]:  # two works have turned out to be one
+        for other in known[1:]:  # two works have turned out to be one
             for name, first in self._names.items():
                 if first == other:
                     self._names[name] = key
@@ -461,6 +467,10 @@ class GraphBuilder:
 
 BRIEF = ("title", "authors", "year", "venue", "volume", "issue", "pages")
 """Fields of a work that the matching of references reads. The rest stands in the store."""
+
+
+def _list_names(work: Paper) -> list[str]:
+    return [f"{scheme}:{value}" for scheme, value in work.identifiers.pairs()] or [f"doc:{work.doc_id}"]
 
 
 def _are_different(one: Paper, other: Paper) -> bool:
