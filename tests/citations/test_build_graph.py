@@ -88,6 +88,40 @@ async def test_a_seed_that_no_service_knows_is_reported(library: Library) -> Non
     assert dict((await network_of(world, library, 6, depth=1)).links) == world.truth([6], 1)
 
 
+@pytest.mark.parametrize(
+    ("title", "identifiers"),
+    [
+        ("A history of lighthouses", Identifiers(openalex="W1000001")),
+        ("The second study of otters in river 1", Identifiers(openalex="W1000001", doi="10.5555/other")),
+    ],
+)
+async def test_links_of_another_work_under_the_identifier_are_left_out(library: Library, title: str, identifiers: Identifiers) -> None:
+    world = CitationWorld(make_small_works())
+    seed = Paper(doc_id="x", title=title, identifiers=identifiers)
+    async with serving(world.handle) as server:
+        sources = world.make_sources(server.base_url)[:1]
+        report = await GraphBuilder(sources, (), library.citations, LARGE, DirectSteps()).build([Seed(work_name(seed), seed)])
+    assert (report.links, report.works, report.unknown_total) == (0, 1, 1)
+    assert "another work" in report.services[0].notes[0]
+    assert not [line for line in world.asked if "cites" in line], "its citations are the other work's, too"
+
+
+async def test_works_that_share_an_identifier_and_contradict_each_other_stay_two(library: Library) -> None:
+    world = CitationWorld(make_small_works())
+    one = world.paper(1).model_copy(update={"identifiers": Identifiers(doi="10.5555/w.1", pmid="1", openalex="W1000001")})
+    other = world.paper(7).model_copy(update={"identifiers": Identifiers(doi="10.5555/w.7", pmid="1", openalex="W1000007")})
+    without_doi = world.paper(9).model_copy(update={"identifiers": Identifiers(pmid="1", openalex="W1000009")})
+    async with serving(world.handle) as server:
+        openalex, _, opencitations, _ = world.make_sources(server.base_url)
+        builder = GraphBuilder([openalex, opencitations], find_lookups([openalex]), library.citations, LARGE, DirectSteps())
+        builder.budget = LARGE.model_copy(update={"depth": 1})
+        report = await builder.build([Seed(work_name(paper), paper) for paper in (one, other, without_doi)])
+    assert report.seeds == 3
+    links = (await network_of(world, library, 1, 7, 9, depth=1)).links
+    assert {pair for pair, services in links.items() if "openalex" in services} == world.truth([1, 7, 9], 1).keys()
+    assert not [line for line in world.asked if "pmid" in line], "the first work's, which has a DOI"
+
+
 async def test_without_a_key_no_list_of_openalex_is_read(library: Library) -> None:
     world = CitationWorld(make_small_works())
     report = await build(world, library, 1, budget=LARGE.model_copy(update={"depth": 1}), key="")

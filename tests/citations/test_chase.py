@@ -13,6 +13,7 @@ from outrider.citations.chase import (
     list_candidates,
     make_yield_curve,
     record_round,
+    rename_keys,
     start_chase,
 )
 from outrider.citations.rank_candidates import CandidateRanker
@@ -82,6 +83,36 @@ def test_prisma_counts_add_up() -> None:
     assert (counts.not_retrieved, counts.assessed) == (None, None)
     some = record_round(start_chase("t", ["a"]), ["b", "y"], included=["b"])
     assert count_citation_search(some).not_screened == 1
+
+
+@pytest.mark.parametrize(
+    ("rounds", "included", "excluded"),
+    [
+        ([(["arxiv"], []), (["doi"], [])], [(), ("id",)], [(), ()]),
+        ([(["arxiv"], []), ([], ["doi"])], [(), ()], [(), ("id",)]),
+        ([([], ["arxiv"]), (["doi"], [])], [(), ("id",)], [(), ()]),
+        ([(["arxiv"], ["doi"])], [()], [("id",)]),
+    ],
+)
+def test_two_keys_that_become_one_are_decided_once(
+    rounds: list[tuple[list[str], list[str]]], included: list[tuple[str, ...]], excluded: list[tuple[str, ...]]
+) -> None:
+    """The later decision counts, within a round the exclusion; PRISMA's boxes add up."""
+    chase = start_chase("t", ["a"])
+    for one, other in rounds:
+        chase = record_round(chase, ["arxiv", "doi"], included=one, excluded=other)
+    chase = rename_keys(chase, {"arxiv": "id", "doi": "id"})
+    assert ([one.included for one in chase.rounds], [one.excluded for one in chase.rounds]) == (included, excluded)
+    counts = count_citation_search(chase)
+    assert (counts.identified, counts.screened, counts.excluded + counts.sought, counts.not_screened) == (1, 1, 1, 0)
+
+
+def test_a_stored_chase_that_decided_twice_has_counts_that_add_up() -> None:
+    """No count is below zero."""
+    chase = record_round(start_chase("t", ["a"]), ["b"], included=["b"])
+    twice = chase.model_copy(update={"rounds": (*chase.rounds, chase.rounds[0].model_copy(update={"included": (), "excluded": ("b",)}))})
+    counts = count_citation_search(twice)
+    assert (counts.identified, counts.screened, counts.excluded, counts.sought, counts.not_screened) == (1, 1, 1, 0, 0)
 
 
 def test_the_statement_says_that_chasing_is_not_complete() -> None:

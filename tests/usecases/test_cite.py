@@ -123,7 +123,8 @@ async def make_services(folder: Path, base_url: str = "http://127.0.0.1:9", **op
 
 
 def make_paper(number: int, **fields: Any) -> Paper:
-    return Paper(doc_id=f"w{number}", title=f"Study {number} of otters", identifiers=Identifiers(doi=f"10.5555/w.{number}"), **fields)
+    title = next(work.title for work in make_small_works() if work.number == number)
+    return Paper(doc_id=f"w{number}", title=title, identifiers=Identifiers(doi=f"10.5555/w.{number}"), **fields)
 
 
 async def read_jobs(services: Services, kind: str = "") -> list[Job]:

@@ -24,7 +24,7 @@ from pydantic import JsonValue
 
 from outrider.citations.match_references import ReferenceMatcher, make_reference
 from outrider.library.citation_tables import LinkCounts, work_name
-from outrider.linkage.lookup_match import titles_agree
+from outrider.linkage.lookup_match import identifiers_contradict, titles_agree
 from outrider.sources.http.client import RequestCount, count_requests
 from outrider.sources.openalex import Openalex
 from outrider.sources.semantic_scholar import SemanticScholar
@@ -45,6 +45,7 @@ STEP_S = 120.0
 """Time limit of one request with all its pages."""
 MOST_MISSING = 20
 PARTLY = "no links of some works from some services"
+OTHER_WORK = "the service has another work under this identifier"
 DIRECTIONS: tuple[Direction, ...] = ("references", "citations")
 
 
@@ -151,6 +152,8 @@ class GraphBuilder:
     """Source and identifier of each look-up."""
     _references: list[tuple[str, str, Paper]] = field(default_factory=list)
     """Citing work, source and reference of those without an identifier."""
+    _misleading: set[tuple[str, str, str]] = field(default_factory=set)
+    """Source, scheme and value of identifiers under which a source has another work."""
 
     async def build(self, seeds: Sequence[Seed]) -> GraphReport:
         """Write what the services report, and say what that was."""
@@ -180,8 +183,8 @@ class GraphBuilder:
         found: list[str] = []
         wanted, known = 0, False
         for direction in self.directions:
-            paper = self._works[self._names[name]]
-            questions = list(self._list_questions(paper, direction))
+            key = self._names[name]
+            paper, questions = self._works[key], list(self._list_questions(key, direction))
             affordable = questions[: self._calls_left()]
             if len(affordable) < len(questions):
                 self._cut["calls"] = f"{self._describe_limit('calls')}: {PARTLY}"
@@ -204,10 +207,13 @@ class GraphBuilder:
             self._unknown.append(name)
         return found
 
-    def _list_questions(self, paper: Paper, direction: Direction) -> Iterator[_Question]:
-        identifiers = dict(paper.identifiers.pairs())
+    def _list_questions(self, key: str, direction: Direction) -> Iterator[_Question]:
+        """An identifier that belongs to a work that this one contradicts is not asked for: its links would be that work's."""
+        paper = self._works[key]
+        identifiers = {scheme: value for scheme, value in paper.identifiers.pairs() if self._names[f"{scheme}:{value}"] == key}
         for source in self.sources:
-            scheme = next((scheme for scheme in source.schemes if scheme in identifiers), None)
+            usable = (scheme for scheme in source.schemes if scheme in identifiers)
+            scheme = next((scheme for scheme in usable if (source.name, scheme, identifiers[scheme]) not in self._misleading), None)
             if scheme is None or self._service(source.name).stopped:
                 continue
             if direction in source.directions:
@@ -229,7 +235,9 @@ class GraphBuilder:
                 answer = await request(question.scheme, question.value, within_s, self.budget.works)
             except SourceError as error:
                 return self._describe_failure(error, count, began)
-        subject = self._check_subject(paper, answer.subject)
+        subject = answer.subject if isinstance(answer.subject, Paper) else None
+        if subject and _are_different(paper, subject):  # services merge works, and registers have mistakes: the links are not this one's
+            return {"is_other": True, "message": OTHER_WORK, "cut": count.refused, "calls": count.sent, "seconds": time.monotonic() - began}
         works = [result.record for result in answer.results if isinstance(result.record, Paper)]
         linkable = [work for work in works if work.identifiers.pairs()]
         own = work_name(paper)
@@ -259,12 +267,6 @@ class GraphBuilder:
             return {"cut": True, "calls": count.sent, "seconds": time.monotonic() - began}
         return {"error": str(error), "stop": self._must_stop(error), "calls": count.sent, "seconds": time.monotonic() - began}
 
-    def _check_subject(self, paper: Paper, subject: object) -> Paper | None:
-        """The work as the service knows it, unless it is another one: services merge works, and registers have mistakes."""
-        if not isinstance(subject, Paper):
-            return None
-        return subject if not (paper.title and subject.title) or titles_agree(paper.title, subject.title) else None
-
     def _must_stop(self, error: SourceError) -> str:
         """Why the service is not asked again in this job; empty if it is."""
         if isinstance(error, Unauthorized | Forbidden):
@@ -291,6 +293,8 @@ class GraphBuilder:
             self._counts[name] += int(_number(answer, name))
         service.links += int(_number(answer, "links"))
         own = f"{question.scheme}:{question.value}"
+        if fields.get("is_other"):
+            self._misleading.add((question.source.name, question.scheme, question.value))
         if fields.get("subject"):
             self._remember(_restore(fields["subject"]))
         listed = [_restore(one) for one in _list(fields.get("works"))]
@@ -301,7 +305,7 @@ class GraphBuilder:
             self._cut["works"] = f"the budget of {self.budget.works:,} works: {question.name} has {total:,}"
         names = []
         for work in listed:
-            if len(self._works) >= self.budget.works and not self._is_known(work):
+            if len(self._works) >= self.budget.works and not self._find_known(work):
                 self._cut["works"] = self._cut.get("works") or f"the budget of {self.budget.works:,} works: further ones are not followed"
                 self._counts["not_followed"] += 1
                 continue
@@ -382,14 +386,18 @@ class GraphBuilder:
 
     # Works by their names
 
-    def _is_known(self, work: Paper) -> bool:
-        return any(f"{scheme}:{value}" in self._names for scheme, value in work.identifiers.pairs())
+    def _find_known(self, work: Paper) -> list[str]:
+        """The first names of the known works that it is, as the store joins works: those that share a name and do not contradict it."""
+        shared = dict.fromkeys(self._names[name] for name in _list_names(work) if name in self._names)
+        return [key for key in shared if not identifiers_contradict(work, self._works[key])]
 
     def _remember(self, work: Paper) -> str:
         """The first name of a work; what is new of it is added."""
         pairs = work.identifiers.pairs()
-        own = [f"{scheme}:{value}" for scheme, value in pairs] or [f"doc:{work.doc_id}"]
-        known = dict.fromkeys(self._names[name] for name in own if name in self._names)
+        names, known = _list_names(work), self._find_known(work)
+        own = [name for name in names if name not in self._names or self._names[name] in known]
+        if not own:  # every name of it belongs to a work that it contradicts
+            return self._names[names[0]]
         key = next(iter(known), own[0])
         before = self._works.get(key)
         if before is None:
@@ -400,7 +408,7 @@ class GraphBuilder:
             self._works[key] = before.model_copy(update={**gaps, "identifiers": Identifiers(**identifiers)})
         for name in own:
             self._names.setdefault(name, key)
-        for other in list(known)[1:]:  # two works have turned out to be one
+        for other in known[1:]:  # two works have turned out to be one
             for name, first in self._names.items():
                 if first == other:
                     self._names[name] = key
@@ -459,6 +467,15 @@ class GraphBuilder:
 
 BRIEF = ("title", "authors", "year", "venue", "volume", "issue", "pages")
 """Fields of a work that the matching of references reads. The rest stands in the store."""
+
+
+def _list_names(work: Paper) -> list[str]:
+    return [f"{scheme}:{value}" for scheme, value in work.identifiers.pairs()] or [f"doc:{work.doc_id}"]
+
+
+def _are_different(one: Paper, other: Paper) -> bool:
+    """Whether titles or identifiers show two works."""
+    return bool(one.title and other.title and not titles_agree(one.title, other.title)) or identifiers_contradict(one, other)
 
 
 def _brief(work: Paper) -> dict[str, JsonValue]:

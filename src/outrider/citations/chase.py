@@ -115,15 +115,23 @@ def record_round(
 
 
 def rename_keys(chase: Chase, keys: Mapping[str, str]) -> Chase:
-    """The chase with other keys: that of a placeholder changes when its record enters the library. Keys that are not named stay."""
+    """The chase with other keys: that of a placeholder changes when its record enters the library. Keys that are not named stay.
 
-    def rename(names: Collection[str]) -> tuple[str, ...]:
-        return tuple(sorted({keys.get(name, name) for name in names}))
+    Two keys may become one, as a preprint and its publication do. Of two decisions the later one counts; within a round the exclusion.
+    """
 
-    rounds = tuple(
-        one.model_copy(update={"included": rename(one.included), "excluded": rename(one.excluded)}) for one in chase.rounds
-    )  # fmt: skip
-    return chase.model_copy(update={"works": rename(chase.works), "seen": rename(chase.seen), "rounds": rounds})
+    def rename(names: Collection[str]) -> set[str]:
+        return {keys.get(name, name) for name in names}
+
+    rounds: list[ChaseRound] = []
+    later: set[str] = set()
+    for one in reversed(chase.rounds):
+        excluded = rename(one.excluded) - later
+        included = rename(one.included) - later - excluded
+        later |= included | excluded
+        rounds.append(one.model_copy(update={"included": tuple(sorted(included)), "excluded": tuple(sorted(excluded))}))
+    works, seen = (tuple(sorted(rename(names))) for names in (chase.works, chase.seen))
+    return chase.model_copy(update={"works": works, "seen": seen, "rounds": tuple(reversed(rounds))})
 
 
 def withdraw_inclusions(chase: Chase, keys: Collection[str]) -> Chase:
@@ -154,9 +162,11 @@ def make_yield_curve(chase: Chase) -> tuple[YieldPoint, ...]:
 
 def count_citation_search(chase: Chase) -> CitationSearchCounts:
     """What a chase fills in of a PRISMA flow chart."""
-    included, excluded, identified = len(chase.included), len(chase.excluded), len(chase.seen)
-    read = included + excluded
-    return CitationSearchCounts(identified, read, excluded, included, identified - read)
+    excluded = set(chase.excluded)
+    included = set(chase.included) - excluded
+    decided = included | excluded
+    identified = decided | set(chase.seen)
+    return CitationSearchCounts(len(identified), len(decided), len(excluded), len(included), len(identified - decided))
 
 
 RECALL_OF_CHASES: Mapping[str, tuple[float, float]] = {
