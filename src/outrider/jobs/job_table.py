@@ -205,23 +205,25 @@ class JobTable:
                 return None
         return self.get(number)
 
-    def restart(self, number: str) -> None:
-        """Queue a running job as its next round: DBOS lost or ended its workflow."""
+    def restart(self, number: str, round: int) -> None:  # noqa: A002
+        """Queue a job that has not ended as its next round: DBOS ended the workflow of this one, or its steps changed."""
+        restart = """UPDATE outrider_jobs SET status = 'queued', round = round + 1
+            WHERE id = ? AND round = ? AND status IN ('queued', 'running')"""
         with self._connect() as connection:
-            self._write(
-                connection, "UPDATE outrider_jobs SET status = 'queued', round = round + 1 WHERE id = ? AND status = 'running'", (number,)
-            )
+            self._write(connection, restart, (number, round))
 
     def report(self, number: str, progress: str) -> None:
         with self._connect() as connection:
-            self._write(connection, "UPDATE outrider_jobs SET progress = ? WHERE id = ? AND status = 'running'", (progress, number))
+            self._write(
+                connection, "UPDATE outrider_jobs SET progress = ? WHERE id = ? AND status = 'running'", (_make_writable(progress), number)
+            )
 
     def finish(self, number: str, status: Literal["done", "failed"], result: dict[str, JsonValue] | None = None, error: str = "") -> bool:
         """End a running job; False if it was cancelled meanwhile."""
         end = "UPDATE outrider_jobs SET status = ?, finished = ?, result = ?, error = ? WHERE id = ? AND status = 'running'"
         text = None if result is None else json.dumps(result, ensure_ascii=False)
         with self._connect() as connection:
-            return bool(self._write(connection, end, (status, time.time(), text, error, number)))
+            return bool(self._write(connection, end, (status, time.time(), text, _make_writable(error), number)))
 
     def list_cancelled(self, numbers: Sequence[str]) -> tuple[str, ...]:
         marks = ", ".join("?" * len(numbers))
@@ -336,6 +338,11 @@ class JobTable:
         except psycopg.Error as error:
             reason = " ".join(str(error).split())[:200].replace(self.uri, without_password(self.uri))
             raise JobError(f"the jobs in {without_password(self.uri)} cannot be read or written: {reason}") from error
+
+
+def _make_writable(text: str) -> str:
+    """Without what a database refuses: lone surrogates, and zero bytes in Postgres."""
+    return text.replace("\0", " ").encode(errors="replace").decode()
 
 
 def _make_job(row: Sequence[Any]) -> Job:
