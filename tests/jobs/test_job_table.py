@@ -111,6 +111,18 @@ def test_ended_jobs_are_deleted_after_their_time_and_running_ones_never(table: J
     assert states(table) == {"fetch 1": "running"}
 
 
+def test_fetches_that_wait_or_are_held_are_never_deleted(table: JobTable) -> None:
+    """A person chose their works. A search queues `citations` jobs by itself."""
+    queue_two_of_each(table)
+    table.pause("liver")
+    table.queue("fetch", "kidney", "/library", {"n": 9})
+    table.forget_unrun(1e-12)
+    assert states(table) == {"fetch 1": "paused", "fetch 2": "paused", "fetch 9": "queued"}
+    table.queue("citations", "kidney", "/library", {"n": 9})
+    assert table.expire(1e-12) == ()
+    assert states(table) == {"fetch 1": "paused", "fetch 2": "paused", "fetch 9": "queued"}
+
+
 def test_one_process_at_a_time_may_work_the_jobs(table: JobTable) -> None:
     table.create()
     assert not table.is_worked()

@@ -231,9 +231,10 @@ class JobTable:
         return tuple(row[0] for row in self._query(query, tuple(numbers))) if numbers else ()
 
     def expire(self, retention_days: float) -> tuple[str, ...]:
-        """Delete jobs that ended, or that nothing ran, so long ago; the names of the workflows that belonged to them."""
+        """Delete jobs that ended so long ago, and unrun ones as `forget_unrun`; the names of the workflows of the former."""
+        self.forget_unrun(retention_days)
         before = time.time() - retention_days * DAY_S
-        old = "status <> 'running' AND COALESCE(finished, started, created) < ?"
+        old = "finished < ?"  # what waits or is paused stays: a person chose it
         with self._connect() as connection:
             rows = self._read(connection, f"SELECT id, round FROM outrider_jobs WHERE {old}", (before,))  # noqa: S608
             self._write(connection, f"DELETE FROM outrider_jobs WHERE {old}", (before,))  # noqa: S608
@@ -279,10 +280,11 @@ class JobTable:
         return held.close
 
     def forget_unrun(self, retention_days: float) -> None:
-        """Delete jobs that waited so long and never began: where nothing runs jobs, searches would queue them for ever."""
+        """Delete `citations` jobs that waited so long and never began: where nothing runs jobs, searches would queue them for ever."""
         before = time.time() - retention_days * DAY_S
+        unrun = "kind = 'citations' AND status = 'queued' AND started IS NULL AND created < ?"
         with self._connect() as connection:
-            self._write(connection, "DELETE FROM outrider_jobs WHERE status = 'queued' AND started IS NULL AND created < ?", (before,))
+            self._write(connection, f"DELETE FROM outrider_jobs WHERE {unrun}", (before,))  # noqa: S608
 
     @contextmanager
     def _known_target(self, target: str) -> Iterator[Any]:
