@@ -13,7 +13,7 @@ import json
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -120,13 +120,28 @@ class JobTable:
             query = "SELECT id FROM outrider_jobs WHERE kind = ? AND target = ? AND library = ? AND request = ? ORDER BY created DESC, id"
             return str(self._read(connection, query, same)[0][0])
 
-    def list_jobs(self, target: str = "", status: JobStatus | None = None, limit: int = 1_000) -> tuple[Job, ...]:
-        """The newest first; of one target or of one state if they are named."""
-        wanted = {"target": target, "status": status}
-        conditions = {name: value for name, value in wanted.items() if value}
-        where = f"WHERE {' AND '.join(f'{name} = ?' for name in conditions)}" if conditions else ""
-        query = f"SELECT {COLUMNS} FROM outrider_jobs {where} ORDER BY created DESC, id LIMIT ?"  # noqa: S608 - our own words
-        return tuple(_make_job(row) for row in self._query(query, (*conditions.values(), limit)))
+    def list_jobs(
+        self, target: str = "", status: JobStatus | None = None, limit: int = 1_000, *, hidden: Collection[str] = ()
+    ) -> tuple[Job, ...]:
+        """The newest first; of one target or of one state if they are named, and without those of the `hidden` owners."""
+        named = (("target", target), ("status", status))
+        conditions: dict[str, tuple[str, ...]] = {f"{name} = ?": (value,) for name, value in named if value}
+        if hidden:  # the name of a target begins with that of its owner
+            owner = f"SUBSTR(target, 1, {'STRPOS' if self.is_postgres else 'INSTR'}(target, '/'))"
+            conditions[f"{owner} NOT IN ({', '.join('?' * len(hidden))})"] = tuple(f"{name}/" for name in hidden)
+        return self._list(conditions, limit)
+
+    def list_of_kind(self, kind: JobKind, *, target: str = "", library: str = "") -> tuple[Job, ...]:
+        """All jobs of a kind, the newest first; of one target or for one library if they are named."""
+        wanted = (("kind", kind), ("target", target), ("library", library))
+        return self._list({f"{name} = ?": (value,) for name, value in wanted if value})
+
+    def _list(self, conditions: Mapping[str, Sequence[object]], limit: int | None = None) -> tuple[Job, ...]:
+        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        query = f"SELECT {COLUMNS} FROM outrider_jobs {where} ORDER BY created DESC, id"  # noqa: S608 - our own words
+        values = [value for each in conditions.values() for value in each]
+        rows = self._query(query, values) if limit is None else self._query(f"{query} LIMIT ?", [*values, limit])
+        return tuple(_make_job(row) for row in rows)
 
     def get(self, number: str) -> Job:
         """One job by its number. Raises `NoSuchJob`."""
