@@ -111,6 +111,36 @@ def test_ended_jobs_are_deleted_after_their_time_and_running_ones_never(table: J
     assert states(table) == {"fetch 1": "running"}
 
 
+def test_fetches_that_wait_or_are_held_are_never_deleted(table: JobTable) -> None:
+    """A person chose their works. A search queues `citations` jobs by itself."""
+    queue_two_of_each(table)
+    table.pause("liver")
+    table.queue("fetch", "kidney", "/library", {"n": 9})
+    table.forget_unrun(1e-12)
+    assert states(table) == {"fetch 1": "paused", "fetch 2": "paused", "fetch 9": "queued"}
+    table.queue("citations", "kidney", "/library", {"n": 9})
+    assert table.expire(1e-12) == ()
+    assert states(table) == {"fetch 1": "paused", "fetch 2": "paused", "fetch 9": "queued"}
+
+
+def test_a_list_has_as_many_jobs_as_its_limit_after_those_of_other_owners_are_left_out(table: JobTable) -> None:
+    for target in ("ann/a%_b", "liver", "bob", "other/liver", "bob/liver", "eve/liver"):
+        table.queue("fetch", target, "/library", {"n": 1})
+        table.queue("citations", target, "/library", {"n": 1})
+    fetches = [job.target for job in table.list_jobs(limit=8, hidden=("bob", "eve")) if job.kind == "fetch"]
+    assert fetches == ["other/liver", "bob", "liver", "ann/a%_b"]
+    assert [job.target for job in table.list_jobs("bob/liver", "queued", hidden=("bob",))] == []
+    assert len(table.list_jobs(limit=3)) == 3
+
+
+def test_all_jobs_of_a_kind_are_listed_for_a_library_or_a_target(table: JobTable) -> None:
+    queue_two_of_each(table)
+    other = table.queue("citations", "kidney", "/other", {"n": 1})
+    assert [job.id for job in table.list_of_kind("citations", library="/other")] == [other]
+    assert {(job.kind, job.target) for job in table.list_of_kind("fetch", target="liver")} == {("fetch", "liver")}
+    assert len(table.list_of_kind("citations")) == 3
+
+
 def test_one_process_at_a_time_may_work_the_jobs(table: JobTable) -> None:
     table.create()
     assert not table.is_worked()

@@ -287,7 +287,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
-@pytest.mark.parametrize("place", ["a step's answer", "the progress", "the end"])
+@pytest.mark.parametrize("place", ["the start", "a step's answer", "the progress", "the end"])
 async def test_jobs_that_cannot_be_written_end_the_run_and_go_on_with_the_next(
     jobs: JobTable, place: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -306,6 +306,7 @@ async def test_jobs_that_cannot_be_written_end_the_run_and_go_on_with_the_next(
     full = sqlite3.OperationalError("database or disk is full")
     refused = JobError(f"the jobs in {jobs.uri} cannot be read or written: database or disk is full")
     target, name, error = {
+        "the start": (JobTable, "start", refused),
         "a step's answer": (SystemDatabase, "record_operation_result", full),
         "the progress": (JobTable, "report", refused),
         "the end": (JobTable, "finish", refused),
@@ -320,8 +321,24 @@ async def test_jobs_that_cannot_be_written_end_the_run_and_go_on_with_the_next(
     number = jobs.queue("citations", "liver", "/library", {})
     with pytest.raises(JobError, match="disk is full"):
         await asyncio.wait_for(run_here(jobs, handle).run(), 30)
-    assert jobs.get(number).status == "running"
+    assert jobs.get(number).status == ("queued" if place == "the start" else "running")
     assert not caplog.text
     is_full[0] = False
-    await run_here(jobs, handle).run()
+    await asyncio.wait_for(run_here(jobs, handle).run(), 30)
     assert (jobs.get(number).status, jobs.get(number).result, jobs.get(number).error) == ("done", {"paid": 5}, "")
+
+
+async def test_a_result_or_an_error_that_cannot_be_written_fails_only_its_job(jobs: JobTable, caplog: pytest.LogCaptureFixture) -> None:
+    async def handle(request: dict[str, JsonValue], _: JobSteps) -> dict[str, JsonValue]:
+        if request["fails"]:
+            raise SourceError("a lone \udc80")
+        return {"title": "a lone \udc80" if request["is_bad"] else "good"}
+
+    for fails, is_bad in ((False, True), (True, False), (False, False)):
+        jobs.queue("fetch", "liver", "/library", {"fails": fails, "is_bad": is_bad})
+    with caplog.at_level(logging.CRITICAL, worker_module.__name__):
+        assert await asyncio.wait_for(run_here(jobs, handle).run(), 30) == 3
+    good, failing, bad = jobs.list_jobs()
+    assert (good.status, good.result) == ("done", {"title": "good"})
+    assert (failing.status, failing.error) == ("failed", "a lone ?")
+    assert (bad.status, bad.result, "UnicodeEncodeError" in bad.error) == ("failed", None, True)

@@ -13,7 +13,7 @@ import json
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -120,13 +120,28 @@ class JobTable:
             query = "SELECT id FROM outrider_jobs WHERE kind = ? AND target = ? AND library = ? AND request = ? ORDER BY created DESC, id"
             return str(self._read(connection, query, same)[0][0])
 
-    def list_jobs(self, target: str = "", status: JobStatus | None = None, limit: int = 1_000) -> tuple[Job, ...]:
-        """The newest first; of one target or of one state if they are named."""
-        wanted = {"target": target, "status": status}
-        conditions = {name: value for name, value in wanted.items() if value}
-        where = f"WHERE {' AND '.join(f'{name} = ?' for name in conditions)}" if conditions else ""
-        query = f"SELECT {COLUMNS} FROM outrider_jobs {where} ORDER BY created DESC, id LIMIT ?"  # noqa: S608 - our own words
-        return tuple(_make_job(row) for row in self._query(query, (*conditions.values(), limit)))
+    def list_jobs(
+        self, target: str = "", status: JobStatus | None = None, limit: int = 1_000, *, hidden: Collection[str] = ()
+    ) -> tuple[Job, ...]:
+        """The newest first; of one target or of one state if they are named, and without those of the `hidden` owners."""
+        named = (("target", target), ("status", status))
+        conditions: dict[str, tuple[str, ...]] = {f"{name} = ?": (value,) for name, value in named if value}
+        if hidden:  # the name of a target begins with that of its owner
+            owner = f"SUBSTR(target, 1, {'STRPOS' if self.is_postgres else 'INSTR'}(target, '/'))"
+            conditions[f"{owner} NOT IN ({', '.join('?' * len(hidden))})"] = tuple(f"{name}/" for name in hidden)
+        return self._list(conditions, limit)
+
+    def list_of_kind(self, kind: JobKind, *, target: str = "", library: str = "") -> tuple[Job, ...]:
+        """All jobs of a kind, the newest first; of one target or for one library if they are named."""
+        wanted = (("kind", kind), ("target", target), ("library", library))
+        return self._list({f"{name} = ?": (value,) for name, value in wanted if value})
+
+    def _list(self, conditions: Mapping[str, Sequence[object]], limit: int | None = None) -> tuple[Job, ...]:
+        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        query = f"SELECT {COLUMNS} FROM outrider_jobs {where} ORDER BY created DESC, id"  # noqa: S608 - our own words
+        values = [value for each in conditions.values() for value in each]
+        rows = self._query(query, values) if limit is None else self._query(f"{query} LIMIT ?", [*values, limit])
+        return tuple(_make_job(row) for row in rows)
 
     def get(self, number: str) -> Job:
         """One job by its number. Raises `NoSuchJob`."""
@@ -205,23 +220,25 @@ class JobTable:
                 return None
         return self.get(number)
 
-    def restart(self, number: str) -> None:
-        """Queue a running job as its next round: DBOS lost or ended its workflow."""
+    def restart(self, number: str, round: int) -> None:  # noqa: A002
+        """Queue a job that has not ended as its next round: DBOS ended the workflow of this one, or its steps changed."""
+        restart = """UPDATE outrider_jobs SET status = 'queued', round = round + 1
+            WHERE id = ? AND round = ? AND status IN ('queued', 'running')"""
         with self._connect() as connection:
-            self._write(
-                connection, "UPDATE outrider_jobs SET status = 'queued', round = round + 1 WHERE id = ? AND status = 'running'", (number,)
-            )
+            self._write(connection, restart, (number, round))
 
     def report(self, number: str, progress: str) -> None:
         with self._connect() as connection:
-            self._write(connection, "UPDATE outrider_jobs SET progress = ? WHERE id = ? AND status = 'running'", (progress, number))
+            self._write(
+                connection, "UPDATE outrider_jobs SET progress = ? WHERE id = ? AND status = 'running'", (_make_writable(progress), number)
+            )
 
     def finish(self, number: str, status: Literal["done", "failed"], result: dict[str, JsonValue] | None = None, error: str = "") -> bool:
         """End a running job; False if it was cancelled meanwhile."""
         end = "UPDATE outrider_jobs SET status = ?, finished = ?, result = ?, error = ? WHERE id = ? AND status = 'running'"
         text = None if result is None else json.dumps(result, ensure_ascii=False)
         with self._connect() as connection:
-            return bool(self._write(connection, end, (status, time.time(), text, error, number)))
+            return bool(self._write(connection, end, (status, time.time(), text, _make_writable(error), number)))
 
     def list_cancelled(self, numbers: Sequence[str]) -> tuple[str, ...]:
         marks = ", ".join("?" * len(numbers))
@@ -229,9 +246,10 @@ class JobTable:
         return tuple(row[0] for row in self._query(query, tuple(numbers))) if numbers else ()
 
     def expire(self, retention_days: float) -> tuple[str, ...]:
-        """Delete jobs that ended, or that nothing ran, so long ago; the names of the workflows that belonged to them."""
+        """Delete jobs that ended so long ago, and unrun ones as `forget_unrun`; the names of the workflows of the former."""
+        self.forget_unrun(retention_days)
         before = time.time() - retention_days * DAY_S
-        old = "status <> 'running' AND COALESCE(finished, started, created) < ?"
+        old = "finished < ?"  # what waits or is paused stays: a person chose it
         with self._connect() as connection:
             rows = self._read(connection, f"SELECT id, round FROM outrider_jobs WHERE {old}", (before,))  # noqa: S608
             self._write(connection, f"DELETE FROM outrider_jobs WHERE {old}", (before,))  # noqa: S608
@@ -277,10 +295,11 @@ class JobTable:
         return held.close
 
     def forget_unrun(self, retention_days: float) -> None:
-        """Delete jobs that waited so long and never began: where nothing runs jobs, searches would queue them for ever."""
+        """Delete `citations` jobs that waited so long and never began: where nothing runs jobs, searches would queue them for ever."""
         before = time.time() - retention_days * DAY_S
+        unrun = "kind = 'citations' AND status = 'queued' AND started IS NULL AND created < ?"
         with self._connect() as connection:
-            self._write(connection, "DELETE FROM outrider_jobs WHERE status = 'queued' AND started IS NULL AND created < ?", (before,))
+            self._write(connection, f"DELETE FROM outrider_jobs WHERE {unrun}", (before,))  # noqa: S608
 
     @contextmanager
     def _known_target(self, target: str) -> Iterator[Any]:
@@ -336,6 +355,11 @@ class JobTable:
         except psycopg.Error as error:
             reason = " ".join(str(error).split())[:200].replace(self.uri, without_password(self.uri))
             raise JobError(f"the jobs in {without_password(self.uri)} cannot be read or written: {reason}") from error
+
+
+def _make_writable(text: str) -> str:
+    """Without what a database refuses: lone surrogates, and zero bytes in Postgres."""
+    return text.replace("\0", " ").encode(errors="replace").decode()
 
 
 def _make_job(row: Sequence[Any]) -> Job:

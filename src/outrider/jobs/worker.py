@@ -8,6 +8,7 @@ executor and version let any later process recover it. See ADR 43.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -127,11 +128,10 @@ class Worker:
 
     async def _hand_over(self, handover: Handover) -> None:
         """Let DBOS run a job. One that an earlier worker began is recovered already, unless DBOS has lost or ended its workflow."""
-        if handover.is_running:
-            status = await self._dbos.get_workflow_status_async(handover.workflow)
-            if status is not None and status.status in ENDED:
-                await asyncio.to_thread(self.table.restart, handover.id)
-                return
+        status = await self._dbos.get_workflow_status_async(handover.workflow)
+        if status is not None and status.status in ENDED:  # also one that could not mark its job as running
+            await asyncio.to_thread(self.table.restart, handover.id, handover.round)
+            return
         self._begun.add(handover.workflow)
         with self._context.SetWorkflowID(handover.workflow):
             await self._dbos.enqueue_workflow_async(QUEUES[handover.kind], self._workflow, handover.id, handover.round)
@@ -144,24 +144,25 @@ class Worker:
         try:
             job = await asyncio.to_thread(self.table.start, number, round)
             if job is not None:
-                await self._handle(job)
+                await self._handle(job, round)
         except Exception as error:
             self._failure = error
             raise
         finally:
             del self._workflows[workflow]
 
-    async def _handle(self, job: Job) -> None:
+    async def _handle(self, job: Job, round: int) -> None:  # noqa: A002
         error, result = "", None
         try:
             result = await self._run_handler(job)
+            json.dumps(result, ensure_ascii=False).encode()  # what cannot be written fails this job alone
         except asyncio.CancelledError:
             if _is_cancelled():  # the worker ends: the job goes on with the next one
                 raise
             return  # the job was stopped
         except StepsChanged:
             log.warning("job %s begins again: its steps are others than before the interruption", job.id)
-            await asyncio.to_thread(self.table.restart, job.id)
+            await asyncio.to_thread(self.table.restart, job.id, round)
             return
         except SearchError as reason:
             error = str(reason) or type(reason).__name__
@@ -169,7 +170,7 @@ class Worker:
             if isinstance(reason, TableFailed) or _is_of_database(reason):
                 raise
             log.exception("job %s failed", job.id)
-            error = f"an error of this program ({type(reason).__name__}: {str(reason)[:200]}); its log has details"
+            error, result = f"an error of this program ({type(reason).__name__}: {str(reason)[:200]}); its log has details", None
         await asyncio.to_thread(self.table.finish, job.id, "failed" if error else "done", result, error)
 
     async def _run_handler(self, job: Job) -> dict[str, JsonValue]:

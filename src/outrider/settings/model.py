@@ -334,7 +334,7 @@ class JobSettings(Section):
         description="A SQLite file or a postgresql:// address; by default jobs.sqlite beside the file of the threads, or their database.",
     )
     at_once: int = Field(2, ge=1, le=32, description="Concurrent jobs that fetch works; one more job reads citations.")
-    retention_days: float = Field(30.0, gt=0, le=36_500, description="Days after which an ended job, or one that nothing ran, is deleted.")
+    retention_days: float = Field(30.0, gt=0, le=36_500, description="Days after which an ended job, or an unrun citation job, is deleted.")
 
 
 class CitationSettings(Section):

@@ -408,7 +408,7 @@ async def _find_candidates(state: _State, candidates: Collection[str], ids: Sequ
 
 def _queue_fetches(services: Services, state: _State, table: JobTable, candidates: Sequence[CitationCandidate]) -> tuple[str, ...]:
     """Queue jobs for works that are in no open job, and return the numbers of all. Blocking."""
-    open_jobs = [job for job in table.list_jobs(state.target.name) if job.kind == "fetch" and job.status in OPEN]
+    open_jobs = [job for job in table.list_of_kind("fetch", target=state.target.name) if job.status in OPEN]
     job_of = {key: job.id for job in reversed(open_jobs) for key in _list_keys(job)}
     new = [one for one in candidates if one.key not in job_of]
     address, numbers = find_library_address(services.settings), []
@@ -432,7 +432,7 @@ async def _queue_unread(services: Services, state: _State) -> str:
     """Queue a `citations` job for works whose references nobody has read, unless one did or will; a remark while some are unread."""
     settings, address = services.settings, find_library_address(services.settings)
     table = await asyncio.to_thread(find_job_table, settings)
-    jobs = [job for job in await asyncio.to_thread(table.list_jobs) if job.kind == "citations" and job.library in ("", address)]
+    jobs = await asyncio.to_thread(table.list_of_kind, "citations", library=address)
     read = {job.id: _list_targets(job) for job in jobs if job.status != "failed"}  # a stopped one is not queued again either
     nodes = await find_nodes(state.library, {name for names in read.values() for name in names})
     keys = {number: {nodes.get(name, name) for name in names} for number, names in read.items()}

@@ -58,9 +58,10 @@ async def queue_job(services: Services, kind: JobKind, target: str, request: dic
 
 async def list_jobs(services: Services, target: str = "", status: JobStatus | None = None, owner: str | None = None) -> JobList:
     """All jobs, or those of one target or one state."""
+    hidden = [] if owner is None else [name for name in services.settings.serve.api_keys if name != owner]
 
     def read(table: JobTable) -> JobList:
-        jobs = tuple(job for job in table.list_jobs(target, status) if is_visible(services, job.target, owner))
+        jobs = table.list_jobs(target, status, hidden=hidden)
         paused = tuple(name for name in table.paused_targets() if is_visible(services, name, owner))
         return JobList(jobs=jobs, paused_targets=paused, is_worked=table.is_worked())
 

@@ -104,7 +104,7 @@ def run_jobs(
     failed = [job for job in listing.jobs if job.status == "failed" and job.id not in failed_before]
     if as_json:
         print_json({"run": began, "failed": len(failed), "left": left})
-    else:
+    elif not from_server:  # which logs what is written on standard error
         for job in failed:
             note(f"{job.id} failed: {plain(job.error)}")
         note(f"{count(began, 'job')} run, {len(failed)} failed, {left} left; outrider jobs list shows them")
