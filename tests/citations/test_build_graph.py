@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ from pydantic import JsonValue
 
 from outrider.citations.build_graph import DirectSteps, GraphBuilder, Seed, find_lookups
 from outrider.library.citation_network import load_network
-from outrider.library.citation_tables import work_name
+from outrider.library.citation_tables import LinkCounts, work_name
 from outrider.library.library import Library
-from outrider.state.citations import CitationBudget, CitationNetwork, GraphReport
+from outrider.state.citations import CitationBudget, CitationLink, CitationNetwork, GraphReport
 from outrider.state.records import Identifiers, Paper
 from support.citation_world import (
     KEY,
@@ -317,3 +317,19 @@ async def test_works_of_cacm_are_built_as_they_are(library: Library) -> None:
     seeds = [work.number for work in world.works if len(work.cites) > 4][:2]
     await build(world, library, *seeds, budget=LARGE.model_copy(update={"depth": 1}))
     assert dict((await network_of(world, library, *seeds, depth=1)).links) == world.truth(seeds, 1)
+
+
+async def test_metadata_that_the_budget_cut_off_or_a_service_failed_to_give_is_reported() -> None:
+    builder = GraphBuilder((), (), NoStore(), CitationBudget(calls=5), DirectSteps())
+    failure: dict[str, JsonValue] = {"error": "it is down", "calls": 1, "seconds": 0.1}
+    for answer in (failure, failure, {"works": [], "calls": 1, "seconds": 0.1}, failure, failure):  # not three in sequence
+        builder._take_metadata("a", answer)
+    builder._take_metadata("b", {"cut": True, "calls": 0, "seconds": 0.1})
+    report = await builder.build(())
+    assert report.cut == ("the budget of 5 calls: no title from b of some works",)
+    assert [(one.name, one.calls, one.failures, one.stopped) for one in report.services] == [("a", 5, 4, ""), ("b", 0, 0, "")]
+
+
+class NoStore:
+    async def add(self, works: Sequence[Paper], links: Sequence[CitationLink]) -> LinkCounts:
+        raise AssertionError("nothing was found")

@@ -278,17 +278,10 @@ class GraphBuilder:
     def _take_answer(self, question: _Question, answer: JsonValue) -> list[str]:
         """Take over the answer of a step, of this run or of one before a crash; the names of the works found."""
         fields, service = _mapping(answer), self._service(question.source.name)
-        service.calls += int(_number(answer, "calls"))
         if fields.get("cut"):
             self._cut["calls"] = f"{self._describe_limit('calls')}: {PARTLY}"
-        if error := fields.get("error"):
-            service.failures.append(f"{question.name}: {error}")
-            service.in_sequence += 1
-            service.stopped = str(fields.get("stop") or "")
-            if service.in_sequence >= MOST_FAILURES:
-                service.stopped = service.stopped or f"it failed {MOST_FAILURES} times in sequence: {error}"
+        if self._count_answer(question.source.name, question.name, fields):
             return []
-        service.in_sequence = 0
         for name in ("links", "to_themselves", "contradicting"):
             self._counts[name] += int(_number(answer, name))
         service.links += int(_number(answer, "links"))
@@ -313,6 +306,21 @@ class GraphBuilder:
         for reference in _list(fields.get("references")):
             self._references.append((own, question.source.name, make_reference(_mapping(reference), len(self._references))))
         return names
+
+    def _count_answer(self, name: str, question: str, fields: Mapping[str, JsonValue]) -> bool:
+        """Count the requests of an answer and its failure; whether it failed."""
+        service = self._service(name)
+        service.calls += int(_number(dict(fields), "calls"))
+        error = fields.get("error")
+        if not error:
+            service.in_sequence = 0
+            return False
+        service.failures.append(f"{question}: {error}")
+        service.in_sequence += 1
+        service.stopped = str(fields.get("stop") or "")
+        if service.in_sequence >= MOST_FAILURES:
+            service.stopped = service.stopped or f"it failed {MOST_FAILURES} times in sequence: {error}"
+        return True
 
     async def _look_up(self) -> None:
         """Give works that are known by an identifier alone their title and their other identifiers, in batches."""
@@ -347,13 +355,11 @@ class GraphBuilder:
         return {"works": [_brief(paper) for paper in papers], "calls": count.sent, "seconds": time.monotonic() - began}
 
     def _take_metadata(self, name: str, answer: JsonValue) -> None:
-        fields, service = _mapping(answer), self._service(name)
-        service.calls += int(_number(answer, "calls"))
+        fields = _mapping(answer)
         self._spent_s += _number(answer, "seconds")
-        if error := fields.get("error"):
-            service.failures.append(f"{name} metadata: {error}")
-            service.in_sequence += 1
-            service.stopped = str(fields.get("stop") or "") or (str(error) if service.in_sequence >= MOST_FAILURES else "")
+        if fields.get("cut"):
+            self._cut.setdefault(f"metadata {name}", f"{self._describe_limit('calls')}: no title from {name} of some works")
+        self._count_answer(name, f"{name} metadata", fields)
         for work in _list(fields.get("works")):
             self._remember(_restore(work))
 
