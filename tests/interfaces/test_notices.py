@@ -20,13 +20,13 @@ from outrider.ingest.export import FORMATS
 from outrider.ingest.readers import bibtex, json_lines, tables
 from outrider.ingest.readers.tagged import read_ris
 from outrider.interfaces.cli import run
-from outrider.library.library import Library
 from outrider.services import Services
 from outrider.state.hits import Hit, Related
 from outrider.state.notices import KINDS, describe_notices, list_notices
 from outrider.state.records import Identifiers, Paper, Record
 from outrider.usecases.export import make_record, make_run_writer, write_records
 from support.http_app import open_client
+from support.small_library import fill_library
 
 ANIMALS = ("badger", "camel", "dingo", "eland", "ferret", "gecko", "heron", "ibis", "jackal", "kudu", "lemur")
 SOUND = ANIMALS[-1]
@@ -67,15 +67,7 @@ LABEL = re.compile(rf"(?:{'|'.join(LABELS)})(?= \(|\.|,|\]|\)|;|\*|$)", re.MULTI
 
 @pytest.fixture(scope="module")
 def marked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("marked")
-
-    async def fill() -> None:
-        library = await Library.open(folder, create=True)
-        await library.upsert(RECORDS)
-        await library.optimize(force=True)
-
-    asyncio.run(fill())
-    return folder
+    return fill_library(tmp_path_factory.mktemp("marked"), RECORDS)
 
 
 def read_texts(text: str) -> dict[str, list[str]]:
@@ -208,11 +200,11 @@ def by_rest_record(folder: Path, _: Output) -> Mapping[str, list[str]]:
 
 def by_mcp(folder: Path, _: Output) -> Mapping[str, list[str]]:
     mcp = pytest.importorskip("mcp")
-    from outrider.interfaces.mcp import make_server
+    from outrider.interfaces.mcp.server import build_server  # its imports read files, which a loop may not wait for
 
     async def call() -> list[Any]:
         services = await asyncio.to_thread(Services.from_file, {"library.uri": str(folder)})
-        async with mcp.Client(make_server(services)) as client:
+        async with mcp.Client(build_server(services)) as client:
             rows = []
             for tool, fields in (("search", {"query": QUERY, "top_k": 20}), ("library_search", {"query": QUERY, "top_k": 20})):
                 result = await client.call_tool(tool, fields)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -33,9 +34,15 @@ def shelved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real library with a few records; tests only read it."""
     folder = tmp_path_factory.mktemp("library")
 
+    return fill_library(folder, RECORDS)
+
+
+def fill_library(folder: Path, records: Sequence[Record]) -> Path:
+    """A library of these records, with its indexes complete."""
+
     async def fill() -> None:
         library = await Library.open(folder, create=True)
-        await library.upsert(RECORDS)
+        await library.upsert(records)
         await library.optimize(force=True)
 
     asyncio.run(fill())
