@@ -10,14 +10,13 @@ waits for it; its progress is streamed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
-from pydantic import ValidationError
 
 from outrider.citations.build_graph import DirectSteps
 from outrider.graph.guard import TracedGraph, node_span
@@ -26,9 +25,8 @@ from outrider.nodes.citations import NODE, Citations
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import Services
 from outrider.services.checkpoints import register_state_types
-from outrider.services.citations import make_citations
+from outrider.services.citations import check_citations_request, make_citations
 from outrider.state.citations import CitationsRequest, CitationsResult, CitationsState, CitationsUpdate
-from outrider.state.errors import BadRequest, explain_wrong_fields
 from outrider.state.pipeline import RunContext
 
 register_state_types()
@@ -80,14 +78,6 @@ def build_citations(services: Services, checkpointer: Literal[False] | None = No
     # Before the node; this also clears what an earlier run on the thread wrote.
     compiled.nodes[START].mapper = check_input
     return compiled
-
-
-def check_citations_request(request: Mapping[str, Any] | CitationsRequest) -> CitationsRequest:
-    """Validate a request; `BadRequest` names every wrong field."""
-    try:
-        return CitationsRequest.model_validate(request)
-    except ValidationError as error:
-        raise BadRequest(explain_wrong_fields(error.errors(), CitationsRequest.model_fields)) from error
 
 
 citations_graph = build_citations(Services.from_file())

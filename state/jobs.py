@@ -33,6 +33,16 @@ class Job(Model):
     error: str = ""
     attempts: int = 0
 
+    @property
+    def is_open(self) -> bool:
+        """It has not ended: it waits, runs, or is held by a pause."""
+        return self.status in ("queued", "running", "paused")
+
+    @property
+    def is_to_do(self) -> bool:
+        """It waits or runs: nothing holds it."""
+        return self.status in ("queued", "running")
+
 
 class JobSteps(Protocol):
     """What a running job gets: steps whose answers survive a crash, its progress, and its cancellation."""

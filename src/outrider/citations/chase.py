@@ -12,8 +12,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from outrider.citations.rank_candidates import BOTH, CandidateRanker
-from outrider.state.citations import CitationCandidate, CitationSearchCounts, Direction
+from outrider.citations.rank_candidates import CandidateRanker
+from outrider.state.citations import BOTH_DIRECTIONS, CitationCandidate, CitationSearchCounts, Direction
 from outrider.state.errors import BadRequest
 from outrider.state.model import Model
 
@@ -71,7 +71,7 @@ class YieldPoint(Model):
 
 
 def start_chase(
-    target: str, works: Collection[str], *, request: str = "", directions: Collection[Direction] = BOTH, hops: int = 1
+    target: str, works: Collection[str], *, request: str = "", directions: Collection[Direction] = BOTH_DIRECTIONS, hops: int = 1
 ) -> Chase:  # fmt: skip
     """A chase before its first round. Raises `BadRequest` without a work to start from, and without a direction."""
     if not works:

@@ -22,13 +22,12 @@ from functools import cached_property
 import numpy as np
 
 from outrider.citations.citation_matrices import NO_INTS, CitationMatrices, Floats, Ints, SparseRows
-from outrider.state.citations import CitationCandidate, CitationNetwork, Direction
+from outrider.state.citations import BOTH_DIRECTIONS, CitationCandidate, CitationNetwork, Direction
 from outrider.state.errors import BadRequest
 
 ITERATIONS, TOLERANCE = 100, 1e-9
 DIGITS = 9
 """Of a score: sums in another order differ beyond them."""
-BOTH: frozenset[Direction] = frozenset({"references", "citations"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class CandidateRanker:
         included: Collection[str] = (),
         excluded: Collection[str] = (),
         request: str = "",
-        directions: Collection[Direction] = BOTH,
+        directions: Collection[Direction] = BOTH_DIRECTIONS,
         hops: int | None = 1,
         limit: int | None = None,
     ) -> tuple[CitationCandidate, ...]:

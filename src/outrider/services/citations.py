@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue, ValidationError
 
@@ -49,13 +49,17 @@ async def build_citation_graph(services: Services, request: CitationsRequest, st
 
 async def run_citation_job(services: Services, request: dict[str, JsonValue], steps: JobSteps) -> dict[str, JsonValue]:
     """A job of the kind `citations`: the fields of a `CitationsRequest` in, those of a `CitationsResult` out."""
-    try:
-        checked = CitationsRequest.model_validate(request)
-    except ValidationError as error:
-        raise BadRequest(explain_wrong_fields(error.errors(), CitationsRequest.model_fields)) from error
-    result = await build_citation_graph(services, checked, steps)
+    result = await build_citation_graph(services, check_citations_request(request), steps)
     fields: dict[str, JsonValue] = result.model_dump(mode="json")
     return fields
+
+
+def check_citations_request(request: Mapping[str, Any] | CitationsRequest) -> CitationsRequest:
+    """Validate a request; `BadRequest` names every wrong field."""
+    try:
+        return CitationsRequest.model_validate(request)
+    except ValidationError as error:
+        raise BadRequest(explain_wrong_fields(error.errors(), CitationsRequest.model_fields)) from error
 
 
 async def open_library(services: Services) -> Library:

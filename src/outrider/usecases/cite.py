@@ -48,6 +48,7 @@ from outrider.state.notices import is_retracted, list_notices
 from outrider.systematic_search.prisma import CITATION_FORMS, write_citation_flow
 from outrider.usecases.citation_targets import CitationTarget, find_target, is_file
 from outrider.usecases.export import write_records
+from outrider.usecases.jobs import queue_job
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
 MAX_HOPS, MAX_LIMIT, MAX_MAP = 3, 1_000, 400
 MAX_NAMED = 5
 """Unknown ids that an error names."""
-OPEN = ("queued", "running", "paused")
 
 
 async def list_candidates(
@@ -408,7 +408,7 @@ async def _find_candidates(state: _State, candidates: Collection[str], ids: Sequ
 
 def _queue_fetches(services: Services, state: _State, table: JobTable, candidates: Sequence[CitationCandidate]) -> tuple[str, ...]:
     """Queue jobs for works that are in no open job, and return the numbers of all. Blocking."""
-    open_jobs = [job for job in table.list_of_kind("fetch", target=state.target.name) if job.status in OPEN]
+    open_jobs = [job for job in table.list_of_kind("fetch", target=state.target.name) if job.is_open]
     job_of = {key: job.id for job in reversed(open_jobs) for key in _list_keys(job)}
     new = [one for one in candidates if one.key not in job_of]
     address, numbers = find_library_address(services.settings), []
@@ -436,7 +436,7 @@ async def _queue_unread(services: Services, state: _State) -> str:
     read = {job.id: _list_targets(job) for job in jobs if job.status != "failed"}  # a stopped one is not queued again either
     nodes = await find_nodes(state.library, {name for names in read.values() for name in names})
     keys = {number: {nodes.get(name, name) for name in names} for number, names in read.items()}
-    waiting = {key for job in jobs if job.status in OPEN for key in keys[job.id]} & state.positive
+    waiting = {key for job in jobs if job.is_open for key in keys[job.id]} & state.positive
     never = sorted(state.positive - {citing for citing, _ in state.network.links} - {key for own in keys.values() for key in own})
     if not (waiting or never):
         return ""
@@ -446,7 +446,7 @@ async def _queue_unread(services: Services, state: _State) -> str:
     try:
         for start in range(0, len(never), WORKS_A_JOB):
             targets: list[JsonValue] = [*never[start : start + WORKS_A_JOB]]
-            await asyncio.to_thread(table.queue, "citations", state.target.name, address, {"targets": targets})
+            await queue_job(services, "citations", state.target.name, {"targets": targets})
     except TargetPaused as error:
         return f"{what}: {error}"
     return f"{what}; a queued job reads them: outrider jobs run"

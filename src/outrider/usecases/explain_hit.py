@@ -78,7 +78,7 @@ def list_clauses(hit: Hit, results: Mapping[str, str], query: str = "") -> list[
 def _name_words(hit: Hit, query: str) -> str:
     """`by words (progress, bar)`: those of the query that the hit has, in the beginning of its text if there are any."""
     asked = dict.fromkeys(content_words(query))
-    for size in (MAX_READ_CHARS, len(hit.original_text)):
+    for size in sorted({min(MAX_READ_CHARS, len(hit.original_text)), len(hit.original_text)}):
         known = set(stems(f"{hit.title} {hit.description} {hit.original_text[:size]} {' '.join(hit.tags)}"))
         if matched := [word for word in asked if stem(word) in known]:
             return f"{BY_WORDS} ({', '.join(matched[:MAX_WORDS])}{', …' * (len(matched) > MAX_WORDS)})"

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from outrider.services import Services
 
 Result = TypeVar("Result")
-OPEN: tuple[JobStatus, ...] = ("queued", "running", "paused")
 
 
 class JobList(Model):
@@ -110,7 +109,7 @@ async def _change(services: Services, target: str, owner: str | None, change: Ca
     def apply(table: JobTable) -> TargetJobs:
         changed = change(table, target)
         numbers = {job.id for job in changed}
-        others = tuple(job for job in table.list_jobs(target) if job.status in OPEN and job.id not in numbers)
+        others = tuple(job for job in table.list_jobs(target) if job.is_open and job.id not in numbers)
         return TargetJobs(target=target, changed=changed, unchanged=others)
 
     return await _call(services, apply)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from outrider.interfaces.cli.export import find_format, open_output
-from outrider.interfaces.cli.options import JsonOption, LibraryOption, OfflineOption, open_services, wait_for
+from outrider.interfaces.cli.options import JsonOption, LibraryOption, OfflineOption, call_services, open_services, wait_for
 from outrider.interfaces.cli.terminal import INTERRUPTION_REPORTED, Progress, console, count, note, one_line, plain, print_json, table
 from outrider.state.errors import BadRequest, JobError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from outrider.citations.chase import Chase
     from outrider.services import Services
@@ -60,7 +60,7 @@ def candidates(
                 found.append(await list_candidates(services, target, request=request, direction=given, hops=hops, limit=limit))
         return found
 
-    listings = _call(read, library, offline=offline)
+    listings = call_services(read, library, offline=offline)
     if as_json:
         print_json(listings[0] if len(listings) == 1 else [one.model_dump(mode="json") for one in listings])
         return
@@ -134,7 +134,7 @@ def status(target: TargetArgument, library: LibraryOption = None, as_json: JsonO
             chase = await get_status(services, target)
             return chase, (await list_jobs(services, chase.target)).jobs
 
-    chase, jobs = _call(read, library)
+    chase, jobs = call_services(read, library)
     curve, completeness = make_yield_curve(chase), describe_completeness(chase)
     if as_json:
         parts = {"yield_curve": [point.model_dump(mode="json") for point in curve], "jobs": [job.model_dump(mode="json") for job in jobs]}
@@ -176,7 +176,7 @@ def export(
     if prisma and output is not None and output.suffix.lower() not in PRISMA:
         raise BadRequest(f"{output} has no suffix of a flow diagram: {', '.join(PRISMA)}")
     form = PRISMA[output.suffix.lower() if output else ".md"] if prisma else find_format(output)
-    text = _call(lambda services: export_round(services, target, form, number), library)
+    text = call_services(lambda services: export_round(services, target, form, number), library)
     if as_json and output is None:
         print_json({"format": form, "text": text})
         return
@@ -186,18 +186,6 @@ def export(
         print_json({"format": form, "file": str(output)})
     elif output:
         note(f"Written to {output}")
-
-
-def _call(work: Callable[[Services], Awaitable[Any]], library: str | None, *, offline: bool = False) -> Any:
-    services = open_services(library, offline=offline)
-
-    async def call() -> Any:
-        try:
-            return await work(services)
-        finally:
-            services.close()
-
-    return wait_for(call())
 
 
 async def _wait_for_jobs(services: Services, report: QueueReport, *, quiet: bool) -> list[Job]:
@@ -210,7 +198,7 @@ async def _wait_for_jobs(services: Services, report: QueueReport, *, quiet: bool
         """Until none of them is left that may run."""
         while True:
             jobs = [await show_job(services, number) for number in report.jobs]
-            left = sum(job.status in ("queued", "running") for job in jobs)
+            left = sum(job.is_to_do for job in jobs)
             doing = next((job.progress for job in jobs if job.status == "running"), "")
             bar.show("fetching", len(jobs) - left, len(jobs), doing)
             if not left:

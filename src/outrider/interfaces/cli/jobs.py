@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
+from outrider.interfaces.cli.options import JsonOption, LibraryOption, call_services
 from outrider.interfaces.cli.terminal import console, count, note, plain, print_json, table
 from outrider.state.errors import BadRequest, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
-    from outrider.services import Services
     from outrider.state.jobs import Job
     from outrider.usecases.jobs import TargetJobs
 
@@ -48,7 +47,7 @@ def list_jobs(
     from outrider.usecases import jobs
 
     state: Any = _check_choice("--status", status, "JobStatus") if status else None
-    listing = _call(lambda services: jobs.list_jobs(services, target, state))
+    listing = call_services(lambda services: jobs.list_jobs(services, target, state))
     if as_json:
         print_json(listing)
         return
@@ -56,7 +55,7 @@ def list_jobs(
     note(count(len(listing.jobs), "job"))
     if listing.paused_targets:
         note(f"Paused: {', '.join(listing.paused_targets)}; to go on: outrider jobs resume TARGET")
-    if not listing.is_worked and any(job.status in ("queued", "running") for job in listing.jobs):
+    if not listing.is_worked and any(job.is_to_do for job in listing.jobs):
         note("Nothing runs them now; to run them: outrider jobs run (outrider serve does so in the background)")
 
 
@@ -67,7 +66,7 @@ def show(
     """Show a job: its request, how far it is, its result or its error."""
     from outrider.usecases.jobs import show_job
 
-    found = _call(lambda services: show_job(services, job))
+    found = call_services(lambda services: show_job(services, job))
     if as_json:
         print_json(found)
         return
@@ -95,12 +94,12 @@ def run_jobs(
 
     take_lowest_priority()
     server = ServerSignals() if from_server else None
-    failed_before = {job.id for job in _call(lambda services: jobs.list_jobs(services, status="failed")).jobs}
-    began = _call(
+    failed_before = {job.id for job in call_services(lambda services: jobs.list_jobs(services, status="failed")).jobs}
+    began = call_services(
         lambda services: jobs.run_jobs(services, wait=wait, limit=limit, is_searching=server.is_searching if server else None), library
     )
-    listing = _call(jobs.list_jobs)
-    left = sum(job.status in ("queued", "running") for job in listing.jobs)
+    listing = call_services(jobs.list_jobs)
+    left = sum(job.is_to_do for job in listing.jobs)
     failed = [job for job in listing.jobs if job.status == "failed" and job.id not in failed_before]
     if as_json:
         print_json({"run": began, "failed": len(failed), "left": left})
@@ -117,7 +116,7 @@ def pause(target: TargetArgument, as_json: JsonOption = False) -> None:
     """Queue nothing more for a target, and hold its queued fetches. Its other jobs complete."""
     from outrider.usecases.jobs import pause_target
 
-    _show_change(_call(lambda services: pause_target(services, target)), "held", as_json)
+    _show_change(call_services(lambda services: pause_target(services, target)), "held", as_json)
 
 
 @jobs_app.command()
@@ -125,7 +124,7 @@ def resume(target: TargetArgument, as_json: JsonOption = False) -> None:
     """Undo a pause."""
     from outrider.usecases.jobs import resume_target
 
-    _show_change(_call(lambda services: resume_target(services, target)), "queued again", as_json)
+    _show_change(call_services(lambda services: resume_target(services, target)), "queued again", as_json)
 
 
 @jobs_app.command()
@@ -140,7 +139,7 @@ def stop(
     from outrider.usecases.jobs import stop_jobs
 
     checked: Any = _check_choice("--scope", scope, "StopScope")
-    _show_change(_call(lambda services: stop_jobs(services, target, checked)), "cancelled", as_json)
+    _show_change(call_services(lambda services: stop_jobs(services, target, checked)), "cancelled", as_json)
 
 
 def take_lowest_priority() -> None:
@@ -172,18 +171,6 @@ class ServerSignals:
         while signal_byte := os.read(STANDARD_INPUT, 1):  # a reader of Python's would hold a lock that the end of the process needs
             self._is_searching = signal_byte == SEARCHING
         os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C: jobs continue later
-
-
-def _call(work: Callable[[Services], Awaitable[Any]], library: str | None = None) -> Any:
-    services = open_services(library)
-
-    async def call() -> Any:
-        try:
-            return await work(services)
-        finally:
-            services.close()
-
-    return wait_for(call())
 
 
 def _check_choice(option: str, value: str, kind: str) -> str:

@@ -63,6 +63,19 @@ def wait_for(work: Coroutine[Any, Any, Result]) -> Result:
     return asyncio.run(work)
 
 
+def call_services(work: Callable[[Services], Awaitable[Result]], library: str | None = None, *, offline: bool = False) -> Result:
+    """The result of `work` on the services of the command line, which are closed after it."""
+    services = open_services(library, offline=offline)
+
+    async def call() -> Result:
+        try:
+            return await work(services)
+        finally:
+            services.close()
+
+    return wait_for(call())
+
+
 def call_library(uri: str | None, work: Callable[[Library], Awaitable[Result]]) -> Result:
     """The result of `work` on the library."""
     services = open_services(uri)

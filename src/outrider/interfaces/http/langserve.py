@@ -20,13 +20,13 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langserve import add_routes
 from pydantic import BaseModel, Field, ValidationError
 
-from outrider.graph.citations import check_citations_request
 from outrider.interfaces.http.library import READ_ONLY
 from outrider.interfaces.http.monitoring import Metrics
 from outrider.interfaces.http.problems import Refusal, refuse_field, refuse_invalid, refuse_unsearched
 from outrider.interfaces.http.request_limits import Admission
 from outrider.interfaces.http.search_runs import Modes, find_run_id, read_thread
 from outrider.runtime.threads_and_loops import run_in_background
+from outrider.services.citations import check_citations_request
 from outrider.services.make_nodes import parse_analysis_target
 from outrider.services.systematic import refuse_unreadable
 from outrider.state.analysis import Analysis, AnalysisState, AnalyzeRequest, check_analysis_request

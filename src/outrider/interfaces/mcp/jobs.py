@@ -59,7 +59,7 @@ class JobTools:
                 shown = shorten_job(found).model_copy(update={"result": cut(str(found.result or ""), RESULT_CHARS)})
                 return make_result(JobsResult(jobs=[shown], total=1), [])
             listing = await list_jobs(self._services, target, status, OWNER.get())
-        idle = not listing.is_worked and any(one.status in ("queued", "running") for one in listing.jobs)
+        idle = not listing.is_worked and any(one.is_to_do for one in listing.jobs)
         result = JobsResult(
             jobs=[shorten_job(one) for one in listing.jobs[:MAX_JOBS]],
             total=len(listing.jobs),
