@@ -42,6 +42,8 @@ BUSY_S = 30.0
 CONNECT_S = 10
 MAX_TARGET_CHARS = 200
 MAX_REQUEST_CHARS = 1_000_000
+MOST_LISTED = 1_000
+"""Jobs of one list; it has the newest."""
 DAY_S = 86_400.0
 LOCK_S = 0.5
 """How long a worker tries to claim the jobs: `is_worked` holds the claim for a moment."""
@@ -121,7 +123,7 @@ class JobTable:
             return str(self._read(connection, query, same)[0][0])
 
     def list_jobs(
-        self, target: str = "", status: JobStatus | None = None, limit: int = 1_000, *, hidden: Collection[str] = ()
+        self, target: str = "", status: JobStatus | None = None, limit: int = MOST_LISTED, *, hidden: Collection[str] = ()
     ) -> tuple[Job, ...]:
         """The newest first; of one target or of one state if they are named, and without those of the `hidden` owners."""
         named = (("target", target), ("status", status))

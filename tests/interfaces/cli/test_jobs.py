@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,18 @@ def test_jobs_are_listed_shown_paused_resumed_and_stopped(table: JobTable, capsy
     assert run(["jobs", "stop", citations]) == 0
     assert "1 job cancelled" in capsys.readouterr().err
     assert call(capsys, "run") == {"run": 0, "failed": 0, "left": 0}
+
+
+def test_a_list_that_is_cut_says_so(table: JobTable, capsys: pytest.CaptureFixture[str]) -> None:
+    table.queue("citations", "liver", "", {})
+    columns = "id, kind, target, library, request, status, created"
+    copy = f"INSERT INTO outrider_jobs ({columns}) SELECT ?, kind, ?, '', '{{}}', status, ? FROM outrider_jobs"
+    with closing(sqlite3.connect(table.uri)) as connection, connection:
+        connection.executemany(f"{copy} WHERE target = 'liver'", [(f"n{number}", "kidney", number) for number in range(1_000)])
+    assert run(["jobs", "list"]) == 0
+    assert "The newest 1,000 jobs; --target or --status shows others" in capsys.readouterr().err
+    assert run(["jobs", "list", "--target", "liver"]) == 0
+    assert "1 job\n" in capsys.readouterr().err
 
 
 def test_a_run_takes_its_jobs_to_an_end(table: JobTable, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,6 +45,7 @@ def list_jobs(
     as_json: JsonOption = False,
 ) -> None:
     """List the jobs, the newest first."""
+    from outrider.jobs.job_table import MOST_LISTED
     from outrider.usecases import jobs
 
     state: Any = _check_choice("--status", status, "JobStatus") if status else None
@@ -52,7 +54,8 @@ def list_jobs(
         print_json(listing)
         return
     _show_jobs(listing.jobs)
-    note(count(len(listing.jobs), "job"))
+    is_cut = len(listing.jobs) == MOST_LISTED
+    note(f"The newest {MOST_LISTED:,} jobs; --target or --status shows others" if is_cut else count(len(listing.jobs), "job"))
     if listing.paused_targets:
         note(f"Paused: {', '.join(listing.paused_targets)}; to go on: outrider jobs resume TARGET")
     if not listing.is_worked and any(job.is_to_do for job in listing.jobs):
@@ -98,9 +101,9 @@ def run_jobs(
     began = call_services(
         lambda services: jobs.run_jobs(services, wait=wait, limit=limit, is_searching=server.is_searching if server else None), library
     )
-    listing = call_services(jobs.list_jobs)
-    left = sum(job.is_to_do for job in listing.jobs)
-    failed = [job for job in listing.jobs if job.status == "failed" and job.id not in failed_before]
+    listed = {state: call_services(partial(jobs.list_jobs, status=state)).jobs for state in ("queued", "running", "failed")}
+    left = len(listed["queued"]) + len(listed["running"])
+    failed = [job for job in listed["failed"] if job.id not in failed_before]
     if as_json:
         print_json({"run": began, "failed": len(failed), "left": left})
     elif not from_server:  # which logs what is written on standard error
