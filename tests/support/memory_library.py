@@ -15,7 +15,7 @@ from outrider.state.embedding import EmbeddingSpace
 from outrider.state.errors import EmbeddingSpaceMismatch
 from outrider.state.filters import Filter, matches
 from outrider.state.ports import OnCount, TextEmbedder
-from outrider.state.records import Record
+from outrider.state.records import Paper, Record
 
 
 @dataclass
@@ -26,6 +26,7 @@ class MemoryShelves:
     vectors: dict[str, np.ndarray] = field(default_factory=dict)
     space: EmbeddingSpace | None = None
     batches: list[int] = field(default_factory=list)
+    cited: list[Paper] = field(default_factory=list)
     optimized: int = 0
 
     async def content_hashes(self, doc_ids: Sequence[str]) -> dict[str, str]:
@@ -48,6 +49,9 @@ class MemoryShelves:
         self.vectors |= {record.doc_id: result.vector for record, result in pairs if result.vector is not None}
         without = {record.doc_id: result.problem for record, result in pairs if result.vector is None}
         return EmbeddingReport(len(records) - len(without), 0, sum(is_cut(result.read) for result in results), without)
+
+    async def add_cited_works(self, works: Sequence[Paper]) -> None:
+        self.cited += works
 
     async def upsert(self, records: Sequence[Record]) -> None:
         self.batches.append(len(records))

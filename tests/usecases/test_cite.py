@@ -43,6 +43,7 @@ from outrider.state.errors import BadRequest, JobError, LibraryMissing, TargetPa
 from outrider.state.jobs import Job
 from outrider.state.records import Identifiers, Page, Paper
 from outrider.usecases.cite import export_round, get_status, list_candidates, load_map, queue_candidates
+from outrider.usecases.ingest import ingest_targets
 from outrider.usecases.jobs import list_jobs, pause_target, queue_job, run_jobs
 from outrider.usecases.threads import collect_response, open_threads
 from support.citation_world import FAST, KEY, CitationWorld, make_small_works
@@ -383,6 +384,21 @@ async def test_without_a_network_what_the_library_has_is_taken_from_it(tmp_path:
     listing = await list_candidates(services, TARGET)
     assert "were not read yet, and none are read here" in listing.remarks[0]
     assert [job.request for job in await read_jobs(services)] == [{"targets": ["w4"]}]  # of the fetched work alone
+    services.close()
+
+
+async def test_candidates_of_a_reference_list_have_its_titles_before_any_service_is_asked(tmp_path: Path) -> None:
+    services = await make_services(tmp_path, offline=True)
+    reference = '<ref><element-citation><article-title>Otters at sea</article-title><pub-id pub-id-type="doi">10.5555/sea</pub-id>'
+    meta = "<article-meta><title-group><article-title>Otters</article-title></title-group></article-meta>"
+    article = tmp_path / "otters.nxml"
+    article.write_text(f"<article><front>{meta}</front><back><ref-list>{reference}</element-citation></ref></ref-list></back></article>")
+    (file,) = (await ingest_targets(services, [article])).files
+    library = await Library.open(services.settings.library.uri)
+    await library.label(await library.doc_ids(file.path), ["otters"])
+    library.close()
+    titles = {one.key: one.title for one in (await list_candidates(services, TARGET)).candidates}
+    assert titles["doi:10.5555/sea"] == "Otters at sea"
     services.close()
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from outrider.settings.model import IngestSettings
-from outrider.state.records import Record
+from outrider.state.records import Paper, Record
 from outrider.text.encoding import Encoding
 
 DEFAULTS = IngestSettings()
@@ -19,6 +19,8 @@ class Entry:
 
     record: Record
     own_id: str | None = None
+    cited: tuple[Paper, ...] = ()
+    """What its reference list says of works that have an identifier; they are no records."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from outrider.state.embedding import EmbeddingSpace
 from outrider.state.errors import ModelError
 from outrider.state.filters import Filter
 from outrider.state.ports import OnCount, TextEmbedder
-from outrider.state.records import Record
+from outrider.state.records import Paper, Record
 
 OPTIMIZE_EVERY_BATCHES = 100
 
@@ -45,6 +45,8 @@ class IngestLibrary(Protocol):
         ...
 
     async def upsert(self, records: Sequence[Record]) -> object: ...
+
+    async def add_cited_works(self, works: Sequence[Paper]) -> object: ...
 
     async def ingested(self, fingerprint: str) -> IngestedFile | None: ...
 
@@ -182,6 +184,7 @@ class LibraryWriter:
         waiting, self.waiting, self.waiting_bytes = self.waiting, [], 0
         hashes = dict(await self.library.content_hashes([named.record.doc_id for named, _ in waiting])) if waiting else {}
         changed: list[Record] = []
+        cited: list[Paper] = []
         statuses: list[RecordStatus] = []
         for named, _ in waiting:
             before = hashes.get(named.record.doc_id)
@@ -189,8 +192,10 @@ class LibraryWriter:
             hashes[named.record.doc_id] = named.content
             if statuses[-1] != "unchanged":
                 changed.append(named.record)
+                cited += named.cited
         if changed:
             await self.embedder.embed(changed, on_embed)
+            await self.library.add_cited_works(cited)  # first: a record that is there counts as read
             await self.library.upsert(changed)
             self.batches += 1
             if self.batches % OPTIMIZE_EVERY_BATCHES == 0:

@@ -18,7 +18,7 @@ from pathlib import Path
 from outrider.ingest.entry import BadEntry, Entry, FileNote, Parsed
 from outrider.ingest.record_draft import replace_own_ids
 from outrider.linkage.names_and_titles import normal_title
-from outrider.state.records import Record
+from outrider.state.records import Paper, Record
 
 ID_DIGITS = 20
 DIGEST_BYTES = 10
@@ -31,6 +31,8 @@ class NamedRecord:
 
     record: Record
     content: str
+    cited: tuple[Paper, ...] = ()
+    """As in its `Entry`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class Namer:
         self._seen.add(digest)
         key = self._make_unique(base)
         doc_id = key if entry.record.doc_id else make_id(self._id_origin, key)
-        return NamedRecord(record.model_copy(update={"doc_id": doc_id, "origin": self._origin}), content)
+        return NamedRecord(record.model_copy(update={"doc_id": doc_id, "origin": self._origin}), content, entry.cited)
 
     def _make_unique(self, base: str) -> str:
         """`base`, or `base#2` and so on if that is taken."""

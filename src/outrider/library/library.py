@@ -53,7 +53,7 @@ from outrider.state.errors import LibraryCorrupt, LibraryError
 from outrider.state.filters import LABELS, RETRACTED, Filter, iter_comparisons, resolve_labels, resolve_retracted
 from outrider.state.hits import Scored
 from outrider.state.ports import OnCount, TextEmbedder
-from outrider.state.records import Record
+from outrider.state.records import Paper, Record
 from outrider.state.reranking import Verdict
 
 if TYPE_CHECKING:
@@ -388,6 +388,11 @@ class Library:
                 return UpsertCounts(unchanged=len(latest))
             added, updated = await finish(self._write_records(changed, hashes))
         return UpsertCounts(added, updated, len(latest) - len(changed))
+
+    async def add_cited_works(self, works: Sequence[Paper]) -> None:
+        """Keep what reference lists say of works: not as records, but beside the citations, where it names a work that a record cites."""
+        if works:
+            await self.citations.add(works, [])
 
     async def _write_records(self, changed: Mapping[str, Record], hashes: Mapping[str, str]) -> tuple[int, int]:
         """How many were added and replaced."""

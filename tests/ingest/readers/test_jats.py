@@ -83,6 +83,15 @@ def test_abstract_and_body(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_cited_works_have_the_words_of_the_reference(tmp_path: Path) -> None:
+    """Those with an identifier and a title: a list of candidates names them before any service is asked."""
+    titled = ARTICLE.replace("First <pub-id", "<article-title>First work</article-title><year>1999</year><pub-id")
+    (entry,) = entries(tmp_path / "a.nxml", titled)
+    assert isinstance(entry, Entry)
+    (cited,) = entry.cited
+    assert (cited.title, cited.year, cited.identifiers.pairs()) == ("First work", 1999, (("doi", "10.1000/first"), ("pmid", "11")))
+
+
 def test_references_are_edges(tmp_path: Path) -> None:
     """One a reference: the DOI, else the PMID; a book without either is only counted."""
     targets = ("doi:10.1000/first", "pmid:22", "doi:10.1000/third")

@@ -1,8 +1,9 @@
 """Reader of JATS (NISO Z39.96) and its NLM ancestors, with full text.
 
 A file holds one article or a `pmc-articleset`.
-References are edges `cites` to `doi:...`, else `pmid:...`. `metadata["references"]` counts them all, and
-`metadata["references_without_id"]` has the fields of those with neither: `citations` looks for the works that they name.
+References are edges `cites` to `doi:...`, else `pmid:...`; what the list says of these works comes beside the record, so that candidates
+have titles before any service is asked. `metadata["references"]` counts them all, and `metadata["references_without_id"]` has the fields of
+those with neither: `citations` looks for the works that they name.
 """
 
 from __future__ import annotations
@@ -73,12 +74,13 @@ def _make_entry(article: Element, *, in_set: bool) -> Entry | None:
     }
     if not common["title"] and not common["text"] and not common["abstract"]:
         return None
+    cited = tuple(work for reference in references for citation in list_citations(reference) if (work := _read_cited_work(citation)))
     own_id = next((f"{scheme}:{value}" for scheme, value in identifiers.pairs()), None) if in_set else None
     if not venue and not any(identifiers.pairs()):
-        return Entry(Document(**common), own_id)
+        return Entry(Document(**common), own_id, cited)
     volume, issue, location = (element_text(_child(meta, tag)) or None for tag in ("volume", "issue", "elocation-id"))
     pages = "-".join(dict.fromkeys(filter(None, (element_text(_child(meta, "fpage")), element_text(_child(meta, "lpage"))))))
-    return Entry(Paper(**common, volume=volume, issue=issue, pages=pages or location), own_id)
+    return Entry(Paper(**common, volume=volume, issue=issue, pages=pages or location), own_id, cited)
 
 
 def _child(element: Element | None, tag: str) -> Element | None:
@@ -140,6 +142,16 @@ def _list_citations(reference: Element) -> Iterator[Edge]:
     for citation in list_citations(reference):
         if edge := make_citation(*identify_citation(citation)):
             yield edge
+
+
+def _read_cited_work(citation: Element) -> Paper | None:
+    """The work of a citation that has an identifier and a title."""
+    doi, pmid = identify_citation(citation)
+    fields = read_reference(citation) if doi or pmid else {}
+    if not fields.get("title"):
+        return None
+    identifiers = Identifiers(doi=doi, pmid=pmid)
+    return Paper.model_validate({**fields, "doc_id": f"doi:{doi}" if doi else f"pmid:{pmid}", "identifiers": identifiers})
 
 
 def list_citations(reference: Element) -> list[Element]:
