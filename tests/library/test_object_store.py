@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -50,3 +51,19 @@ async def test_a_library_on_object_storage(options: dict[str, str]) -> None:
     assert await again.remove(["a"]) == 1
     assert await library.count() == 1
     assert await library.check() == ()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:botocore.*", "ignore::ResourceWarning")
+async def test_four_creators_at_once_make_one_library(options: dict[str, str]) -> None:
+    """Each connection is another one, as of four processes; what each writes is there."""
+    address = "s3://shelf/four"
+    libraries = await asyncio.gather(*(Library.open(address, create=True, storage_options=options) for _ in range(4)))
+    assert len({library.library_id for library in libraries}) == 1
+    records = [[Paper(doc_id=f"{writer}-{number}", title="fox") for number in range(3)] for writer in range(4)]
+    counts = await asyncio.gather(*(library.upsert(own) for library, own in zip(libraries, records, strict=True)))
+    assert counts == [UpsertCounts(added=3)] * 4
+    assert await libraries[0].count() == 12
+    assert len(await libraries[0].search("fox")) == 12
+    assert await libraries[0].check() == ()
+    for library in libraries:
+        library.close()

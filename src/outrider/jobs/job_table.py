@@ -49,6 +49,8 @@ LOCK_S = 0.5
 """How long a worker tries to claim the jobs: `is_worked` holds the claim for a moment."""
 ADVISORY_LOCK = 0x6F75_7472_6964_6572
 """Postgres names a lock by a number: ours is "outrider" in ASCII."""
+SETUP_LOCK = ADVISORY_LOCK + 1
+"""Of who makes the tables."""
 _created: set[str] = set()
 """Databases whose tables this process has made or seen."""
 
@@ -94,7 +96,9 @@ class JobTable:
             except OSError as error:
                 raise JobError(f"jobs cannot be saved in {path}: {error.strerror or error}; name another place in jobs.uri") from error
         with self._connect() as connection:
-            if not self.is_postgres:
+            if self.is_postgres:  # two processes that make a table at once both fail, IF NOT EXISTS or not
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (SETUP_LOCK,))
+            else:
                 connection.execute("PRAGMA journal_mode=WAL")
             for table in TABLES:
                 connection.execute(table)

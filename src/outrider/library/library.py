@@ -129,6 +129,9 @@ class Library:
             connection = await lancedb.connect_async(
                 location.uri, read_consistency_interval=timedelta(0), storage_options=dict(storage_options or {})
             )
+            if location.path is None:
+                object_storage = await load_module("outrider.library.object_storage")
+                connection = object_storage.claim_creations(connection, location.uri, storage_options or {})
             table = await record_table.open_table(connection)
         if table is None:
             if not create and location.path is None:

@@ -7,8 +7,10 @@ Exact indexes: title, abstract, text, keywords and everything else, one index ea
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from outrider.library.lance_errors import retry_conflicts
 from outrider.library.schema import BITMAP, BTREE, EXACT_FIELDS, OTHER, RANKED, TAGS
 from outrider.library.text_search import match_query
 from outrider.text.words import STOP_WORDS
@@ -32,11 +34,23 @@ EXACT_COLUMNS = (*EXACT_FIELDS.values(), TAGS, OTHER)
 
 
 async def ensure_indexes(table: AsyncTable) -> None:
-    """Create missing indexes, on an empty table too: rows appended later are then found with the index's own tokenizer."""
-    present = {column for index in await table.list_indices() for column in index.columns}
+    """Create missing indexes, on an empty table too: rows appended later are then found with the index's own tokenizer.
+
+    On object storage, where no lock excludes others, another process may create the same one meanwhile.
+    """
+    present = await _list_indexed(table)
     for column, config in await plan_indexes(table):
         if column not in present:
-            await table.create_index(column, config=config)
+            await retry_conflicts(partial(_create_index, table, column, config))
+
+
+async def _create_index(table: AsyncTable, column: str, config: Any) -> None:
+    if column not in await _list_indexed(table):
+        await table.create_index(column, config=config)
+
+
+async def _list_indexed(table: AsyncTable) -> set[str]:
+    return {column for index in await table.list_indices() for column in index.columns}
 
 
 async def repair_indexes(table: AsyncTable) -> None:

@@ -104,6 +104,9 @@ BUSY_S = 30.0
 """Limit on the wait for another process that writes."""
 POSTGRES = ("postgres://", "postgresql://")
 CONNECT_S = 10
+SETUP_LOCK = 0x7468_7265_6164_73
+"""Postgres names a lock by a number: ours is "threads" in ASCII."""
+SETUP_POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,13 +281,28 @@ async def _open_postgres(uri: str, stack: AsyncExitStack) -> CheckpointStore:
             uri, autocommit=True, prepare_threshold=0, row_factory=dict_row, connect_timeout=CONNECT_S
         )
         stack.push_async_callback(connection.close)
-        saver = AsyncPostgresSaver(connection, serde=serializer())
-        await saver.setup()
         plain: Any = await asyncio.to_thread(lambda: psycopg.connect(uri, autocommit=True, connect_timeout=CONNECT_S))
         stack.callback(plain.close)
+        saver, ledger = AsyncPostgresSaver(connection, serde=serializer()), ThreadLedger(plain, "%s", psycopg.Error)
+        async with _lock_setup(connection):
+            await saver.setup()
+            await ledger.setup()
     except psycopg.Error as error:
         reason = " ".join(str(error).split())[:200].replace(uri, without_password(uri))
         raise ThreadError(f"threads cannot be saved in {without_password(uri)}: {reason}") from error
-    ledger = ThreadLedger(plain, "%s", psycopg.Error)
-    await ledger.setup()
     return CheckpointStore(saver, ledger, (psycopg.Error,))
+
+
+@asynccontextmanager
+async def _lock_setup(connection: Any) -> AsyncIterator[None]:
+    """One process at a time makes the tables: two at once fail, `IF NOT EXISTS` or not.
+
+    The lock is polled. A session that waits for it inside a statement would hold up `CREATE INDEX CONCURRENTLY` of the one that has it.
+    """
+    query = "SELECT pg_try_advisory_lock(%s) AS free"
+    while not (await (await connection.execute(query, (SETUP_LOCK,))).fetchone())["free"]:  # noqa: ASYNC110 - another process has it
+        await asyncio.sleep(SETUP_POLL_S)
+    try:
+        yield
+    finally:
+        await connection.execute("SELECT pg_advisory_unlock(%s)", (SETUP_LOCK,))
