@@ -11,7 +11,7 @@ from typing import Final, Literal, Protocol, TypeVar
 from pydantic import Field, ValidationError
 
 from outrider.state.model import Model
-from outrider.state.records import Identifiers, Metadata, Record
+from outrider.state.records import BaseRecord, Identifiers, Metadata, Record
 
 KEY: Final = "full_text"
 """In a record's metadata: the fields of a `FullText`."""
@@ -25,7 +25,7 @@ VERSIONS: Final[tuple[TextVersion, ...]] = ("published", "accepted", "", "submit
 """Best first."""
 NAMES: Final = {"jats": "JATS", "pdf": "PDF", "html": "HTML"}
 WorkStatus = Literal["fetched", "kept", "own text", "planned", "not open", "refused", "failed", "not a paper", "unknown"]
-AnyRecord = TypeVar("AnyRecord", bound=Record)
+AnyRecord = TypeVar("AnyRecord", bound=BaseRecord)
 
 
 class OpenLocation(Model):
@@ -124,7 +124,7 @@ class TextFetcher(Protocol):
         ...
 
 
-def read_origin(record: Record) -> FullText | None:
+def read_origin(record: BaseRecord) -> FullText | None:
     """Where the record's text came from; None for a record without a fetched text."""
     return parse_origin(record.metadata) if record.text else None
 
@@ -145,10 +145,11 @@ def add_text(record: AnyRecord, text: str, origin: FullText) -> AnyRecord:
     return record.model_copy(update={"text": text, "metadata": {**record.metadata, KEY: fields}})
 
 
-def carry_text(record: AnyRecord, stored: Record) -> AnyRecord:
+def carry_text(record: AnyRecord, stored: BaseRecord) -> AnyRecord:
     """The record with the fetched text of its stored form, unless it has a text of its own or a better fetched one."""
     origin, own = read_origin(stored), read_origin(record)
-    if origin is None or (record.text and (own is None or rank_text(own) <= rank_text(origin))):
+    is_own = bool(record.text) and own is None and record.text != stored.text
+    if origin is None or is_own or (own is not None and rank_text(own) <= rank_text(origin)):
         return record
     return add_text(record, stored.text, origin)
 
