@@ -221,7 +221,7 @@ class Services:
         if self.settings.enrich.full_text == "off" and self._texts is None:
             return None, "enrich.full_text is off"
         fetcher = await asyncio.to_thread(lambda: self.texts)
-        why = f"{OFFLINE}: only texts that the library holds are read" if self.settings.sources.offline else "no service is switched on"
+        why = f"only texts that the library holds are read, {OFFLINE}" if self.settings.sources.offline else "no service is switched on"
         return fetcher, "" if fetcher else why
 
     async def embed_known(self, library: Library, records: Sequence[Record]) -> None:

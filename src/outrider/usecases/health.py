@@ -59,7 +59,7 @@ def _check_full_text(services: Services) -> Part:
     if settings.enrich.full_text == "off":
         return _off(what, "switched off (enrich.full_text)")
     if settings.sources.offline:
-        return _off(what, f"{OFFLINE}: only texts that the library holds are read; it needs a network")
+        return _off(what, f"only texts that the library holds are read, {OFFLINE}; it needs a network")
     own, missing = settings.sources, explain_missing_contact(settings.sources)
     switched = (
         ("Europe PMC", own.europe_pmc.enabled),
