@@ -66,7 +66,7 @@ class FullTextNode:
         except TimeoutError:
             fetched = []
         took_ms = round((time.monotonic() - started) * 1000, 1)
-        rows = (make_row(len(records), [report for _, report in fetched], took_ms, within_s),)
+        rows: tuple[SourceReport, ...] = (make_row(len(records), [report for _, report in fetched], took_ms, within_s),)
         read = [record for record, _ in fetched if read_origin(record)]
         if self.saver is not None and read:
             rows = (*rows, await save_records(self.saver, read, within_s, renew_text))

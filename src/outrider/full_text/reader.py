@@ -40,7 +40,7 @@ from outrider.state.full_text import (
 from outrider.state.ports import Clock, TextCache
 from outrider.state.records import RECORD, Paper, Record
 
-AT_ONCE = 5
+AT_ONCE = 8
 """Works at a time. Each service and host has limits of its own."""
 MOST_FILE_BYTES = 50 * 2**20
 MOST_ATTEMPTS = 8

@@ -173,7 +173,7 @@ class OpencitationsSettings(LinkServiceSettings):
 class EuropePmcSettings(LinkServiceSettings):
     enabled: bool = Field(True, description="Read citations and open full texts from it.")
     base_url: str = Field("https://www.ebi.ac.uk", min_length=1, description="Address of the API, without /europepmc/webservices/rest.")
-    requests: float = Field(5, gt=0, le=10_000, description="Maximum number of requests ...")
+    requests: float = Field(10, gt=0, le=10_000, description="Maximum number of requests ...")
 
 
 class TextServiceSettings(ServiceSettings):
@@ -186,14 +186,14 @@ class UnpaywallSettings(TextServiceSettings):
     """Asked only with an e-mail address in `sources.contact`, which it requires."""
 
     base_url: str = Field("https://api.unpaywall.org", min_length=1, description="Address of the API, without /v2.")
-    requests: float = Field(5, gt=0, le=10_000, description="Maximum number of requests ...")
+    requests: float = Field(10, gt=0, le=10_000, description="Maximum number of requests ...")
 
 
 class PmcSettings(TextServiceSettings):
     """The open access subset of PubMed Central, as files of its cloud service."""
 
     base_url: str = Field("https://pmc-oa-opendata.s3.amazonaws.com", min_length=1, description="Address of the cloud service.")
-    requests: float = Field(5, gt=0, le=10_000, description="Maximum number of requests ...")
+    requests: float = Field(10, gt=0, le=10_000, description="Maximum number of requests ...")
 
 
 class ArxivTextSettings(Section):

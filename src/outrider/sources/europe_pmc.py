@@ -63,7 +63,7 @@ class EuropePmc:
         query = f"PMCID:{pmcid}" if pmcid else f"EXT_ID:{pmid} AND SRC:MED" if pmid else f'DOI:"{doi}"' if doi else ""
         if not query:
             return Located()
-        params = {"query": query, "format": "json", "resultType": "core", "pageSize": 2}
+        params: dict[str, str | int] = {"query": query, "format": "json", "resultType": "core", "pageSize": 2}
         reply = await self.caller.get(self.service, f"{ROOT}/search", params, within_s=usable_seconds(within_s))
         return parse_access(await reply.decode(), self.service.base_url)
 

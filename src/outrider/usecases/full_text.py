@@ -12,12 +12,12 @@ from outrider.linkage.identifiers import find_identifiers
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import Services, open_services
 from outrider.services.full_text import MOST_WORKS_A_JOB, WORKS_A_PART, FullTextRequest, fetch_part
+from outrider.sources.library import BY_IDENTIFIER
 from outrider.state.errors import BadRequest
 from outrider.state.filters import Compare
 from outrider.state.full_text import FullTextReport, WorkText, read_origin
 from outrider.state.model import Model
 from outrider.usecases.jobs import queue_job
-from outrider.usecases.library import BY_IDENTIFIER
 
 if TYPE_CHECKING:
     from outrider.library.library import Library
