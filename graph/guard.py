@@ -258,6 +258,7 @@ class RouteState(Model):
     candidates: tuple[Candidate, ...] = ()
     failures: tuple[Failure, ...] = ()
     answer_enabled: bool | None = None
+    full_text_enabled: bool | None = None
 
 
 class Route(Runnable[PipelineState, str]):
@@ -303,6 +304,8 @@ after_translator = Route("read", _choose_mode)
 """Returns "failed" if the translator failed, "systematic" for an exact run, else "ok"."""
 after_distiller = Route("answers", lambda state: "answer" if state.answer_enabled else "ok")
 """Returns "answer" if the request asks for a short answer, else "ok"."""
+after_organizer = Route("reads", lambda state: "full_text" if state.full_text_enabled else "ok")
+"""Returns "full_text" if the request asks for open full texts, else "ok"."""
 after_dedup = Route("accepted", lambda state: "rejected" if _is_key_rejected(state) else "ok")
 """Returns "rejected" if the provider rejected the model's key: every later call would fail, too."""
 after_fine_scorer = Route("scored", _choose_ranking)

@@ -5,9 +5,10 @@
                  +-> systematic -> END   an exact run: pages to a ledger, its location to the state
                  |
     START -> translator -> scout -> dedup -> enrich -> coarse_filter -> fine_scorer -> reranker -> organizer -> distiller -> END
-                 |           |        |                                   |      |        |                          |
-                END         END      END                                 END     +-> rule_ranker                 +-> answer -> END
-                                                                                    without a model's scores         if asked for
+                 |           |        |                                   |      |        |            |         ^  |
+                END         END      END                                 END     +-> rule_ranker       +-> full_text  +-> answer -> END
+                                                                                    without a model's    if asked for   if asked for
+                                                                                    scores
 
 To END with `failures`: if nothing can be searched, or if the provider rejects the model's key.
 As a node of another graph it reads the parent's state: `graph.parent`.
@@ -32,6 +33,7 @@ from outrider.graph.guard import (
     after_dedup,
     after_distiller,
     after_fine_scorer,
+    after_organizer,
     after_translator,
     route_on_failure,
 )
@@ -48,6 +50,7 @@ from outrider.services.make_nodes import (
     make_answer,
     make_dedup,
     make_enrich,
+    make_full_text,
     make_scorer,
     make_systematic,
     make_translator,
@@ -77,6 +80,7 @@ DESCRIPTIONS = {
     "rule_ranker": "BM25+ and fused rank, where no model scores; recency and citations if the request asks for them.",
     "reranker": "A model that reads query and text together reorders the first works, where a probe showed that it helps.",
     "organizer": "Threshold, total order, facets, top_k.",
+    "full_text": "If asked for: open full texts of the first hits, by identifier, with their licences; kept in the library.",
     "distiller": "Only the sentences that answer, verbatim, with offsets.",
     "answer": "If asked for: a few sentences by a model, each with citations of kept sentences, checked before they are shown.",
 }
@@ -90,7 +94,8 @@ EDGES: Mapping[str, str | tuple[Route, dict[Hashable, str]]] = {
     "fine_scorer": (after_fine_scorer, {"ok": "reranker", "failed": "rule_ranker", "rejected": END}),
     "rule_ranker": "reranker",
     "reranker": "organizer",
-    "organizer": "distiller",
+    "organizer": (after_organizer, {"ok": "distiller", "full_text": "full_text"}),
+    "full_text": "distiller",
     "distiller": (after_distiller, {"ok": END, "answer": "answer"}),
     "answer": END,
 }
@@ -102,7 +107,7 @@ def make_finish(name: str, citations: CitationQueue | None = None) -> Finish | N
     A run that ends with hits queues the job that reads their citations.
     """
     edge = EDGES[name]
-    if isinstance(edge, str) and edge != END:
+    if END not in ((edge,) if isinstance(edge, str) else edge[1].values()):
         return None
 
     def finish(state: SearchState, update: Update) -> dict[str, Any]:
@@ -151,6 +156,7 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
         "rule_ranker": guard("rule_ranker", RuleRanker(settings.ranking, services.clock)),
         "reranker": guard("reranker", Reranker(services.reranker, settings.reranker, settings.run, services.clock)),
         "organizer": guard("organizer", Organizer(services.shelf, settings.organizer, services.versions)),
+        "full_text": guard("full_text", make_full_text(services)),
         "distiller": guard("distiller", make_distiller(services)),
         "answer": guard("answer", make_answer(services)),
     }
@@ -174,6 +180,8 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
         fields = dict(request)
         if request.answer_enabled is None:
             fields["answer_enabled"] = settings.answer.enabled and request.mode == "discovery"
+        if request.full_text_enabled is None:
+            fields["full_text_enabled"] = settings.enrich.full_text == "first_n" and request.mode == "discovery"
         return {**fields, **others}
 
     # Before the first node, since LangGraph itself drops unknown fields silently.
@@ -181,7 +189,7 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
     return compiled
 
 
-CHANGING = frozenset({"kept_graph", "_library", "_engine", "_warm_until", "sources", "pages"})
+CHANGING = frozenset({"kept_graph", "_library", "_engine", "_warm_until", "sources", "pages", "texts"})
 """Attributes of services that are filled in with use."""
 
 

@@ -27,8 +27,9 @@ from outrider.state.analysis import Analysis, AnalysisState, AnalysisUpdate, Cit
 from outrider.state.chat import Budget
 from outrider.state.distilling import Reading
 from outrider.state.errors import KeyRejected, NothingSearchable, SearchError, SourceError
+from outrider.state.full_text import KEY, LOCATIONS, FullText, TextFetcher, read_origin
 from outrider.state.notices import CHECKS, describe_notices, list_notices
-from outrider.state.ports import Clock, Detailer, PageReader, Source, SourceAnswer, SourceQuery, TextCache
+from outrider.state.ports import Clock, Detailer, Source, SourceAnswer, SourceQuery, TextCache
 from outrider.state.records import LIBRARY, Paper, Record, Repository
 from outrider.state.response import DistilledContext, Failure
 
@@ -36,13 +37,15 @@ FACTS = (
     "authors", "year", "venue", "citations", "stars", "forks", "language", "licence", "archived", "is_fork", "updated_at", "tags", "mesh",
 )  # fmt: skip
 """Fields of a record that are facts, besides its metadata."""
-NOT_FACTS = frozenset({"notices", "updated_by", "update_to", "tldr", "filled_from", "record", "records", "retracted_reported_by", CHECKS})
+NOT_FACTS = frozenset(
+    {
+        "notices", "updated_by", "update_to", "tldr", "filled_from", "record", "records", "retracted_reported_by", CHECKS, KEY, LOCATIONS,
+    }
+)  # fmt: skip
 """Metadata that are texts or shown elsewhere."""
 MOST_TREE = 100
 LOOKUP_SHARE = 0.5
 """Share of the remaining time."""
-LEAST_TEXT = 500
-"""A page with fewer characters than the abstract and these has no full text."""
 
 
 class WorkIdentifier(NamedTuple):
@@ -61,7 +64,10 @@ class Subject:
     sources: Sequence[Source]
     detailers: Mapping[str, Detailer]
     depending: Depending | None
-    pages: PageReader | None
+    find_fetcher: Callable[[], Awaitable[tuple[TextFetcher | None, str]]]
+    """The reader of open full texts, or None, and why."""
+    text_s: float
+    """Time limit for the text."""
     cache: AnalysisCache | None
 
     async def __call__(self, state: AnalysisState, left_s: float) -> AnalysisUpdate:
@@ -113,31 +119,23 @@ class Subject:
         return dependencies or (), "" if dependencies is not None else "dependencies: GitHub does not publish them"
 
     async def _add_full_text(self, record: Record, left_s: float) -> tuple[Record, str]:
-        """A paper with its full text if that is open, and where the text comes from or why there is none."""
+        """A paper with its open full text, and where the text comes from or why there is none."""
         if record.text or not isinstance(record, Paper):
-            return record, f"{record.source}, {len(record.text):,} characters" if record.text else "there is none"
-        link = find_open_link(record)
-        if link is None or self.pages is None:
-            return record, "none in open access" if link is None else "fetching pages is switched off"
-        try:
-            answer = await self.pages.fetch(link, max(0.1, left_s / 2))
-        except SourceError as error:
-            return record, f"none: {error}"
-        if answer.kind == "pdf":
-            return record, f"{link} is a PDF, which is not fetched; save it and ingest the file"
-        if len(answer.page.text) < len(record.abstract) + LEAST_TEXT:
-            return record, f"{link} holds no full text"
-        return record.model_copy(update={"text": answer.page.text}), f"{link}, {len(answer.page.text):,} characters"
+            origin = read_origin(record)
+            own = f"{record.source}, {len(record.text):,} characters" if record.text else "there is none"
+            return record, describe_text(origin) if origin else own
+        fetcher, why_not = await self.find_fetcher()
+        if fetcher is None:
+            return record, f"none: {why_not}"
+        ((read, report),) = await fetcher.fetch([record], max(0.1, min(self.text_s, left_s / 2)))
+        if report.full_text:
+            return read, describe_text(report.full_text)
+        tried = "; ".join(f"{one.url}: {one.reason}" for one in report.attempts)
+        return record, "; ".join(filter(None, (f"none: {tried or report.reason}", *report.notes)))
 
 
-def find_open_link(record: Paper) -> str | None:
-    """The address of the full text as a web page, not as a PDF."""
-    if record.identifiers.pmcid:
-        return f"https://pmc.ncbi.nlm.nih.gov/articles/{record.identifiers.pmcid}/"
-    if record.identifiers.arxiv:
-        return f"https://arxiv.org/html/{record.identifiers.arxiv}"
-    link = record.metadata.get("open_access_url")
-    return link if isinstance(link, str) and link else None
+def describe_text(text: FullText) -> str:
+    return f"{text.describe()}, {text.characters:,} characters"
 
 
 def collect_facts(record: Record) -> dict[str, JsonValue]:

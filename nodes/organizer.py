@@ -18,6 +18,7 @@ from outrider.nodes.run_settings import run_setting
 from outrider.settings.model import OrganizerSettings
 from outrider.state.errors import SearchError
 from outrider.state.filters import parse_filter, split_retracted
+from outrider.state.full_text import read_origin
 from outrider.state.hits import Candidate, Hit, SeenIn
 from outrider.state.notices import KINDS, list_notices
 from outrider.state.pipeline import PipelineState, RunContext, Update
@@ -177,6 +178,7 @@ def to_hit(candidate: Candidate, rank: int) -> Hit:
         duplicates=candidate.duplicates,
         related=candidate.related,
         seen_in=find_seen_in(candidate),
+        full_text=read_origin(record),
         content=record.abstract or record.description,
         original_text=record.full_text(),
         source_strategy=best.strategy if best else "",

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, JsonValue, model_validator
 
+from outrider.state.full_text import FullText
 from outrider.state.model import Model, fast_dataclass
 from outrider.state.notices import Notice, list_notices
 from outrider.state.records import Identifiers, Kind, Metadata, Record, WebLink
@@ -169,6 +170,9 @@ class Hit(Model):
     seen_in: SeenIn = Field(
         "library-only",
         description="Whether services (api), pages of the web, or both have it; the user's own records count for neither.",
+    )
+    full_text: FullText | None = Field(
+        None, description="Where a fetched full text came from: address, form, licence, version; null for another text."
     )
     content: str = Field("", description="Abstract or description.")
     original_text: str = Field("", description="All available text; spans are offsets into it.")

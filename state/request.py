@@ -85,6 +85,9 @@ class SearchRequest(Model):
     answer_enabled: bool | None = Field(
         None, description="Also write a short answer with the chat model, each sentence with citations; by default `answer.enabled`."
     )
+    full_text_enabled: bool | None = Field(
+        None, description="Also fetch open full texts of the first hits before distilling; by default if `enrich.full_text` is first_n."
+    )
     previous_strategies: Rounds = Field((), description="Strategies of earlier answers; the new queries differ from theirs.")
     grey_literature: bool = Field(
         False,
@@ -128,6 +131,8 @@ def refuse_misfits(request: SearchRequest) -> None:
     if request.mode == "systematic":
         if request.answer_enabled:
             raise BadRequest("answer_enabled cannot be used in mode 'systematic': it returns every match and keeps no sentence to cite")
+        if request.full_text_enabled:
+            raise BadRequest("full_text_enabled cannot be used in mode 'systematic'; afterwards: outrider library fulltext ID...")
         # A run is its query and nothing else: what narrows or widens it must stand in the query, where the manifest shows it.
         for name in ("filters", "user_feedback", "previous_strategies"):
             if getattr(request, name):

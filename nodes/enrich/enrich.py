@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -47,6 +47,8 @@ WAIT_S = 1.0
 STILL_SAVING = "being kept: it takes more than {:.3g} s, and the answer does not wait for it"
 STATUS: dict[type[SearchError], SourceStatus] = {LibraryBusy: "timeout", LibraryReadOnly: "forbidden"}
 
+Renew = Callable[[Record, Record | None], Record]
+"""Makes the record to save of a record and the stored one."""
 Fetched = tuple[Mapping[int, Record], tuple[SourceReport, ...]]
 """Changed records by the position of their candidates, and the rows that report the outcome."""
 
@@ -173,14 +175,14 @@ def select_records_to_save(candidates: Sequence[Candidate]) -> list[Record]:
     return [record for record in records if record.abstract or record.text]
 
 
-async def save_records(saver: ResultStore, records: Sequence[Record], within_s: float) -> SourceReport:
+async def save_records(saver: ResultStore, records: Sequence[Record], within_s: float, renew: Renew | None = None) -> SourceReport:
     """The outcome of saving, as a row of the response. Raises no error of the library."""
     started = time.perf_counter()
     wait_s, returned = min(within_s, WAIT_S), 0
     status: SourceStatus = "ok"
     try:
         async with asyncio.timeout(wait_s):
-            new, changed = await saver.keep(records, update_stored_record)
+            new, changed = await saver.keep(records, renew or update_stored_record)
         returned = len(records)
         counts = ((new, "new"), (changed, "changed"), (returned - new - changed, "unchanged"))
         message = "; ".join(f"{count} {what}" for count, what in counts if count)

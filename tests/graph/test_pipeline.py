@@ -17,7 +17,7 @@ RECORDS = (
     paper("b", "Aspirin and the liver.", identifiers=doi("10.1000/x")),
     paper("c", "Statins", abstract="Nothing on livers.", year=2001),
 )
-NODES = [name for name in DESCRIPTIONS if name not in {"systematic", "answer"}]
+NODES = [name for name in DESCRIPTIONS if name not in {"systematic", "answer", "full_text"}]
 """Those of a ranked search that asks for no short answer."""
 
 

@@ -19,6 +19,7 @@ from outrider.library.vectors.write import EmbeddingReport
 from outrider.state.embedding import EmbeddingSpace
 from outrider.state.errors import ModelError
 from outrider.state.filters import Filter
+from outrider.state.full_text import carry_text, read_origin
 from outrider.state.ports import OnCount, TextEmbedder
 from outrider.state.records import Paper, Record
 
@@ -186,12 +187,17 @@ class LibraryWriter:
         changed: list[Record] = []
         cited: list[Paper] = []
         statuses: list[RecordStatus] = []
+        read_again = [named for named, _ in waiting if hashes.get(named.record.doc_id) not in (None, named.content)]
+        texts = await self._find_fetched_texts(read_again)
         for named, _ in waiting:
-            before = hashes.get(named.record.doc_id)
-            statuses.append("added" if before is None else "unchanged" if before == named.content else "updated")
-            hashes[named.record.doc_id] = named.content
+            before, record, content = hashes.get(named.record.doc_id), named.record, named.content
+            if stored := texts.get(record.doc_id):
+                record = carry_text(record, stored)
+                content = record.content_hash()
+            statuses.append("added" if before is None else "unchanged" if before == content else "updated")
+            hashes[record.doc_id] = content
             if statuses[-1] != "unchanged":
-                changed.append(named.record)
+                changed.append(record)
                 cited += named.cited
         if changed:
             await self.embedder.embed(changed, on_embed)
@@ -206,3 +212,8 @@ class LibraryWriter:
         finished, self.finished = self.finished, {}
         now = datetime.now(UTC).isoformat(timespec="seconds")
         await self.library.remember(*(IngestedFile(file.fingerprint, file.origin, file.records, now) for file in finished.values()))
+
+    async def _find_fetched_texts(self, changed: Sequence[NamedRecord]) -> dict[str, Record]:
+        """The stored records whose full text was fetched: their files do not hold it, so it is kept when a file is read again."""
+        ids = [named.record.doc_id for named in changed if not named.record.text]
+        return {record.doc_id: record for record in await self.library.fetch(ids) if read_origin(record)} if ids else {}

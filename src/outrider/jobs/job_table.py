@@ -164,7 +164,7 @@ class JobTable:
         return tuple(row[0] for row in self._query("SELECT target FROM outrider_paused_targets ORDER BY target"))
 
     def pause(self, target: str) -> tuple[Job, ...]:
-        """Queue nothing more for a target, and hold its queued `fetch` jobs, which are returned.
+        """Queue nothing more for a target, and hold its queued `fetch` and `full_text` jobs, which are returned.
 
         Jobs that run, and queued `citations` jobs, complete. Raises `NoSuchJob` for a target that never had a job.
         """
@@ -174,7 +174,7 @@ class JobTable:
             )
             self._write(
                 connection,
-                "UPDATE outrider_jobs SET status = 'paused' WHERE target = ? AND kind = 'fetch' AND status = 'queued'",
+                "UPDATE outrider_jobs SET status = 'paused' WHERE target = ? AND kind <> 'citations' AND status = 'queued'",
                 (target,),
             )
         return self.list_jobs(target, "paused")
@@ -212,9 +212,9 @@ class JobTable:
     # Below: what the worker alone calls.
 
     def list_handovers(self) -> tuple[Handover, ...]:
-        """Jobs that are queued or running, in the order in which they should run: `fetch` first, then by age."""
+        """Jobs that are queued or running, in the order in which they should run: `fetch`, `full_text`, `citations`, then by age."""
         query = """SELECT id, kind, round, status FROM outrider_jobs WHERE status IN ('queued', 'running')
-            ORDER BY CASE kind WHEN 'fetch' THEN 0 ELSE 1 END, created, id"""
+            ORDER BY CASE kind WHEN 'fetch' THEN 0 WHEN 'full_text' THEN 1 ELSE 2 END, created, id"""
         return tuple(Handover(row[0], row[1], row[2], row[3] == "running") for row in self._query(query))
 
     def start(self, number: str, round: int) -> Job | None:  # noqa: A002

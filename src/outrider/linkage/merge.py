@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from outrider.linkage.lookup_match import page_identifier
+from outrider.state.full_text import LOCATIONS, carry_text
 from outrider.state.notices import CHECKS, is_reported, list_notices
 from outrider.state.records import LIBRARY, Record
 
@@ -48,8 +49,8 @@ def leading(record: Record) -> tuple[bool, bool, bool, tuple[int, bool, int, int
 def fill_missing(leader: Record, others: Sequence[Record]) -> Record:
     """The leader with its gaps filled from the first of the others that has a value; `metadata["filled_from"]` names each field's source.
 
-    The leader's own values stay, with three exceptions: notices of all records are united, the record is retracted where any record says
-    so, and values from a page are replaced by those of a service.
+    The leader's own values stay, with four exceptions: notices of all records are united, the record is retracted where any record says
+    so, values from a page are replaced by those of a service, and a fetched full text by a better one.
     """
     own = strip_page_values(leader)
     donors = others if own is leader else (*others, leader)
@@ -68,7 +69,14 @@ def fill_missing(leader: Record, others: Sequence[Record]) -> Record:
             metadata[name] = list(once.values())
     if sources:
         metadata["filled_from"] = {**_filled_from(own), **sources}
-    return _carry_notices(own.model_copy(update={**values, "metadata": metadata}), others)
+    if LOCATIONS not in metadata and (
+        named := next((record.metadata[LOCATIONS] for record in others if LOCATIONS in record.metadata), None)
+    ):
+        metadata[LOCATIONS] = named
+    merged = own.model_copy(update={**values, "metadata": metadata})
+    for other in others:
+        merged = carry_text(merged, other)
+    return _carry_notices(merged, others)
 
 
 def _carry_notices(merged: Record, others: Sequence[Record]) -> Record:

@@ -25,7 +25,7 @@ from outrider.services import tracing
 from outrider.services.background_reindex import BackgroundReindex
 from outrider.services.citation_queue import CitationQueue
 from outrider.services.save_results import ResultSaver
-from outrider.services.sources import find_browser, make_link_sources, make_page_reader, make_sources
+from outrider.services.sources import find_browser, make_link_sources, make_page_reader, make_sources, make_text_fetcher
 from outrider.settings.load import load as load_settings
 from outrider.settings.model import EmbeddingSettings, RankingSettings, Settings
 from outrider.sources.library import LibrarySource
@@ -33,8 +33,9 @@ from outrider.state.chat import Chat
 from outrider.state.citations import LinkSource
 from outrider.state.duplicate_decisions import NO_DECISIONS, Decisions, DecisionsProvider, load_no_decisions
 from outrider.state.errors import LibraryError, LibraryMissing, MissingExtra, ModelError, SearchError
+from outrider.state.full_text import TextFetcher
 from outrider.state.ports import Clock, Fusion, LibraryReader, PageReader, ResultStore, Source
-from outrider.state.records import LIBRARY
+from outrider.state.records import LIBRARY, Record
 from outrider.state.request import RetrieverType, SearchRequest
 from outrider.state.reranking import NOT_PROBED
 from outrider.text.sanitize import OFFLINE, is_loopback, without_password
@@ -125,6 +126,7 @@ class Services:
         chat: Chat | None = None,
         pages: PageReader | None = None,
         keeper: ResultStore | None = None,
+        texts: TextFetcher | None = None,
         pin: OpenLibrary | None = None,
         world: Mapping[str, RemoteSource] | None = None,
     ) -> None:
@@ -146,10 +148,12 @@ class Services:
         self.shelf: LibraryReader = library if shelf is None else shelf
         self._own_library = library
         self._sources = sources
-        self._pages = pages
+        self._pages, self._texts = pages, texts
         saves = shelf is None and settings.sources.library.enabled
         self.keeper: ResultStore | None = ResultSaver(self.new_library) if keeper is None and saves else keeper
         """Saves results of services: not to the library of the settings if another shelf is searched."""
+        self.text_keeper: ResultStore | None = ResultSaver(self.new_library, self.embed_known) if keeper is None and saves else keeper
+        """Saves full texts. Other than new results, their records may have vectors, which a new text would outdate."""
         reads_citations = settings.citations.after_search == "on" and settings.enrich.keep and not settings.sources.offline
         # a job calls the services of the settings: not for the works of other sources
         self.citation_queue = CitationQueue(settings) if reads_citations and saves and sources is None and keeper is None else None
@@ -203,6 +207,30 @@ class Services:
     def pages(self) -> PageReader | None:
         """Fetches pages; None if only the library is searched, or other sources than those of the settings."""
         return make_page_reader(self.settings.sources) if self._pages is None and self._sources is None else self._pages
+
+    @cached_property
+    def texts(self) -> TextFetcher | None:
+        """Reads open full texts; None as for `pages`, or where the settings want none."""
+        if self._texts is not None or self._sources is not None or self.settings.enrich.full_text == "off":
+            return self._texts
+        return make_text_fetcher(self.settings, self.pages)
+
+    async def text_fetcher(self) -> tuple[TextFetcher | None, str]:
+        """The reader of open full texts, or None, and why."""
+        await self.prepare()
+        if self.settings.enrich.full_text == "off" and self._texts is None:
+            return None, "enrich.full_text is off"
+        fetcher = await asyncio.to_thread(lambda: self.texts)
+        why = f"only texts that the library holds are read, {OFFLINE}" if self.settings.sources.offline else "no service is switched on"
+        return fetcher, "" if fetcher else why
+
+    async def embed_known(self, library: Library, records: Sequence[Record]) -> None:
+        """Embed changed records, if the library has vectors and their model is at hand."""
+        if await library.space() is None:
+            return
+        embedder, _ = await self.embedder_at_hand(library)
+        if embedder is not None:
+            await library.embed(records, embedder)
 
     @property
     def chat_says(self) -> str:
@@ -416,8 +444,8 @@ class Services:
         """The same library and models alone: no other source, page, chat model or store. No source if another shelf is searched."""
         services = copy(self)
         services._sources = (self._own_library,) if self.has_own_library else ()  # noqa: SLF001 - its own
-        services._pages = services.chat = services.keeper = None  # noqa: SLF001
-        for made in ("sources", "pages"):
+        services._pages = services._texts = services.chat = services.keeper = services.text_keeper = None  # noqa: SLF001
+        for made in ("sources", "pages", "texts"):
             services.__dict__.pop(made, None)
         return services
 

@@ -52,7 +52,15 @@ def make_subject(services: Services) -> Subject:
     sources = services.sources
     github = next((source for source in sources if isinstance(source, Github)), None)
     dependencies = GithubDependencies(github.repositories) if github else None
-    return Subject(parse_analysis_target, sources, find_detailers(sources), dependencies, services.pages, make_analysis_cache(services))
+    return Subject(
+        parse_analysis_target,
+        sources,
+        find_detailers(sources),
+        dependencies,
+        services.text_fetcher,
+        services.settings.enrich.full_text_work_s,
+        make_analysis_cache(services),
+    )
 
 
 def make_surroundings(services: Services) -> Surroundings:
@@ -162,6 +170,20 @@ def make_scorer(services: Services) -> FineScorer:
         services.clock,
         StopWhenSettled(settings.llm.max_risk),
     )
+
+
+def make_full_text(services: Services) -> Callable[[PipelineState, Runtime[RunContext]], Awaitable[Update]]:
+    """The node of open full texts. It is imported with the first search that asks for them."""
+
+    async def read_full_texts(state: PipelineState, runtime: Runtime[RunContext]) -> Update:
+        module = await load_module("outrider.nodes.full_text")
+        fetcher, why_not = await services.text_fetcher()
+        settings, saves = services.settings, services.settings.enrich.keep
+        node = module.FullTextNode(fetcher, why_not, services.text_keeper if saves else None, settings.enrich, settings.run, services.clock)
+        update: Update = await node(state, runtime)
+        return update
+
+    return read_full_texts
 
 
 def make_answer(services: Services) -> Callable[[PipelineState, Runtime[RunContext]], Awaitable[Update]]:

@@ -50,6 +50,8 @@ class ResultSaver:
 
     open_library: Callable[[], Awaitable[Library]]
     """Opens the library of the settings, and creates a missing one."""
+    prepare: Callable[[Library, Sequence[Record]], Awaitable[None]] | None = None
+    """What is done with changed records before they are written, such as embedding them."""
 
     async def keep(self, records: Sequence[Record], renew: Renew) -> Counts:
         future: Future[Counts] = Future()
@@ -88,6 +90,8 @@ class ResultSaver:
                 renewed = [renew(record, known.get(record.doc_id)) for record in records]
                 changes = [record for record in renewed if record is not known.get(record.doc_id)]
                 if changes:
+                    if self.prepare is not None:
+                        await self.prepare(library, changes)
                     await library.upsert(changes, WAIT_S)
             finally:
                 library.close()

@@ -25,6 +25,7 @@ from outrider.settings.model import Settings
 from outrider.settings.sections import CacheSettings, SerpapiSettings, ServiceSettings, SourcesSettings, is_secret
 from outrider.state.citations import LinkSource
 from outrider.state.errors import Malformed, SearchError, SourceTimeout, SourceUnavailable
+from outrider.state.full_text import LocationSource, TextFetcher
 from outrider.state.hits import Scored
 from outrider.state.ports import AnswerStatus, BatchSource, Capabilities, Detailer, PageReader, Source, SourceAnswer, SourceQuery
 from outrider.state.records import Document, Page, Paper, Record, Repository
@@ -79,6 +80,43 @@ def make_page_reader(settings: SourcesSettings) -> PageReader | None:
         if settings.offline
         else _open_pages(settings.allowed_hosts, settings.contact, settings.web.tabs if find_browser(settings) else 0)
     )
+
+
+def make_text_fetcher(settings: Settings, pages: PageReader | None) -> TextFetcher | None:
+    """Reads open full texts through the services that are switched on, and `pages`; None if nothing may be contacted."""
+    from outrider.full_text.locations import KnownLocations
+    from outrider.full_text.reader import OpenTextReader
+    from outrider.ingest.entry import ReadOptions
+    from outrider.sources.europe_pmc import EuropePmc
+    from outrider.sources.http.cache import AnswerTextCache
+    from outrider.sources.pmc import Pmc
+    from outrider.sources.unpaywall import Unpaywall
+    from outrider.sources.web.fetch import PageFetcher
+
+    if settings.sources.offline:
+        return None
+    own, caller = settings.sources, _make_caller(settings)
+    sources: list[LocationSource] = [EuropePmc.of(own.europe_pmc, caller)] if own.europe_pmc.enabled else []
+    sources += [Pmc.of(own.pmc, caller)] if own.pmc.enabled else []
+    sources.append(KnownLocations(own.arxiv_texts, own.open_links.enabled))
+    missing = explain_missing_contact(own)
+    if own.unpaywall.enabled and own.open_links.enabled and not missing:
+        sources.append(Unpaywall.of(own.unpaywall, caller, own.contact))
+    return OpenTextReader(
+        sources,
+        pages if isinstance(pages, PageFetcher) else None,
+        settings.enrich.full_text_licence,
+        ReadOptions(max_bytes=settings.ingest.max_bytes, max_pages=settings.ingest.max_pages),
+        None if is_cache_refused(settings) else AnswerTextCache(open_answer_cache(settings.cache)),
+        settings.cache.fresh_s,
+        missing=(missing,) if missing else (),
+    )
+
+
+def explain_missing_contact(settings: SourcesSettings) -> str:
+    """Why Unpaywall is not asked although it is switched on; empty if it is."""
+    needs = settings.unpaywall.enabled and settings.open_links.enabled and "@" not in settings.contact
+    return "unpaywall is not asked: it requires your e-mail address in sources.contact" if needs else ""
 
 
 @cache

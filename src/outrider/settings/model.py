@@ -248,6 +248,23 @@ class EnrichSettings(Section):
     time_s: float = Field(6.0, gt=0, le=600, description="Time limit in seconds, and at most two fifths of the run's remaining time.")
     idle_s: float = Field(3.0, gt=0, le=600, description="Seconds without a result after which lookups and pages are abandoned.")
     keep: bool = Field(True, description="Save abstracts and texts of services in the library; it is created if there is none.")
+    full_text: Literal["off", "on_demand", "first_n"] = Field(
+        "on_demand",
+        description="Open full texts: never; for `outrider analyze`, `outrider library fulltext` and searches that ask for them; or for "
+        "the first hits of every search.",
+    )
+    full_text_first: int = Field(5, ge=1, le=100, description="First hits of a search whose full texts are fetched.")
+    full_text_s: float = Field(
+        10.0, gt=0, le=600, description="Time limit of a search for them in seconds, and at most half of the run's remaining time."
+    )
+    full_text_work_s: float = Field(
+        30.0, gt=0, le=600, description="Time limit in seconds for the full text of one work outside of a search."
+    )
+    full_text_licence: Literal["open", "stated", "reusable"] = Field(
+        "open",
+        description="Texts that are read: all open ones whose licence does not forbid it, those with a stated licence, or those under a "
+        "Creative Commons licence or in the public domain.",
+    )
 
 
 class CoarseFilterSettings(Section):

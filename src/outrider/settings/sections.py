@@ -171,8 +171,42 @@ class OpencitationsSettings(LinkServiceSettings):
 
 
 class EuropePmcSettings(LinkServiceSettings):
+    enabled: bool = Field(True, description="Read citations and open full texts from it.")
     base_url: str = Field("https://www.ebi.ac.uk", min_length=1, description="Address of the API, without /europepmc/webservices/rest.")
-    requests: float = Field(5, gt=0, le=10_000, description="Maximum number of requests ...")
+    requests: float = Field(10, gt=0, le=10_000, description="Maximum number of requests ...")
+
+
+class TextServiceSettings(ServiceSettings):
+    """A service that is asked for open full texts and not searched."""
+
+    enabled: bool = Field(True, description="Ask it for open full texts.")
+
+
+class UnpaywallSettings(TextServiceSettings):
+    """Asked only with an e-mail address in `sources.contact`, which it requires."""
+
+    base_url: str = Field("https://api.unpaywall.org", min_length=1, description="Address of the API, without /v2.")
+    requests: float = Field(10, gt=0, le=10_000, description="Maximum number of requests ...")
+
+
+class PmcSettings(TextServiceSettings):
+    """The open access subset of PubMed Central, as files of its cloud service."""
+
+    base_url: str = Field("https://pmc-oa-opendata.s3.amazonaws.com", min_length=1, description="Address of the cloud service.")
+    requests: float = Field(10, gt=0, le=10_000, description="Maximum number of requests ...")
+
+
+class ArxivTextSettings(Section):
+    """Texts of arXiv, fetched as pages are: one at a time, and as its robots.txt allows."""
+
+    enabled: bool = Field(True, description="Fetch full texts from arXiv.")
+    base_url: str = Field("https://arxiv.org", min_length=1, description="Address of arXiv, without /pdf and /html.")
+
+
+class OpenLinkSettings(Section):
+    """Addresses of publishers and repositories that OpenAlex, Unpaywall or Semantic Scholar call open."""
+
+    enabled: bool = Field(True, description="Fetch full texts from such addresses.")
 
 
 class WebSettings(Section):
@@ -210,6 +244,10 @@ class SourcesSettings(Section):
     web: WebSettings = WebSettings()
     opencitations: OpencitationsSettings = OpencitationsSettings()
     europe_pmc: EuropePmcSettings = EuropePmcSettings()
+    unpaywall: UnpaywallSettings = UnpaywallSettings()
+    pmc: PmcSettings = PmcSettings()
+    arxiv_texts: ArxivTextSettings = ArxivTextSettings()
+    open_links: OpenLinkSettings = OpenLinkSettings()
     extra: dict[str, dict[str, JsonValue]] = Field(
         default_factory=dict, repr=False, description="Settings of sources from other packages, by the name of the source."
     )

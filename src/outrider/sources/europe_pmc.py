@@ -1,9 +1,10 @@
-"""Europe PMC: references and citations of works in the life sciences
+"""Europe PMC: references, citations and open full texts of works in the life sciences
 
 Follows the Articles RESTful API, https://europepmc.org/RestfulWebService: `/{source}/{id}/references` and `/{source}/{id}/citations` with
 `MED/<PMID>` or `PMC/<PMCID>`, at most 1,000 a page, numbered from 1, answered as
 `{"hitCount", "referenceList": {"reference": [...]}}` and `{"hitCount", "citationList": {"citation": [...]}}`. An unknown id has a
-`hitCount` of 0. No key; no limit is published.
+`hitCount` of 0. `/search?query=...&resultType=core` says whether a work is open (`isOpenAccess`, `license`), `/{PMCID}/fullTextXML`
+is its text as JATS. No key; no limit is published.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from typing import Any, Self
 
 from outrider.linkage.identifiers import normal_doi, normal_pmcid, normal_pmid
 from outrider.settings.sections import EuropePmcSettings
-from outrider.sources.adapter import build_answer, deadline_after, score_results
+from outrider.sources.adapter import build_answer, deadline_after, score_results, usable_seconds
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply, Service
 from outrider.sources.json_fields import code, items, mapping, text, title, whole, year
 from outrider.state.citations import BOTH_DIRECTIONS, Direction
 from outrider.state.errors import Malformed, SourceError
+from outrider.state.full_text import Located, OpenLocation
 from outrider.state.ports import SourceAnswer
-from outrider.state.records import Identifiers, Paper
+from outrider.state.records import Identifiers, Paper, Record
 from outrider.text.sanitize import redact
 
 NAME = "europe_pmc"
@@ -35,7 +37,7 @@ LISTS: Mapping[Direction, tuple[str, str]] = {"references": ("referenceList", "r
 
 @dataclass(frozen=True, slots=True)
 class EuropePmc:
-    """A `LinkSource`."""
+    """A `LinkSource` and a `TextSource`."""
 
     caller: Caller
     service: Service
@@ -54,6 +56,20 @@ class EuropePmc:
 
     async def citations(self, scheme: str, value: str, within_s: float, limit: int) -> SourceAnswer:
         return await self._find_links("citations", scheme, value, within_s, limit)
+
+    async def locate(self, record: Record, within_s: float) -> Located:
+        """The text of a work in the open access subset, and its PMCID."""
+        pmcid, pmid, doi = record.identifiers.pmcid, record.identifiers.pmid, record.identifiers.doi
+        query = f"PMCID:{pmcid}" if pmcid else f"EXT_ID:{pmid} AND SRC:MED" if pmid else f'DOI:"{doi}"' if doi else ""
+        if not query:
+            return Located()
+        params: dict[str, str | int] = {"query": query, "format": "json", "resultType": "core", "pageSize": 2}
+        reply = await self.caller.get(self.service, f"{ROOT}/search", params, within_s=usable_seconds(within_s))
+        return parse_access(await reply.decode(), self.service.base_url)
+
+    async def fetch_text(self, location: OpenLocation, within_s: float) -> bytes:
+        path = location.url.removeprefix(self.service.base_url.rstrip("/"))
+        return (await self.caller.get(self.service, path, within_s=within_s)).body
 
     async def _find_links(self, direction: Direction, scheme: str, value: str, within_s: float, limit: int) -> SourceAnswer:
         """One page after another. Pages before a failure are used."""
@@ -92,6 +108,29 @@ def parse_page(payload: Any, direction: Direction) -> tuple[int, list[Any]]:
     if total is None or (total and not isinstance(listed, list)):
         raise Malformed(f"{NAME} did not answer with a list of {direction}: {redact(text(answer.get('errMsg')) or str(payload), '')}")
     return total, items(listed)
+
+
+def parse_access(payload: Any, base_url: str) -> Located:
+    """Where the text of the one work of a search is. Raises `Malformed` for anything but the answer of a search."""
+    listed = mapping(mapping(payload).get("resultList")).get("result")
+    if not isinstance(listed, list):
+        raise Malformed(f"{NAME} did not answer the search with a list of works")
+    works = [mapping(one) for one in listed]
+    if len(works) != 1:
+        return Located()
+    pmcid = normal_pmcid(code(works[0].get("pmcid")))
+    identifiers = Identifiers(pmcid=pmcid)
+    if pmcid is None or text(works[0].get("isOpenAccess")) != "Y":
+        return Located(identifiers=identifiers)
+    location = OpenLocation(
+        url=f"{base_url.rstrip('/')}{ROOT}/{pmcid}/fullTextXML",
+        form="jats",
+        licence=text(works[0].get("license")),
+        version="published",
+        host="repository",
+        found_by=NAME,
+    )
+    return Located(locations=(location,), identifiers=identifiers)
 
 
 def parse_year(written: str) -> int | None:

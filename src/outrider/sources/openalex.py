@@ -39,15 +39,18 @@ from outrider.sources.adapter import (
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import MOVED, Reply, Service, is_complete, parse_in_thread
 from outrider.sources.json_fields import code, items, link, mapping, number, plain, text, title, whole, year
+from outrider.sources.unpaywall import parse_locations
 from outrider.state.citations import BOTH_DIRECTIONS, Direction
 from outrider.state.errors import Malformed, SourceError
+from outrider.state.full_text import LOCATIONS
 from outrider.state.intent import Constraints
 from outrider.state.ports import BooleanQuery, Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Identifiers, Paper
 
 NAME = "openalex"
 FIELDS = (
-    "id,doi,ids,title,display_name,publication_year,publication_date,language,type,primary_location,locations,open_access,authorships,"
+    "id,doi,ids,title,display_name,publication_year,publication_date,language,type,primary_location,best_oa_location,locations,open_access,"
+    "authorships,"
     "cited_by_count,biblio,is_retracted,topics,keywords,mesh,abstract_inverted_index"
 )
 """Not `concepts`: they are no longer maintained and will be removed, and selecting a removed field returns nothing."""
@@ -57,6 +60,7 @@ WORK = re.compile(r"(?:https?://(?:api\.)?openalex\.org/(?:works/)?)?(W\d+)/?", 
 PMC_NUMBER = re.compile(r"/pmc/articles/(\d+)/?\Z", re.IGNORECASE)
 ARXIV_DOI = "10.48550/arxiv."
 MOST_TAGS = 12
+MOST_OPEN_LOCATIONS = 6
 MOST_POSITIONS = 100_000
 """Words of an abstract."""
 PER_PAGE = 100
@@ -415,8 +419,21 @@ def collect_metadata(work: Mapping[str, Any]) -> dict[str, JsonValue]:
         "open_access": text(access.get("oa_status")),
         "open_access_url": link(access.get("oa_url")),
         "licence": text(mapping(work.get("primary_location")).get("license")),
+        LOCATIONS: collect_open_locations(work),
     }
-    return {name: value for name, value in metadata.items() if value not in {None, ""}}
+    return {name: value for name, value in metadata.items() if value not in (None, "", [])}
+
+
+def collect_open_locations(work: Mapping[str, Any]) -> list[JsonValue]:
+    """The locations that OpenAlex calls open, the one first that it calls best."""
+    places = [mapping(place) for place in (work.get("best_oa_location"), *items(work.get("locations")))]
+    is_publisher = {"journal": "publisher", "conference": "publisher", "repository": "repository"}
+    opened = [
+        {**place, "host_type": is_publisher.get(text(mapping(place.get("source")).get("type")), "")}
+        for place in places
+        if place.get("is_oa") is True
+    ]
+    return [one.model_dump(mode="json", exclude_defaults=True) for one in parse_locations(opened, NAME)[:MOST_OPEN_LOCATIONS]]
 
 
 NORMAL: Mapping[str, Callable[[str], str | None]] = MappingProxyType({"doi": normal_doi, "pmid": normal_pmid, "openalex": work_id})

@@ -9,8 +9,10 @@ from pydantic import Field
 
 from outrider.models.rerank.late_interaction import LateInteraction
 from outrider.runtime.threads_and_loops import run_in_thread
+from outrider.services.sources import explain_missing_contact
 from outrider.state.errors import ChatError, EmbeddingSpaceMismatch, LibraryError, LibraryMissing, SearchError
 from outrider.state.model import Model
+from outrider.text.sanitize import OFFLINE
 
 if TYPE_CHECKING:
     from outrider.library.library import Library
@@ -32,14 +34,14 @@ class Part(Model):
 
 
 async def health(services: Services) -> tuple[Part, ...]:
-    """Library, dense search, reranker, model. Loads the embedding model, which can take seconds the first time."""
-    model = await _check_model(services)
+    """Library, dense search, reranker, model, full texts. Loads the embedding model, which can take seconds the first time."""
+    model, texts = await _check_model(services), _check_full_text(services)
     try:
         library = await services.library()
         records = await library.count()
     except LibraryError as error:
         failed = Part(what="library", on=False, says=str(error), broken=not isinstance(error, LibraryMissing))
-        return failed, _off("dense search", "needs a library"), _off("reranker", "needs a library"), model
+        return failed, _off("dense search", "needs a library"), _off("reranker", "needs a library"), model, texts
     stored = Part(what="library", on=True, says=f"{records:,} records at {library.shown}")
     dense = await _check_dense_search(services, library)
     try:
@@ -47,7 +49,29 @@ async def health(services: Services) -> tuple[Part, ...]:
     except SearchError as error:
         reranker, why = None, str(error)
     part = Part(what="reranker", on=reranker is not None, says=why)
-    return stored, dense, await _check_token_vectors(part, library) if isinstance(reranker, LateInteraction) else part, model
+    reranks = await _check_token_vectors(part, library) if isinstance(reranker, LateInteraction) else part
+    return stored, dense, reranks, model, texts
+
+
+def _check_full_text(services: Services) -> Part:
+    """Which services are asked for open full texts, and what others need. Nothing is contacted."""
+    settings, what = services.settings, "full text"
+    if settings.enrich.full_text == "off":
+        return _off(what, "switched off (enrich.full_text)")
+    if settings.sources.offline:
+        return _off(what, f"only texts that the library holds are read, {OFFLINE}; it needs a network")
+    own, missing = settings.sources, explain_missing_contact(settings.sources)
+    switched = (
+        ("Europe PMC", own.europe_pmc.enabled),
+        ("PubMed Central", own.pmc.enabled),
+        ("arXiv", own.arxiv_texts.enabled),
+        ("open links", own.open_links.enabled),
+        ("Unpaywall", own.open_links.enabled and own.unpaywall.enabled and not missing),
+    )
+    names = [name for name, is_on in switched if is_on]
+    when = {"on_demand": "on demand", "first_n": f"for the first {settings.enrich.full_text_first} hits"}[settings.enrich.full_text]
+    says = f"{when}, from {', '.join(names)}" if names else "no service is switched on"
+    return Part(what=what, on=bool(names), says="; ".join(filter(None, (says, missing))))
 
 
 async def _check_token_vectors(part: Part, library: Library) -> Part:

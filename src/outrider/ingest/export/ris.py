@@ -2,9 +2,9 @@
 
 Written: title, authors, abstract, year (1000 to 2199), venue, volume, issue, pages, DOI, PMID (as `AN` of the database PubMed), PMCID
 (C2), ISBN and ISSN (SN), URL, keywords, language, types of publication (M3), notices of retraction and correction (N1, one a line, which
-reference managers show as notes), and the metadata that came from RIS tags. Lost: text, description, MeSH terms (written as keywords),
-other identifiers, counts, edges, other metadata, `doc_id` if the record has an `ID` of its own, and the kind of repositories and pages
-except for their type (COMP, ELEC).
+reference managers show as notes), the place of a fetched full text (L1, L2), and the metadata that came from RIS tags. Lost: text,
+description, MeSH terms (written as keywords), other identifiers, counts, edges, other metadata, `doc_id` if the record has an `ID` of its
+own, and the kind of repositories and pages except for their type (COMP, ELEC).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 
 from outrider.ingest.export.base_writer import Writer, format_untitled, list_new_notes
 from outrider.ingest.field_values import format_scalar, one_line
+from outrider.state.full_text import read_origin
 from outrider.state.records import BaseRecord, Paper, Repository, web_link
 
 RANGE = re.compile(r"([^\s-]+)-([^\s-]+)")
@@ -41,6 +42,13 @@ def _list_notes(record: BaseRecord) -> list[str]:
     own = format_scalar(record.metadata.get("N1")) or json.dumps(record.metadata.get("N1"), ensure_ascii=False)
     notices = list_new_notes(record, own)
     return notices or ([format_untitled(record)] if not record.metadata.get("N1") else [])
+
+
+def _list_text_links(record: BaseRecord) -> list[tuple[str, str]]:
+    """The place of a fetched full text, unless the record's own tags have it: L1 for a PDF, L2 for another form."""
+    origin = read_origin(record)
+    own = {format_scalar(record.metadata.get(tag)) for tag in LINK_TAGS}
+    return [] if origin is None or origin.url in own or not web_link(origin.url) else [("L1" if origin.form == "pdf" else "L2", origin.url)]
 
 
 def _list_tags(record: BaseRecord) -> list[tuple[str, str | None]]:
@@ -79,5 +87,6 @@ def _list_tags(record: BaseRecord) -> list[tuple[str, str | None]]:
             for item in (items if isinstance(items, list) else [items])
             if (text := format_scalar(item)) and (tag not in LINK_TAGS or web_link(text))
         ),
+        *_list_text_links(record),
         *(("N1", text) for text in _list_notes(record)),
     ]

@@ -254,13 +254,16 @@ def _explain_hit(view: View, hit: Hit, reasons: Sequence[str]) -> list[Text]:
 
 
 def _list_relations(view: View, hit: Hit) -> list[Text]:
-    """The notices of a work, one of each kind; with `--explain` all of them, and every work that belongs to it."""
+    """The notices of a work, one of each kind, and where its full text is from; with `--explain` all of them, and every related work."""
     lines: list[Text] = []
     first_of_kind = {notice.kind: notice for notice in reversed(hit.notices)}
     for notice in hit.notices if view.explain else reversed(first_of_kind.values()):
         style = "bold yellow" if notice.kind.endswith(" notice") else "bold red"
         is_linked = notice.reported_by == LINKED and not notice.kind.endswith(" notice")
         line = plain(f"{notice.label} by: {notice.citation}" if is_linked else notice.describe(), style)
+        lines += view.wrap(line, GUTTER) if view.explain else [view.line(line, GUTTER)]
+    if hit.full_text:
+        line = plain(f"Full text: {hit.full_text.describe()}", "dim")
         lines += view.wrap(line, GUTTER) if view.explain else [view.line(line, GUTTER)]
     duplicate_ids = {duplicate.doc_id for duplicate in hit.duplicates}
     for related in hit.related if view.explain else ():

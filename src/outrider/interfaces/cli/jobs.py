@@ -17,7 +17,7 @@ from outrider.interfaces.cli.terminal import console, count, note, plain, print_
 from outrider.state.errors import BadRequest, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from outrider.state.jobs import Job
     from outrider.usecases.jobs import TargetJobs
@@ -74,10 +74,10 @@ def show(
         print_json(found)
         return
     fields = found.model_dump(mode="json", exclude_defaults=True)
-    described = found.kind == "citations" and fields.pop("result", None)
+    described = found.kind in DESCRIBED and fields.pop("result", None)
     for name, value in fields.items():
         console().print(plain(f"{name.replace('_', ' ')}: {value}"))
-    for line in describe_citations(described) if described else ():
+    for line in DESCRIBED[found.kind](described) if described else ():
         console().print(plain(line))
 
 
@@ -214,6 +214,24 @@ def describe_citations(result: dict[str, Any]) -> Iterator[str]:
             yield f"  {what}: {number:,}{listed}"
     if references := report.references_matched + report.references_unmatched:
         yield f"  {report.references_matched:,} of {references:,} references without identifier were matched with a work"
+
+
+def describe_texts(result: dict[str, Any]) -> Iterator[str]:
+    """Lines on the full texts that a job fetched, and why others were not."""
+    from collections import Counter
+
+    from outrider.state.full_text import FullTextReport
+
+    report = FullTextReport.model_validate(result)
+    counts = Counter(one.status for one in report.works)
+    yield f"result: {', '.join(f'{number:,} {status}' for status, number in counts.items()) or 'no work'}"
+    for work in report.works:
+        if work.status in ("refused", "failed"):
+            yield f"  {work.title or work.doc_id}: {work.reason}"
+
+
+DESCRIBED: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {"citations": describe_citations, "full_text": describe_texts}
+"""By the kind of the job."""
 
 
 def _show_jobs(jobs: Iterable[Job]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from outrider.interfaces.cli import library_training  # noqa: F401 - adds its commands before this one
+from outrider.interfaces.cli import library_full_text, library_training  # noqa: F401 - add their commands before this one
 from outrider.interfaces.cli.library import library_app
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
 from outrider.interfaces.cli.terminal import Progress, console, count, note, plain, print_json, table

@@ -90,6 +90,13 @@ def search(
             "--answer/--no-answer", help="Write a short answer with the chat model, with citations. Default: the setting answer.enabled."
         ),
     ] = None,
+    full_text: Annotated[
+        bool | None,
+        typer.Option(
+            "--full-text/--no-full-text",
+            help="Also read open full texts of the first hits, with their licences. Default: if enrich.full_text is first_n.",
+        ),
+    ] = None,
     timeout_s: Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Time limit of the search.")] = None,
     feedback: Annotated[
         str, typer.Option("--feedback", metavar="TEXT", help="Your comment on the earlier results; a model plans the next queries with it.")
@@ -139,6 +146,7 @@ def search(
         "distill_enabled": distill,
         "distill_top": distill_top,
         "answer_enabled": answer_enabled,
+        "full_text_enabled": full_text,
         "user_feedback": feedback,
         "previous_strategies": [_read_strategy(path) for path in after or ()],
     }

@@ -52,7 +52,7 @@ ADVICE_EVERY_S = 86_400.0
 STEPS = {
     "translator": "planning", "scout": "asking the sources", "dedup": "merging duplicates", "enrich": "fetching details",
     "coarse_filter": "filtering", "fine_scorer": "scoring", "rule_ranker": "ranking", "reranker": "reranking", "organizer": "sorting",
-    "distiller": "choosing sentences", "answer": "writing the answer",
+    "full_text": "reading open texts", "distiller": "choosing sentences", "answer": "writing the answer",
 }  # fmt: skip
 """What the nodes of a search do, as shown while they run."""
 NUMBER = re.compile(r"\d+")

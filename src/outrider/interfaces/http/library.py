@@ -36,6 +36,7 @@ from outrider.state.notices import list_notices
 from outrider.state.records import Kind, Record
 from outrider.text.readable import Run, read_plainly, split_inline
 from outrider.usecases.deduplicate import UnsurePair, find_unsure_pairs, record_decision
+from outrider.usecases.full_text import afetch_full_text, queue_full_text, select_works
 from outrider.usecases.ingest import Upload, add_identifiers, add_upload
 from outrider.usecases.library import (
     MAX_IDS,
@@ -58,6 +59,8 @@ BASE = "/api/library"
 FILES = f"{BASE}/files"
 MAX_PAGE, MAX_TEXT, MAX_TARGETS, MAX_ID_CHARS = 100, 1_000, 500, 1_000
 MAX_OFFSET = 10**9
+MAX_TEXTS = 20
+"""Works of one request that waits for their full texts."""
 MAX_NAMES = 10
 """Ids and identifiers of one work."""
 PAIRS = 50
@@ -100,6 +103,16 @@ class TargetsBody(Model):
     targets: tuple[Annotated[str, Field(max_length=MAX_ID_CHARS)], ...] = Field(
         min_length=1, max_length=MAX_TARGETS, description="`doi:`, `arxiv:`, `pmid:`, `pmcid:`, `github:owner/name`, or a link."
     )
+
+
+class TextsBody(Model):
+    """Records whose open full texts are fetched: by ids, DOIs, PMIDs or arXiv numbers, or by a label."""
+
+    ids: Annotated[tuple[DocId, ...], Field(max_length=MAX_IDS)] = ()
+    label: str = Field("", max_length=MAX_LABEL_CHARS)
+    again: bool = Field(False, description="Also look for better forms of texts that were fetched.")
+    dry_run: bool = Field(False, description="Only say which works would be asked for.")
+    queue: bool = Field(False, description="Queue it as a background job; the answer has its number.")
 
 
 class IdsBody(Model):
@@ -223,6 +236,29 @@ class LibraryRoutes:
         """Look identifiers up and add their records. Lines as for a file."""
         self._require_writable()
         return await self._stream(request, partial(add_identifiers, self.services, body.targets))
+
+    async def fetch_texts(self, request: Request, body: TextsBody) -> JSONResponse:
+        """Fetch open full texts and keep them with licence and place, and report each work: what was tried, and why it was not read.
+
+        Without `queue`, at most 20 works, so that the answer comes in time.
+        """
+        if not body.dry_run:
+            self._require_writable()
+        if body.queue:
+            owner = read_owner(request)
+            name = f"label:{body.label}" if body.label else "full texts"
+            target = f"{owner}/{name}" if owner else name
+            queued = await queue_full_text(self.services, body.ids, target=target, label=body.label, again=body.again)
+            return JSONResponse(queued.model_dump(mode="json"))
+        library = await self.services.library()
+        chosen = await select_works(library, body.ids, label=body.label)
+        if len(chosen.ids) > MAX_TEXTS and not body.dry_run:
+            raise refuse_field("ids", f"these are {len(chosen.ids):,} works; more than {MAX_TEXTS} are queued with queue: true")
+        with self.admission.admit():
+            async with self.admission.slot():
+                options = {"label": body.label, "again": body.again, "dry_run": body.dry_run}
+                report = await afetch_full_text(*body.ids, **options, services=self.services)  # type: ignore[arg-type]
+        return JSONResponse(report.model_dump(mode="json"))
 
     async def _stream(self, request: Request, work: Callable[[OnProgress], Awaitable[IngestReport]]) -> StreamingResponse:
         async with AsyncExitStack() as resources:
@@ -361,6 +397,7 @@ def make_router(handlers: LibraryRoutes) -> APIRouter:
         f"{BASE}/targets", handlers.add_targets, methods=["POST"], summary="Add identifiers", response_class=StreamingResponse,
         responses=PROGRESS_RESPONSES,
     )  # fmt: skip
+    add(f"{BASE}/full-texts", handlers.fetch_texts, methods=["POST"], summary="Fetch open full texts")
     add(f"{BASE}/remove", handlers.remove, methods=["POST"], summary="Remove records")
     add(f"{BASE}/labels", handlers.label, methods=["POST"], summary="Label records")
     add(f"{BASE}/check", handlers.check, methods=["POST"], summary="Check the library")

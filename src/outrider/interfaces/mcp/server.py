@@ -28,6 +28,7 @@ from outrider.interfaces.mcp.jobs import JobTools
 from outrider.interfaces.mcp.short_answers import (
     DATA,
     ExportResult,
+    FullTextResult,
     IngestResult,
     SearchResult,
     ShortAnalysis,
@@ -37,6 +38,7 @@ from outrider.interfaces.mcp.short_answers import (
     shorten_hit,
     shorten_notes,
     shorten_report,
+    shorten_texts,
 )
 from outrider.interfaces.mcp.systematic import SystematicTool
 from outrider.interfaces.mcp.tool_calls import (
@@ -57,6 +59,7 @@ from outrider.state.request import check_request
 from outrider.state.response import SearchResponse
 from outrider.usecases.analyze import stream_analysis
 from outrider.usecases.export import make_record
+from outrider.usecases.full_text import afetch_full_text
 from outrider.usecases.ingest import ingest_targets
 from outrider.usecases.search_library import aexecute
 from outrider.usecases.threads import make_response
@@ -69,9 +72,10 @@ WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempoten
 STOPS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 MAX_HITS = 20
 MAX_RESULTS = 100
+MAX_TEXTS = 20
 MAX_LISTED = 100
 """Records that a client can choose from a list; the others are read by their ids."""
-STEPS, ANALYSIS_STEPS = 11, 5
+STEPS, ANALYSIS_STEPS = 12, 5
 """Warming up, and the nodes of a search or of an analysis, for the client's progress bar."""
 
 Query = Annotated[str, Field(description="Words or a question.", min_length=1, max_length=20_000)]
@@ -143,6 +147,7 @@ def build_server(services: Services, *, alone: bool = False) -> MCPServer:
         ("systematic", runs.systematic, WRITES),
         ("analyze", tools.analyze, READS),
         ("library_ingest", tools.library_ingest, WRITES),
+        ("library_full_text", tools.library_full_text, WRITES),
         ("library_search", tools.library_search, READS),
         ("export", tools.export, READS),
         ("jobs", jobs.jobs, READS),
@@ -228,12 +233,15 @@ class Tools:
         short_answer: Annotated[
             bool | None, Field(description="Also a short answer with citations by the server's model; by default its setting.")
         ] = None,
+        full_text: Annotated[
+            bool | None, Field(description="Also read open full texts of the first papers, which takes longer; by default its setting.")
+        ] = None,
     ) -> Annotated[CallToolResult, SearchResult]:
         """Search papers, code and the library at once: ranked works with the sentences that answer, verbatim."""
         fields: dict[str, Any] = {"query": query, "top_k": top_k, "filters": filters, "sources": sources, "search_mode": search_mode}
         if after is not None:
             fields["previous_strategies"] = [self._load_answer(after).strategy]
-        request = check_request({**fields, "user_feedback": feedback, "answer_enabled": short_answer})
+        request = check_request({**fields, "user_feedback": feedback, "answer_enabled": short_answer, "full_text_enabled": full_text})
         async with report_progress(context, "warming up", STEPS) as progress:
             await self._wait_until_warm()
             stream: Any = build(self._services).astream(request, context=RunContext(), stream_mode=["custom", "values"])
@@ -276,6 +284,18 @@ class Tools:
         async with report_progress(context, f"looking up {len(targets)} targets"):
             report = await ingest_targets(self._services, targets)
         return make_result(shorten_report(report), [])
+
+    async def library_full_text(
+        self,
+        context: Context,
+        ids: Annotated[
+            list[str], Field(description="Records of the library, by id, DOI, PMID or arXiv number.", min_length=1, max_length=MAX_TEXTS)
+        ],
+    ) -> Annotated[CallToolResult, FullTextResult]:
+        """Fetch the open full texts of papers in the user's library, and keep them with licence and place. Nothing else is fetched."""
+        async with report_progress(context, f"looking for {len(ids)} texts"):
+            report = await afetch_full_text(*ids, services=self._services)
+        return make_result(shorten_texts(report), [])
 
     async def library_search(
         self,

@@ -14,6 +14,7 @@ from outrider.text.sanitize import code_lines, without_control
 if TYPE_CHECKING:
     from outrider.ingest.report import IngestReport
     from outrider.state.analysis import Analysis
+    from outrider.state.full_text import FullTextReport
     from outrider.state.hits import Hit
     from outrider.state.response import ContextUnit, SearchResponse
 
@@ -38,6 +39,7 @@ class ShortHit(BaseModel):
         default_factory=list, description="Verbatim; code with its line breaks. They answer as far as `answers` says."
     )
     about: str = Field("", description="What the work is about, if no sentence answers.")
+    full_text: str = Field("", description="Form, version, licence and place of a fetched full text, from which the sentences may come.")
     notices: list[str] = Field(
         default_factory=list,
         description="Whether it is retracted, withdrawn, doubted or corrected, or is itself such a notice. Tell the user before citing it.",
@@ -99,6 +101,19 @@ class IngestResult(BaseModel):
     notes: list[str] = Field(default_factory=list)
 
 
+class ShortText(BaseModel):
+    doc_id: str
+    title: str = ""
+    status: str = Field(description="fetched, kept (it was there), own text, not open, refused, failed, not a paper, unknown.")
+    text: str = Field("", description="Form, version, licence and place of the text.")
+    reason: str = ""
+
+
+class FullTextResult(BaseModel):
+    works: list[ShortText]
+    notes: list[str] = Field(default_factory=list)
+
+
 class ExportResult(BaseModel):
     records: int
     format: str
@@ -121,6 +136,7 @@ def shorten_hit(hit: Hit, units: Sequence[ContextUnit] = ()) -> ShortHit:
         answers=hit.answers,
         sentences=[_shorten_piece(hit, span, is_code=span in own and own[span].kind == "code") for span in sorted(best)],
         about=cut(hit.summary, SENTENCE_CHARS),
+        full_text=cut(hit.full_text.describe(), NOTE_CHARS) if hit.full_text else "",
         notices=[cut(notice.describe(), NOTE_CHARS) for notice in hit.notices[:MAX_NOTICES]],
     )
 
@@ -166,6 +182,20 @@ def shorten_analysis(analysis: Analysis) -> ShortAnalysis:
 def shorten_report(report: IngestReport) -> IngestResult:
     notes = shorten_notes([f"{one.path}: {reason}" for one in report.files for reason in (*one.remarks, *one.reasons)])
     return IngestResult(added=report.added, updated=report.updated, unchanged=report.unchanged, failed=report.failed, notes=notes)
+
+
+def shorten_texts(report: FullTextReport) -> FullTextResult:
+    works = [
+        ShortText(
+            doc_id=one.doc_id,
+            title=cut(one.title, TITLE_CHARS),
+            status=one.status,
+            text=cut(one.full_text.describe(), NOTE_CHARS) if one.full_text else "",
+            reason=cut(one.reason, NOTE_CHARS),
+        )
+        for one in report.works
+    ]
+    return FullTextResult(works=works, notes=shorten_notes(list(dict.fromkeys(note for one in report.works for note in one.notes))))
 
 
 def shorten_notes(notes: Sequence[str], most: int = MAX_NOTES) -> list[str]:

@@ -214,6 +214,8 @@ class About(Model):
     model: str = Field(description="The chat model, or why there is none.")
     answers: bool = Field(description="Whether there is a chat model that can write a short answer.")
     answer_enabled: bool = Field(description="Whether it writes one unless a search says otherwise.")
+    full_text: bool = Field(description="Whether open full texts can be fetched here.")
+    full_text_enabled: bool = Field(description="Whether a search does so unless it says otherwise.")
     sources: tuple[str, ...]
     source_names: dict[str, str] = Field(description="The sources as people name them.")
     exact_sources: tuple[str, ...] = Field(description="Sources that a systematic run can read.")
@@ -230,6 +232,8 @@ def describe_server(services: Services) -> About:
         model=services.chat_says,
         answers=services.chat is not None,
         answer_enabled=services.settings.answer.enabled,
+        full_text=services.settings.enrich.full_text != "off" and not services.settings.sources.offline,
+        full_text_enabled=services.settings.enrich.full_text == "first_n",
         sources=services.source_names,
         source_names={name: name_source(name) for name in (*SOURCE_NAMES, *services.source_names, *exact_sources)},
         exact_sources=exact_sources,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 from urllib.parse import urljoin, urlsplit
@@ -52,6 +52,23 @@ BROWSER_S = 1.0
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
+FAILURES = 3
+"""Files of a host in a row that could not be fetched, after which it is left alone for a while."""
+FILE_TYPES = "application/xml,text/xml,application/pdf,text/html;q=0.9,application/xhtml+xml;q=0.9,*/*;q=0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedFile:
+    """A file as its host sent it."""
+
+    url: str
+    """After redirects."""
+    content_type: str
+    headers: Mapping[str, str]
+    """By lower-case name."""
+    body: bytes = field(repr=False)
+
+
 class Browser(Protocol):
     """Runs a page's scripts. Raises `SourceError`."""
 
@@ -81,6 +98,8 @@ class PageFetcher:
     """Seconds between two requests to one host, unless its robots.txt demands more. Requests for robots.txt do not wait."""
     clock: Callable[[], float] = time.time
     _sites: dict[str, _Site] = field(default_factory=dict)
+    _failures: dict[str, int] = field(default_factory=dict)
+    """Failures in a row, by host."""
     _visits: HostSchedule = field(init=False)
     _client: httpx.AsyncClient | None = None
 
@@ -90,6 +109,70 @@ class PageFetcher:
     async def fetch(self, url: str, within_s: float) -> FetchedPage:
         """Raises `SourceError`: `Forbidden` (by the guard, robots.txt or the host), `RateLimited`, `Malformed` for another media type."""
         return await in_background(self._follow(url, within_s))
+
+    async def fetch_file(self, url: str, within_s: float, most_bytes: int, check: Callable[[str], str]) -> FetchedFile:
+        """A file under a link that a service calls open, with the same manners as a page, a DOI's and a PDF's link included.
+
+        `check` says of each address, redirects included, why it may not be requested; empty if it may. Raises as `fetch`, `Malformed` for
+        more than `most_bytes`. A host that fails several times in a row is left alone for a while.
+        """
+        return await in_background(self._follow_file(url, within_s, most_bytes, check))
+
+    async def _follow_file(self, url: str, within_s: float, most_bytes: int, check: Callable[[str], str]) -> FetchedFile:
+        start_url = url
+        try:
+            async with asyncio.timeout(max(within_s, 0.0)):
+                await asyncio.sleep(0)
+                until = time.monotonic() + within_s
+                for _ in range(MOST_REDIRECTS + 1):
+                    target = self.guard.target(url)
+                    if reason := check(target.url):
+                        raise Forbidden(f"{start_url} leads to {reason}: {target.url}" if url != start_url else f"{url} is {reason}")
+                    await self._turn(target, until)
+                    result = await self._get_file(target, most_bytes)
+                    if isinstance(result, FetchedFile):
+                        return result
+                    url = urljoin(target.url, result)
+                raise SourceUnavailable(f"{url} redirects more than {MOST_REDIRECTS} times")
+        except TimeoutError as error:
+            raise SourceTimeout(f"{start_url} did not answer within {max(within_s, 0.0):.3g} s") from error
+
+    async def _get_file(self, target: Target, most_bytes: int) -> FetchedFile | str:
+        """A file, or the target of a redirect. A host that fails several times in a row is closed for a while."""
+        has_answered = False
+        try:
+            async with _errors(target.host), self._http().stream("GET", target.url, headers={"Accept": FILE_TYPES}) as response:
+                has_answered = response.status_code < 500
+                if response.status_code in REDIRECTS and response.headers.get("location"):
+                    return str(response.headers["location"])
+                if response.status_code != 200:
+                    self._refuse_status(response, target)
+                body = await read_body(response, most_bytes, f"{target.url} answered with")
+                headers = {name.lower(): value for name, value in response.headers.items()}
+                return FetchedFile(target.url, media_type(headers.get("content-type", "")), headers, body)
+        except SourceUnavailable as error:
+            if not has_answered:
+                failed = self._failures[target.host] = self._failures.get(target.host, 0) + 1
+                if failed >= FAILURES:
+                    until = self.clock() + robots.pause_after(failed - FAILURES + 1)
+                    self._visits.close(target.host, until, str(error), SourceUnavailable)
+            raise
+        finally:
+            if has_answered:
+                self._failures.pop(target.host, None)
+
+    def _refuse_status(self, response: httpx.Response, target: Target) -> None:
+        """Raise the error of an answer other than 200."""
+        status, message = response.status_code, f"{target.url} answered {response.status_code}"
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        pause_s = parse_retry_after(headers, self.clock())
+        if status == 429 or (status == 503 and pause_s is not None):
+            retry_at = self.clock() + (pause_s if pause_s is not None else PAUSE_S)
+            self._visits.close(target.host, retry_at, f"it answered {status}")
+            raise RateLimited(message, retry_at)
+        if status in {401, 402, 403, 451}:
+            raise Forbidden(message)
+        raise SourceUnavailable(message)
 
     async def close(self) -> None:
         if self._client:
@@ -135,15 +218,8 @@ class PageFetcher:
         async with _errors(target.host), self._http().stream("GET", target.url) as response:
             if response.status_code in REDIRECTS and response.headers.get("location"):
                 return str(response.headers["location"])
-            if (status := response.status_code) != 200:
-                message = f"{target.url} answered {status}"
-                headers = {name.lower(): value for name, value in response.headers.items()}
-                pause_s = parse_retry_after(headers, self.clock())
-                if status == 429 or (status == 503 and pause_s is not None):
-                    retry_at = self.clock() + (pause_s if pause_s is not None else PAUSE_S)
-                    self._visits.close(target.host, retry_at, f"it answered {status}")
-                    raise RateLimited(message, retry_at)
-                raise Forbidden(message) if status in {401, 402, 403, 451} else SourceUnavailable(message)
+            if response.status_code != 200:
+                self._refuse_status(response, target)
             content_type = str(response.headers.get("content-type", "text/html"))
             kind = KINDS.get(media_type(content_type))
             if kind == "pdf":

@@ -1,7 +1,7 @@
 // The address of a search: `#/search?q=...`. It holds the request, the run, and how its hits are shown.
 
 const LISTS = ["src", "label", "f"];
-const FIELDS = ["q", "mode", "from", "to", "stars", "lang", "n", "answer", "thread", "run", "sort"];
+const FIELDS = ["q", "mode", "from", "to", "stars", "lang", "n", "answer", "text", "thread", "run", "sort"];
 export const DEFAULTS = { mode: "balanced", n: "30", sort: "rank" };
 
 /** `{view, q, mode, src: [], f: [], ...}` of a hash; an unknown view is that of the search. */
@@ -37,6 +37,7 @@ export function makeRequest(fields, about) {
     search_mode: fields.mode || DEFAULTS.mode,
     top_k: Number(fields.n || DEFAULTS.n),
     ...(about?.answers && { answer_enabled: fields.answer === "1" }),
+    ...(about?.full_text && { full_text_enabled: fields.text === "1" }),
     ...(Object.keys(filters).length && { filters }),
     ...(fields.src?.length && { sources: fields.src }),
   };

@@ -19,7 +19,7 @@ export function showFailures({ failures, bypassed, hits }) {
 
 const listRemarks = (bypassed) => bypassed.filter((one) => ABOUT_REQUEST.has(one.step)).map((one) => upper(one.why));
 
-const FAILED = { fine_scorer: "The model could not read the works, so rules ranked them", translator: "The model could not plan the search, so rules did", dedup: "The model could not look for duplicates", reranker: "The reranker failed, so the order is that of the step before", distiller: "The sentences that answer could not be chosen", enrich: "Some records could not be completed" };
+const FAILED = { fine_scorer: "The model could not read the works, so rules ranked them", translator: "The model could not plan the search, so rules did", dedup: "The model could not look for duplicates", reranker: "The reranker failed, so the order is that of the step before", full_text: "Full texts could not be read", distiller: "The sentences that answer could not be chosen", enrich: "Some records could not be completed" };
 const nameFailure = ({ node }) => FAILED[node.split(".")[0]] ?? `The step ${node.replaceAll("_", " ")} failed`;
 
 /** The cause of an empty answer, and the next step. */

@@ -11,6 +11,7 @@ export function setUpForm(serverInfo, submitted) {
   about = serverInfo;
   const form = byId("search-form");
   byId("answer-choice").hidden = !about.answers;
+  byId("text-choice").hidden = !about.full_text;
   fill(byId("search-sources"), about.sources.map((name) => el("label", {}, el("input", { type: "checkbox", name: "sources", value: name }), ` ${about.source_names[name]}`)));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -35,7 +36,7 @@ function drawLabels(labels) {
 export function readForm() {
   const form = byId("search-form");
   const given = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value).trim()]));
-  return { q: given.query, mode: given.search_mode, from: given.year_from, to: given.year_to, stars: given.stars, lang: given.language, n: given.top_k || DEFAULTS.n, thread: given.thread, src: checkedValues(form, "sources"), label: checkedValues(form, "label"), answer: about?.answers && given.answer_enabled === "on" ? "1" : "" };
+  return { q: given.query, mode: given.search_mode, from: given.year_from, to: given.year_to, stars: given.stars, lang: given.language, n: given.top_k || DEFAULTS.n, thread: given.thread, src: checkedValues(form, "sources"), label: checkedValues(form, "label"), answer: about?.answers && given.answer_enabled === "on" ? "1" : "", text: about?.full_text && given.full_text_enabled === "on" ? "1" : "" };
 }
 
 export function fillForm(fields) {
@@ -44,6 +45,7 @@ export function fillForm(fields) {
   for (const [name, value] of Object.entries(values)) elements[name].value = value ?? "";
   elements.search_mode.value = fields.mode || DEFAULTS.mode;
   elements.answer_enabled.checked = fields.q ? fields.answer === "1" : about.answers && about.answer_enabled;
+  elements.full_text_enabled.checked = fields.q ? fields.text === "1" : about.full_text && about.full_text_enabled;
   for (const box of byId("search-sources").querySelectorAll("input")) box.checked = (fields.src ?? []).includes(box.value);
   fill(byId("search-labels"), (fields.label ?? []).map((name) => el("input", { type: "checkbox", name: "label", value: name, checked: true, hidden: true })));
   drawLabels({});

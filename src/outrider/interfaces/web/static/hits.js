@@ -99,10 +99,10 @@ function actionBar(hit, actions, open) {
 
 /** The work itself, where the record names it: a PDF, or the repository. */
 function documentLink(hit) {
-  const pdf = webAddress(hit.metadata?.pdf_url ?? hit.metadata?.pdf ?? (/\.pdf($|[?#])/i.test(hit.url ?? "") ? hit.url : hit.identifiers?.arxiv ? `https://arxiv.org/pdf/${hit.identifiers.arxiv}` : ""));
+  const pdf = webAddress(hit.full_text?.url ?? hit.metadata?.pdf_url ?? hit.metadata?.pdf ?? (/\.pdf($|[?#])/i.test(hit.url ?? "") ? hit.url : hit.identifiers?.arxiv ? `https://arxiv.org/pdf/${hit.identifiers.arxiv}` : ""));
   const own = hit.kind === "repository" ? webAddress(hit.url) : "";
   if (!pdf && !own) return null;
-  return el("a", { class: "act", href: pdf || own, rel: "noopener noreferrer", target: "_blank" }, pdf ? "Open PDF" : "Open repository");
+  return el("a", { class: "act", href: pdf || own, rel: "noopener noreferrer", target: "_blank" }, pdf ? (hit.full_text && hit.full_text.form !== "pdf" ? "Open full text" : "Open PDF") : "Open repository");
 }
 
 export function identifierAddress({ identifiers }) {

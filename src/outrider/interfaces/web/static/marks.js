@@ -28,11 +28,18 @@ export function noticeMarks(notices = []) {
   });
 }
 
-/** The notices of a hit, and marks that lead to its related works as titles. */
-export function marks({ notices, related = [] }) {
+/** A mark for a fetched full text; its form, version, licence and place are the title. */
+export function describeText(text) {
+  return [text.form.toUpperCase(), text.version && `${text.version} version`, text.licence || "no licence stated", `from ${text.url}`].filter(Boolean).join(", ");
+}
+
+const textMark = (text) => (text ? [el("b", { class: "mark", title: describeText(text) }, text.licence ? `Full text, ${text.licence.toUpperCase()}` : "Full text")] : []);
+
+/** The notices of a hit, its full text, and marks that lead to its related works as titles. */
+export function marks({ notices, related = [], full_text: text }) {
   const texts = new Map();
   for (const one of related) if (RELATIONS[one.relation]) texts.set(RELATIONS[one.relation], one.title || one.doc_id);
-  return [...noticeMarks(notices), ...[...texts].map(([text, title]) => el("b", { class: "mark", title }, text))];
+  return [...noticeMarks(notices), ...textMark(text), ...[...texts].map(([text, title]) => el("b", { class: "mark", title }, text))];
 }
 
 /** The sources of a work as readers name them, each once. */

@@ -13,6 +13,7 @@ const STEPS = {
   rule_ranker: "Ranking the works",
   reranker: "Ordering the first works",
   organizer: "Putting the results in order",
+  full_text: "Reading open full texts",
   distiller: "Choosing the sentences that answer",
   answer: "Writing the short answer",
 };

@@ -3,7 +3,7 @@
 import { json } from "./api.js";
 import { byId, count, el, fill, link, plural } from "./dom.js";
 import { icon, nameKind } from "./icons.js";
-import { describeNotice, noticeMarks } from "./marks.js";
+import { describeNotice, describeText, noticeMarks } from "./marks.js";
 
 const MAX_AUTHORS = 5;
 const MAX_NAMED = 10;
@@ -61,6 +61,7 @@ function facts(record) {
     describeRecord(record),
     record.notices?.length ? el("ul", { class: "remarks" }, record.notices.map((one) => el("li", {}, noticeMarks([one]), describeNotice(one)))) : null,
     links.length ? el("p", { class: "inline ids" }, links) : null,
+    record.metadata?.full_text ? el("p", { class: "meta" }, `Full text: ${describeText(record.metadata.full_text)}`) : null,
     keywords.length ? el("p", { class: "meta keywords", dir: "auto" }, `Keywords: ${keywords.slice(0, 30).join(", ")}${keywords.length > 30 ? " ..." : ""}`) : null,
     el("p", { class: "meta" }, record.embedded ? "Found by words and by meaning." : "Found by words."),
   );
