@@ -146,11 +146,11 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
         "scout": guard("scout", scout, fallback=end_without_results),
         "dedup": guard("dedup", make_dedup(services), fallback=end_unfinished),
         "enrich": guard("enrich", make_enrich(services)),
-        "coarse_filter": guard("coarse_filter", CoarseFilter(settings.coarse_filter, services.clock)),
+        "coarse_filter": guard("coarse_filter", CoarseFilter(settings.coarse_filter, services.clock, services.links)),
         "fine_scorer": guard("fine_scorer", make_scorer(services), fallback=end_unfinished),
         "rule_ranker": guard("rule_ranker", RuleRanker(settings.ranking, services.clock)),
         "reranker": guard("reranker", Reranker(services.reranker, settings.reranker, settings.run, services.clock)),
-        "organizer": guard("organizer", Organizer(services.shelf, settings.organizer, services.versions)),
+        "organizer": guard("organizer", Organizer(services.shelf, settings.organizer, services.versions, services.clock)),
         "distiller": guard("distiller", make_distiller(services)),
         "answer": guard("answer", make_answer(services)),
     }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
 from pydantic import Field
 
 from outrider.state.model import Model
-from outrider.state.records import WebLink
+from outrider.state.records import Record, WebLink
 
 LinkKind = Literal["paper's own code", "repository's paper", "archive", "uses", "based on", "mentions", "page"]
 """`paper's own code`: the paper says so; `repository's paper`: the repository says so. `archive`: a DOI under which the repository itself
@@ -76,6 +77,22 @@ class LinkedPaper(Model):
     confidence: float = Field(ge=0, le=1)
     agree: bool = False
     evidence: tuple[LinkEvidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLinks:
+    """Links of some records."""
+
+    links: Mapping[str, tuple[CodeLink, ...]] = field(default_factory=dict)
+    """By the id of the record that is an end."""
+    records: Mapping[str, Record] = field(default_factory=dict)
+    """By name: the ends that are known as records, or as repositories that a code host described."""
+
+
+class LinkFinder(Protocol):
+    """Finds the links of records. Raises `SearchError`."""
+
+    async def find(self, records: Sequence[Record]) -> KnownLinks: ...
 
 
 class CodeLinksRequest(Model):
