@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from outrider.services import Services
 from outrider.services.citation_queue import find_library_address
 from outrider.services.citations import run_citation_job
+from outrider.services.code_links import run_code_links_job
 from outrider.services.fetch_works import run_fetch_job
 
 if TYPE_CHECKING:
@@ -20,7 +21,11 @@ MakeHandlers = Callable[[Services], Mapping["JobKind", "JobHandler"]]
 
 def make_job_handlers(services: Services) -> Mapping[JobKind, JobHandler]:
     """The handlers over these services, by kind. A job of another kind fails with a message."""
-    return {"fetch": partial(run_fetch_job, services), "citations": partial(run_citation_job, services)}
+    return {
+        "fetch": partial(run_fetch_job, services),
+        "citations": partial(run_citation_job, services),
+        "code_links": partial(run_code_links_job, services),
+    }
 
 
 @dataclass(slots=True)
