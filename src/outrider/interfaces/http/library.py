@@ -223,7 +223,7 @@ class LibraryRoutes:
 
     async def read_links(self, body: IdsBody) -> JSONResponse:
         """Queue a background job that reads the works' repositories at GitHub."""
-        self._refuse_if_read_only()
+        self._require_writable()
         return JSONResponse({"job": await queue_code_links(self.services, body.ids)}, 202)
 
     async def add_file(
