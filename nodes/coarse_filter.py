@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from outrider.nodes.code_links import attach_code, check_conditions, explain_left_out, find_conditions
 from outrider.settings.model import CoarseFilterSettings
-from outrider.state.errors import shorten
-from outrider.state.filters import parse_filter, split_retracted
+from outrider.state.code_links import LinkFinder
+from outrider.state.errors import SearchError, shorten
+from outrider.state.filters import NO_CONDITIONS, CodeConditions, parse_filter, split_code, split_retracted
 from outrider.state.hits import Candidate, Rejected
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.notices import clean_line, describe_notices, is_retracted, list_notices
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
 from outrider.state.records import Paper, Record, Repository
-from outrider.state.response import Bypass
+from outrider.state.response import Bypass, Failure
 from outrider.text.languages_and_work_types import GENRES, normal_language, normal_type
 
 if TYPE_CHECKING:
@@ -42,21 +44,36 @@ DISTINGUISHING = ("publication_types", "article_type")
 
 @dataclass(frozen=True, slots=True)
 class CoarseFilter:
-    """Reads candidates, strategy, filters, top_k; writes candidates, rejected, and in bypassed the retracted works that it left out."""
+    """Reads candidates, strategy, filters, top_k; writes candidates with their code and papers, rejected, and in bypassed the retracted
+    works that it left out, and how many for their code.
+    """
 
     settings: CoarseFilterSettings
     clock: Clock
+    links: LinkFinder | None = None
+    """None to look for no code."""
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         constraints = state.strategy.constraints if state.strategy else Constraints()
-        rules = Rules(constraints, self.settings, datetime.fromtimestamp(self.clock(), UTC))
-        _, excludes_retracted = split_retracted(parse_filter(state.filters or {}))
+        now = self.clock()
+        rules = Rules(constraints, self.settings, datetime.fromtimestamp(now, UTC), find_conditions(state))
+        _, excludes_retracted = split_retracted(split_code(parse_filter(state.filters or {}))[0])
         sound, retracted = leave_out_retracted(state.candidates) if excludes_retracted else (state.candidates, ())
+        failures = state.failures
+        if self.links is not None:
+            try:
+                sound = await attach_code(sound, self.links, now)
+            except SearchError as error:  # the works stay, with what their records say
+                failures = (*failures, Failure(node="coarse_filter", error=type(error).__name__, message=str(error)))
         passed, rejected = apply_rules(sound, rules)
         most = max(self.settings.most_repositories, state.top_k), max(self.settings.most_others, state.top_k)
         candidates, beyond = limit_each_kind(passed, *most)
+        remarks = [name_retracted(retracted)] if retracted else []
+        left_out = explain_left_out([one.why for one in rejected]) if rules.code else None
+        remarks += [left_out] if left_out else []
         update: Update = {"candidates": candidates, "rejected": (*retracted, *rejected, *beyond)}
-        return {**update, "bypassed": (*state.bypassed, name_retracted(retracted))} if retracted else update
+        update = {**update, "failures": failures} if failures != state.failures else update
+        return {**update, "bypassed": (*state.bypassed, *remarks)} if remarks else update
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +83,7 @@ class Rules:
     constraints: Constraints
     settings: CoarseFilterSettings
     now: datetime
+    code: CodeConditions = NO_CONDITIONS
 
     def check(self, record: Record) -> Iterator[Check]:
         yield _check_range("year", record.year, self.constraints.years)
@@ -147,7 +165,7 @@ def apply_rules(candidates: Iterable[Candidate], rules: Rules) -> tuple[tuple[Ca
     passed: list[Candidate] = []
     rejected: list[Rejected] = []
     for candidate in candidates:
-        checks = list(rules.check(candidate.record))
+        checks = [*rules.check(candidate.record), *check_conditions(candidate, rules.code, rules.now.timestamp())]
         broken = next((reason for _, verdict, reason in checks if verdict), None)
         if broken:
             rejected.append(_reject(candidate, broken))

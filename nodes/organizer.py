@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import chain
@@ -13,16 +14,18 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from outrider.nodes.code_links import find_conditions, rank_liveness
 from outrider.nodes.fine_scorer.repositories import SHOWN_METADATA
 from outrider.nodes.run_settings import run_setting
 from outrider.settings.model import OrganizerSettings
+from outrider.state.code_links import LIVENESS_ORDER, OWN, best_liveness
 from outrider.state.errors import SearchError
-from outrider.state.filters import parse_filter, split_retracted
+from outrider.state.filters import parse_filter, split_code, split_retracted
 from outrider.state.full_text import read_origin
 from outrider.state.hits import Candidate, Hit, SeenIn
 from outrider.state.notices import KINDS, list_notices
 from outrider.state.pipeline import PipelineState, RunContext, Update
-from outrider.state.ports import LibraryReader
+from outrider.state.ports import Clock, LibraryReader
 from outrider.state.records import LIBRARY, Record
 from outrider.state.response import Bypass, Facets, Failure, SourceReport, provenance_hash
 from outrider.text.injection import suspicious
@@ -55,14 +58,17 @@ class Organizer:
     library: LibraryReader
     settings: OrganizerSettings
     versions: Mapping[str, str]
+    clock: Clock = time.time
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         threshold = run_setting(runtime, "relevance_threshold", self.settings.relevance_threshold)
-        passed = select_and_sort(state.candidates, threshold)
+        conditions, now = find_conditions(state), self.clock()
+        passed = select_and_sort(state.candidates, threshold, lambda one: rank_liveness(one, conditions, now))
         failures, bypassed = state.failures, state.bypassed
         records: Sequence[Record] = [candidate.record for candidate in passed[: state.top_k]]
         is_searched = any(isinstance(row, SourceReport) and row.source == LIBRARY for row in state.sources or ())
-        where, _ = split_retracted(parse_filter(state.filters or {}) if is_searched and len(passed) < state.top_k else None)
+        filters = parse_filter(state.filters or {}) if is_searched and len(passed) < state.top_k else None
+        where, _ = split_retracted(split_code(filters)[0])
         try:
             records = await self.library.whole(records)
             if where is not None:
@@ -94,19 +100,21 @@ def model_score(candidate: Candidate) -> float:
     return candidate.scores.get("model", candidate.score)
 
 
-def select_and_sort(candidates: Iterable[Candidate], threshold: float) -> tuple[Candidate, ...]:
-    """The candidates above the threshold, sorted by score, the reranker's place, citations or stars, year, title, id.
+def select_and_sort(
+    candidates: Iterable[Candidate], threshold: float, tier: Callable[[Candidate], int] = lambda _: 0
+) -> tuple[Candidate, ...]:
+    """The candidates above the threshold, sorted by tier, score, the reranker's place, citations or stars, year, title, id.
 
     Only a model's own score can fail the threshold, whatever a reranker made of it. A work that a model left unread on purpose is not
     shown: it would hardly have passed.
     """
     passed = [one for one in candidates if not one.unread and (one.scored_by != "model" or model_score(one) >= threshold)]
 
-    def order(candidate: Candidate) -> tuple[float, float, int, int, str, str]:
+    def order(candidate: Candidate) -> tuple[int, float, float, int, int, str, str]:
         record = candidate.record
         place = math.inf if candidate.reranked is None else candidate.reranked
         count = max(record.citations or 0, record.stars or 0)
-        return (-candidate.score, place, -count, -(record.year or 0), record.title.lower(), record.doc_id)
+        return (tier(candidate), -candidate.score, place, -count, -(record.year or 0), record.title.lower(), record.doc_id)
 
     return tuple(sorted(passed, key=order))
 
@@ -121,10 +129,18 @@ def count_facets(candidates: Sequence[Candidate], settings: OrganizerSettings) -
         by_year={str(year): years[year] for year in sorted(years, reverse=True)},
         by_venue=_count_names(record.venue for record in records),
         by_language=_count_names(record.language for record in records),
+        by_code=_count_code(candidates),
         by_notice={kind: notices[kind] for kind in KINDS if kind in notices},
         top_authors=dict(sorted(authors.items(), key=lambda pair: (-pair[1], pair[0]))[: settings.authors]),
         key_themes=count_themes(candidates, settings),
     )
+
+
+def _count_code(candidates: Sequence[Candidate]) -> dict[str, int]:
+    """Papers and pages with code of their own, and of these by liveness."""
+    own = [[code.liveness for code in one.code if code.kind in OWN] for one in candidates if one.record.kind != "repository"]
+    counts = Counter(best_liveness(kinds) for kinds in own if kinds)
+    return {"has code": counts.total(), **{kind: counts[kind] for kind in LIVENESS_ORDER if kind in counts}} if counts else {}
 
 
 def count_themes(candidates: Sequence[Candidate], settings: OrganizerSettings) -> dict[str, int]:
@@ -177,6 +193,8 @@ def to_hit(candidate: Candidate, rank: int) -> Hit:
         found_by=candidate.found_by,
         duplicates=candidate.duplicates,
         related=candidate.related,
+        code=candidate.code,
+        papers=candidate.papers,
         seen_in=find_seen_in(candidate),
         full_text=read_origin(record),
         content=record.abstract or record.description,

@@ -25,7 +25,7 @@ from outrider.state.errors import (
     SearchError,
     SourceError,
 )
-from outrider.state.filters import Compare, Filter, Not, Or, combine, matches, parse_filter, split_retracted
+from outrider.state.filters import Compare, Filter, Not, Or, combine, matches, parse_filter, split_code, split_retracted
 from outrider.state.hits import Candidate, FoundBy, Ranked, RankedList, Scored
 from outrider.state.intent import NumberRange, PlannedQuery, SearchStrategy
 from outrider.state.pipeline import PipelineState, RunContext, Update
@@ -79,8 +79,8 @@ class Scout:
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         assert state.strategy is not None  # noqa: S101  (the edge to this node is taken only with a strategy)
-        # the coarse filter leaves out retracted works, and names them
-        own, _ = split_retracted(parse_filter(state.filters or {}))
+        # the coarse filter leaves out retracted works, and those without the required code, and names them
+        own, _ = split_retracted(split_code(parse_filter(state.filters or {}))[0])
         where = combine(own, make_constraint_filter(state.strategy))
         limit = max(self.settings.candidates, state.top_k)
         left_s = time_left(runtime, self.settings, self.clock, state)

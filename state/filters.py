@@ -29,10 +29,11 @@ FIELDS: dict[str, FieldType] = {
     "year": "integer", "citations": "integer", "stars": "integer",
     "authors": "list", "tags": "list", "mesh": "list",
 }  # fmt: skip
-LABELS, RETRACTED = "labels", "retracted"
-TYPES: dict[str, FieldType] = {**FIELDS, LABELS: "list", RETRACTED: "flag"}
-"""`FIELDS` are columns of the library. Labels stand beside the records, and whether one is retracted follows from its notices:
-`resolve_labels` and `resolve_retracted` put ids in their place.
+LABELS, RETRACTED, HAS_CODE, CODE_ALIVE = "labels", "retracted", "has_code", "code_alive"
+OF_CODE = (HAS_CODE, CODE_ALIVE)
+TYPES: dict[str, FieldType] = {**FIELDS, LABELS: "list", RETRACTED: "flag", HAS_CODE: "flag", CODE_ALIVE: "flag"}
+"""`FIELDS` are columns of the library. Labels and links to code stand beside the records, and whether one is retracted follows from its
+notices: `resolve_labels`, `resolve_retracted` and `resolve_has_code` put ids in their place.
 """
 ALIASES = {"journal": "venue", "keywords": "tags"}
 COMPARISONS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$not")
@@ -115,6 +116,58 @@ def resolve_retracted(where: Filter, doc_ids: Sequence[str]) -> Filter:
     return where
 
 
+def resolve_has_code(where: Filter, doc_ids: Sequence[str]) -> Filter:
+    """The filter with the ids of the records that have code of their own in place of the flag."""
+    match where:
+        case And(parts):
+            return And(tuple(resolve_has_code(part, doc_ids) for part in parts))
+        case Or(parts):
+            return Or(tuple(resolve_has_code(part, doc_ids) for part in parts))
+        case Not(part):
+            return Not(resolve_has_code(part, doc_ids))
+        case Compare(field, _, value) if field == HAS_CODE:
+            among = Compare("doc_id", "$in", tuple(doc_ids))
+            return among if value else Not(among)
+    return where
+
+
+@dataclass(frozen=True, slots=True)
+class CodeConditions:
+    """What a search requires of the code of its works; None for no condition."""
+
+    has_code: bool | None = None
+    code_alive: bool | None = None
+
+    def __bool__(self) -> bool:
+        return self.has_code is not None or self.code_alive is not None
+
+
+NO_CONDITIONS = CodeConditions()
+
+
+def split_code(where: Filter | None) -> tuple[Filter | None, CodeConditions]:
+    """The filter without conditions on code, and those: a search judges them after all sources have answered.
+
+    `BadRequest` for one inside `$or` or a larger `$not`.
+    """
+    rest: list[Filter] = []
+    wanted: dict[str, bool] = {}
+    for condition in _iter_conditions(where) if where else ():
+        inner, sign = condition, True
+        while isinstance(inner, Not):
+            inner, sign = inner.part, not sign
+        if isinstance(inner, Compare) and inner.field in OF_CODE:
+            wanted[inner.field] = bool(inner.value) is sign
+        elif any(one.field in OF_CODE for one in iter_comparisons(condition)):
+            raise BadRequest("has_code and code_alive are conditions of their own in a search; write them outside of $or")
+        else:
+            rest.append(condition)
+    conditions = CodeConditions(wanted.get(HAS_CODE), wanted.get(CODE_ALIVE))
+    if not conditions:
+        return where, conditions
+    return (And(tuple(rest)) if len(rest) > 1 else rest[0] if rest else None), conditions
+
+
 def split_retracted(where: Filter | None) -> tuple[Filter | None, bool]:
     """The filter without a condition that every record must not be retracted, and whether it had one.
 
@@ -167,7 +220,7 @@ def _iter_compared(where: Filter, *, positive: bool) -> Iterator[str]:
                 yield from _iter_compared(part, positive=positive)
         case Not(part):
             yield from _iter_compared(part, positive=not positive)
-        case Compare(field, operator) if positive and operator != "$exists" and field != RETRACTED:
+        case Compare(field, operator) if positive and operator != "$exists" and TYPES[field] != "flag":
             yield field
 
 

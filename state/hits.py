@@ -12,6 +12,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 from pydantic import Field, JsonValue, model_validator
 
 from outrider.state.full_text import FullText
+from outrider.state.code_links import LinkedCode, LinkedPaper
 from outrider.state.model import Model, fast_dataclass
 from outrider.state.notices import Notice, list_notices
 from outrider.state.records import Identifiers, Kind, Metadata, Record, WebLink
@@ -123,6 +124,10 @@ class Candidate:
     """A model's tags for the work, such as survey or dataset."""
     radar: tuple[dict[str, JsonValue], ...] = ()
     """Dimensions of a repository."""
+    code: tuple[LinkedCode, ...] = ()
+    """Repositories of a paper, alive ones first."""
+    papers: tuple[LinkedPaper, ...] = ()
+    """Papers of a repository."""
 
 
 class Rejected(Model):
@@ -167,6 +172,10 @@ class Hit(Model):
         (),
         description="Retractions, withdrawals, concerns and corrections, the gravest first; and whether the work itself is such a notice.",
     )
+    code: tuple[LinkedCode, ...] = Field(
+        (), description="Repositories of the work with evidence, and whether they are alive, quiet, dead or unknown, alive ones first."
+    )
+    papers: tuple[LinkedPaper, ...] = Field((), description="Papers of a repository with evidence.")
     seen_in: SeenIn = Field(
         "library-only",
         description="Whether services (api), pages of the web, or both have it; the user's own records count for neither.",

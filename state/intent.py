@@ -29,6 +29,8 @@ class Constraints(Model):
 
     years: NumberRange = NumberRange()
     stars: NumberRange = Field(NumberRange(), description="Of repositories.")
+    has_code: bool = Field(False, description="Only works that have code of their own.")
+    code_alive: bool = Field(False, description="Only works whose code is not dead.")
     stars_named: bool = Field(False, description="Whether words of the request name the stars; else they are the default minimum.")
 
 

@@ -9,9 +9,10 @@ from pydantic import Field, JsonValue
 
 from outrider.state.model import Model
 
-JobKind = Literal["fetch", "full_text", "citations"]
+JobKind = Literal["fetch", "full_text", "citations", "code_links"]
 """`fetch` gets works that a person chose (highest priority); `full_text` reads open texts of works, one job at a time; `citations` builds
-the graph, one at a time, when no fetch waits."""
+the graph and `code_links` reads repositories, one at a time, when no fetch waits."""
+BACKGROUND: frozenset[JobKind] = frozenset({"citations", "code_links"})
 JobStatus = Literal["queued", "running", "paused", "done", "failed", "cancelled"]
 StopScope = Literal["all_jobs", "target_queue_only"]
 """`all_jobs` cancels every job of a target; with `target_queue_only` its citation jobs complete."""

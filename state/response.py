@@ -129,6 +129,9 @@ class Facets(Model):
     by_notice: dict[str, int] = Field(
         default_factory=dict, description="Works by the kind of their notices, such as `retracted`, the gravest kind first."
     )
+    by_code: dict[str, int] = Field(
+        default_factory=dict, description="Papers that have code of their own (`has code`), and of these by whether it is alive."
+    )
     top_authors: dict[str, int] = Field(default_factory=dict)
     key_themes: dict[str, int] = Field(default_factory=dict)
 

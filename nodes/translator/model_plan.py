@@ -69,6 +69,9 @@ def to_queries(value: object) -> object:
 Line = Annotated[str, BeforeValidator(to_line), Field(max_length=500)]
 Terms = Annotated[tuple[str, ...], BeforeValidator(to_terms), Field(max_length=MOST_TERMS)]
 Number = Annotated[int | None, BeforeValidator(to_number)]
+Flag = Annotated[bool, BeforeValidator(lambda value: value is True or str(value).lower() == "true")]
+CODE_WORDS = re.compile(r"\b(?:code|implement\w*|repositor\w*|repos?|software|open[- ]source)\b", re.IGNORECASE)
+"""Without one of these in the request, a model invents its wish of code."""
 
 
 class DraftQuery(Model):
@@ -97,6 +100,8 @@ class Draft(Model):
     created_after: Line = ""
     stars_min: Number = None
     stars_max: Number = None
+    has_code: Flag = False
+    code_alive: Flag = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +189,20 @@ def sanitize_intent(draft: Draft, by_rules: ParsedIntent, stars: StarsSettings, 
     )
 
 
+def check_code_wish(draft: Draft, request: str) -> Draft:
+    """Without a wish of code that the request does not speak of."""
+    return draft if CODE_WORDS.search(request) else draft.model_copy(update={"has_code": False, "code_alive": False})
+
+
 def sanitize_constraints(draft: Draft, by_rules: Constraints, stars: StarsSettings, this_year: int) -> Constraints:
     """The constraints that rules read from the request's words stay; the model adds years or stars only if the words name none."""
     years = by_rules.years if by_rules.years != NumberRange() else sanitize_years(draft.year_from, draft.year_to, this_year)
+    code_alive = by_rules.code_alive or draft.code_alive
+    code = {"has_code": by_rules.has_code or draft.has_code or code_alive, "code_alive": code_alive}
     low, high = draft.stars_min or None, draft.stars_max or None  # a small model writes 0 for none
     if by_rules.stars_named or (low is None and high is None):
-        return by_rules.model_copy(update={"years": years})
-    return Constraints(years=years, stars=sanitize_stars(low, high, stars), stars_named=True)
+        return by_rules.model_copy(update={"years": years, **code})
+    return Constraints(years=years, stars=sanitize_stars(low, high, stars), stars_named=True, **code)
 
 
 def sanitize_years(low: int | None, high: int | None, this_year: int) -> NumberRange:

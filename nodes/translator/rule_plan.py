@@ -43,6 +43,34 @@ STARS = re.compile(
 )
 UPPER = frozenset({"under", "fewer than", "less than", "at most"})
 
+OF_CODE = (
+    r"(?:(?:open[- ]source|open|public|publicly available|available|released|official|github|source|accompanying|working|usable|their) )*"
+    r"(?:source code|code|implementations?|repositor(?:y|ies)|repos?|codebases?)"
+)
+ENDS = (
+    r"(?=\s*(?:$|[,.;:?!)]|"
+    r"(?:and|or|available|released|since|after|before|for|in|on|that|which|published|by|from (?:19|20)\d\d)\b))"
+)
+"""Only what ends a phrase follows: "with code generation" and "with code of conduct" are not about code that works have."""
+ON_PLACE = r"(?: (?:is |are )?(?:publicly |openly |freely )?(?:available|released|online))?(?: on (?:github|gitlab))?"
+WITH = (
+    r"\b(?:with|having|(?:that|which) (?:has|have|come with|comes with|provides?|releases?|publish(?:es)?|ships? with)) "
+    r"(?:an? |some |the )?"
+)
+ALIVE = r"(?:(?:still |actively |well[- ]?)?maintained|actively developed|alive|living|active|up[- ]to[- ]date)"
+MAINTAINED_CODE = re.compile(
+    rf"{WITH}(?:still )?{ALIVE},? (?:and )?{OF_CODE}{ON_PLACE}{ENDS}"
+    rf"|{WITH}{OF_CODE} (?:that|which) (?:is|are) (?:still )?{ALIVE}{ENDS}"
+    rf"|\bwhose (?:code|implementation|repository) is (?:still )?{ALIVE}{ENDS}",
+    re.IGNORECASE,
+)
+HAS_CODE = re.compile(
+    rf"{WITH}{OF_CODE}{ON_PLACE}{ENDS}"
+    rf"|\bwhose (?:source )?(?:code|implementation) is (?:publicly |openly |freely )?(?:available|public|open|released){ENDS}"
+    rf"|\b(?:and|with|,) (?:source )?code (?:is )?(?:publicly )?available{ENDS}",
+    re.IGNORECASE,
+)
+
 QUOTED = re.compile(r'(?<!\w)["“”„«]([^"“”„«»]{1,200})["“”»](?!\w)')
 TOKEN = re.compile(r"(?:(?<![\w.])\.)?[^\W_]+(?:(?:[-.'’/]|[+#]+)[^\W_]+)*[+#]*|[^\s\w]")
 """Words as they are written, including `C++`, `F#` and `.NET`; any other sign by itself."""
@@ -75,14 +103,28 @@ MAX_VARIATIONS = 300
 
 
 def read_constraints(query: str, bounds: StarsSettings, this_year: int) -> tuple[Constraints, str]:
-    """The constraints, and the query without its years and numbers of stars. The search mode has no effect on them.
+    """The constraints, and the query without its years, numbers of stars and wishes of code. The search mode has no effect on them.
 
     Words such as "stable" stay: "stable diffusion" is not about stars alone.
     """
     years, rest = _read_years(query, this_year)
     stars = star_range(query, bounds)
     rest = " ".join(STARS.sub(" ", rest).split())
-    return Constraints(years=years, stars=stars or NumberRange(min=bounds.default_min), stars_named=stars is not None), rest
+    has_code, code_alive, rest = read_code_wish(rest)
+    stars_of = {"stars": stars or NumberRange(min=bounds.default_min), "stars_named": stars is not None}
+    return Constraints(years=years, has_code=has_code, code_alive=code_alive, **stars_of), rest
+
+
+def read_code_wish(query: str) -> tuple[bool, bool, str]:
+    """Whether works must have code, whether it must be alive, and the query without these words. Operators and quotes stay as they are."""
+    if OPERATOR.search(query) or QUOTED.search(query):
+        return False, False, query
+    alive = MAINTAINED_CODE.search(query)
+    match = alive or HAS_CODE.search(query)
+    if match is None:
+        return False, False, query
+    rest = _cut_out(query, match)
+    return True, alive is not None, rest if searchable(rest) else query
 
 
 def star_range(query: str, bounds: StarsSettings) -> NumberRange | None:

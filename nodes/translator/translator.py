@@ -23,6 +23,7 @@ from outrider.nodes.translator.model_plan import (
     QueryBuilder,
     QueryPrompt,
     add_terms,
+    check_code_wish,
     sanitize_expanded_terms,
     sanitize_intent,
     sanitize_queries,
@@ -170,6 +171,7 @@ class Translator:
         intent, strategy = by_rules, plan_by_rules(request, by_rules, text, self.configured, expanded)
         last_resort = strategy.queries
         if draft is not None:
+            draft = check_code_wish(draft, str(request.query))
             intent, strategy = self._apply_draft(draft, by_rules, strategy, now, notes)
         elif len(set(words(text))) > MAX_QUERY_TERMS:
             notes.skip("rest of the query", f"only its first {MAX_QUERY_TERMS:,} different words are searched")

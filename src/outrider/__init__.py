@@ -15,10 +15,10 @@ from outrider.version import __version__ as __version__
 __all__ = [
     "BadRequest", "Candidate", "Embedder", "Facets", "Hit", "HitList", "LibraryMissing", "Record", "RunContext", "ScoringResult",
     "SearchError", "SearchRequest", "SearchResponse", "Services", "Translation", "aadd_to_library", "aanalyze", "acite_candidates",
-    "acite_export", "acite_queue", "acite_status", "add_to_library", "adistill", "aexecute", "afetch_full_text", "amerge", "analyze",
-    "areindex", "asearch", "asplit", "asystematic", "cite_candidates", "cite_export", "cite_queue", "cite_status", "dedup", "distill",
-    "execute", "fetch_full_text", "iter_hits", "merge", "organize", "reindex", "replay", "score", "search", "split", "systematic",
-    "translate", "verify",
+    "acite_export", "acite_queue", "acite_status", "add_to_library", "adistill", "aexecute", "afetch_full_text", "afind_code_links",
+    "amerge", "analyze", "areindex", "asearch", "asplit", "asystematic", "cite_candidates", "cite_export", "cite_queue", "cite_status",
+    "dedup", "distill", "execute", "fetch_full_text", "find_code_links", "iter_hits", "merge", "organize", "reindex", "replay", "score",
+    "search", "split", "systematic", "translate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         cite_queue,
         cite_status,
     )
+    from outrider.usecases.code_links import afind_code_links, find_code_links
     from outrider.usecases.deduplicate import amerge, asplit, dedup, merge, split
     from outrider.usecases.distill import adistill, distill
     from outrider.usecases.full_text import afetch_full_text, fetch_full_text
@@ -77,6 +78,7 @@ _HOMES = {
     "adistill": "outrider.usecases.distill",
     "aexecute": "outrider.usecases.search_library",
     "afetch_full_text": "outrider.usecases.full_text",
+    "afind_code_links": "outrider.usecases.code_links",
     "amerge": "outrider.usecases.deduplicate",
     "analyze": "outrider.usecases.analyze",
     "areindex": "outrider.usecases.ingest",
@@ -91,6 +93,7 @@ _HOMES = {
     "distill": "outrider.usecases.distill",
     "execute": "outrider.usecases.search_library",
     "fetch_full_text": "outrider.usecases.full_text",
+    "find_code_links": "outrider.usecases.code_links",
     "iter_hits": "outrider.usecases.systematic",
     "merge": "outrider.usecases.deduplicate",
     "organize": "outrider.usecases.search",

@@ -53,6 +53,7 @@ TOOLS = {
     "library_ingest",
     "library_search",
     "export",
+    "code_links",
     "jobs",
     "jobs_change",
     "reference_candidates",

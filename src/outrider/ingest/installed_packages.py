@@ -40,6 +40,8 @@ NO_VALUE = frozenset({"", "unknown", "none"})
 BADGE = re.compile(
     r"^\s*(?:(?:\[?!\[[^\]]*\]\([^)]*\)(?:\]\([^)]*\))?|\[?!\[[^\]]*\]\[[^\]]*\](?:\]\[[^\]]*\]|\]\([^)]*\))?|<a\b[^>]*>\s*<img\b[^>]*>\s*</a>|<img\b[^>]*>)\s*)+$"
 )
+DOI_LINK = re.compile(r"https?://(?:dx\.)?doi\.org/10\.\d{4,9}/[^\s\"'<>]+", re.IGNORECASE)
+MOST_BADGES = 10
 LAYOUT = re.compile(
     r"</?(?:a|b|br|center|div|em|h[1-6]|i|img|p|picture|source|span|strong|sub|sup|table|tbody|td|th|thead|tr)\b[^<>]{0,1000}>",
     re.IGNORECASE,
@@ -89,6 +91,7 @@ def make_record(normal: str, distribution: Distribution) -> Repository:
         "requires_python": _read_value(metadata, "Requires-Python"),
         "classifiers": [*classifiers],
         "project_urls": dict(links),
+        "badges": list_badge_links(body),
     }
     return Repository(
         doc_id=f"pypi:{normal}",
@@ -124,6 +127,12 @@ def plain_readme(readme: str) -> str:
             lines.append(line if in_code else LAYOUT.sub("", line))
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
     return "" if text.lower() in NO_VALUE else text
+
+
+def list_badge_links(readme: str) -> list[JsonValue]:
+    """The links of DOI badges in lines that `plain_readme` leaves out: they name papers and archives of the package."""
+    lines = (line for line in readme.split("\n") if len(line) < 4_000 and "doi" in line.lower() and BADGE.match(line))
+    return [*dict.fromkeys(link.rstrip(").,") for line in lines for link in DOI_LINK.findall(line))][:MOST_BADGES]
 
 
 def _read_links(metadata: PackageMetadata) -> dict[str, str]:

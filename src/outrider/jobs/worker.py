@@ -22,6 +22,7 @@ from pydantic import JsonValue
 from outrider.runtime.threads_and_loops import load_module, run_in_thread
 from outrider.state import errors
 from outrider.state.errors import JobError, SearchError
+from outrider.state.jobs import BACKGROUND
 from outrider.text.sanitize import without_password
 
 if TYPE_CHECKING:
@@ -33,7 +34,12 @@ log = logging.getLogger(__name__)
 WORKFLOW = "outrider_job"
 EXECUTOR, VERSION = "outrider", "1"
 """DBOS recovers workflows of its own executor and version: both stay the same for ever."""
-QUEUES: Mapping[JobKind, str] = {"fetch": "outrider_fetch", "full_text": "outrider_full_text", "citations": "outrider_citations"}
+QUEUES: Mapping[JobKind, str] = {
+    "fetch": "outrider_fetch",
+    "full_text": "outrider_full_text",
+    "citations": "outrider_citations",
+    "code_links": "outrider_code_links",
+}
 TICK_S = 0.5
 """How often the worker looks for new, stopped and ended jobs. Each look takes processor time that a search may need."""
 QUEUE_S = 0.5
@@ -116,9 +122,9 @@ class Worker:
         return is_left or bool(self._workflows)
 
     def _has_slot(self, kind: JobKind) -> bool:
-        """`citations` begin one at a time, and when no `fetch` job waits or runs."""
+        """`citations` and `code_links` begin one at a time, and when no `fetch` job waits or runs."""
         active = [one.kind for one in self._open if one.is_running or one.workflow in self._begun]
-        if kind == "citations":
+        if kind in BACKGROUND:
             return not self._workflows and not active and not self._fetches_left()
         return active.count(kind) < (self.fetches if kind == "fetch" else 1)
 
@@ -186,9 +192,9 @@ class Worker:
             del self._jobs[job.id]
 
     async def make_way(self, kind: JobKind) -> None:
-        """Wait while searches run, for a limited time; a `citations` job also while `fetch` jobs wait or run."""
+        """Wait while searches run, for a limited time; a `citations` or `code_links` job also while `fetch` jobs wait or run."""
         until = time.monotonic() + LONGEST_YIELD_S
-        while (self.is_searching() and time.monotonic() < until) or (kind == "citations" and self._fetches_left()):  # noqa: ASYNC110 - as above
+        while (self.is_searching() and time.monotonic() < until) or (kind in BACKGROUND and self._fetches_left()):  # noqa: ASYNC110 - as above
             await asyncio.sleep(YIELD_S)
 
     @asynccontextmanager

@@ -3,9 +3,9 @@
 Several processes may read and write it at once.
 
 Tables at its address: `records` (see `record_table`), `edges` (see `edges`), `spaces` and a table of vectors for each (see `vectors`),
-`words` (see `exact.word_dictionary`), those of `citation_tables`, the small ones of `metadata_tables`, and for a local folder a lock file.
-Reads see the latest committed version, whoever wrote it. Writers of local libraries wait for each other; on object storage LanceDB's
-commit protocol and the primary key keep them apart.
+`words` (see `exact.word_dictionary`), those of `citation_tables` and `code_link_tables`, small ones of `metadata_tables`, and for a local
+folder a lock file. Reads see the latest committed version, whoever wrote it. Writers of local libraries wait for each other; on object
+storage LanceDB's commit protocol and the primary key keep them apart.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from outrider.code_links.combine import read_evidence
 from outrider.library import browse, maintenance, postpone_client, record_table, schema, text_search, versions
 from outrider.library import edges as edge_rows
 from outrider.library import text_search as term_expansion
 from outrider.library.address_and_locks import LOCK_TIMEOUT_S, Location
 from outrider.library.citation_tables import CitationTables
+from outrider.library.code_link_tables import CodeLinkTable, CodeRepositoryTable
 from outrider.library.edges import EdgeRow, EdgeTable
 from outrider.library.filter_sql import in_list
 from outrider.library.lance_errors import retry_conflicts
@@ -49,8 +51,18 @@ from outrider.runtime.threads_and_loops import finish, load_module, run_in_backg
 from outrider.state.distilling import Calibration
 from outrider.state.duplicate_decisions import Decision
 from outrider.state.embedding import EmbeddingSpace, TokensRead
-from outrider.state.errors import LibraryCorrupt, LibraryError
-from outrider.state.filters import LABELS, RETRACTED, Filter, iter_comparisons, resolve_labels, resolve_retracted
+from outrider.state.errors import BadRequest, LibraryCorrupt, LibraryError
+from outrider.state.filters import (
+    CODE_ALIVE,
+    HAS_CODE,
+    LABELS,
+    RETRACTED,
+    Filter,
+    iter_comparisons,
+    resolve_has_code,
+    resolve_labels,
+    resolve_retracted,
+)
 from outrider.state.hits import Scored
 from outrider.state.ports import OnCount, TextEmbedder
 from outrider.state.records import Paper, Record
@@ -107,6 +119,8 @@ class Library:
         self._calibrations = CalibrationTable(location, connection)
         self._rerank_evaluations = RerankEvaluationTable(location, connection)
         self.citations = CitationTables(location, connection)
+        self.code_links = CodeLinkTable(location, connection)
+        self.code_repositories = CodeRepositoryTable(location, connection)
         self._ranking: tuple[str, int, list[str]] = ("", -1, [])
         """A text, the version that was searched for it, and its first hits: a search needs them twice."""
         self._size: tuple[int, int] = (-1, 0)
@@ -149,7 +163,7 @@ class Library:
         self._vectors.close()
         self._edges.close()
         self.citations.close()
-        for table in (self._decisions, self._calibrations, self._rerank_evaluations):
+        for table in (self._decisions, self._calibrations, self._rerank_evaluations, self.code_links, self.code_repositories):
             table.close()
         self._connection.close()  # type: ignore[no-untyped-call]
 
@@ -171,7 +185,20 @@ class Library:
             where = resolve_labels(where, await self.labels())
         if where and RETRACTED in fields:
             where = resolve_retracted(where, await self.retracted_ids())
+        if where and HAS_CODE in fields:
+            where = resolve_has_code(where, await self._find_ids_with_code())
+        if where and CODE_ALIVE in fields:
+            raise BadRequest("code_alive is judged by a search, from the last push and release of each repository; use has_code here")
         return where
+
+    async def _find_ids_with_code(self) -> tuple[str, ...]:
+        """Ids of the records that have code of their own, as far as links tell."""
+        names = await self.code_links.read_own_names()
+        ids = {name.removeprefix("doc:") for name in names if name.startswith("doc:")}
+        for chunk in record_table.chunk_ids(sorted({name.partition(":")[2] for name in names})):
+            rows = await self.edges(f"{in_list('name', chunk)} AND relation = '{edge_rows.IS}'")
+            ids |= {doc_id for doc_id, _, kind, name in rows if f"{kind}:{name}" in names}
+        return tuple(sorted(ids))
 
     async def retracted_ids(self) -> tuple[str, ...]:
         """Ids of the records that their notices call retracted or withdrawn, in order."""
@@ -407,6 +434,8 @@ class Library:
         )
         counts = await retry_conflicts(lambda: record_table.merge_rows(self._table, rows))
         await retry_conflicts(lambda: self._edges.drop(former))
+        evidence = await asyncio.to_thread(lambda: [one for record in changed.values() for one in read_evidence(record)])
+        await self.code_links.replace(changed, evidence)
         return counts
 
     async def remove(self, doc_ids: Sequence[str]) -> int:
@@ -424,6 +453,7 @@ class Library:
             await retry_conflicts(lambda: self._table.delete(in_list("doc_id", known)))
             await retry_conflicts(lambda: self._edges.remove(known))
             await retry_conflicts(lambda: self._labels.forget(known))
+            await retry_conflicts(lambda: self.code_links.forget(known))
         return len(rows)
 
     async def mend_edges(self, progress: OnCount | None = None) -> int:

@@ -14,6 +14,7 @@ from functools import cache, cached_property, lru_cache, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from outrider.library.find_code import CodeFinder
 from outrider.library.fusion import build_fusion, fuse_sources, interleave
 from outrider.models.chat.endpoint import EndpointChat, make_chat
 from outrider.nodes.fine_scorer.fine_scorer import ScoringPrompts
@@ -31,6 +32,7 @@ from outrider.settings.model import EmbeddingSettings, RankingSettings, Settings
 from outrider.sources.library import LibrarySource
 from outrider.state.chat import Chat
 from outrider.state.citations import LinkSource
+from outrider.state.code_links import LinkFinder
 from outrider.state.duplicate_decisions import NO_DECISIONS, Decisions, DecisionsProvider, load_no_decisions
 from outrider.state.errors import LibraryError, LibraryMissing, MissingExtra, ModelError, SearchError
 from outrider.state.full_text import TextFetcher
@@ -158,6 +160,8 @@ class Services:
         # a job calls the services of the settings: not for the works of other sources
         self.citation_queue = CitationQueue(settings) if reads_citations and saves and sources is None and keeper is None else None
         """Queues the citation job of a search; None where the settings want none."""
+        self.links: LinkFinder = CodeFinder(self.library if shelf is None and settings.sources.library.enabled else None)
+        """Finds the code of papers and the papers of repositories, in their own texts and in the library of the settings."""
         self.decisions: DecisionsProvider = self._decisions if shelf is None else load_no_decisions
         """Splits and merges that the library of the settings remembers."""
         self.workers = Workers()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from outrider.services import Services
 from outrider.services.citation_queue import find_library_address
 from outrider.services.citations import run_citation_job
+from outrider.services.code_links import run_code_links_job
 from outrider.services.fetch_works import run_fetch_job
 from outrider.services.full_text import run_full_text_job
 
@@ -25,6 +26,7 @@ def make_job_handlers(services: Services) -> Mapping[JobKind, JobHandler]:
         "fetch": partial(run_fetch_job, services),
         "full_text": partial(run_full_text_job, services),
         "citations": partial(run_citation_job, services),
+        "code_links": partial(run_code_links_job, services),
     }
 
 

@@ -364,6 +364,18 @@ class CitationSettings(Section):
     )
 
 
+class CodeLinksSettings(Section):
+    """Links between papers and repositories."""
+
+    requests: int = Field(
+        60,
+        ge=0,
+        le=5_000,
+        description="Most requests to GitHub of one background job that reads repositories for their papers; an hour has 60 without a "
+        "token, and a repository takes four.",
+    )
+
+
 class SystematicSettings(Section):
     """Where systematic runs are stored, and how they are signed."""
 
@@ -409,5 +421,6 @@ class Settings(Section):
     threads: ThreadSettings = ThreadSettings()
     jobs: JobSettings = JobSettings()
     citations: CitationSettings = CitationSettings()
+    code_links: CodeLinksSettings = CodeLinksSettings()
     analyze: AnalyzeSettings = AnalyzeSettings()
     tracing: TracingSettings = TracingSettings()

@@ -34,7 +34,7 @@ class Part(Model):
 
 
 async def health(services: Services) -> tuple[Part, ...]:
-    """Library, dense search, reranker, model, full texts. Loads the embedding model, which can take seconds the first time."""
+    """Library, dense search, reranker, model, full texts, links to code. Loads the embedding model, which can take seconds the first time."""
     model, texts = await _check_model(services), _check_full_text(services)
     try:
         library = await services.library()
@@ -50,7 +50,7 @@ async def health(services: Services) -> tuple[Part, ...]:
         reranker, why = None, str(error)
     part = Part(what="reranker", on=reranker is not None, says=why)
     reranks = await _check_token_vectors(part, library) if isinstance(reranker, LateInteraction) else part
-    return stored, dense, reranks, model, texts
+    return stored, dense, reranks, model, texts, await _check_code_links(services, library)
 
 
 def _check_full_text(services: Services) -> Part:
@@ -82,6 +82,17 @@ async def _check_token_vectors(part: Part, library: Library) -> Part:
     lacking = "without stored token vectors a search takes seconds" if stored is None else f"{stored.without:,} records lack token vectors"
     command = library.index_command()
     return part.model_copy(update={"says": f"{part.says}; {lacking}, compute them with: {command}", "command": command})
+
+
+async def _check_code_links(services: Services, library: Library) -> Part:
+    """How many links between papers and code are kept, and what a job that reads repositories would need."""
+    settings = services.settings.sources
+    kept = f"{await library.code_links.count():,} pieces of evidence are kept"
+    if settings.offline or not settings.github.enabled:
+        why = "sources.offline" if settings.offline else "sources.github.enabled"
+        return Part(what="links to code", on=False, says=f"{kept}; repositories are not read at GitHub ({why}), kept records are")
+    token = "" if settings.github.api_key.get_secret_value() else "; without GITHUB_TOKEN it has 60 requests an hour, 4 a repository"
+    return Part(what="links to code", on=True, says=f"{kept}; outrider library links ID --read asks GitHub for more{token}")
 
 
 async def _check_model(services: Services) -> Part:

@@ -6,7 +6,7 @@ On a terminal each hit shows its title, one line why and its best sentence; furt
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from outrider.interfaces.cli.screen import (
     print_line,
 )
 from outrider.interfaces.cli.terminal import MIN_WIDTH, console, count, exit_code, note, note_remarks, one_line, plain, wrap_note
+from outrider.state.code_links import OWN
 from outrider.state.response import FINAL_NODES, asks_for_work, explain_removed, explain_unanswered
 from outrider.text.readable import hide_markup, split_inline
 from outrider.text.sanitize import code_lines
@@ -265,12 +266,25 @@ def _list_relations(view: View, hit: Hit) -> list[Text]:
     if hit.full_text:
         line = plain(f"Full text: {hit.full_text.describe()}", "dim")
         lines += view.wrap(line, GUTTER) if view.explain else [view.line(line, GUTTER)]
+    for text in list_code(hit, explain=view.explain):
+        lines += view.wrap(plain(text, "cyan"), GUTTER) if view.explain else [view.line(plain(text, "cyan"), GUTTER)]
     duplicate_ids = {duplicate.doc_id for duplicate in hit.duplicates}
     for related in hit.related if view.explain else ():
         if related.doc_id not in duplicate_ids:
             name = f"{related.doc_id}{f': {related.title}' if related.title else ''} ({related.why})"
             lines += view.wrap(plain(f"{related.relation} {name}", "dim"), GUTTER)
     return lines
+
+
+def list_code(hit: Hit, *, explain: bool) -> Iterator[str]:
+    """The best repository of a paper with whether it is alive, or the first paper of a repository; with `explain` all, with evidence."""
+    for code in hit.code if explain else [one for one in hit.code if one.kind in OWN][:1]:
+        yield f"Code: {code.name.partition(':')[2]}, {code.liveness} ({code.why})"
+        yield from (f"{code.kind} by {one.place}: {one_line(one.words)}" for one in code.evidence if explain)
+    for paper in hit.papers if explain else [one for one in hit.papers if one.kind in OWN][:1]:
+        title = one_line(paper.title)
+        yield f"Paper: {f'{title} ({paper.name})' if title else paper.name}"
+        yield from (f"{paper.kind} by {one.place}: {one_line(one.words)}" for one in paper.evidence if explain)
 
 
 def _list_details(hit: Hit) -> list[str]:

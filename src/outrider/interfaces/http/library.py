@@ -35,6 +35,7 @@ from outrider.state.model import Model
 from outrider.state.notices import list_notices
 from outrider.state.records import Kind, Record
 from outrider.text.readable import Run, read_plainly, split_inline
+from outrider.usecases.code_links import WorkLinks, get_code_links, queue_code_links
 from outrider.usecases.deduplicate import UnsurePair, find_unsure_pairs, record_decision
 from outrider.usecases.full_text import afetch_full_text, queue_full_text, select_works
 from outrider.usecases.ingest import Upload, add_identifiers, add_upload
@@ -72,6 +73,7 @@ LEAD_CHARS = 400
 READ_ONLY = Refusal(403, "read-only", "this server does not change its library (serve.read_only)")
 BRIEF_FIELDS = {"doc_id", "kind", "title", "authors", "year", "venue", "url", "identifiers", "tags", "source", "citations", "stars"}
 
+LINK_TARGET = "A record by its id, a DOI, an arXiv number, or a repository as owner/name."
 DocId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
 Ids = Annotated[tuple[DocId, ...], Field(min_length=1, max_length=MAX_IDS)]
 Label = Annotated[str, Field(min_length=1, max_length=MAX_LABEL_CHARS)]
@@ -224,6 +226,18 @@ class LibraryRoutes:
             rows = [{**_describe(one.record, ()), "why": one.why} for one in found.related]
             return JSONResponse({"record": _describe(found.record, ()), "related": rows})
         raise Refusal(404, "no-such-record", "the library holds no such record")
+
+    async def list_links(self, doc_id: Annotated[DocId, Query(alias="id", description=LINK_TARGET)]) -> WorkLinks:
+        """The repositories of a paper, or the papers of a repository, with evidence; alive code before dead code."""
+        try:
+            return await get_code_links(self.services, doc_id)
+        except BadRequest:
+            raise Refusal(404, "no-such-record", "the library holds no such work, and no link names it") from None
+
+    async def read_links(self, body: IdsBody) -> JSONResponse:
+        """Queue a background job that reads the works' repositories at GitHub."""
+        self._require_writable()
+        return JSONResponse({"job": await queue_code_links(self.services, body.ids)}, 202)
 
     async def add_file(
         self, request: Request, name: Annotated[str, Query(max_length=MAX_ID_CHARS, description="Its suffix says how it is read.")]
@@ -389,6 +403,8 @@ def make_router(handlers: LibraryRoutes) -> APIRouter:
     add(f"{BASE}/records", handlers.records, methods=["GET"], summary="Records of the library")
     add(f"{BASE}/record", handlers.record, methods=["GET"], summary="One record with its text")
     add(f"{BASE}/related", handlers.list_related, methods=["GET"], summary="Records related to one")
+    add(f"{BASE}/links", handlers.list_links, methods=["GET"], summary="Code of a paper, papers of a repository")
+    add(f"{BASE}/links", handlers.read_links, methods=["POST"], summary="Read repositories for their papers", status_code=202)
     add(
         FILES, handlers.add_file, methods=["POST"], summary="Add a file", response_class=StreamingResponse,
         responses=PROGRESS_RESPONSES, openapi_extra=FILE_BODY,

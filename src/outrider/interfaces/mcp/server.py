@@ -24,6 +24,7 @@ from outrider.graph.pipeline import build
 from outrider.ingest.export import make_writer
 from outrider.ingest.targets import split_targets
 from outrider.interfaces.mcp.cite import CiteTools
+from outrider.interfaces.mcp.code_links import LinkTools
 from outrider.interfaces.mcp.jobs import JobTools
 from outrider.interfaces.mcp.short_answers import (
     DATA,
@@ -134,6 +135,7 @@ class OutriderServer(MCPServer[None]):
 def build_server(services: Services, *, alone: bool = False) -> MCPServer:
     """One server over these services, which it loads as soon as it starts. `alone` in its process, it runs background jobs in another."""
     tools, runs, jobs, cite = Tools(services), SystematicTool(services), JobTools(services), CiteTools(services)
+    links = LinkTools(services)
 
     @asynccontextmanager
     async def lifespan(_: MCPServer[None]) -> AsyncIterator[None]:
@@ -150,6 +152,7 @@ def build_server(services: Services, *, alone: bool = False) -> MCPServer:
         ("library_full_text", tools.library_full_text, WRITES),
         ("library_search", tools.library_search, READS),
         ("export", tools.export, READS),
+        ("code_links", links.code_links, READS),
         ("jobs", jobs.jobs, READS),
         ("jobs_change", jobs.jobs_change, STOPS),
         ("reference_candidates", cite.reference_candidates, READS),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from outrider.code_links.names import NO_OWNERS
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmcid, normal_pmid
 from outrider.sources.github.parse import normal_name
 from outrider.sources.http.ssrf_guard import MOST_CHARS
@@ -25,12 +26,6 @@ PUBMED = re.compile(r"^https?://(?:www\.)?(?:pubmed\.ncbi\.nlm\.nih\.gov|ncbi\.n
 ARXIV = re.compile(r"^https?://(?:www\.|export\.)?arxiv\.org/(?:abs|pdf|html)/", re.IGNORECASE)
 PMC = re.compile(r"^https?://(?:(?:www\.)?ncbi\.nlm\.nih\.gov/pmc|pmc\.ncbi\.nlm\.nih\.gov)/articles/PMC\d+", re.IGNORECASE)
 GITHUB = re.compile(r"^https?://(?:www\.)?github\.com/([^/]+)/([^/]+?)(?:\.git)?/?$", re.IGNORECASE)
-NO_OWNERS = frozenset(
-    """about account apps blog collections contact customer-stories enterprise events explore features issues join login marketplace
-    notifications organizations orgs premium-support pricing pulls readme resources search security sessions settings site solutions
-    sponsors stars team topics trending users""".split()
-)
-"""First path segments of GitHub's own pages."""
 
 
 def find_doi(url: str) -> str | None:

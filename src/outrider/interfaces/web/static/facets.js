@@ -8,9 +8,12 @@ import { histogram, makeBins, nameBin } from "./histogram.js";
 const MAX_VALUES = 6;
 const fold = (text) => String(text).split(/\s+/).filter(Boolean).join(" ").replace(/[.,;]+$/, "").toLowerCase();
 
+const ownCode = (hit) => hit.code?.find((one) => one.kind === "paper's own code" || one.kind === "repository's paper");
+
 const GROUPS = [
   { name: "Type", values: (hit) => [hit.kind], shown: nameKind },
   { name: "Notices", values: (hit) => (hit.notices?.length ? [...new Set(hit.notices.map((one) => one.kind))] : ["none"]), shown: (value) => value === "none" ? "No notice" : value.charAt(0).toUpperCase() + value.slice(1) },
+  { name: "Code", values: (hit) => [ownCode(hit)?.liveness], shown: (value) => `Has code, ${value}` },
   { name: "Year", values: (hit) => [hit.year] },
   { name: "Source", values: (hit) => hit.found_by.map((one) => one.source), shown: (value, names) => names[value] ?? value },
   { name: "Venue", values: (hit) => [hit.venue] },

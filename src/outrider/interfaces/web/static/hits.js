@@ -1,6 +1,7 @@
 // A hit as a card: what it is, the sentences that answer, and what one can do with it. Why it is there stands behind a disclosure.
 
 import { citations } from "./cite.js";
+import { codeEvidence, codeLine } from "./code-links.js";
 import { count, el, link, plural, table, webAddress } from "./dom.js";
 import { icon, nameKind } from "./icons.js";
 import { FLAGGED, marks } from "./marks.js";
@@ -31,6 +32,7 @@ export function card(hit, actions) {
       { "aria-labelledby": id },
       el("header", {}, el("span", { class: "rank" }, hit.rank), icon(hit.kind, nameKind(hit.kind)), heading),
       el("p", { class: "meta" }, marks(hit), meta(hit), (hit.reading?.labels ?? []).map((name) => el("b", { class: "mark", title: "Your label", dir: "auto" }, name))),
+      codeLine(hit),
       actions ? details(hit, actions) : null,
     ),
   );
@@ -124,7 +126,8 @@ function reasons(hit, { names }) {
       foundBy(hit, names),
       notCounted(hit),
       duplicates(hit, names),
-      related(hit)),
+      related(hit),
+      codeEvidence(hit)),
     hit.radar.length ? el("div", {}, radar([hit.radar], `Dimensions of ${hit.title}`), legend([hit.radar])) : null,
   );
 }

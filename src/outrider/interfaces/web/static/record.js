@@ -1,6 +1,7 @@
 // One record of the library with its text, and the changes to records: labels and removal.
 
 import { json } from "./api.js";
+import { codeEvidence } from "./code-links.js";
 import { byId, count, el, fill, link, plural } from "./dom.js";
 import { icon, nameKind } from "./icons.js";
 import { describeNotice, describeText, noticeMarks } from "./marks.js";
@@ -39,8 +40,9 @@ export async function showRecord(id, part, { contents, changed, back, turn }) {
     if (into.dataset.id !== id) return;
     const title = record.title || "A record without a title";
     document.title = `${title.slice(0, 80)} - Outrider`;
+    const known = await json(`api/library/links?id=${encodeURIComponent(record.doc_id)}`).catch(() => ({}));
     const heading = el("h1", { dir: "auto", tabindex: "-1" }, icon(record.kind, nameKind(record.kind)), " ", title);
-    fill(into, home, heading, facts(record), contents.writable ? labelEditor(record, contents, changed, back) : null, ...lead(record), ...text(record, turn));
+    fill(into, home, heading, facts(record), codeEvidence(known), contents.writable ? labelEditor(record, contents, changed, back) : null, ...lead(record), ...text(record, turn));
     (part > 1 || !isOther ? into.querySelector(".text") ?? heading : heading).focus({ preventScroll: !isOther });
     if (isOther) scrollTo(0, 0);
     else into.querySelector(".text")?.scrollIntoView({ block: "start" });

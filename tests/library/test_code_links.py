@@ -1,0 +1,95 @@
+"""Evidence of code links in a library: written with records, replaced, removed, found by every name, and filtered by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from outrider.library.find_code import CodeFinder
+from outrider.library.library import Library
+from outrider.state.errors import BadRequest
+from outrider.state.filters import parse_filter
+from outrider.state.records import Identifiers, Paper, Repository
+
+PAPER = Paper(
+    doc_id="p",
+    title="Snowfall: weather at scale",
+    abstract="We model snow. Our code is available at https://github.com/lab/snowfall.",
+    identifiers=Identifiers(doi="10.1000/snow"),
+)
+CODE = Repository(
+    doc_id="github:lab/snowfall",
+    title="lab/snowfall",
+    identifiers=Identifiers(github="lab/snowfall"),
+    text="# Snowfall\n\n## Citation\n\nIf you use Snowfall, please cite our paper https://doi.org/10.1000/snow.\n",
+    updated_at="2026-11-01T00:00:00Z",
+)
+OTHER = Paper(doc_id="q", title="Rain", abstract="We used Snowfall (https://github.com/lab/snowfall).")
+
+
+@pytest.fixture
+async def library(tmp_path: Path) -> Library:
+    return await Library.open(tmp_path / "library", create=True)
+
+
+async def find(library: Library, *records: Paper | Repository) -> dict[str, list[tuple[str, str, str, bool]]]:
+    async def opened() -> Library:
+        return library
+
+    known = await CodeFinder(opened).find(records)
+    return {doc_id: [(link.work, link.target, link.kind, link.agree) for link in links] for doc_id, links in known.links.items()}
+
+
+async def test_a_record_is_written_with_its_evidence_and_both_directions_agree(library: Library) -> None:
+    await library.upsert([PAPER])
+    assert (await find(library, PAPER))["p"] == [("doi:10.1000/snow", "github:lab/snowfall", "paper's own code", False)]
+    await library.upsert([CODE])
+    pair = ("doi:10.1000/snow", "github:lab/snowfall", "paper's own code", True)
+    assert (await find(library, PAPER))["p"] == [pair]
+    assert (await find(library, CODE))["github:lab/snowfall"] == [pair]
+
+
+async def test_the_other_end_is_the_record_of_the_library(library: Library) -> None:
+    await library.upsert([PAPER, CODE])
+
+    async def opened() -> Library:
+        return library
+
+    known = await CodeFinder(opened).find([PAPER])
+    assert known.records["github:lab/snowfall"].doc_id == "github:lab/snowfall"
+
+
+async def test_evidence_of_a_changed_record_is_replaced_and_of_a_removed_one_gone(library: Library) -> None:
+    await library.upsert([PAPER, CODE])
+    count = await library.code_links.count()
+    await library.upsert([PAPER, CODE])
+    assert await library.code_links.count() == count
+    await library.upsert([PAPER.model_copy(update={"abstract": "No code."})])
+    assert (await find(library, CODE))["github:lab/snowfall"] == [("doi:10.1000/snow", "github:lab/snowfall", "repository's paper", False)]
+    await library.remove(["p", "github:lab/snowfall"])
+    assert await library.code_links.count() == 0
+
+
+async def test_a_library_without_links_has_no_table(library: Library) -> None:
+    await library.upsert([Paper(doc_id="x", title="Rain", abstract="It rains.")])
+    assert await library.code_links.count() == 0
+    assert await find(library, PAPER.model_copy(update={"abstract": ""})) == {}
+
+
+async def test_records_are_filtered_by_whether_they_have_code(library: Library) -> None:
+    await library.upsert([PAPER, OTHER])
+
+    async def ids(**conditions: object) -> list[str]:
+        return [record.doc_id for record in await library.page(parse_filter(conditions))]
+
+    assert await ids(has_code=True) == ["p"]
+    assert await ids(has_code=False) == ["q"]
+    with pytest.raises(BadRequest, match="code_alive is judged by a search"):
+        await ids(code_alive=True)
+
+
+async def test_without_a_library_records_speak_for_themselves_and_for_each_other() -> None:
+    known = await CodeFinder(None).find([PAPER, CODE, OTHER])
+    assert [link.agree for link in known.links["p"]] == [True]
+    assert [link.kind for link in known.links["q"]] == ["uses"]
