@@ -37,7 +37,7 @@ def test_a_sealed_sample_proves_when_the_ranking_has_passed_its_relevant_records
     waiting = assess_screening(labels, 1_200, DrawnSample(positions=positions, sealed=SealedSample(drawn=800, ahead=1)))
     proven = assess_screening(labels, 1_200, DrawnSample(positions=positions, sealed=SealedSample(drawn=800, ahead=0)))
     assert (waiting.proof.state, waiting.next_step, waiting.proof.more_if_none_relevant) == ("in progress", "read by rank", 0)
-    assert "has not reached 1 relevant one of them" in waiting.proof.sentence
+    assert "yet to reach relevant ones of them (1)" in waiting.proof.sentence
     assert (proven.proof.state, proven.next_step, proven.proof.method) == ("proven", "stop", "sealed sample")
 
 

@@ -124,12 +124,12 @@ def _prove(evidence: OpenSample, sample: DrawnSample, total: int, target_recall:
     if not tolerated:
         state, sentence = "not provable yet", (
             f"Not provable yet: with {found:,} relevant records found, a single missed one puts recall below {target_recall:.0%}. A proof "
-            f" would take about {more:,} of the {left:,} records that are left."
+            f"would take about {more:,} of the {left:,} records that are left."
         )  # fmt: skip
     elif ahead and not more:
         state, sentence = "in progress", (
-            f"Not proven yet: enough records are drawn, but the ranking has not reached {ahead:,} relevant {'one' if ahead == 1 else 'ones'} of "
-            f"them. Read on by rank; at most {left:,} records are left."
+            f"Not proven yet: enough records are drawn, and the ranking has yet to reach relevant ones of them ({ahead:,}). "
+            f"Read on by rank; at most {left:,} records are left."
         )  # fmt: skip
     else:
         state = "in progress" if drawn else "no sample"
