@@ -1,0 +1,1 @@
+"""Statistics of reviews: when screening may stop, and what was missed."""
