@@ -24,6 +24,7 @@ from outrider.runtime.workers import Workers
 from outrider.services import tracing
 from outrider.services.background_reindex import BackgroundReindex
 from outrider.services.citation_queue import CitationQueue
+from outrider.services.planner import Planner
 from outrider.services.save_results import ResultSaver
 from outrider.services.sources import find_browser, make_link_sources, make_page_reader, make_sources
 from outrider.settings.load import load as load_settings
@@ -154,6 +155,9 @@ class Services:
         # a job calls the services of the settings: not for the works of other sources
         self.citation_queue = CitationQueue(settings) if reads_citations and saves and sources is None and keeper is None else None
         """Queues the citation job of a search; None where the settings want none."""
+        # the history is that of the services of the settings: other sources would mislead its plans
+        self.planner = Planner(settings) if settings.planner.enabled and shelf is None and sources is None else None
+        """Records what runs take; None where the settings want no record."""
         self.decisions: DecisionsProvider = self._decisions if shelf is None else load_no_decisions
         """Splits and merges that the library of the settings remembers."""
         self.workers = Workers()
@@ -232,6 +236,11 @@ class Services:
         prompts = {f"prompt:{prompt.name}": prompt.version for prompt in (self.context_frame, self.dedup_prompt, self.answer_prompt)}
         model = {"chat": self.chat.name} if self.chat else {}
         return {"outrider": __version__, **prompts, **self.query_prompt.versions, **self.scoring_prompts.versions, **model}
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether models were loaded for a search before."""
+        return bool(self._warm_until)
 
     @property
     def is_library_open(self) -> bool:

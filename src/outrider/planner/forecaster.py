@@ -1,0 +1,213 @@
+"""Forecast of a run's seconds, calls, cost and hits from earlier runs.
+
+A light regression moves the outcome of each earlier run to the present request: a structural estimate (such as: the slowest source of the
+last runs, and what this kind of run computes itself) times a ridge regression over features of the plan. Its leave-one-out errors,
+weighted by likeness and age, give the interval (`intervals`; Barber, Candès, Ramdas and Tibshirani 2021, "Predictive inference with the
+jackknife+").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from outrider.planner.intervals import Floats, Interval, adapt_tails, find_interval
+from outrider.planner.run_row import ASKED, CALLS, CALLS_TO, COST, HITS_OF, MODEL, SECONDS, TASKS, TOOK, RunRow, Values
+from outrider.state.records import LIBRARY
+
+MOST_ROWS = 400
+"""Latest runs that a forecast reads."""
+FLAGS = ("systematic", "model", "cold", "repeated", "remote", "answer")
+"""What makes two runs alike."""
+NUMBERS = ("distill", "rerank", "enrich", "expansion", "words", "top_k", "candidates", "records", "tasks", "wait_s", "load", "last_hour", "matches")
+"""Further features of the regression, as logarithms."""
+UNLIKE = 0.3
+"""Weight of a run for each flag that differs."""
+AGE_HALVES = 60
+"""Runs after which a run counts half."""
+RECENT_HALVES = 6
+"""The same for the structural estimate, which follows a service that has become slower."""
+RIDGE = 4.0
+SOURCE_S, OWN_S, COLD_S, MODEL_S = 1.0, 0.4, 3.0, 4.0
+"""Priors: seconds of a service's answer, of our own work, of loading, and of a chat model in one run."""
+MODEL_CALLS = 8.0
+SMALLEST_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """How one quantity is modelled: log(value + shift) - log(estimate + shift) is what the regression explains."""
+
+    name: str
+    shift: float
+    estimate: float
+    prior_sigma: float
+    prior_middle: float = 0.0
+    most: float = math.inf
+    is_count: bool = False
+
+    def residual(self, value: float, estimate: float) -> float:
+        return math.log(value + self.shift) - math.log(estimate + self.shift)
+
+    def value(self, residual: float) -> float:
+        value = max(0.0, math.exp(residual + math.log(self.estimate + self.shift)) - self.shift)
+        return min(self.most, math.floor(value + 0.5) if self.is_count else value)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    interval: Interval
+    runs: int
+    """Earlier runs that had this quantity."""
+    alike: float
+    """Their weight by likeness and age."""
+
+
+class Forecaster:
+    """Over runs, oldest first."""
+
+    def __init__(self, rows: Sequence[RunRow]) -> None:
+        self.rows = rows[-MOST_ROWS:]
+
+    @cached_property
+    def _flags(self) -> Floats:
+        return np.array([[row.features.get(name, 0.0) for name in FLAGS] for row in self.rows]).reshape(-1, len(FLAGS))
+
+    @cached_property
+    def _numbers(self) -> Floats:
+        return np.array([_list_numbers(row.features) for row in self.rows]).reshape(-1, len(NUMBERS))
+
+    def forecast(self, features: Values, names: Iterable[str]) -> dict[str, Forecast]:
+        """A forecast for each quantity. `features` come from `complete_features`."""
+        flags = np.array([features.get(name, 0.0) for name in FLAGS])
+        likeness = UNLIKE ** (self._flags != flags).sum(axis=1)
+        return {name: self._forecast(make_quantity(name, features), features, likeness) for name in names}
+
+    def _forecast(self, quantity: Quantity, features: Values, likeness: Floats) -> Forecast:
+        name = quantity.name
+        places = [place for place, row in enumerate(self.rows) if name in row.outcome]
+        known = [self.rows[place] for place in places]
+        targets = np.array([quantity.residual(row.outcome[name], make_quantity(name, row.features).estimate) for row in known])
+        ages = np.arange(len(known) - 1, -1, -1.0)
+        weights = likeness[places] * 0.5 ** (ages / AGE_HALVES) if known else np.empty(0)
+        middle, residuals = self._regress(quantity, features, places, targets, weights)
+        tails = adapt_tails((row.predicted[name], row.outcome[name]) for row in known if name in row.predicted)
+        interval = find_interval(residuals, weights, quantity.prior_middle - middle if not known else 0.0, quantity.prior_sigma, tails)
+        low, half, high = (quantity.value(middle + residual) for residual in interval)
+        return Forecast(Interval(low, half, high), len(known), float(weights.sum()))
+
+    def _regress(
+        self, quantity: Quantity, features: Values, places: Sequence[int], targets: Floats, weights: Floats
+    ) -> tuple[float, Floats]:
+        """The expected target, and the leave-one-out errors of the runs."""
+        total = float(weights.sum())
+        if not places or not total:
+            return quantity.prior_middle, np.empty(0)
+        columns = np.hstack([self._flags[places], self._numbers[places]])
+        new = np.array([*(features.get(name, 0.0) for name in FLAGS), *_list_numbers(features)])
+        centre = weights @ columns / total
+        spread = np.sqrt(weights @ (columns - centre) ** 2 / total)
+        varies = spread > 1e-9
+        scaled = (columns[:, varies] - centre[varies]) / spread[varies]
+        # a feature beyond what the runs had moves the estimate no further than they did
+        point = np.clip((new[varies] - centre[varies]) / spread[varies], -3.0, 3.0)
+        prior = 1.0 / (1.0 + total)
+        level = (float(weights @ targets) + prior * quantity.prior_middle) / (total + prior)
+        inverse = np.linalg.inv((scaled.T * weights) @ scaled + RIDGE * np.eye(scaled.shape[1]))
+        slopes = inverse @ (scaled.T * weights) @ (targets - level)
+        errors = targets - level - scaled @ slopes
+        leverage = np.minimum(0.9, weights * (1.0 / total + np.einsum("ij,jk,ik->i", scaled, inverse, scaled)))
+        return level + float(point @ slopes), errors / (1.0 - leverage)
+
+
+def _list_numbers(features: Values) -> list[float]:
+    return [math.log1p(max(0.0, features.get(name, 0.0))) for name in NUMBERS]
+
+
+def make_quantity(name: str, features: Values) -> Quantity:
+    """The model of a quantity for a request with these features."""
+    if name == SECONDS:
+        return Quantity(name, 0.02, features.get("base_s", OWN_S), 0.7)
+    if name == COST:
+        return Quantity(name, 1e-5, 1e-3, 1.5)
+    if name == CALLS:
+        return Quantity(name, 1.0, features.get("tasks", 0.0) + MODEL_CALLS * features.get(MODEL, 0.0), 0.8, is_count=True)
+    if name.startswith(HITS_OF):
+        asked = features.get(ASKED + name.removeprefix(HITS_OF), 0.0)
+        most = math.inf if features.get("systematic") or features.get(MODEL) else asked
+        return Quantity(name, 1.0, asked, 1.0, -0.7, most, is_count=True)
+    assert name.startswith(CALLS_TO)  # noqa: S101 - there are no others
+    service = name.removeprefix(CALLS_TO)
+    estimate = MODEL_CALLS if service == MODEL else features.get(TASKS + service, 1.0)
+    return Quantity(name, 1.0, estimate, 0.8, is_count=True)
+
+
+def complete_features(features: Values, begun: float, request: int, rows: Sequence[RunRow], fresh_s: float) -> dict[str, float]:
+    """The features with what the runs before tell: repeats whose answers are cached, the load of the hour, the estimate of seconds."""
+    recent = rows[-MOST_ROWS:]
+    repeated = any(row.request == request and begun - row.begun < fresh_s for row in recent)
+    hour = sum(begun - row.begun < 3_600.0 for row in recent)
+    complete = {**features, "repeated": float(repeated), "last_hour": float(hour)}
+    complete["base_s"] = estimate_seconds(complete, recent)
+    return complete
+
+
+def estimate_seconds(features: Values, rows: Sequence[RunRow]) -> float:
+    """The slowest source that is asked, as it was in its last runs, and what runs of this kind take besides."""
+    waits = [_estimate_source_s(name, features, rows) for name in list_sources(features)]
+    prior = OWN_S + COLD_S * features.get("cold", 0.0) + MODEL_S * features.get(MODEL, 0.0)
+    total, logs = 0.3, 0.3 * math.log(prior)
+    for age, row in enumerate(reversed(rows)):
+        weight = 0.5 ** (age / (2 * RECENT_HALVES)) if age < 20 * RECENT_HALVES else 0.0
+        weight *= UNLIKE ** (2 * sum(row.features.get(name, 0.0) != features.get(name, 0.0) for name in FLAGS))
+        own = row.outcome.get(SECONDS, 0.0) - max(_list_took(row).values(), default=0.0)
+        total, logs = total + weight, logs + weight * math.log(max(SMALLEST_S, own))
+    return max(waits, default=0.0) + math.exp(logs / total)
+
+
+def _estimate_source_s(name: str, features: Values, rows: Sequence[RunRow]) -> float:
+    is_library = name == LIBRARY
+    total, logs = (0.2, 0.2 * math.log(SMALLEST_S if is_library or features["repeated"] else SOURCE_S))
+    age = 0
+    for row in reversed(rows):
+        took = row.outcome.get(TOOK + name)
+        if took is None or row.features.get("repeated") != features["repeated"] or (is_library and row.features.get("cold")):
+            continue
+        weight = 0.5 ** (age / RECENT_HALVES)
+        total, logs, age = total + weight, logs + weight * math.log(max(SMALLEST_S, took)), age + 1
+        if weight < 0.01:
+            break
+    return math.exp(logs / total)
+
+
+def _list_took(row: RunRow) -> Mapping[str, float]:
+    return {name: value for name, value in row.outcome.items() if name.startswith(TOOK)}
+
+
+def list_sources(features: Values) -> list[str]:
+    """The sources that are searched."""
+    return [name.removeprefix(TASKS) for name in features if name.startswith(TASKS)]
+
+
+def list_quantities(features: Values, rows: Sequence[RunRow]) -> list[str]:
+    """The quantities that are uncertain for a request with these features; what is left out is known."""
+    sources = list_sources(features)
+    # a plan counts the matches of an exact query in the library
+    counted = {LIBRARY} if features.get("systematic") else set()
+    names = [SECONDS, *(f"{HITS_OF}{name}" for name in sources if features[ASKED + name] and name not in counted)]
+    if features.get("remote") or features.get(MODEL):
+        names.append(CALLS)
+    services = [name for name in sources if name != LIBRARY]
+    if features.get("remote"):
+        # pages and look-ups of abstracts lead to services that no search of this request asks
+        seen = {name.removeprefix(CALLS_TO) for row in rows[-MOST_ROWS:] for name in row.outcome if name.startswith(CALLS_TO)}
+        services += sorted(seen - {*services, MODEL}) if features.get("enrich") else []
+    names += [f"{CALLS_TO}{name}" for name in services]
+    if features.get(MODEL):
+        names += [f"{CALLS_TO}{MODEL}", *([COST] if features.get("priced") else [])]
+    return names
+

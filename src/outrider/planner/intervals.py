@@ -1,0 +1,76 @@
+"""Prediction intervals from weighted residuals: split conformal, with levels that adapt to drift.
+
+The interval of a new case are quantiles of the residuals of earlier cases, weighted by their likeness (Tibshirani, Barber, Candès and
+Ramdas 2019, "Conformal prediction under covariate shift"). The new case itself counts as one more residual of unknown size; it stands on
+a prior. The levels follow the share of misses (Gibbs and Candès 2021, "Adaptive conformal inference under distribution shift"), so that
+the long-run coverage holds for any sequence of runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+TAIL = 0.1
+"""Share of outcomes on each side of an 80 % interval."""
+STEP = 0.02
+LEAST_TAIL, MOST_TAIL = 0.01, 0.3
+PRIOR_NODES = 9
+PRIOR_WEIGHT, PRIOR_FADES_AFTER = 2.0, 5.0
+"""Weight of the prior without any case, besides that of the new case; halved once the cases weigh as much as the second number."""
+
+
+class Tails(NamedTuple):
+    """Levels of the lower and the upper end."""
+
+    low: float = TAIL
+    high: float = TAIL
+
+
+class Interval(NamedTuple):
+    low: float
+    middle: float
+    high: float
+
+    def covers(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+def adapt_tails(outcomes: Iterable[tuple[Interval, float]]) -> Tails:
+    """The levels after these predictions and outcomes, oldest first: a miss widens its side, a success narrows it a little."""
+    low = high = TAIL
+    for predicted, value in outcomes:
+        low = min(MOST_TAIL, max(LEAST_TAIL, low + STEP * (TAIL - (value < predicted.low))))
+        high = min(MOST_TAIL, max(LEAST_TAIL, high + STEP * (TAIL - (value > predicted.high))))
+    return Tails(low, high)
+
+
+def weighted_quantiles(values: Floats, weights: Floats, levels: tuple[float, ...]) -> list[float]:
+    """The least value at which the cumulative share of the weights reaches each level."""
+    order = np.argsort(values, kind="stable")
+    shares = np.cumsum(weights[order])
+    places = np.searchsorted(shares, np.asarray(levels) * shares[-1] - 1e-12)
+    return [float(values[order[min(place, len(order) - 1)]]) for place in places]
+
+
+def find_interval(residuals: Floats, weights: Floats, prior_middle: float, prior_sigma: float, tails: Tails) -> Interval:
+    """The interval of the residual of a new case."""
+    total = float(weights.sum())
+    prior = 1.0 + PRIOR_WEIGHT / (1.0 + total / PRIOR_FADES_AFTER)
+    normal = NormalDist(prior_middle, prior_sigma)
+    nodes = np.array([normal.inv_cdf((place + 0.5) / PRIOR_NODES) for place in range(PRIOR_NODES)])
+    values = np.concatenate([residuals, nodes])
+    both = np.concatenate([weights, np.full(PRIOR_NODES, prior / PRIOR_NODES)])
+    return Interval(*weighted_quantiles(values, both, (tails.low, 0.5, 1.0 - tails.high)))
+
+
+def baseline_interval(values: Iterable[float]) -> Interval:
+    """10 %, 50 % and 90 % of all values, whatever the case."""
+    sample = np.asarray(list(values), dtype=float)
+    return Interval(*weighted_quantiles(sample, np.ones(len(sample)), (TAIL, 0.5, 1.0 - TAIL)))
