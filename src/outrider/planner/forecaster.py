@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from outrider.planner.intervals import Floats, Interval, adapt_tails, find_interval
+from outrider.planner.intervals import Floats, Interval, adapt_misses, find_interval
 from outrider.planner.run_row import ASKED, CALLS, CALLS_TO, COST, HITS_OF, MODEL, SECONDS, TASKS, TOOK, RunRow, Values
 from outrider.state.records import LIBRARY
 
@@ -23,15 +23,21 @@ MOST_ROWS = 400
 """Latest runs that a forecast reads."""
 FLAGS = ("systematic", "model", "cold", "repeated", "remote", "answer")
 """What makes two runs alike."""
-NUMBERS = ("distill", "rerank", "enrich", "expansion", "words", "top_k", "candidates", "records", "tasks", "wait_s", "load", "last_hour", "matches")
+NUMBERS = (
+    "distill", "rerank", "enrich", "expansion", "words", "top_k", "candidates", "records", "tasks", "wait_s", "load", "last_hour",
+    "matches",
+)  # fmt: skip
 """Further features of the regression, as logarithms."""
 UNLIKE = 0.3
 """Weight of a run for each flag that differs."""
+UNLIKE_SOURCE = 0.8
+"""The same for each source that only one of them searches."""
 AGE_HALVES = 60
 """Runs after which a run counts half."""
 RECENT_HALVES = 6
 """The same for the structural estimate, which follows a service that has become slower."""
 RIDGE = 4.0
+MOST_LEVERAGE = 0.75
 SOURCE_S, OWN_S, COLD_S, MODEL_S = 1.0, 0.4, 3.0, 4.0
 """Priors: seconds of a service's answer, of our own work, of loading, and of a chat model in one run."""
 MODEL_CALLS = 8.0
@@ -75,16 +81,31 @@ class Forecaster:
 
     @cached_property
     def _flags(self) -> Floats:
-        return np.array([[row.features.get(name, 0.0) for name in FLAGS] for row in self.rows]).reshape(-1, len(FLAGS))
+        return np.array([[row.features.get(name, 0.0) for name in FLAGS] for row in self.rows]).reshape(len(self.rows), len(FLAGS))
 
     @cached_property
-    def _numbers(self) -> Floats:
-        return np.array([_list_numbers(row.features) for row in self.rows]).reshape(-1, len(NUMBERS))
+    def _names(self) -> list[str]:
+        """All sources that a run searched."""
+        return sorted({name for row in self.rows for name in list_sources(row.features)})
+
+    @cached_property
+    def _asks(self) -> Floats:
+        """Which sources each run searched."""
+        return np.array([self._list_asks(row.features) for row in self.rows]).reshape(len(self.rows), len(self._names))
+
+    @cached_property
+    def _columns(self) -> Floats:
+        numbers = np.array([_list_numbers(row.features) for row in self.rows]).reshape(len(self.rows), len(NUMBERS))
+        return np.hstack([self._flags, numbers, self._asks])
+
+    def _list_asks(self, features: Values) -> list[float]:
+        return [float(TASKS + name in features) for name in self._names]
 
     def forecast(self, features: Values, names: Iterable[str]) -> dict[str, Forecast]:
         """A forecast for each quantity. `features` come from `complete_features`."""
         flags = np.array([features.get(name, 0.0) for name in FLAGS])
-        likeness = UNLIKE ** (self._flags != flags).sum(axis=1)
+        asks = np.array(self._list_asks(features))
+        likeness = UNLIKE ** (self._flags != flags).sum(axis=1) * UNLIKE_SOURCE ** (self._asks != asks).sum(axis=1)
         return {name: self._forecast(make_quantity(name, features), features, likeness) for name in names}
 
     def _forecast(self, quantity: Quantity, features: Values, likeness: Floats) -> Forecast:
@@ -95,10 +116,9 @@ class Forecaster:
         ages = np.arange(len(known) - 1, -1, -1.0)
         weights = likeness[places] * 0.5 ** (ages / AGE_HALVES) if known else np.empty(0)
         middle, residuals = self._regress(quantity, features, places, targets, weights)
-        tails = adapt_tails((row.predicted[name], row.outcome[name]) for row in known if name in row.predicted)
-        interval = find_interval(residuals, weights, quantity.prior_middle - middle if not known else 0.0, quantity.prior_sigma, tails)
-        low, half, high = (quantity.value(middle + residual) for residual in interval)
-        return Forecast(Interval(low, half, high), len(known), float(weights.sum()))
+        misses = adapt_misses((row.predicted[name], row.outcome[name]) for row in known if name in row.predicted)
+        interval = find_interval(residuals, weights, 0.0, quantity.prior_sigma, misses, lambda residual: quantity.value(middle + residual))
+        return Forecast(interval, len(known), float(weights.sum()))
 
     def _regress(
         self, quantity: Quantity, features: Values, places: Sequence[int], targets: Floats, weights: Floats
@@ -107,8 +127,8 @@ class Forecaster:
         total = float(weights.sum())
         if not places or not total:
             return quantity.prior_middle, np.empty(0)
-        columns = np.hstack([self._flags[places], self._numbers[places]])
-        new = np.array([*(features.get(name, 0.0) for name in FLAGS), *_list_numbers(features)])
+        columns = self._columns[places]
+        new = np.array([*(features.get(name, 0.0) for name in FLAGS), *_list_numbers(features), *self._list_asks(features)])
         centre = weights @ columns / total
         spread = np.sqrt(weights @ (columns - centre) ** 2 / total)
         varies = spread > 1e-9
@@ -120,7 +140,7 @@ class Forecaster:
         inverse = np.linalg.inv((scaled.T * weights) @ scaled + RIDGE * np.eye(scaled.shape[1]))
         slopes = inverse @ (scaled.T * weights) @ (targets - level)
         errors = targets - level - scaled @ slopes
-        leverage = np.minimum(0.9, weights * (1.0 / total + np.einsum("ij,jk,ik->i", scaled, inverse, scaled)))
+        leverage = np.minimum(MOST_LEVERAGE, weights * (1.0 / total + np.einsum("ij,jk,ik->i", scaled, inverse, scaled)))
         return level + float(point @ slopes), errors / (1.0 - leverage)
 
 
@@ -142,7 +162,7 @@ def make_quantity(name: str, features: Values) -> Quantity:
         return Quantity(name, 1.0, asked, 1.0, -0.7, most, is_count=True)
     assert name.startswith(CALLS_TO)  # noqa: S101 - there are no others
     service = name.removeprefix(CALLS_TO)
-    estimate = MODEL_CALLS if service == MODEL else features.get(TASKS + service, 1.0)
+    estimate = MODEL_CALLS if service == MODEL else features.get(name, 0.0)
     return Quantity(name, 1.0, estimate, 0.8, is_count=True)
 
 
@@ -201,7 +221,7 @@ def list_quantities(features: Values, rows: Sequence[RunRow]) -> list[str]:
     names = [SECONDS, *(f"{HITS_OF}{name}" for name in sources if features[ASKED + name] and name not in counted)]
     if features.get("remote") or features.get(MODEL):
         names.append(CALLS)
-    services = [name for name in sources if name != LIBRARY]
+    services = [name.removeprefix(CALLS_TO) for name in features if name.startswith(CALLS_TO)]
     if features.get("remote"):
         # pages and look-ups of abstracts lead to services that no search of this request asks
         seen = {name.removeprefix(CALLS_TO) for row in rows[-MOST_ROWS:] for name in row.outcome if name.startswith(CALLS_TO)}
@@ -210,4 +230,3 @@ def list_quantities(features: Values, rows: Sequence[RunRow]) -> list[str]:
     if features.get(MODEL):
         names += [f"{CALLS_TO}{MODEL}", *([COST] if features.get("priced") else [])]
     return names
-

@@ -25,7 +25,7 @@ TABLES = (
 )
 ERRORS = (sqlite3.Error, OSError, ValueError)
 """What reading or writing raises: a locked, full, damaged or foreign file."""
-COLUMNS = "id, begun, ended, request, features, outcome, predicted"
+SELECT = "SELECT begun, ended, request, features, outcome, predicted FROM runs WHERE id > ? ORDER BY id"
 DIGITS = 6
 
 
@@ -90,7 +90,7 @@ class RunHistory:
         first, last = connection.execute("SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0) FROM runs").fetchone()
         if last < self._last or (not last and self._rows):  # another process cleared it
             self._rows, self._last = [], 0
-        fresh = connection.execute(f"SELECT {COLUMNS} FROM runs WHERE id > ? ORDER BY id", (max(self._last, first - 1),)).fetchall()
+        fresh = connection.execute(SELECT, (max(self._last, first - 1),)).fetchall()
         self._rows += [_load(row) for row in fresh]
         self._rows = sorted(self._rows[-self.most :], key=lambda row: row.ended) if fresh else self._rows
         self._last = last
@@ -121,7 +121,7 @@ def _dump_intervals(row: RunRow) -> str:
     return json.dumps(dict(rounded), separators=(",", ":"))
 
 
-def _load(row: tuple[int, float, float, int, str, str, str]) -> RunRow:
-    _, begun, ended, request, features, outcome, predicted = row
+def _load(row: tuple[float, float, int, str, str, str]) -> RunRow:
+    begun, ended, request, features, outcome, predicted = row
     intervals = {name: Interval(*values) for name, values in json.loads(predicted).items()}
     return RunRow(begun, ended, request, json.loads(features), json.loads(outcome), intervals)

@@ -30,6 +30,7 @@ from outrider.state.request import SearchMode, SearchRequest
 from outrider.state.response import SourceReport, Usage, find_fatal
 
 if TYPE_CHECKING:
+    from outrider.planner.calibration import Calibration
     from outrider.planner.forecaster import Forecast
     from outrider.services import Services
     from outrider.settings.model import Settings
@@ -100,7 +101,7 @@ class Planner:
         return finish
 
     def _end_systematic(self, run: BegunRun, seconds: float, manifest: Manifest, calls: Mapping[str, int]) -> None:
-        outcome = {SECONDS: seconds, CALLS: float(sum(calls.values()))}
+        outcome = {SECONDS: seconds, CALLS: float(sum(calls.values())), COST: 0.0}
         outcome |= {f"{CALLS_TO}{name}": float(count) for name, count in calls.items()}
         outcome |= {f"{HITS_OF}{result.source}": float(result.hits) for result in manifest.sources}
         outcome |= {f"{TOOK}{name}": took_s for name, took_s in manifest.times.seconds.items()}
@@ -119,6 +120,23 @@ class Planner:
             self.history.add(RunRow(run.begun, ended, request, features, {**uncalled, **outcome}, predicted))
         except ERRORS as error:  # the search has its answer
             log.warning("this run will not improve later plans: %s: %s", self.history.path, error)
+
+    def calibrate(self) -> tuple[int, tuple[Calibration, ...]]:
+        """The number of recorded runs, and how their predictions held. Raises `SearchError`."""
+        from outrider.planner.calibration import calibrate
+
+        try:
+            rows = self.history.read()
+        except ERRORS as error:
+            raise SearchError(f"{self.history.path} cannot be read: {error}; delete the file") from error
+        return len(rows), calibrate(rows)
+
+    def clear(self) -> int:
+        """Delete the record; returns how many runs it had. Raises `SearchError`."""
+        try:
+            return self.history.clear()
+        except ERRORS as error:
+            raise SearchError(f"{self.history.path} cannot be cleared: {error}; delete the file") from error
 
     def forecast(self, features: Mapping[str, float], text: str, now: float) -> tuple[dict[str, float], dict[str, Forecast], int]:
         """Complete features, a forecast of each uncertain quantity, and the number of runs. Blocks; writes nothing.
@@ -197,6 +215,9 @@ def describe_request(services: Services, request: SearchRequest, strategy: Searc
         name, most = task.source.name, task.source.capabilities
         count = min(queries, most.queries)
         features[TASKS + name] = features.get(TASKS + name, 0.0) + count
+        if name != LIBRARY:  # two sources may be one service
+            service = f"{CALLS_TO}{getattr(getattr(task.source, 'service', None), 'name', name)}"
+            features[service] = features.get(service, 0.0) + count
         asked = min(most.most, limit) if name != LIBRARY else limit * 2
         features[ASKED + name] = features.get(ASKED + name, 0.0) + asked * count
     remote = [source for source in services.sources if TASKS + source.name in features and source.name != LIBRARY]
@@ -245,6 +266,7 @@ def describe_systematic(services: Services, names: Sequence[str], words: int) ->
     return {
         **{f"{TASKS}{name}": 1.0 for name in names},
         **{f"{ASKED}{name}": 100.0 for name in names},
+        **{f"{CALLS_TO}{name}": 1.0 for name in remote},
         "systematic": 1.0,
         "cold": float(not services.is_warm),
         "remote": float(bool(remote)),

@@ -29,6 +29,7 @@ from outrider.services.systematic import Syntax, find_remote_sources, select_sou
 from outrider.state.boolean import Node
 from outrider.state.errors import BadRequest
 from outrider.state.intent import SearchStrategy
+from outrider.state.pipeline import RunContext
 from outrider.state.plan import Estimate, EstimatedQuantity, SearchPlan, Unknown
 from outrider.state.records import LIBRARY
 from outrider.state.request import SearchRequest, check_request
@@ -64,8 +65,27 @@ def plan_search(query: str | dict[str, str], **options: Any) -> SearchPlan:
     return run_in_background(aplan_search(query, **options))
 
 
-async def plan_request(services: Services, request: SearchRequest, syntax: Syntax = "auto") -> SearchPlan:
-    """The plan of a checked request."""
+async def plan_request(
+    services: Services, request: SearchRequest, syntax: Syntax = "auto", context: RunContext | None = None
+) -> SearchPlan:
+    """The plan of a checked request, within the limits of its run."""
+    planned = await _plan_request(services, request, syntax)
+    return (
+        planned if context is None else planned.model_copy(update={"estimates": tuple(_limit(one, context) for one in planned.estimates)})
+    )
+
+
+def _limit(estimate: Estimate, context: RunContext) -> Estimate:
+    """No more than the run may take."""
+    limits = {("calls", MODEL): context.max_calls, ("cost_usd", ""): context.max_cost_usd}
+    most = limits.get((estimate.quantity, estimate.of))
+    if most is None or estimate.high <= most:
+        return estimate
+    values = {name: min(getattr(estimate, name), float(most)) for name in ("low", "expected", "high")}
+    return estimate.model_copy(update={**values, "basis": f"{estimate.basis}; limited by the request"})
+
+
+async def _plan_request(services: Services, request: SearchRequest, syntax: Syntax) -> SearchPlan:
     await services.prepare()
     if request.mode == "systematic":
         return await _plan_systematic(services, request, syntax)
@@ -144,6 +164,18 @@ def describe_basis(forecast: Forecast) -> str:
     return f"from {runs}, few of them like this one, and a prior"
 
 
+def describe_plan(planned: SearchPlan) -> str:
+    """One line: `about 3 to 7 s, 4 to 6 calls, no cost`."""
+    seconds, calls, cost = (planned.find(quantity) for quantity in ("seconds", "calls", "cost_usd"))
+    parts = [f"about {seconds.low:.2g} to {seconds.high:.2g} s"] if seconds else []
+    if calls:
+        within = f"{calls.low:,.0f}" if calls.low == calls.high else f"{calls.low:,.0f} to {calls.high:,.0f}"
+        parts.append(f"{within} call{'' if calls.low == calls.high == 1 else 's'}")
+    if cost:
+        parts.append("no cost" if cost.exact else f"${cost.low:.4f} to ${cost.high:.4f}")
+    return ", ".join(parts)
+
+
 def _list_known(services: Services, features: Mapping[str, float], matches: int | None) -> Iterator[Estimate]:
     """What follows from the request itself."""
 
@@ -159,4 +191,3 @@ def _list_known(services: Services, features: Mapping[str, float], matches: int 
         yield known("hits", float(matches), "counted in the library as it is now", LIBRARY)
     if features.get("systematic"):
         yield known("recall", 1.0, "known: a complete run returns every record that matches; works that the query misses are not counted")
-

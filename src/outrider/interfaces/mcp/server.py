@@ -25,6 +25,7 @@ from outrider.ingest.export import make_writer
 from outrider.ingest.targets import split_targets
 from outrider.interfaces.mcp.cite import CiteTools
 from outrider.interfaces.mcp.jobs import JobTools
+from outrider.interfaces.mcp.plan import PlanTool
 from outrider.interfaces.mcp.short_answers import (
     DATA,
     ExportResult,
@@ -140,6 +141,7 @@ def build_server(services: Services, *, alone: bool = False) -> MCPServer:
     server = OutriderServer(tools, **about, log_level="WARNING", lifespan=lifespan)
     for name, tool, hints in (
         ("search", tools.search, READS),
+        ("plan", PlanTool(services).plan, READS),
         ("systematic", runs.systematic, WRITES),
         ("analyze", tools.analyze, READS),
         ("library_ingest", tools.library_ingest, WRITES),
