@@ -425,7 +425,7 @@ class Services:
         """The same library and models alone: no other source, page, chat model or store. No source if another shelf is searched."""
         services = copy(self)
         services._sources = (self._own_library,) if self.has_own_library else ()  # noqa: SLF001 - its own
-        services._pages = services.chat = services.keeper = None  # noqa: SLF001
+        services._pages = services.chat = services.keeper = services.planner = None  # noqa: SLF001
         for made in ("sources", "pages"):
             services.__dict__.pop(made, None)
         return services

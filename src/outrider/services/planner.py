@@ -44,6 +44,8 @@ MODEL_QUERIES = 3
 """Queries that a model plans: 2 to 4. A cached plan counts the same, since a run does not look it up before it begins."""
 WIDTHS = {SearchMode.FOCUSED: 0.0, SearchMode.BALANCED: 3.0, SearchMode.EXPLORATORY: 8.0}
 REQUEST_BITS = 16
+RECALL = "recall of "
+"""Before the id of a library, the name of what was measured there."""
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +122,22 @@ class Planner:
             self.history.add(RunRow(run.begun, ended, request, features, {**uncalled, **outcome}, predicted))
         except ERRORS as error:  # the search has its answer
             log.warning("this run will not improve later plans: %s: %s", self.history.path, error)
+
+    def store_recalls(self, library_id: str, recalls: Mapping[int, Sequence[float]]) -> None:
+        """Keep the recall of each judged query, by the number of hits, for plans over the same library. Blocks."""
+        try:
+            self.history.store_fact(f"{RECALL}{library_id}", json.dumps(recalls))
+        except ERRORS as error:
+            log.warning("the measured recall will not stand in plans: %s: %s", self.history.path, error)
+
+    def read_recalls(self, library_id: str) -> Mapping[int, Sequence[float]]:
+        """What `store_recalls` kept last; empty if nothing can be read. Blocks."""
+        try:
+            text = self.history.fact(f"{RECALL}{library_id}")
+            return {int(depth): values for depth, values in json.loads(text or "{}").items()}
+        except ERRORS as error:
+            log.warning("the measured recall cannot be read: %s: %s", self.history.path, error)
+            return {}
 
     def calibrate(self) -> tuple[int, tuple[Calibration, ...]]:
         """The number of recorded runs, and how their predictions held. Raises `SearchError`."""

@@ -48,7 +48,7 @@ async def _check_plans(services: Services) -> Part:
     if not calibrations:
         return Part(what=what, on=True, says="no search is recorded yet; plans rest on priors")
     figures = (f"{one.quantity} {one.coverage:.0%} (median width {one.median_width:.3g})" for one in calibrations)
-    return Part(what=what, on=True, says=f"of {runs:,} runs within their 80 % intervals: {', '.join(figures)}")
+    return Part(what=what, on=True, says=f"of {runs:,} run{'s' if runs != 1 else ''} within their 80 % intervals: {', '.join(figures)}")
 
 
 async def _check_search(services: Services) -> tuple[Part, ...]:

@@ -6,12 +6,14 @@ No service and no model is asked. The rules plan, or a model's cached plan is us
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from os import PathLike
 from typing import Any
 
 from outrider.boolean.parser import parse
 from outrider.planner.forecaster import Forecast, list_sources
+from outrider.planner.intervals import baseline_interval
 from outrider.planner.run_row import CALLS, CALLS_TO, COST, HITS_OF, MODEL, SECONDS
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import Services, open_services
@@ -27,7 +29,7 @@ from outrider.services.planner import (
 )
 from outrider.services.systematic import Syntax, find_remote_sources, select_sources
 from outrider.state.boolean import Node
-from outrider.state.errors import BadRequest
+from outrider.state.errors import BadRequest, LibraryError
 from outrider.state.intent import SearchStrategy
 from outrider.state.pipeline import RunContext
 from outrider.state.plan import Estimate, EstimatedQuantity, SearchPlan, Unknown
@@ -133,7 +135,11 @@ async def _make_plan(
         why = f"the price of {services.chat_says} is unknown; set it under llm.prices"
         unknown.append(Unknown(quantity="cost_usd", why=why))
     if request.mode != "systematic":
-        unknown.append(Unknown(quantity="recall", why=NO_JUDGEMENTS))
+        recall = await _estimate_recall(services, planner, request.top_k, list_sources(complete))
+        if isinstance(recall, Unknown):
+            unknown.append(recall)
+        else:
+            estimates.append(recall)
     order = ("seconds", "calls", "cost_usd", "hits", "recall")
     return SearchPlan(
         query=request.query,
@@ -144,6 +150,23 @@ async def _make_plan(
         unknown=tuple(unknown),
         runs=runs,
     )
+
+
+async def _estimate_recall(services: Services, planner: Planner, top_k: int, sources: Sequence[str]) -> Estimate | Unknown:
+    """From judgements of the user: recall among the first hits, of queries over the library alone."""
+    recalls: Mapping[int, Sequence[float]] = {}
+    with suppress(LibraryError):
+        if LIBRARY in sources and services.has_own_library:
+            library_id = (await services.library()).library_id
+            recalls = await asyncio.to_thread(planner.read_recalls, library_id)
+    if not recalls:
+        return Unknown(quantity="recall", why=NO_JUDGEMENTS)
+    if len(sources) > 1:
+        return Unknown(quantity="recall", why="it was measured for searches of the library alone")
+    depth = max((depth for depth in recalls if depth <= top_k), default=min(recalls))
+    low, expected, high = baseline_interval(recalls[depth])
+    basis = f"among the first {depth:,} hits, from {len(recalls[depth]):,} judged queries over this library"
+    return Estimate(quantity="recall", of=LIBRARY, low=low, expected=expected, high=high, basis=basis)
 
 
 def _make_estimate(name: str, forecast: Forecast) -> Estimate:
