@@ -14,12 +14,12 @@ from outrider.planner.intervals import (
     LEAST_MISSES,
     MISSES,
     MOST_MISSES,
-    Interval,
     adapt_misses,
     baseline_interval,
     find_interval,
     weighted_quantiles,
 )
+from outrider.planner.run_row import Interval
 
 
 @given(

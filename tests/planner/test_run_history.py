@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider.planner.intervals import Interval
 from outrider.planner.run_history import ERRORS, RunHistory
-from outrider.planner.run_row import RunRow
+from outrider.planner.run_row import Interval, RunRow
 
 
 def make_row(number: int) -> RunRow:

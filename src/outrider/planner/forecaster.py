@@ -15,8 +15,8 @@ from functools import cached_property
 
 import numpy as np
 
-from outrider.planner.intervals import Floats, Interval, adapt_misses, find_interval
-from outrider.planner.run_row import ASKED, CALLS, CALLS_TO, COST, HITS_OF, MODEL, SECONDS, TASKS, TOOK, RunRow, Values
+from outrider.planner.intervals import Floats, adapt_misses, find_interval
+from outrider.planner.run_row import ASKED, CALLS, CALLS_TO, COST, HITS_OF, MODEL, SECONDS, TASKS, TOOK, Interval, RunRow, Values
 from outrider.state.records import LIBRARY
 
 MOST_ROWS = 400

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from statistics import NormalDist
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from outrider.planner.run_row import Interval
 
 Floats = NDArray[np.float64]
 
@@ -26,15 +27,6 @@ SPLITS = 9
 PRIOR_NODES = 9
 PRIOR_WEIGHT, PRIOR_FADES_AFTER = 2.0, 5.0
 """Weight of the prior without any case, besides that of the new case; halved once the cases weigh as much as the second number."""
-
-
-class Interval(NamedTuple):
-    low: float
-    middle: float
-    high: float
-
-    def covers(self, value: float) -> bool:
-        return self.low <= value <= self.high
 
 
 def adapt_misses(outcomes: Iterable[tuple[Interval, float]]) -> float:

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from outrider.planner.intervals import Interval
-from outrider.planner.run_row import RunRow
+from outrider.planner.run_row import Interval, RunRow
 
 BUSY_S = 5.0
 TABLES = (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-from outrider.planner.intervals import Interval
+from typing import NamedTuple
 
 Values = Mapping[str, float]
 
@@ -14,6 +13,15 @@ CALLS_TO, HITS_OF, TOOK, TASKS, ASKED = "calls:", "hits:", "took:", "tasks:", "a
 """Prefixes before a source's name: calls to it, results of it, seconds until its last result; before the run, its searches and results
 that they request."""
 MODEL = "model"
+
+
+class Interval(NamedTuple):
+    low: float
+    middle: float
+    high: float
+
+    def covers(self, value: float) -> bool:
+        return self.low <= value <= self.high
 
 
 @dataclass(frozen=True, slots=True)
