@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -38,6 +38,8 @@ RECENT_HALVES = 6
 """The same for the structural estimate, which follows a service that has become slower."""
 RIDGE = 4.0
 MOST_LEVERAGE = 0.75
+FURTHEST = 5.0
+"""An interval ends at this many times the largest outcome so far: few runs give slopes that lead anywhere."""
 SOURCE_S, OWN_S, COLD_S, MODEL_S = 1.0, 0.4, 3.0, 4.0
 """Priors: seconds of a service's answer, of our own work, of loading, and of a chat model in one run."""
 MODEL_CALLS = 8.0
@@ -110,13 +112,17 @@ class Forecaster:
 
     def _forecast(self, quantity: Quantity, features: Values, likeness: Floats) -> Forecast:
         name = quantity.name
-        places = [place for place, row in enumerate(self.rows) if name in row.outcome]
+        # where it was known, such as no cost without a model, a run tells nothing
+        places = [place for place, row in enumerate(self.rows) if name in row.outcome and name in row.predicted]
         known = [self.rows[place] for place in places]
+        if known:
+            largest = max(row.outcome[name] for row in known)
+            quantity = replace(quantity, most=min(quantity.most, FURTHEST * (largest + quantity.shift)))
         targets = np.array([quantity.residual(row.outcome[name], make_quantity(name, row.features).estimate) for row in known])
         ages = np.arange(len(known) - 1, -1, -1.0)
         weights = likeness[places] * 0.5 ** (ages / AGE_HALVES) if known else np.empty(0)
         middle, residuals = self._regress(quantity, features, places, targets, weights)
-        misses = adapt_misses((row.predicted[name], row.outcome[name]) for row in known if name in row.predicted)
+        misses = adapt_misses((row.predicted[name], row.outcome[name]) for row in known)
         interval = find_interval(residuals, weights, 0.0, quantity.prior_sigma, misses, lambda residual: quantity.value(middle + residual))
         return Forecast(interval, len(known), float(weights.sum()))
 
