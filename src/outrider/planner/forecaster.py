@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +19,7 @@ from outrider.planner.intervals import Floats, adapt_misses, find_interval
 from outrider.planner.run_row import ASKED, CALLS, CALLS_TO, COST, HITS_OF, MODEL, SECONDS, TASKS, TOOK, Interval, RunRow, Values
 from outrider.state.records import LIBRARY
 
-MOST_ROWS = 400
+MOST_ROWS = 200
 """Latest runs that a forecast reads."""
 FLAGS = ("systematic", "model", "cold", "repeated", "remote", "answer")
 """What makes two runs alike."""
@@ -52,18 +52,22 @@ class Quantity:
 
     name: str
     shift: float
-    estimate: float
+    feature: str
+    """The feature that is the structural estimate ..."""
+    default: float
+    """... or this where a run lacks it ..."""
+    for_model: float
+    """... and this besides where a chat model is asked."""
     prior_sigma: float
     prior_middle: float = 0.0
-    most: float = math.inf
-    is_count: bool = False
+    is_count: bool = True
 
-    def residual(self, value: float, estimate: float) -> float:
-        return math.log(value + self.shift) - math.log(estimate + self.shift)
+    def estimate_log(self, features: Values) -> float:
+        return math.log(features.get(self.feature, self.default) + self.for_model * features.get(MODEL, 0.0) + self.shift)
 
-    def value(self, residual: float) -> float:
-        value = max(0.0, math.exp(residual + math.log(self.estimate + self.shift)) - self.shift)
-        return min(self.most, math.floor(value + 0.5) if self.is_count else value)
+    def to_value(self, logarithm: float, most: float) -> float:
+        value = min(most, max(0.0, math.exp(logarithm) - self.shift))
+        return math.floor(value + 0.5) if self.is_count else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,22 +112,26 @@ class Forecaster:
         flags = np.array([features.get(name, 0.0) for name in FLAGS])
         asks = np.array(self._list_asks(features))
         likeness = UNLIKE ** (self._flags != flags).sum(axis=1) * UNLIKE_SOURCE ** (self._asks != asks).sum(axis=1)
-        return {name: self._forecast(make_quantity(name, features), features, likeness) for name in names}
+        return {name: self._forecast(make_quantity(name), features, likeness) for name in names}
 
     def _forecast(self, quantity: Quantity, features: Values, likeness: Floats) -> Forecast:
         name = quantity.name
         # where it was known, such as no cost without a model, a run tells nothing
         places = [place for place, row in enumerate(self.rows) if name in row.outcome and name in row.predicted]
         known = [self.rows[place] for place in places]
-        if known:
-            largest = max(row.outcome[name] for row in known)
-            quantity = replace(quantity, most=min(quantity.most, FURTHEST * (largest + quantity.shift)))
-        targets = np.array([quantity.residual(row.outcome[name], make_quantity(name, row.features).estimate) for row in known])
+        outcomes = np.array([row.outcome[name] for row in known])
+        targets = np.log(outcomes + quantity.shift) - np.array([quantity.estimate_log(row.features) for row in known])
         ages = np.arange(len(known) - 1, -1, -1.0)
         weights = likeness[places] * 0.5 ** (ages / AGE_HALVES) if known else np.empty(0)
         middle, residuals = self._regress(quantity, features, places, targets, weights)
         misses = adapt_misses((row.predicted[name], row.outcome[name]) for row in known)
-        interval = find_interval(residuals, weights, 0.0, quantity.prior_sigma, misses, lambda residual: quantity.value(middle + residual))
+        most = find_most(name, features)
+        if known:
+            most = min(most, FURTHEST * (float(outcomes.max()) + quantity.shift))
+        start = middle + quantity.estimate_log(features)
+        interval = find_interval(
+            residuals, weights, 0.0, quantity.prior_sigma, misses, lambda residual: quantity.to_value(start + residual, most)
+        )
         return Forecast(interval, len(known), float(weights.sum()))
 
     def _regress(
@@ -154,22 +162,24 @@ def _list_numbers(features: Values) -> list[float]:
     return [math.log1p(max(0.0, features.get(name, 0.0))) for name in NUMBERS]
 
 
-def make_quantity(name: str, features: Values) -> Quantity:
-    """The model of a quantity for a request with these features."""
+def make_quantity(name: str) -> Quantity:
+    """The model of a quantity."""
     if name == SECONDS:
-        return Quantity(name, 0.02, features.get("base_s", OWN_S), 0.7)
+        return Quantity(name, 0.02, "base_s", OWN_S, 0.0, 0.7, is_count=False)
     if name == COST:
-        return Quantity(name, 1e-5, 1e-3, 1.5)
+        return Quantity(name, 1e-5, "", 1e-3, 0.0, 1.5, is_count=False)
     if name == CALLS:
-        return Quantity(name, 1.0, features.get("tasks", 0.0) + MODEL_CALLS * features.get(MODEL, 0.0), 0.8, is_count=True)
+        return Quantity(name, 1.0, "tasks", 0.0, MODEL_CALLS, 0.8)
     if name.startswith(HITS_OF):
-        asked = features.get(ASKED + name.removeprefix(HITS_OF), 0.0)
-        most = math.inf if features.get("systematic") or features.get(MODEL) else asked
-        return Quantity(name, 1.0, asked, 1.0, -0.7, most, is_count=True)
-    assert name.startswith(CALLS_TO)  # noqa: S101 - there are no others
-    service = name.removeprefix(CALLS_TO)
-    estimate = MODEL_CALLS if service == MODEL else features.get(name, 0.0)
-    return Quantity(name, 1.0, estimate, 0.8, is_count=True)
+        return Quantity(name, 1.0, ASKED + name.removeprefix(HITS_OF), 0.0, 0.0, 1.0, -0.7)
+    return Quantity(name, 1.0, name, MODEL_CALLS if name == CALLS_TO + MODEL else 0.0, 0.0, 0.8)
+
+
+def find_most(name: str, features: Values) -> float:
+    """The largest value that is possible: rules' searches return no more than they request."""
+    if name.startswith(HITS_OF) and not (features.get("systematic") or features.get(MODEL)):
+        return features.get(ASKED + name.removeprefix(HITS_OF), 0.0)
+    return math.inf
 
 
 def complete_features(features: Values, begun: float, request: int, rows: Sequence[RunRow], fresh_s: float) -> dict[str, float]:
