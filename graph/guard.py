@@ -20,6 +20,7 @@ from pydantic import ConfigDict
 
 from outrider.models.chat.journal import JOURNAL_KEY, run_with_journal
 from outrider.nodes.run_settings import run_setting, time_left
+from outrider.runtime.run_calls import RunTally, count_into
 from outrider.runtime.run_reads import Reads, share_reads
 from outrider.runtime.spans import RUN, OpenSpan, begin_span, run_named, span
 from outrider.runtime.threads_and_loops import run_in_background
@@ -51,11 +52,12 @@ Graph = TypeVar("Graph", bound=CompiledStateGraph[Any, Any, Any, Any])
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The id that a run's logs and spans share, the span above those of its nodes, and what its nodes read once."""
+    """The id that a run's logs and spans share, the span above those of its nodes, what its nodes read once, and whom they called."""
 
     name: str
     span: OpenSpan | None
     reads: Reads = field(default_factory=dict)
+    tally: RunTally = field(default_factory=RunTally)
 
     @classmethod
     def begin(cls, graph: str, config: RunnableConfig | None) -> Run:
@@ -141,7 +143,8 @@ def node_span(name: str, config: RunnableConfig | None) -> Iterator[None]:
     """The span of a node, below that of the run in its configuration."""
     run = (config or {}).get("configurable", {}).get(RUN_KEY)
     within = run.span.within() if run and run.span else nullcontext()
-    with share_reads(run.reads if run else {}), run_named(run.name if run else ""), within, span(f"node {name}", node=name):
+    reads, tally = (run.reads, run.tally) if run else ({}, RunTally())
+    with share_reads(reads), count_into(tally), run_named(run.name if run else ""), within, span(f"node {name}", node=name):
         yield
 
 

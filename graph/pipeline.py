@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from outrider.services.citation_queue import CitationQueue
+    from outrider.services.planner import Planner
 
 register_state_types()
 
@@ -101,10 +102,10 @@ EDGES: Mapping[str, str | tuple[Route, dict[Hashable, str]]] = {
 }
 
 
-def make_finish(name: str, citations: CitationQueue | None = None) -> Finish | None:
+def make_finish(name: str, citations: CitationQueue | None = None, planner: Planner | None = None) -> Finish | None:
     """What a node writes besides its update where the run ends with it; None for a node that never is the last one.
 
-    A run that ends with hits queues the job that reads their citations.
+    A run that ends with hits queues the job that reads their citations. What it took is stored for later plans.
     """
     edge = EDGES[name]
     if END not in ((edge,) if isinstance(edge, str) else edge[1].values()):
@@ -116,6 +117,8 @@ def make_finish(name: str, citations: CitationQueue | None = None) -> Finish | N
             return {}
         if citations is not None and after.hits:
             citations.add(after.hits, str(after.query), str(get_config().get("configurable", {}).get("thread_id") or ""))
+        if planner is not None:
+            planner.end(after)
         return add_output(state, update)
 
     return finish
@@ -137,12 +140,14 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
         return {"sources": (), **end_unfinished(state)}
 
     async def warm(request: SearchRequest) -> None:
+        if services.planner is not None:
+            await services.planner.begin(services, request)
         await services.warm(ModelUse.of_request(request), searches=request.mode == "discovery")
 
     guarded = Guard(services.clock, settings.run, warm)
 
     def guard(name: str, node: Node, **options: Any) -> Guarded:
-        return guarded(name, node, finish=make_finish(name, services.citation_queue), **options)
+        return guarded(name, node, finish=make_finish(name, services.citation_queue, services.planner), **options)
 
     scout = Scout(services.sources, services.fuse, services.interleave, settings.run, services.clock)
     nodes = {

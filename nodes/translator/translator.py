@@ -184,6 +184,20 @@ class Translator:
         strategy = strategy.model_copy(update={"queries": queries or strategy.queries})
         return Translation(intent, strategy, snapshot, tuple(notes.bypassed), tuple(notes.failures), budget.spent)
 
+    async def plan_unasked(self, request: SearchRequest) -> SearchStrategy:
+        """The plan without a call of the model: by rules, or from the cache of its plans. Raises `NothingSearchable`."""
+        now, notes = self.clock(), Notes()
+        by_rules, text = parse_intent(str(request.query), self.stars, datetime.fromtimestamp(now, UTC).year)
+        draft: Draft | None = None
+        if self.chat is not None and self.cache is not None:
+            sources = select_requested_sources(request, self.configured)
+            question = QueryBuilder(self.chat, self.prompt, self.stars).question(request, sources, now)
+            cached = await self.cache.get(make_cache_key(request, sources, self.chat.name, self.prompt, question))
+            draft = cached[0] if cached else None
+        _, expanded = await self._expand(request.search_mode, leave_out_operators(text), draft, PATIENCE_S, notes)
+        strategy = plan_by_rules(request, by_rules, text, self.configured, expanded)
+        return strategy if draft is None else self._apply_draft(draft, by_rules, strategy, now, notes)[1]
+
     async def _draft(
         self, request: SearchRequest, sources: tuple[str, ...], now: float, budget: Budget, timeout_s: float, notes: Notes
     ) -> Draft | None:

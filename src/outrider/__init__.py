@@ -16,9 +16,9 @@ __all__ = [
     "BadRequest", "Candidate", "Embedder", "Facets", "Hit", "HitList", "LibraryMissing", "Record", "RunContext", "ScoringResult",
     "SearchError", "SearchRequest", "SearchResponse", "Services", "Translation", "aadd_to_library", "aanalyze", "acite_candidates",
     "acite_export", "acite_queue", "acite_status", "add_to_library", "adistill", "aexecute", "afetch_full_text", "afind_code_links",
-    "amerge", "analyze", "areindex", "asearch", "asplit", "asystematic", "cite_candidates", "cite_export", "cite_queue", "cite_status",
-    "dedup", "distill", "execute", "fetch_full_text", "find_code_links", "iter_hits", "merge", "organize", "reindex", "replay", "score",
-    "search", "split", "systematic", "translate", "verify",
+    "amerge", "analyze", "aplan_search", "areindex", "asearch", "asplit", "asystematic", "cite_candidates", "cite_export", "cite_queue",
+    "cite_status", "dedup", "distill", "execute", "fetch_full_text", "find_code_links", "iter_hits", "merge", "organize", "plan_search",
+    "reindex", "replay", "score", "search", "split", "systematic", "translate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from outrider.usecases.distill import adistill, distill
     from outrider.usecases.full_text import afetch_full_text, fetch_full_text
     from outrider.usecases.ingest import aadd_to_library, add_to_library, areindex, reindex
+    from outrider.usecases.plan import aplan_search, plan_search
     from outrider.usecases.search import asearch, organize, score, search, translate
     from outrider.usecases.search_library import HitList, aexecute, execute
     from outrider.usecases.systematic import asystematic, iter_hits, replay, systematic, verify
@@ -81,6 +82,7 @@ _HOMES = {
     "afind_code_links": "outrider.usecases.code_links",
     "amerge": "outrider.usecases.deduplicate",
     "analyze": "outrider.usecases.analyze",
+    "aplan_search": "outrider.usecases.plan",
     "areindex": "outrider.usecases.ingest",
     "asearch": "outrider.usecases.search",
     "asplit": "outrider.usecases.deduplicate",
@@ -97,6 +99,7 @@ _HOMES = {
     "iter_hits": "outrider.usecases.systematic",
     "merge": "outrider.usecases.deduplicate",
     "organize": "outrider.usecases.search",
+    "plan_search": "outrider.usecases.plan",
     "reindex": "outrider.usecases.ingest",
     "replay": "outrider.usecases.systematic",
     "score": "outrider.usecases.search",

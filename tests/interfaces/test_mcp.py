@@ -48,6 +48,7 @@ from support.systematic_runs import LibraryVersions, MemorySource, make_exact_se
 
 TOOLS = {
     "search",
+    "plan",
     "systematic",
     "analyze",
     "library_ingest",
@@ -676,3 +677,12 @@ def test_another_address_than_loopback_needs_a_key(services: Services, host: str
     own = services.settings.model_copy(update={"serve": ServeSettings.model_validate({"authentication": authentication})})
     with pytest.raises(BadRequest, match="outrider serve key"):
         run_http(Services(own), host, 0)
+
+
+async def test_a_plan_predicts_and_searches_nothing(services: Services) -> None:
+    async with Client(make_server(services)) as client:
+        result = await client.call_tool("plan", {"query": "aspirin liver"})
+        refused = await client.call_tool("plan", {"query": "?!"})
+    assert "0 calls, no cost" in result.structured_content["summary"]
+    assert {one["quantity"] for one in result.structured_content["estimates"]} == {"seconds", "calls", "cost_usd", "hits"}
+    assert refused.is_error

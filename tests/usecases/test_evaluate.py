@@ -21,6 +21,7 @@ from outrider.state.request import RetrieverType
 from outrider.training.judgements import Judgements
 from outrider.usecases.evaluate import FUSION, RERANKED, SEARCH, Evaluation, JudgedQuery, evaluate, list_fusions, select_queries
 from outrider.usecases.match_records import RecordMatches
+from outrider.usecases.plan import aplan_search
 from support.fakes import doi, paper
 from support.word_embedder import WordEmbedder
 
@@ -93,6 +94,22 @@ async def test_words_alone_find_the_works(tmp_path: Path) -> None:
     assert words.mean == pytest.approx(stages["words"].ndcg_10.mean - stages[SEARCH].ndcg_10.mean)
     assert {remark.split(":")[0] for remark in result.remarks} == {"Without the stage 'meaning'", "Without the stage 'related works'"}
     assert result.comparisons == ()
+
+
+async def test_the_recall_of_judged_queries_stands_in_later_plans_of_this_library(tmp_path: Path) -> None:
+    planner = {"planner": {"file": str(tmp_path / "runs.sqlite")}}
+    await run(tmp_path / "library", settings=planner)
+    settings: Mapping[str, Any] = {**planner, "library": {"uri": str(tmp_path / "library")}, "embedding": {"model_name": "none"}}
+    services = Services(Settings.model_validate(settings))
+    planned = await aplan_search("any words", services=services, sources=["library"])
+    more = await aplan_search("any words", services=services)
+    services.close()
+    recall = planned.find("recall", "library")
+    assert recall is not None
+    assert (recall.low, recall.expected, recall.high) == (1, 1, 1)
+    assert recall.basis == f"among the first 10 hits, from {QUERIES} judged queries over this library"
+    assert planned.runs == 0, "searches of an evaluation are no runs of the user"
+    assert [lack.why for lack in more.unknown if lack.quantity == "recall"] == ["it was measured for searches of the library alone"]
 
 
 async def test_a_weight_that_does_harm_is_found(tmp_path: Path) -> None:

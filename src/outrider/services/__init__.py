@@ -25,6 +25,7 @@ from outrider.runtime.workers import Workers
 from outrider.services import tracing
 from outrider.services.background_reindex import BackgroundReindex
 from outrider.services.citation_queue import CitationQueue
+from outrider.services.planner import Planner
 from outrider.services.save_results import ResultSaver
 from outrider.services.sources import find_browser, make_link_sources, make_page_reader, make_sources, make_text_fetcher
 from outrider.settings.load import load as load_settings
@@ -162,6 +163,9 @@ class Services:
         """Queues the citation job of a search; None where the settings want none."""
         self.links: LinkFinder = CodeFinder(self.library if shelf is None and settings.sources.library.enabled else None)
         """Finds the code of papers and the papers of repositories, in their own texts and in the library of the settings."""
+        # the history is that of the services of the settings: other sources would mislead its plans
+        self.planner = Planner(settings) if settings.planner.enabled and shelf is None and sources is None else None
+        """Records what runs take; None where the settings want no record."""
         self.decisions: DecisionsProvider = self._decisions if shelf is None else load_no_decisions
         """Splits and merges that the library of the settings remembers."""
         self.workers = Workers()
@@ -264,6 +268,11 @@ class Services:
         prompts = {f"prompt:{prompt.name}": prompt.version for prompt in (self.context_frame, self.dedup_prompt, self.answer_prompt)}
         model = {"chat": self.chat.name} if self.chat else {}
         return {"outrider": __version__, **prompts, **self.query_prompt.versions, **self.scoring_prompts.versions, **model}
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether models were loaded for a search before."""
+        return bool(self._warm_until)
 
     @property
     def is_library_open(self) -> bool:
@@ -448,7 +457,7 @@ class Services:
         """The same library and models alone: no other source, page, chat model or store. No source if another shelf is searched."""
         services = copy(self)
         services._sources = (self._own_library,) if self.has_own_library else ()  # noqa: SLF001 - its own
-        services._pages = services._texts = services.chat = services.keeper = services.text_keeper = None  # noqa: SLF001
+        services._pages = services._texts = services.chat = services.keeper = services.text_keeper = services.planner = None  # noqa: SLF001
         for made in ("sources", "pages", "texts"):
             services.__dict__.pop(made, None)
         return services

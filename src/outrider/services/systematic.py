@@ -180,6 +180,8 @@ async def begin_run(
     parsed = parse(fields, syntax)
     parts = make_parts(services, say)
     names = select_sources(sources, parts.remote_sources)
+    if services.planner is not None and services.pin is None and services.world is None:
+        parts = replace(parts, on_finished=services.planner.begin_systematic(services, fields, names))
     return await Run.start(new_run_folder(services, folder), fields, parsed, names, parts, services.settings.systematic.page)
 
 

@@ -376,6 +376,14 @@ class CodeLinksSettings(Section):
     )
 
 
+class PlannerSettings(Section):
+    """What searches took, for `outrider plan`: features and figures of runs, no query text."""
+
+    enabled: bool = Field(True, description="Record what each search takes, so that plans rest on it.")
+    file: str = Field("", description="The SQLite file of the record; by default runs.sqlite in the platform's data folder.")
+    keep_runs: int = Field(1_000, ge=20, le=100_000, description="Runs that are kept; the oldest are deleted first.")
+
+
 class SystematicSettings(Section):
     """Where systematic runs are stored, and how they are signed."""
 
@@ -422,5 +430,6 @@ class Settings(Section):
     jobs: JobSettings = JobSettings()
     citations: CitationSettings = CitationSettings()
     code_links: CodeLinksSettings = CodeLinksSettings()
+    planner: PlannerSettings = PlannerSettings()
     analyze: AnalyzeSettings = AnalyzeSettings()
     tracing: TracingSettings = TracingSettings()

@@ -12,7 +12,7 @@ import asyncio
 import json
 import time
 import unicodedata
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,12 +20,13 @@ from typing import Any
 
 from outrider.boolean.parser import ParsedQuery, parse
 from outrider.boolean.printer import format_tree
+from outrider.runtime.run_calls import RunTally, count_into
 from outrider.state.boolean import Node
 from outrider.state.errors import BadRequest, LibraryError, SourceError
 from outrider.state.ports import Clock
 from outrider.state.records import LIBRARY, RECORD, Record
 from outrider.state.response import ResultSet
-from outrider.state.systematic import LIBRARY_ORDER, PAGE, Harvest, Matched, PinnedLibrary, RemoteSource, Snapshot
+from outrider.state.systematic import LIBRARY_ORDER, PAGE, Harvest, Matched, MatchedPage, PinnedLibrary, RemoteSource, Snapshot
 from outrider.systematic_search import manifest as manifests
 from outrider.systematic_search.audit_log import AuditLog, format_time
 from outrider.systematic_search.ledger import Ledger, file_digest, read_lines
@@ -38,6 +39,8 @@ SESSIONS = "sessions.jsonl"
 
 OpenLibrary = Callable[[Snapshot | None], Awaitable[PinnedLibrary]]
 """Pins the current version of the library, or opens the version of an earlier run. Raises `LibraryError`."""
+OnFinished = Callable[[Manifest, float, RunTally], None]
+"""Called once a new run has read every source, with its seconds and its calls."""
 Sign = Callable[[Manifest], Manifest]
 """Adds a signature over the manifest's seal."""
 
@@ -59,6 +62,7 @@ class RunDependencies:
     sign: Sign | None = None
     identity_most: int = 50_000
     """Up to this many hits of several sources, works are compared by all their fields; beyond, by their identifiers."""
+    on_finished: OnFinished | None = None
 
     @property
     def tool(self) -> dict[str, str]:
@@ -78,6 +82,7 @@ class Run:
     seconds: dict[str, float] = field(default_factory=dict)
     manifest: Manifest | None = None
     """Set at the end of the run, or when it is closed before."""
+    tally: RunTally = field(default_factory=RunTally)
     _closed: bool = False
 
     @classmethod
@@ -158,6 +163,8 @@ class Run:
 
     async def pages(self) -> AsyncGenerator[RunPage]:
         """The pages that are not in the ledger yet. Raises `LibraryError`; a service that fails costs only the rest of its own hits."""
+        begun, idle_s = time.perf_counter(), 0.0
+        is_new = not self.ledger.state.source
         parsed = self.parse_query()
         for name in self.request.names:
             if name in self.ledger.state.finished:
@@ -167,7 +174,9 @@ class Run:
             async with aclosing(source) as pages:
                 async for page in pages:
                     self.seconds[name] = time.perf_counter() - started
+                    paused = time.perf_counter()
                     yield page
+                    idle_s += time.perf_counter() - paused  # the reader's own time
             self.seconds[name] = time.perf_counter() - started
         if not self.ledger.state.done:
             duplicates: list[Duplicate] = []
@@ -177,6 +186,8 @@ class Run:
                 duplicates, method = await asyncio.to_thread(find_duplicates, self.ledger.path, most)
             await asyncio.to_thread(self.ledger.append_done, [asdict(duplicate) for duplicate in duplicates], self.hits, method)
         self.manifest = await asyncio.to_thread(self._write_manifest, "finished")
+        if is_new and self.manifest.complete and self.dependencies.on_finished is not None:
+            self.dependencies.on_finished(self.manifest, time.perf_counter() - begun - idle_s, self.tally)
 
     async def _library_pages(self, parsed: ParsedQuery) -> AsyncGenerator[RunPage]:
         state = self.ledger.state
@@ -202,14 +213,20 @@ class Run:
         broke_off = {}
         if not sent_query.refused:
             try:
-                async for hits, cursor in self.dependencies.remote_sources[name].harvest(tree, sent_query, harvest, after):
-                    yield await self._append_page(name, hits, cursor, dump_fetch_state(harvest))
+                pages = self.dependencies.remote_sources[name].harvest(tree, sent_query, harvest, after)
+                while (page := await self._read_next(pages)) is not None:
+                    yield await self._append_page(name, *page, dump_fetch_state(harvest))
             except SourceError as error:
                 broke_off, harvest.complete = {"broke_off": True}, False
                 harvest.remarks.append(str(error))
         end = {"hits": state.source_hits if state.source == name else 0, **dump_fetch_state(harvest), **broke_off}
         end.pop("dropped")
         await asyncio.to_thread(self.ledger.append_end, name, end)
+
+    async def _read_next(self, pages: AsyncIterator[MatchedPage]) -> MatchedPage | None:
+        """The next page, its calls counted: each page may be read in another context."""
+        with count_into(self.tally):
+            return await anext(pages, None)
 
     async def _append_page(self, name: str, hits: Sequence[Matched], cursor: str, fetch_state: Mapping[str, Any] | None) -> RunPage:
         lines = await asyncio.to_thread(self.ledger.append_page, name, hits, cursor, fetch_state)

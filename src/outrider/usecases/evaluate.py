@@ -185,6 +185,10 @@ async def evaluate(
         await runs.search_all()
         comparisons = [await runs.compare_fusions(seed)] if len(runs.lists[0]) > 1 else []
     comparisons += [runs.compare_reranker(reranker.name, seed, is_on=is_on)] if reranker else []
+    if services.planner is not None:
+        scores = [score for score, _ in runs.scores[SEARCH]]
+        recalls = {CUT: [one.recall_10 for one in scores], DEPTH: [one.recall_100 for one in scores]}
+        await asyncio.to_thread(services.planner.store_recalls, library.library_id, recalls)
     return Evaluation(
         queries=len(queries),
         judgements=sum(len(query.grades) for query in queries),

@@ -34,7 +34,26 @@ class Part(Model):
 
 
 async def health(services: Services) -> tuple[Part, ...]:
-    """Library, dense search, reranker, model, full texts, links to code. Loads the embedding model, which can take seconds the first time."""
+    """Library, dense search, reranker, model, full texts, links to code, plans. Loads the embedding model, which can take seconds the first time."""
+    return (*await _check_search(services), await _check_plans(services))
+
+
+async def _check_plans(services: Services) -> Part:
+    """How often the outcome of earlier runs lay in the interval that was predicted."""
+    what, planner = "plans", services.planner
+    if planner is None:
+        return _off(what, "what searches take is not recorded (planner.enabled); plans rest on priors")
+    try:
+        runs, calibrations = await asyncio.to_thread(planner.calibrate)
+    except SearchError as error:
+        return Part(what=what, on=False, says=str(error), broken=True)
+    if not calibrations:
+        return Part(what=what, on=True, says="no search is recorded yet; plans rest on priors")
+    figures = (f"{one.quantity} {one.coverage:.0%} (median width {one.median_width:.3g})" for one in calibrations)
+    return Part(what=what, on=True, says=f"of {runs:,} run{'s' if runs != 1 else ''} within their 80 % intervals: {', '.join(figures)}")
+
+
+async def _check_search(services: Services) -> tuple[Part, ...]:
     model, texts = await _check_model(services), _check_full_text(services)
     try:
         library = await services.library()

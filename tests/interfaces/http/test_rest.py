@@ -10,6 +10,7 @@ import pytest
 from outrider.interfaces.http.access import hash_key
 from outrider.interfaces.http.openapi import SEARCH_ANSWER, SEARCH_EXAMPLES
 from outrider.interfaces.http.rest import SearchBody
+from outrider.state.plan import SearchPlan
 from outrider.state.response import SearchResponse
 from support.fakes import Shelf, paper
 from support.http_app import ASPIRIN, STATINS, BlockingLibrary, open_client, services, until
@@ -228,3 +229,17 @@ def test_the_examples_of_the_description_are_valid() -> None:
     SearchResponse.model_validate(SEARCH_ANSWER)
     for example in SEARCH_EXAMPLES.values():
         SearchBody.model_validate(example["value"])
+
+
+async def test_a_plan_has_intervals_and_refuses_what_a_search_refuses() -> None:
+    async with open_client(services()) as client:
+        planned = await client.post("/api/plan", json={"query": "aspirin liver", "top_k": 5})
+        for body, field in WRONG:
+            answer = await client.post("/api/plan", json=body)
+            assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
+            assert answer.json()["errors"][0].get("field", "") in (field, field.removesuffix(".0"))
+    plan = SearchPlan.model_validate(planned.json())
+    seconds = plan.find("seconds")
+    assert planned.status_code == 200
+    assert seconds is not None
+    assert seconds.low < seconds.expected < seconds.high

@@ -25,6 +25,7 @@ from outrider.version import __version__
 COMMANDS = {
     "search": "search:search",
     "systematic": "systematic:systematic",
+    "plan": "plan:plan",
     "replay": "systematic:replay",
     "verify": "systematic:verify",
     "analyze": "analyze:analyze",

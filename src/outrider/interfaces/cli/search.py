@@ -119,6 +119,9 @@ def search(
         bool,
         typer.Option("--explain", help="Show all kept sentences, scores, lists and planned queries, and every work that a rule removed."),
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what the search is expected to take, as `outrider plan` does, and run nothing.")
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Also write the hits, by suffix: .ris .bib .csljson .csv .json .jsonl .md."),
@@ -157,6 +160,10 @@ def search(
     form = _check_files(output, plot)
     context = make_run_context(run_timeout_s=timeout_s, max_calls=max_calls, max_cost_usd=max_cost)
     services = open_services(library, offline=offline)
+    if dry_run:
+        from outrider.interfaces.cli.plan import show_planned
+
+        return show_planned(services, request, context=context, as_json=as_json)
     answer, rejected = wait_for(_answer(request, services, context, thread, quiet=as_json))
     if output is not None and not exit_code(answer):
         from outrider.interfaces.cli.export import open_output

@@ -49,6 +49,9 @@ def systematic(
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw the PRISMA 2020 flow of the run, as an .svg file.")
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show tree, remarks, translations and hits per line, without a run.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what the run is expected to take, as `outrider plan` does, and run nothing.")
+    ] = False,
     resume: Annotated[
         str | None, typer.Option("--resume", metavar="RUN", help="Continue an interrupted run: its folder, name or manifest.")
     ] = None,
@@ -73,8 +76,8 @@ def systematic(
 
     if (query is None) == (resume is None):
         raise BadRequest("give a query, such as '\"aspirin\"[ti] AND liver[mh]', or --resume with the run to continue; not both")
-    if explain and query is None:
-        raise BadRequest("--explain shows a query; give one")
+    if (explain or dry_run) and query is None:
+        raise BadRequest(f"{'--explain shows' if explain else '--dry-run plans'} a query; give one")
     if plot is not None:
         if explain:
             raise BadRequest("--plot draws a run, and --explain runs nothing; leave one of them out")
@@ -86,6 +89,11 @@ def systematic(
     if explain:
         _explain(services, parsed, names, syntax, as_json=as_json)
         return 0
+    if dry_run:
+        from outrider.interfaces.cli.plan import show_planned
+
+        request = {"query": parsed, "sources": names, "mode": "systematic"}
+        return show_planned(services, request, syntax=syntax, as_json=as_json)
     run = wait_for(_run(services, parsed, names, syntax, folder, resume, quiet=as_json))
     manifest = run.manifest
     assert manifest is not None  # noqa: S101 - the run came to its end

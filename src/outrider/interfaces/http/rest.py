@@ -22,8 +22,10 @@ from outrider.services.make_nodes import parse_analysis_target
 from outrider.state.analysis import Analysis, AnalyzeRequest
 from outrider.state.model import Model
 from outrider.state.pipeline import RunContext
+from outrider.state.plan import SearchPlan
 from outrider.state.request import SearchRequest, refuse_misfits
 from outrider.state.response import SearchResponse
+from outrider.usecases.plan import plan_request
 
 if TYPE_CHECKING:
     from outrider.services import Services
@@ -82,6 +84,13 @@ class RestRoutes:
         is_async = "respond-async" in preferences
         run = self.runs.search(plain, body.run, read_owner(request), thread=read_thread(request), has_events=is_async)
         return await answer_run(request, run, preferences)
+
+    async def plan(self, body: Annotated[SearchBody, Body(openapi_examples=SEARCH_EXAMPLES)]) -> SearchPlan:
+        """What a search would take, each with an 80 % interval: seconds, calls, cost, hits by source. Nothing is searched."""
+        plain = SearchRequest.model_construct(**{name: getattr(body, name) for name in SearchRequest.model_fields})
+        refuse_misfits(plain)
+        check_lowered(body.run, self.services.settings)
+        return await plan_request(self.services, plain, context=body.run)
 
     async def analyze(self, request: Request, body: Annotated[AnalyzeBody, Body(openapi_examples=ANALYZE_EXAMPLES)]) -> Response:
         """One repository or paper in depth. An unknown one has no `kind`, and the reason in `failures`."""
@@ -150,6 +159,7 @@ def make_router(handlers: RestRoutes) -> APIRouter:
     router.add_api_route(
         "/api/search", handlers.search, methods=["POST"], summary="Search", response_class=JSONResponse, responses=SEARCH_RESPONSES
     )
+    router.add_api_route("/api/plan", handlers.plan, methods=["POST"], summary="What a search would take")
     router.add_api_route(
         SEARCH, handlers.state, methods=["GET"], summary="A search and its answer", responses={200: {"model": SearchState}}
     )

@@ -26,6 +26,7 @@ from outrider.ingest.targets import split_targets
 from outrider.interfaces.mcp.cite import CiteTools
 from outrider.interfaces.mcp.code_links import LinkTools
 from outrider.interfaces.mcp.jobs import JobTools
+from outrider.interfaces.mcp.plan import PlanTool
 from outrider.interfaces.mcp.short_answers import (
     DATA,
     ExportResult,
@@ -146,6 +147,7 @@ def build_server(services: Services, *, alone: bool = False) -> MCPServer:
     server = OutriderServer(tools, **about, log_level="WARNING", lifespan=lifespan)
     for name, tool, hints in (
         ("search", tools.search, READS),
+        ("plan", PlanTool(services).plan, READS),
         ("systematic", runs.systematic, WRITES),
         ("analyze", tools.analyze, READS),
         ("library_ingest", tools.library_ingest, WRITES),

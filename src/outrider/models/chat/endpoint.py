@@ -116,6 +116,11 @@ class EndpointChat:
         return self._endpoint.name
 
     @property
+    def is_priced(self) -> bool:
+        """Whether the price of the model is known."""
+        return self._endpoint.price is not None
+
+    @property
     def is_unnamed(self) -> bool:
         """Whether the server has not yet been asked which model it serves."""
         return self._endpoint.is_unnamed

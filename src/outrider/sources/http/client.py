@@ -21,6 +21,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 from urllib.parse import urlencode
 
+from outrider.runtime.run_calls import count_call
 from outrider.runtime.spans import span
 from outrider.runtime.threads_and_loops import in_background
 from outrider.sources.http.cache import AnswerCache, CachedAnswer, NoCache, read_cached, store_later
@@ -176,6 +177,7 @@ class Caller:
         try:
             async with limiter.acquire(request.service, until - time.monotonic()) as mark_sent:
                 whole_s, within_s = request.service.timeout_s, until - time.monotonic()
+                count_call(request.service.name)
                 if count is not None:
                     count.sent += 1
                 try:

@@ -19,6 +19,7 @@ from urllib.parse import urljoin, urlsplit
 
 from pydantic import JsonValue
 
+from outrider.runtime.run_calls import count_call
 from outrider.runtime.threads_and_loops import call_on, in_background, run_in_thread
 from outrider.sources.http.rate_limit import parse_retry_after
 from outrider.sources.http.service import MEBIBYTE
@@ -215,6 +216,7 @@ class PageFetcher:
 
     async def _get(self, target: Target) -> FetchedPage | str | tuple[bytes, str]:
         """The target of a redirect, the record of a PDF, or a body and its Content-Type."""
+        count_call("pages")
         async with _errors(target.host), self._http().stream("GET", target.url) as response:
             if response.status_code in REDIRECTS and response.headers.get("location"):
                 return str(response.headers["location"])

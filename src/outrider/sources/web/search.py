@@ -22,6 +22,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from urllib.parse import parse_qs, quote_plus, urljoin, urlsplit
 
+from outrider.runtime.run_calls import count_call
 from outrider.runtime.threads_and_loops import in_background
 from outrider.sources.adapter import deadline_after, format_age
 from outrider.sources.http.cache import AnswerCache, NoCache, read_cached, store_later
@@ -303,6 +304,7 @@ class WebSearch:
     async def _load_page(self, engine: SearchEngine, url: str, until: float) -> tuple[str, ResultPage]:
         """The HTML of a result page, and what it says. Opens the circuit of an engine that the browser cannot reach."""
         within_s = until - time.monotonic()
+        count_call(NAME)
         try:
             rendered = await self.browser.open_page(url, within_s, frozenset({engine.host}), engine.ready)
         except (SourceTimeout, SourceUnavailable) as error:

@@ -1,0 +1,1 @@
+"""Predictions of what a run will take, from the history of this installation."""
