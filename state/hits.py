@@ -11,8 +11,8 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from outrider.state.full_text import FullText
 from outrider.state.code_links import LinkedCode, LinkedPaper
+from outrider.state.full_text import FullText
 from outrider.state.model import Model, fast_dataclass
 from outrider.state.notices import Notice, list_notices
 from outrider.state.records import Identifiers, Kind, Metadata, Record, WebLink

@@ -34,7 +34,7 @@ class Part(Model):
 
 
 async def health(services: Services) -> tuple[Part, ...]:
-    """Library, dense search, reranker, model, full texts, links to code, plans. Loads the embedding model, which can take seconds the first time."""
+    """Library, dense search, reranker, model, full texts, links to code, plans. Loads the embedding model, which takes seconds at first."""
     return (*await _check_search(services), await _check_plans(services))
 
 
