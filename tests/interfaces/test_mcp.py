@@ -51,6 +51,7 @@ TOOLS = {
     "systematic",
     "analyze",
     "library_ingest",
+    "library_full_text",
     "library_search",
     "export",
     "jobs",
