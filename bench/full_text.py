@@ -38,6 +38,8 @@ NAMES = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu x
 PUBLISHERS = 8
 QUERY = "acetaminophen dose and the enzymes of the liver"
 LEAST_COVERED, RUN = 0.5, 4
+JUDGED = 600
+"""Works for which the most similar other one is looked for."""
 PDF_OF = {"N18-3011.tei.xml": "N18-3011.pdf"}
 """A paper whose text is open as a PDF alone."""
 ANSWER_COLUMNS = (
@@ -53,6 +55,7 @@ ANSWER_COLUMNS = (
 SEARCH_COLUMNS = (
     "20 hits", "full text", "texts read", "with licence", "forms", "refused", "node s", "search s", "requests", "to what is not open",
 )  # fmt: skip
+JUDGED_COLUMNS = ("records", "form of the text", "of the work", "taken", "of the most similar other work", "refused")
 
 
 def run() -> Report:
@@ -62,11 +65,13 @@ def run() -> Report:
     for name, is_mixed, is_on in (("all open", False, False), ("all open", False, True), ("half not open", True, True)):
         progress(f"full_text: search, {name}")
         searches.append(_measure_search(name, is_mixed=is_mixed, is_on=is_on))
+    progress("full_text: judging")
+    judged = Report("full_text, whose text it is", JUDGED_COLUMNS, tuple(_measure_judging()))
     notes = (
         "Answers: the papers of answers/dev.jsonl, distilled by the engine of the settings, abstract alone and with the fetched text.",
         "Search: counterparts on loopback, one search each with an empty cache; full_text_first is 20, the time limits are the defaults.",
     )
-    return Report("full_text", SEARCH_COLUMNS, tuple(searches), notes, (answers,))
+    return Report("full_text", SEARCH_COLUMNS, tuple(searches), notes, (answers, judged))
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +246,42 @@ def _is_covered(answer: str, units: Sequence[str]) -> bool:
     words = answer.split()
     runs = [" ".join(words[at : at + RUN]) for at in range(max(1, len(words) - RUN + 1))]
     return any(sum(one in unit for one in runs) >= LEAST_COVERED * len(runs) for unit in units)
+
+
+def _measure_judging() -> Iterator[tuple[Cell, ...]]:
+    """Texts made of records: those of one work as two databases have it, and those of the work with the most similar title.
+
+    A page has title and authors apart from its text; a PDF, whose title was not read, has them in its text alone. No text has an
+    identifier.
+    """
+    from rapidfuzz import fuzz, process
+
+    from bench.identity.sets import labelled
+    from outrider.full_text.same_work import explain_other_work
+    from outrider.state.records import Identifiers, Paper
+
+    for name in ("asysd", "dblp_acm"):
+        source = labelled(name)
+        assert source.works is not None
+        records, works = source.records, source.works
+        same = [pair for pair in source.true_pairs() if records[pair[0]].title and records[pair[1]].title]
+        titles = [record.title.lower() for record in records]
+        first = {work: at for at, work in reversed(list(enumerate(works)))}
+        others: list[tuple[int, int]] = []
+        for work, at in sorted(first.items())[:JUDGED]:
+            found = process.extract(titles[at], titles, scorer=fuzz.ratio, limit=12)
+            other = next((place for _, _, place in found if works[place] != work), None)
+            others += [(at, other)] if other is not None else []
+
+        def make_text(record: Paper, form: str) -> Paper:
+            body = f"{record.title}\n{'; '.join(record.authors)}\n{record.abstract}"
+            own = {"title": record.title, "authors": record.authors} if form == "page" else {"title": "article"}
+            return Paper(doc_id="", identifiers=Identifiers(), text=body, **own)
+
+        for form in ("page", "PDF"):
+            taken = sum(not explain_other_work(records[one], make_text(records[other], form)) for one, other in same)
+            refused = sum(bool(explain_other_work(records[one], make_text(records[other], form))) for one, other in others)
+            yield (name, form, len(same), taken / len(same), len(others), refused / len(others))
 
 
 def _measure_search(name: str, *, is_mixed: bool, is_on: bool) -> tuple[Cell, ...]:

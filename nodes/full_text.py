@@ -1,4 +1,4 @@
-"""The node that reads open full texts of the first hits, so that the distiller reads them
+"""The node that reads open full texts of the first hits
 
 It runs only where the request or `enrich.full_text` asks for it, after the hits are chosen: no text of a work that is not shown is fetched.
 What was read is kept in the library, with its licence and place.
@@ -83,22 +83,22 @@ def renew_text(record: Record, stored: Record | None) -> Record:
     return record.model_copy(update={"origin": ORIGIN}) if stored is None else carry_text(stored, record)
 
 
-def make_row(asked: int, reports: Sequence[WorkText], took_ms: float, within_s: float) -> SourceReport:
+def make_row(requested: int, reports: Sequence[WorkText], took_ms: float, within_s: float) -> SourceReport:
     """How many texts were read, in which forms, and why others were not."""
     forms = Counter(NAMES[report.full_text.form] for report in reports if report.status == "fetched" and report.full_text)
     others = Counter(report.status for report in reports if report.status not in ("fetched", "kept", "own text"))
     reasons = dict.fromkeys(report.reason for report in reports if report.status in ("refused", "failed"))
     notes = dict.fromkeys(note for report in reports for note in report.notes)
-    returned, unread = forms.total(), asked - len(reports)
+    returned, unread = forms.total(), requested - len(reports)
     parts = [f"{count} {name}" for name, count in forms.items()] + [f"{count} {status}" for status, count in others.items()]
     parts += [f"{unread} not read within {within_s:.3g} s (enrich.full_text_s)"] if unread else []
     message = "; ".join(filter(None, (", ".join(parts), *list(reasons)[:MOST_REASONS], *list(notes)[:MOST_REASONS])))
     return SourceReport(
         source=SOURCE,
         strategy="open",
-        asked=asked,
+        asked=requested,
         returned=returned,
-        status="timeout" if unread and not returned else "ok" if returned == asked else "partial" if returned else "empty",
+        status="timeout" if unread and not returned else "ok" if returned == requested else "partial" if returned else "empty",
         message=message,
         took_ms=took_ms,
     )

@@ -52,6 +52,7 @@ TOOLS = {
     "systematic",
     "analyze",
     "library_ingest",
+    "library_full_text",
     "library_search",
     "export",
     "code_links",

@@ -13,12 +13,15 @@ from outrider.graph.pipeline import build
 from outrider.nodes.full_text import extend_hash, renew_text
 from outrider.services import Services
 from outrider.settings.model import DistillerSettings, EnrichSettings, LibrarySettings, Settings
-from outrider.settings.sections import SourcesSettings
+from outrider.settings.sections import CacheSettings, SourcesSettings
+from outrider.state.analysis import Analysis
 from outrider.state.errors import BadRequest
 from outrider.state.full_text import KEY, FullText, WorkText, add_text, parse_origin
+from outrider.state.ports import Capabilities
 from outrider.state.records import LIBRARY, Record
 from outrider.state.response import SearchResponse
-from support.fakes import NOON, Shelf, no_reranker, paper
+from outrider.usecases.analyze import aanalyze
+from support.fakes import NOON, Shelf, doi, no_reranker, paper
 
 ABSTRACT = "We studied the liver in adults."
 ANSWER = "A dose of 4 grams of acetaminophen harms the liver."
@@ -158,3 +161,20 @@ def test_a_stored_record_keeps_its_own_or_its_better_text() -> None:
 def test_the_hash_of_a_run_without_texts_stays() -> None:
     assert extend_hash("x", []) == "x"
     assert extend_hash("x", make_records(1)) != extend_hash("x", make_records(2)) != "x"
+
+
+async def test_an_analysis_quotes_the_full_text() -> None:
+    """By the same reader; what cannot be read is named with the reason."""
+    record = make_records(1)[0].model_copy(update={"identifiers": doi("10.1000/x")})
+    shelf = Shelf([record], capabilities=Capabilities(frozenset({"paper"}), frozenset({"doi"})))
+    settings = Settings(cache=CacheSettings(fresh_s=0.0))
+
+    async def analyze(texts: Texts) -> Analysis:
+        services = Services(settings, clock=lambda: NOON, shelf=shelf, sources=(shelf,), reranker=no_reranker, texts=texts)
+        return await aanalyze("doi:10.1000/x", question=QUERY, services=services)
+
+    read, refused = await analyze(Texts()), await analyze(Texts(frozenset({record.doc_id})))
+    assert read.full_text == f"{ORIGIN.describe()}, {len(TEXT):,} characters"
+    assert ANSWER in [unit.text for unit in read.context.units]
+    assert refused.full_text == "none: a paywall"
+    assert "full_text" not in read.facts

@@ -100,8 +100,8 @@ class OpenTexts:
 
     def _answer_europe_pmc(self, request: Request, rest: str) -> Answer:
         if rest.endswith("/search"):
-            words = request.query["query"]
-            found = [one for one in self.europe_pmc if any(str(value) in words for value in (one.get("doi"), one.get("pmcid")) if value)]
+            query = request.query["query"]
+            found = [one for one in self.europe_pmc if query in (f'DOI:"{one.get("doi")}"', f"PMCID:{one.get('pmcid')}")]
             return as_json({"hitCount": len(found), "resultList": {"result": found}})
         return self.full_texts.get(rest.split("/")[-2], refusal(404))
 

@@ -24,6 +24,7 @@ from outrider.usecases.full_text import afetch_full_text, queue_full_text
 from outrider.usecases.health import health
 from outrider.usecases.jobs import show_job
 from support.fakes import paper
+from support.http_app import open_client
 from support.http_server import serving
 from support.open_texts import AUTHORS, DOI, SENTENCES, TITLE, OpenTexts, jats, pdf, pdf_file, xml
 
@@ -257,3 +258,71 @@ async def test_nothing_is_asked_of_a_service_that_is_switched_off(world: World) 
 async def test_python_refuses_what_names_nothing(world: World) -> None:
     with pytest.raises(BadRequest, match="name records"):
         await outrider.afetch_full_text(services=await world.services())
+
+
+def test_a_hit_and_its_exports_show_the_text(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """On the terminal below the hit; in RIS as a link of its own, in Markdown as a line, in JSON with the licence."""
+    run(["library", "fulltext", "a", "b"])
+    capsys.readouterr()
+    query = "which acetaminophen dose raised the enzymes of the liver?"
+    assert run(["search", query, "--offline", "-o", "hits.ris"]) == 0
+    out = capsys.readouterr().out
+    assert "Full text: JATS, published version, cc-by, from http" in out
+    exported = (world.folder / "hits.ris").read_text()
+    assert f"L2  - {world.server.base_url}/europepmc/webservices/rest/PMC7/fullTextXML" in exported
+    assert f"L1  - {world.server.base_url}/site/x.pdf" in exported
+    run(["search", query, "--offline", "-o", "hits.md", "--json"])
+    answer = json.loads(capsys.readouterr().out)
+    assert {(hit["full_text"] or {}).get("licence") for hit in answer["hits"]} >= {"cc-by"}
+    assert "Full text: PDF, published version, cc-by" in (world.folder / "hits.md").read_text()
+
+
+def test_an_interrupted_command_keeps_what_is_done(
+    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after Ctrl-C: the works so far are listed and stored."""
+    from outrider.usecases import full_text as module
+
+    real, calls = module.fetch_part, list[str]()
+
+    async def fetch_part(*arguments: Any, **options: Any) -> Any:
+        calls.append("part")
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return await real(*arguments, **options)
+
+    monkeypatch.setattr(module, "WORKS_A_PART", 1)
+    monkeypatch.setattr(module, "fetch_part", fetch_part)
+    assert run(["library", "fulltext", "a", "b", "--json"]) == 130
+    report = json.loads(capsys.readouterr().out)
+    assert [(one["doc_id"], one["status"]) for one in report["works"]] == [("a", "fetched")]
+    stored = world.stored()
+    assert (bool(stored["a"].text), bool(stored["b"].text)) == (True, False)
+
+
+async def test_texts_over_http(world: World) -> None:
+    """At most 20 works wait; more are a job. A server that may not change its library refuses."""
+    path = "/api/library/full-texts"
+    async with open_client(await world.services()) as http:
+        planned = (await http.post(path, json={"label": "review", "dry_run": True})).json()
+        assert [one["status"] for one in planned["works"]] == ["planned", "planned"]
+        done = (await http.post(path, json={"ids": ["a", "nobody"]})).json()
+        assert {one["doc_id"]: one["status"] for one in done["works"]} == {"nobody": "unknown", "a": "fetched"}
+        queued = (await http.post(path, json={"ids": ["b"], "queue": True})).json()
+        assert (queued["works"], len(queued["jobs"])) == (1, 1)
+        assert (await http.post(path, json={})).status_code == 422
+    async with open_client(await world.services(**{"serve.read_only": True})) as http:
+        assert (await http.post(path, json={"ids": ["b"]})).status_code == 403
+
+
+async def test_texts_over_mcp(world: World) -> None:
+    mcp = pytest.importorskip("mcp")
+    from outrider.interfaces.mcp import make_server
+
+    services = await world.services()
+    server = await asyncio.to_thread(make_server, services)
+    async with mcp.Client(server) as client:
+        result = (await client.call_tool("library_full_text", {"ids": ["a", "c"]})).structured_content
+    assert [(one["doc_id"], one["status"]) for one in result["works"]] == [("a", "fetched"), ("c", "not open")]
+    assert result["works"][0]["text"].startswith("JATS, published version, cc-by")
+    services.close()

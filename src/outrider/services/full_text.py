@@ -1,4 +1,4 @@
-"""Full texts of the library's records, fetched in parts and kept; and jobs of the kind `full_text`
+"""Full texts of library records, fetched in parts, and jobs of the kind `full_text`
 
 A part is written before the next one begins, so an interrupted run keeps what it has. Records that hold a text are skipped. A record keeps
 its id and its other fields: a JATS file, a PDF and a page of a work are one record with the best text.

@@ -1,4 +1,4 @@
-"""`fetch_full_text`: open full texts of records of the library, by ids, identifiers or a label."""
+"""Open full texts of library records, by ids, identifiers or a label."""
 
 from __future__ import annotations
 

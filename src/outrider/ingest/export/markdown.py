@@ -9,7 +9,7 @@ import re
 
 from outrider.ingest.export.base_writer import Writer
 from outrider.ingest.field_values import one_line
-from outrider.state.full_text import read_origin
+from outrider.state.full_text import parse_origin
 from outrider.state.notices import list_notices
 from outrider.state.records import BaseRecord, Paper
 
@@ -37,7 +37,7 @@ class MarkdownWriter(Writer):
             "\n".join(f"**{_escape(notice.describe())}**  " for notice in list_notices(record)),
             ". ".join(_escape(part) for part in (authors, ", ".join(part for part in venue if part)) if part),
             " · ".join(f"<{link}>" for link in dict.fromkeys(links) if link and not re.search(r"[\s<>]", link)),
-            f"Full text: {_escape(origin.describe())}" if (origin := read_origin(record)) else "",
+            f"Full text: {_escape(origin.describe())}" if (origin := parse_origin(record.metadata)) else "",
             _escape(record.abstract or record.description),
         ]
         self.stream.write("\n\n".join(part for part in parts if part) + "\n\n")

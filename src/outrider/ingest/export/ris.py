@@ -14,7 +14,7 @@ import re
 
 from outrider.ingest.export.base_writer import Writer, format_untitled, list_new_notes
 from outrider.ingest.field_values import format_scalar, one_line
-from outrider.state.full_text import read_origin
+from outrider.state.full_text import parse_origin
 from outrider.state.records import BaseRecord, Paper, Repository, web_link
 
 RANGE = re.compile(r"([^\s-]+)-([^\s-]+)")
@@ -46,7 +46,7 @@ def _list_notes(record: BaseRecord) -> list[str]:
 
 def _list_text_links(record: BaseRecord) -> list[tuple[str, str]]:
     """The place of a fetched full text, unless the record's own tags have it: L1 for a PDF, L2 for another form."""
-    origin = read_origin(record)
+    origin = parse_origin(record.metadata)
     own = {format_scalar(record.metadata.get(tag)) for tag in LINK_TAGS}
     return [] if origin is None or origin.url in own or not web_link(origin.url) else [("L1" if origin.form == "pdf" else "L2", origin.url)]
 
