@@ -1,4 +1,4 @@
-"""Code of papers, and papers of repositories: evidence of records joined with what the library keeps"""
+"""Code of papers and papers of repositories: own texts joined with stored evidence"""
 
 from __future__ import annotations
 

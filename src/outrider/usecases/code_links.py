@@ -1,4 +1,4 @@
-"""Links between papers, repositories and pages: those of one work, a job that reads more, files of links"""
+"""Links between papers, repositories and pages: of one work, by a job, from a file"""
 
 from __future__ import annotations
 
