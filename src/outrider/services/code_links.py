@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue, ValidationError
 
-from outrider.code_links.combine import read_evidence
 from outrider.code_links.metadata_files import read_citation_file, read_codemeta
 from outrider.code_links.names import list_names, list_repository_names, parse_repository_address
+from outrider.code_links.read_record import read_evidence
 from outrider.code_links.read_repository import RepositoryReader
 from outrider.ingest.readers.text_documents import parse_mapping
 from outrider.library.code_link_tables import KnownRepository
