@@ -31,8 +31,8 @@ from xml.etree import ElementTree as ET
 
 from bench.data import data_folder
 from bench.report import Report
-from outrider.code_links.combine import read_evidence
 from outrider.code_links.names import find_papers, find_repositories, title_name
+from outrider.code_links.read_record import read_evidence
 from outrider.code_links.readme_structure import find_bibtex
 from outrider.linkage.identifiers import normal_distribution
 from outrider.sources.openalex import parse_paper as parse_openalex

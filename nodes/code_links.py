@@ -1,4 +1,4 @@
-"""Code of candidates: whether it is alive, what the request requires of it, and its place in the order.
+"""Code of candidates: whether it is alive, what the request requires, its place in the order
 
 Whether a repository is alive follows from two of its six dimensions (`fine_scorer.dimensions`), as far as their inputs are known:
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from outrider.code_links.combine import combine_evidence, read_evidence
+from outrider.code_links.combine import combine_evidence
 from outrider.code_links.names import find_repositories
+from outrider.code_links.read_record import read_evidence
 from outrider.state.code_links import OWN, LinkEvidence
 from outrider.state.records import Identifiers, Paper
 

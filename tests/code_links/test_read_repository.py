@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from outrider.code_links.combine import read_evidence
+from outrider.code_links.read_record import read_evidence
 from outrider.state.code_links import OWN
 from outrider.state.records import Identifiers, Repository
 

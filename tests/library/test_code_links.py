@@ -34,10 +34,10 @@ async def library(tmp_path: Path) -> Library:
 
 
 async def find(library: Library, *records: Paper | Repository) -> dict[str, list[tuple[str, str, str, bool]]]:
-    async def opened() -> Library:
+    async def get_library() -> Library:
         return library
 
-    known = await CodeFinder(opened).find(records)
+    known = await CodeFinder(get_library).find(records)
     return {doc_id: [(link.work, link.target, link.kind, link.agree) for link in links] for doc_id, links in known.links.items()}
 
 
@@ -53,10 +53,10 @@ async def test_a_record_is_written_with_its_evidence_and_both_directions_agree(l
 async def test_the_other_end_is_the_record_of_the_library(library: Library) -> None:
     await library.upsert([PAPER, CODE])
 
-    async def opened() -> Library:
+    async def get_library() -> Library:
         return library
 
-    known = await CodeFinder(opened).find([PAPER])
+    known = await CodeFinder(get_library).find([PAPER])
     assert known.records["github:lab/snowfall"].doc_id == "github:lab/snowfall"
 
 

@@ -1,1 +1,1 @@
-"""Links between papers and their repositories: where they are read, and what makes one own"""
+"""Links between papers and repositories, and what makes one own"""

@@ -1,24 +1,13 @@
-"""Evidence of a record, and links of evidence"""
+"""Links of evidence: one for each work and target"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
 
-from outrider.code_links.read_paper import read_page, read_paper
-from outrider.code_links.read_repository import read_repository
 from outrider.state.code_links import OWN, CodeLink, LinkEvidence
-from outrider.state.records import Record, Repository
 
 MOST_SURE = 0.99
-OF_PAPER = "paper's own code"
-
-
-def read_evidence(record: Record) -> tuple[LinkEvidence, ...]:
-    """What a record says about papers and code: no request, one pass over its texts."""
-    if isinstance(record, Repository):
-        return tuple(read_repository(record))
-    return tuple(read_page(record) if record.kind == "page" else read_paper(record))
 
 
 def combine_evidence(evidence: Iterable[LinkEvidence]) -> tuple[CodeLink, ...]:

@@ -1,4 +1,4 @@
-"""Tables of links between papers and repositories, and of repositories that are known from links alone
+"""Tables of links between papers and code, and of repositories known from links alone
 
 **Evidence** (`code_links`). One row for each place that says how two works belong together. Rows of a record are replaced whenever the
 record is written, and removed with it; those of a repository's files and of a file of links by the next reading of the same.

@@ -1,4 +1,4 @@
-"""Code of papers, and papers of repositories: evidence of records joined with what the library keeps"""
+"""Code of papers and papers of repositories: own texts joined with stored evidence"""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from outrider.code_links.combine import combine_evidence
 from outrider.code_links.names import list_names
+from outrider.code_links.read_record import may_name_code, read_evidence
 from outrider.library.edges import IS
 from outrider.library.filter_sql import in_list
 from outrider.library.record_table import chunk_ids
-from outrider.runtime.threads_and_loops import load_module
 from outrider.state.code_links import CodeLink, KnownLinks, LinkEvidence
 from outrider.state.errors import LibraryMissing
-from outrider.state.records import Record
+from outrider.state.records import LIBRARY, Record
 
 if TYPE_CHECKING:
     from outrider.library.library import Library
@@ -33,9 +34,9 @@ class CodeFinder:
     async def find(self, records: Sequence[Record]) -> KnownLinks:
         """Links by record, each with its other end as a record where one is known."""
         names = {record.doc_id: list_names(record) for record in records}
-        combine = await load_module("outrider.code_links.combine")  # its patterns take a while
-        own = await asyncio.to_thread(lambda: [one for record in records for one in combine.read_evidence(record)])
         library = await self._open()
+        # what a record of the library says was stored with it
+        own = await self._read(records if library is None else [record for record in records if record.source != LIBRARY])
         every = {name for known in names.values() for name in known}
         stored = await library.code_links.find(every) if library else []
         links = group_links([*stored, *own], names)
@@ -45,6 +46,14 @@ class CodeFinder:
             by_name |= await library.code_repositories.find(far)
             by_name |= await find_records_by_name(library, far)
         return KnownLinks({doc_id: tuple(found) for doc_id, found in links.items()}, by_name)
+
+    @staticmethod
+    async def _read(records: Sequence[Record]) -> list[LinkEvidence]:
+        """In a thread, where their texts may name something: the patterns take a while to load."""
+        telling = [record for record in records if may_name_code(record)]
+        if not telling:
+            return []
+        return await asyncio.to_thread(lambda: [one for record in telling for one in read_evidence(record)])
 
     async def _open(self) -> Library | None:
         if self.open_library is None:
@@ -67,8 +76,6 @@ def group_links(evidence: Sequence[LinkEvidence], names: Mapping[str, Sequence[s
         for one in evidence
     }
     renamed = [one.model_copy(update={"work": key[4], "target": key[5]}) for key, one in unique.items()]
-    from outrider.code_links.combine import combine_evidence
-
     links: defaultdict[str, list[CodeLink]] = defaultdict(list)
     for link in combine_evidence(renamed):
         for end in dict.fromkeys((link.work, link.target)):

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from outrider.code_links.combine import read_evidence
+from outrider.code_links.read_record import read_evidence
 from outrider.library import browse, maintenance, postpone_client, record_table, schema, text_search, versions
 from outrider.library import edges as edge_rows
 from outrider.library import text_search as term_expansion

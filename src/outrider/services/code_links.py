@@ -1,4 +1,4 @@
-"""Jobs of the kind `code_links`: a repository's own files, read for its papers and for whether it is alive
+"""Jobs of the kind `code_links`: files of repositories, read for their papers
 
 CITATION.cff, codemeta.json and README of the targets' repositories, and what GitHub says about each. A paper's repositories are those that
 its texts and earlier evidence name as its own. Offline, the records that the library keeps are read again.
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue, ValidationError
 
-from outrider.code_links.combine import read_evidence
 from outrider.code_links.metadata_files import read_citation_file, read_codemeta
 from outrider.code_links.names import list_names, list_repository_names, parse_repository_address
+from outrider.code_links.read_record import read_evidence
 from outrider.code_links.read_repository import RepositoryReader
 from outrider.ingest.readers.text_documents import parse_mapping
 from outrider.library.code_link_tables import KnownRepository
@@ -129,12 +129,12 @@ def parse_address(target: str) -> str | None:
 async def _list_repositories(library: Library, records: Sequence[Record], names: Sequence[str]) -> list[str]:
     """Repositories of the targets, in their order, each once."""
 
-    async def opened() -> Library:
+    async def get_library() -> Library:
         return library
 
     found = dict.fromkeys(names)
     found.update(dict.fromkeys(name for record in records if isinstance(record, Repository) for name in list_repository_names(record)))
-    known = await CodeFinder(opened).find(records)
+    known = await CodeFinder(get_library).find(records)
     for record in records:
         for link in known.links.get(record.doc_id, ()):
             if link.is_own or link.kind == "archive":

@@ -1,4 +1,4 @@
-"""Links between papers, repositories and pages: those of one work, a job that reads more, files of links"""
+"""Links between papers, repositories and pages: of one work, by a job, from a file"""
 
 from __future__ import annotations
 
@@ -156,12 +156,12 @@ def _load_rows(path: Path) -> list[Any]:
 async def scan_links(services: Services) -> LinksImport:
     """Read the evidence of all records again, as an Outrider without links wrote them."""
     library = await services.library()
-    combine = await load_module("outrider.code_links.combine")
+    reader = await load_module("outrider.code_links.read_record")
     records = evidence = 0
     batch: list[Record] = []
 
     async def store() -> int:
-        found = await asyncio.to_thread(lambda: [one for record in batch for one in combine.read_evidence(record)])
+        found = await asyncio.to_thread(lambda: [one for record in batch for one in reader.read_evidence(record)])
         await library.code_links.store([record.doc_id for record in batch], found)
         return len(found)
 
