@@ -47,6 +47,8 @@ def run() -> Report:
             texts, relevant = load_review(name, group)
             orders = [rank(texts, relevant, seed) for seed in range(SEEDS)]
             for kind, change in ORDERS.items():
+                if group not in ("reviews", "synergy") and kind != "model":
+                    continue
                 row, disagreed = _measure(name, kind, [change(order, seed) for seed, order in enumerate(orders)])
                 disagreements += disagreed
                 rows.append(row)
