@@ -12,9 +12,10 @@ import pytest
 
 import outrider
 from outrider.state.errors import BadRequest, LibraryError
+from outrider.statistics.capture_recapture import bound_recall_of_routes
 from outrider.systematic_search import manifest
 from outrider.systematic_search.ledger import Ledger, RunBusy, Tampered
-from outrider.systematic_search.ledger_reader import IncompleteRun
+from outrider.systematic_search.ledger_reader import IncompleteRun, read_routes
 from outrider.systematic_search.run import OtherRun
 from support.systematic_runs import LibraryVersions, MemorySource, make_exact_services, make_papers
 
@@ -122,6 +123,9 @@ def test_services_follow_the_library_and_duplicates_are_counted(tmp_path: Path) 
     assert run_manifest.duplicates == 8
     assert run_manifest.unique == 20
     assert "identifiers, titles" in run_manifest.deduplicated_by
+    routes = read_routes(Path(hits.result_set.path))
+    assert (len(routes["library"]), len(routes["pubmed"]), len(routes["library"] & routes["pubmed"])) == (8, 20, 8)
+    assert "fewer than two routes found works of their own" in bound_recall_of_routes(routes).sentence
     few = make_exact_services(tmp_path, LibraryVersions(list(own)), {"pubmed": MemorySource("pubmed", list(abroad))}, identity_most=3)
     by_identifiers = outrider.systematic(QUERY, services=few, sources=["library", "pubmed"])
     list(by_identifiers)

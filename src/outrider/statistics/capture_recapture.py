@@ -62,9 +62,9 @@ def bound_recall_of_routes(routes: Mapping[str, Collection[str]], confidence: fl
     most = len(found) + int(np.ceil(missed))
     recall = len(found) / most
     sentence = (
-        f"The {len(sets)} routes together found at least {int(recall * 1000) / 10:.1f}% of what such routes can find (one-sided, confidence "
-        f"{confidence:.0%}, capture-recapture by a log-linear model with dependent routes): {len(found):,} works are found, and at most "
-        f"{most:,} exist. Works that no such route can find are not counted."
+        f"The {len(sets)} routes together found at least {int(recall * 1000) / 10:.1f}% of what such routes can find (one-sided, "
+        f"confidence {confidence:.0%}, capture-recapture by a log-linear model with dependent routes): {len(found):,} works are found, and "
+        f"at most {most:,} exist. Works that no such route can find are not counted."
     )  # fmt: skip
     return RecaptureBound(routes=names, found=len(found), most=most, recall=recall, confidence=confidence, sentence=sentence)
 

@@ -8,6 +8,7 @@ large; an order that hides relevant records at its end makes it too small, and s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -15,6 +16,8 @@ from functools import lru_cache
 import numpy as np
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+NEGLIGIBLE = 1e-17
+"""Share of a sum below which its further terms, each smaller than the one before, change nothing."""
 
 
 def compute_ranked_p_value(labels_in_order: Sequence[bool], total: int, target_recall: float) -> float:
@@ -33,6 +36,8 @@ def compute_ranked_p_value(labels_in_order: Sequence[bool], total: int, target_r
         population, hidden = total - start, least - (relevant - inside)
         if hidden > population:
             return 0.0  # there are not enough records left to miss the target
+        if p_value <= 0.5 and inside > hidden * (read - start) / population + 1:
+            continue  # the median lies within one of the mean (a sum of independent trials; Vatutin and Mikhailov 1982): no less than .5
         p_value = min(p_value, compute_hypergeometric_cdf(inside, population, hidden, read - start))
     return p_value
 
@@ -50,12 +55,29 @@ def to_fraction(share: float) -> Fraction:
 
 def compute_hypergeometric_cdf(at_most: int, population: int, marked: int, drawn: int) -> float:
     """The probability of at most so many marked ones among the drawn ones, without replacement."""
-    logs = log_factorials(population)
-    counts = np.arange(max(0, drawn - (population - marked)), min(at_most, drawn, marked) + 1)
-    if not len(counts):
+    least, most = max(0, drawn - (population - marked)), min(drawn, marked)
+    if at_most < least:
         return 0.0
-    terms = _log_choose(logs, marked, counts) + _log_choose(logs, population - marked, drawn - counts)
-    return float(min(1.0, np.exp(terms - _log_choose(logs, population, np.array([drawn]))).sum()))
+    if at_most >= most:
+        return 1.0
+    unmarked = population - marked
+    is_low = at_most * population < marked * drawn  # sums the tail that falls away from the mean, from its largest term on
+    count = at_most if is_low else at_most + 1
+    term = math.exp(_log_choose(marked, count) + _log_choose(unmarked, drawn - count) - _log_choose(population, drawn))
+    total = 0.0
+    while term > total * NEGLIGIBLE:
+        total += term
+        if is_low:
+            term *= count * (unmarked - drawn + count) / ((marked - count + 1) * (drawn - count + 1))
+            count -= 1
+        else:
+            term *= (marked - count) * (drawn - count) / ((count + 1) * (unmarked - drawn + count + 1))
+            count += 1
+    return min(1.0, total) if is_low else max(0.0, 1.0 - total)
+
+
+def _log_choose(pool: int, chosen: int) -> float:
+    return math.lgamma(pool + 1) - math.lgamma(chosen + 1) - math.lgamma(pool - chosen + 1)
 
 
 @lru_cache(maxsize=8)
@@ -66,8 +88,3 @@ def _factorials_below(size: int) -> Floats:
 def log_factorials(largest: int) -> Floats:
     """Logarithms of 0! to at least `largest`!"""
     return _factorials_below(1 << (largest + 1).bit_length())
-
-
-def _log_choose(logs: Floats, pool: int, chosen: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Floats:
-    choose: Floats = logs[pool] - logs[chosen] - logs[pool - chosen]
-    return choose

@@ -9,7 +9,7 @@ ranking then does not depend on the drawing. Let a review with `R` relevant reco
 proof is there when no drawn relevant record lies ahead of the ranking, and so many are drawn that a sample of this size misses `c` given
 records with a probability of at most 1 - confidence. Failure would need the last `c` relevant records of the ranking to be all undrawn:
 one event, whatever decides when to draw, to read and to stop, so repeated looks need no correction. The idea of a target set is that of
-Cormack and Lewis (2016, SIGIR, "Engineering quality and reliability in technology-assisted review"; and Lewis, Yang and Frieder 2021,
+Cormack and Grossman (2016, SIGIR, "Engineering quality and reliability in technology-assisted review"; and Lewis, Yang and Frieder 2021,
 CIKM, "Certifying one-phase technology-assisted reviews").
 
 **Open sample.** Where the model learns from drawn labels at once, a test martingale for sampling without replacement (Waudby-Smith and

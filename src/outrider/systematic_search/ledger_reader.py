@@ -113,6 +113,21 @@ def export_hits(path: Path, writer: RecordWriter) -> int:
     return count
 
 
+def read_routes(path: Path) -> dict[str, frozenset[int]]:
+    """The works that each source found, as numbers of hits: a duplicate counts as the hit that it repeats."""
+    routes: dict[str, set[int]] = {}
+    sources: dict[int, str] = {}
+    first: dict[int, int] = {}
+    for line in read_lines(path):
+        if line.kind == "hit":
+            sources[line.fields["hit"]] = line.fields["source"]
+        elif line.kind == "duplicate":
+            first[line.fields["hit"]] = first.get(line.fields["of"], line.fields["of"])
+    for number, source in sources.items():
+        routes.setdefault(source, set()).add(first.get(number, number))
+    return {source: frozenset(works) for source, works in routes.items()}
+
+
 def require_unchanged(path: Path, manifest: Manifest) -> None:
     """Raise `Tampered` for a ledger that is not the one of the manifest."""
     if file_digest(path) != manifest.ledger.sha256:

@@ -45,6 +45,7 @@ from outrider.state.citations import (
 )
 from outrider.state.errors import BadRequest, LibraryMissing, TargetPaused, did_you_mean
 from outrider.state.notices import is_retracted, list_notices
+from outrider.statistics.capture_recapture import RecaptureBound, bound_recall_of_routes
 from outrider.systematic_search.prisma import CITATION_FORMS, write_citation_flow
 from outrider.usecases.citation_targets import CitationTarget, find_target, is_file
 from outrider.usecases.export import write_records
@@ -135,6 +136,17 @@ async def queue_candidates(
 async def get_status(services: Services, target: str) -> Chase:
     """The chase of a target so far; one without rounds before the first decision. `make_yield_curve` gives its yield."""
     return (await _load(services, target, has_network=False)).chase
+
+
+async def bound_recall(services: Services, target: str) -> RecaptureBound:
+    """A lower bound of the recall of searching and citation chasing together, from which of the target's works each of them finds.
+
+    Routes: the search that found the target's works, works that others of the target cite, and works that cite others. Raises `BadRequest`.
+    """
+    state = await _load(services, target)
+    inside = {(citing, cited) for citing, cited in state.network.links if {citing, cited} <= state.positive and citing != cited}
+    cited, citing = (frozenset(pair[end] for pair in inside) for end in (1, 0))
+    return bound_recall_of_routes({"search": state.chase.works, "references": cited, "citations": citing})
 
 
 async def load_map(services: Services, target: str, limit: int = 60) -> CitationMap:

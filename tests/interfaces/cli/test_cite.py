@@ -74,9 +74,11 @@ def test_a_round_from_its_candidates_to_its_export(library: Path, tmp_path: Path
     state = call(capsys, "status", TARGET)
     assert (state["chase"]["request"], state["yield_curve"][0]["included"]) == ("what do otters eat", 1)
     assert {job["kind"] for job in state["jobs"]} == {"fetch", "citations"}
+    assert (state["recall"]["recall"], state["recall"]["refused"]) == (None, "fewer than 5 works are found")
     assert run(["cite", "status", TARGET]) == 0
     out, err = capsys.readouterr()
     assert ("2 works, 1 round" in out, "fetch" in out, "37% to 100%" in err) == (True, True, True)
+    assert "The recall of the searches cannot be bounded: fewer than 5 works are found." in " ".join(err.split())
     for file, start in (
         ("round.ris", "TY  - "),
         ("round.bib", "@"),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from outrider.services import Services
     from outrider.state.citations import CandidateList, QueueReport
     from outrider.state.jobs import Job
+    from outrider.statistics.capture_recapture import RecaptureBound
 
 cite_app = typer.Typer(help="Chase citations: candidates of a target, decisions on them, their state.", no_args_is_help=True)
 TARGET_HELP = "A thread, label:NAME (a label of the library), or a file of identifiers, a bibliography or a table."
@@ -126,19 +127,20 @@ def queue(
 def status(target: TargetArgument, library: LibraryOption = None, as_json: JsonOption = False) -> None:
     """Show a target's rounds with their yield, its jobs, and what chasing alone cannot find."""
     from outrider.citations.chase import describe_completeness, make_yield_curve
-    from outrider.usecases.cite import get_status
+    from outrider.usecases.cite import bound_recall, get_status
     from outrider.usecases.jobs import list_jobs
 
-    async def read(services: Services) -> tuple[Chase, tuple[Job, ...]]:
+    async def read(services: Services) -> tuple[Chase, RecaptureBound, tuple[Job, ...]]:
         with Progress("reading the citations", quiet=as_json):
             chase = await get_status(services, target)
-            return chase, (await list_jobs(services, chase.target)).jobs
+            return chase, await bound_recall(services, target), (await list_jobs(services, chase.target)).jobs
 
-    chase, jobs = call_services(read, library)
+    chase, recall, jobs = call_services(read, library)
     curve, completeness = make_yield_curve(chase), describe_completeness(chase)
     if as_json:
         parts = {"yield_curve": [point.model_dump(mode="json") for point in curve], "jobs": [job.model_dump(mode="json") for job in jobs]}
-        print_json({"chase": chase.model_dump(mode="json"), **parts, "completeness": completeness})
+        fields = {"chase": chase.model_dump(mode="json"), **parts, "completeness": completeness}
+        print_json({**fields, "recall": recall.model_dump(mode="json")})
         return
     console().print(plain(f"{chase.target}: {count(len(chase.works), 'work')}, {count(len(chase.rounds), 'round')}", "bold"))
     if chase.request:
@@ -151,6 +153,7 @@ def status(target: TargetArgument, library: LibraryOption = None, as_json: JsonO
     if jobs:
         _show_jobs(jobs)
     note(completeness)
+    note(recall.sentence)
 
 
 @cite_app.command()

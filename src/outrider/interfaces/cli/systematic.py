@@ -70,7 +70,8 @@ def systematic(
     read to its last hit.
     """
     from outrider.ingest.export.csv_json import MAX_CELL_CHARS
-    from outrider.systematic_search.ledger_reader import export_hits
+    from outrider.statistics.capture_recapture import bound_recall_of_routes
+    from outrider.systematic_search.ledger_reader import export_hits, read_routes
     from outrider.systematic_search.prisma import flow_diagram, make_flow, write_reports
     from outrider.usecases.export import find_run_format, make_run_writer
 
@@ -111,10 +112,14 @@ def systematic(
         note(f"Reports: {', '.join(map(str, write_reports(manifest, report)))}")
     if plot is not None:
         write_picture(plot, flow_diagram(make_flow(manifest)))
+    recall = bound_recall_of_routes(read_routes(run.ledger.path)) if len(manifest.sources) > 1 else None
     if as_json:
-        print_json({"result_set": run.result_set().model_dump(mode="json"), "manifest": manifest.model_dump(mode="json")})
+        fields = {"result_set": run.result_set().model_dump(mode="json"), "manifest": manifest.model_dump(mode="json")}
+        print_json(fields | {"recall_of_sources": recall.model_dump(mode="json")} if recall else fields)
     else:
         _show_run(run, manifest)
+        if recall:
+            note(recall.sentence)
     return 0 if manifest.complete else INCOMPLETE
 
 
