@@ -361,6 +361,12 @@ class SystematicSettings(Section):
     )
 
 
+class ReviewSettings(Section):
+    """Screening of reviews: `outrider review`."""
+
+    folder: str = Field("", description="Folder of the reviews, one folder each; empty for `reviews` in the platform's data folder.")
+
+
 class TracingSettings(Section):
     """OpenTelemetry traces of nodes and calls; off if no collector is named."""
 
@@ -386,6 +392,7 @@ class Settings(Section):
     identity: IdentitySettings = IdentitySettings()
     ingest: IngestSettings = IngestSettings()
     systematic: SystematicSettings = SystematicSettings()
+    review: ReviewSettings = ReviewSettings()
     sources: SourcesSettings = SourcesSettings()
     cache: CacheSettings = CacheSettings()
     serve: ServeSettings = Field(default_factory=ServeSettings)
