@@ -18,7 +18,7 @@ OTTERS = frozenset(range(1, 41, 2))
 
 
 def test_records_that_fit_the_question_come_first_until_both_classes_are_known() -> None:
-    ranker = Ranker(TEXTS, question="Which animals dig?")
+    ranker = Ranker(TEXTS, question="Which animal digs?")
     ranking = ranker.rank({}, range(1, 41))
     assert (ranking.order, {*ranking.numbers[:20]} & OTTERS) == ("question", frozenset())
     assert ranker.rank({2: True}, [1, 3, 4]).order == "question"

@@ -1,6 +1,6 @@
 """The order in which records are screened: a linear model that learns from the labels so far
 
-Features are TF-IDF (sublinear, unit length) of the stems of title and abstract and of pairs of neighbouring stems, fitted once a review.
+Features are TF-IDF (sublinear, unit length) of the words of title and abstract and of pairs of neighbours, fitted once a review.
 The model is a linear support vector machine with a squared hinge loss. Inclusions weigh as much as in ELAS u4 of ASReview 3 (`RATIO`
 times all exclusions together). To that come records that nobody screened, drawn anew for each model: they count as exclusions of little
 weight, since most of them are (as in AutoTAR, Cormack and Grossman 2015). ADR 50 tells how the settings were chosen.
@@ -31,9 +31,9 @@ NO_MODEL = "the order does not learn from decisions: scikit-learn is not install
 class RankerSettings:
     c: float = 0.11
     ratio: float = 9.8
-    unscreened: int = 100
+    unscreened: int = 500
     """Unscreened records that count as exclusions in a model."""
-    unscreened_weight: float = 0.2
+    unscreened_weight: float = 0.5
     """Weight of one of them, in weights of an exclusion."""
     max_df: float = 0.95
 
@@ -53,7 +53,7 @@ class Ranking(NamedTuple):
     order: Order
     model: str = ""
     terms: tuple[str, ...] = ()
-    """Stems that speak most for inclusion."""
+    """Words that speak most for inclusion, in lower case."""
 
 
 class Ranker:
@@ -83,6 +83,12 @@ class Ranker:
             return Ranking(tuple(map(int, numbers[np.argsort(-scores, kind="stable")])), "question")
         places = np.random.default_rng(self._seed).permutation(len(self._texts))  # one order for all steps, unlike that of samples
         return Ranking(tuple(map(int, numbers[np.argsort(places[numbers - 1], kind="stable")])), "random")
+
+    def reseed(self, seed: int) -> Ranker:
+        """The same ranker with another seed; the features are shared."""
+        other = Ranker(self._texts, self._question, seed, self._settings)
+        other.__dict__ |= {name: value for name, value in self.__dict__.items() if name in ("_vectorizer", "_features", "_names", "_fits")}
+        return other
 
     @cached_property
     def learns(self) -> bool:
@@ -158,6 +164,6 @@ class Ranker:
 
 
 def _list_terms(text: str) -> list[str]:
-    """Stems of the words of two letters and more, and pairs of neighbours."""
-    stemmed = [stem(word) for word in words(fold_text(text)) if len(word) > 1]
-    return [*stemmed, *(f"{one} {other}" for one, other in pairwise(stemmed))]
+    """The words of two letters and more, and pairs of neighbours. Stems helped some reviews and harmed others (ADR 50)."""
+    listed = [word for word in words(fold_text(text)) if len(word) > 1]
+    return [*listed, *(f"{one} {other}" for one, other in pairwise(listed))]

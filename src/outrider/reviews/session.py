@@ -25,8 +25,8 @@ SHOWN_S = 1_800.0
 class NextRecord(NamedTuple):
     number: int | None
     shown: Shown
-    stems: tuple[str, ...]
-    """Stems that speak most for inclusion."""
+    terms: tuple[str, ...]
+    """Words that speak most for inclusion."""
     left: int
 
 

@@ -365,6 +365,7 @@ class ReviewSettings(Section):
     """Screening of reviews: `outrider review`."""
 
     folder: str = Field("", description="Folder of the reviews, one folder each; empty for `reviews` in the platform's data folder.")
+    reviewer: str = Field("", max_length=100, description="Your name as a reviewer; empty for that of your account on this machine.")
 
 
 class TracingSettings(Section):

@@ -94,7 +94,7 @@ async def list_reviews(services: Services) -> ReviewList:
 
 async def delete_review(services: Services, name: str) -> None:
     """Delete a review with its records and decisions. Raises `NoSuchReview`."""
-    await asyncio.to_thread(services.reviews.delete, _find_folder(services, name))
+    await asyncio.to_thread(lambda: services.reviews.delete(_find_folder(services, name)))
 
 
 async def import_records(
@@ -146,14 +146,14 @@ async def get_next(
     services: Services, name: str, *, by: str | None = None, order: Order = "model", skip: Collection[int] = ()
 ) -> Candidate:
     """The next record for a reviewer: `order` is `model`, or `random` for a uniform sample of the rest. Skipped ones come last."""
-    session, reviewer = await _open(services, name), find_reviewer(by)
+    session, reviewer = await _open(services, name), find_reviewer(services, by)
     found = await run_in_thread(lambda: session.next_record(reviewer, order, skip))
-    return await _make_candidate(services, session, reviewer, found.number, found.shown, found.stems, found.left)
+    return await _make_candidate(services, session, reviewer, found.number, found.shown, found.terms, found.left)
 
 
 async def get_record(services: Services, name: str, record_id: str, *, by: str | None = None) -> Candidate:
     """A record by its number, DOI or another identifier, as the reviewer may see it."""
-    session, reviewer = await _open(services, name), find_reviewer(by)
+    session, reviewer = await _open(services, name), find_reviewer(services, by)
     (number,) = await run_in_thread(lambda: find_numbers(session.review, [record_id]))
     left = await asyncio.to_thread(lambda: len(session.review.state.find_open(reviewer)))
     return await _make_candidate(services, session, reviewer, number, Shown(), (), left)
@@ -173,7 +173,7 @@ async def decide(
     `resolve` decides conflicts. Raises `BadRequest` for unknown ids and decisions, `ConflictingLabels` for two decisions on one work: then
     nothing is written.
     """
-    session, reviewer = await _open(services, name), find_reviewer(by)
+    session, reviewer = await _open(services, name), find_reviewer(services, by)
 
     def write() -> DecisionReport:
         review = session.review
@@ -202,7 +202,7 @@ async def decide(
 
 async def undo(services: Services, name: str, record_id: str = "", *, by: str | None = None) -> DecisionReport:
     """Take back a reviewer's last decision, or the last one on a record."""
-    session, reviewer = await _open(services, name), find_reviewer(by)
+    session, reviewer = await _open(services, name), find_reviewer(services, by)
 
     def write() -> DecisionReport:
         review = session.review
@@ -215,7 +215,7 @@ async def undo(services: Services, name: str, record_id: str = "", *, by: str | 
 
 async def add_note(services: Services, name: str, record_id: str, text: str, *, by: str | None = None) -> ReviewRecord:
     """Add a note to a record."""
-    session, reviewer = await _open(services, name), find_reviewer(by)
+    session, reviewer = await _open(services, name), find_reviewer(services, by)
     if not text.strip():
         raise BadRequest("a note takes a text")
 
@@ -276,7 +276,7 @@ async def get_status(services: Services, name: str) -> ReviewStatus:
 
 async def list_conflicts(services: Services, name: str, *, by: str | None = None) -> ConflictList:
     """The records on which reviewers disagree, with their decisions; a decision that resolves one is `decide(..., resolve=True)`."""
-    session, reviewer = await _open(services, name), find_reviewer(by)
+    session, reviewer = await _open(services, name), find_reviewer(services, by)
 
     def read() -> ConflictList:
         review, state = session.review, session.review.state
@@ -345,7 +345,7 @@ def read_decisions(path: Path, max_bytes: int) -> list[tuple[str, str, str]]:
     return decisions
 
 
-def find_reviewer(by: str | None) -> str:
+def find_reviewer(services: Services, by: str | None) -> str:
     """The reviewer: the owner of the key on a server with keys, else the name, else that of the user."""
     owner = OWNER.get()
     if owner:
@@ -355,7 +355,8 @@ def find_reviewer(by: str | None) -> str:
     if by is None or not by.strip():
         if owner is not None:
             raise BadRequest("a reviewer's name is required: by")
-        by = ""
+        by = services.settings.review.reviewer
+    if not by:
         with suppress(OSError, KeyError, ImportError):  # a container may have no name for its user
             by = getpass.getuser()
     name = " ".join((by or "reviewer").split())
@@ -391,8 +392,7 @@ def _name_records(records: Any) -> dict[str, int]:
 
 
 async def _open(services: Services, name: str) -> ReviewSession:
-    folder = _find_folder(services, name)
-    return await run_in_thread(lambda: services.reviews.open(folder))
+    return await asyncio.to_thread(lambda: services.reviews.open(_find_folder(services, name)))
 
 
 def _find_folder(services: Services, name: str) -> Path:
@@ -408,7 +408,7 @@ def _find_folder(services: Services, name: str) -> Path:
 
 
 async def _import(services: Services, session: ReviewSession, source: SourceRecords, by: str | None, *, link: bool) -> ImportReport:
-    reviewer = find_reviewer(by) if OWNER.get() is None or by or OWNER.get() else ""
+    reviewer = find_reviewer(services, by) if OWNER.get() is None or by or OWNER.get() else ""
     review = session.review
 
     def write() -> ImportReport:
@@ -471,7 +471,7 @@ def _make_decisions(review: Review, source: SourceRecords, duplicates: Mapping[i
 
 
 async def _make_candidate(
-    services: Services, session: ReviewSession, reviewer: str, number: int | None, shown: Shown, stems: Sequence[str], left: int
+    services: Services, session: ReviewSession, reviewer: str, number: int | None, shown: Shown, terms: Sequence[str], left: int
 ) -> Candidate:
     review, state = session.review, session.review.state
     counts = {"left": left, "decided": state.count_decided(reviewer), "reasons": state.list_reasons(), "remarks": session.remarks()}
@@ -483,7 +483,7 @@ async def _make_candidate(
         by=reviewer,
         record=view,
         shown=shown,
-        terms=_find_terms(view.record, {*stems, *map(stem, content_words(state.question))}),
+        terms=_find_terms(view.record, {*map(stem, terms), *map(stem, content_words(state.question))}),
         sentences=await _find_sentences(services, state.question, view.record),
         **counts,
     )

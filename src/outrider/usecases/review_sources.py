@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,14 +63,10 @@ async def read_source(services: Services, text: str, options: SourceOptions) -> 
         raise BadRequest(f"a source is required: {FORMS}")
     if text.startswith(LABEL):
         return await _read_label(services, text, options)
-    if OWNER.get() is not None and not RUN_NAME.fullmatch(text):
-        return await _read_thread(services, text, options)
-    try:
-        folder = await asyncio.to_thread(find_run_folder, services, text)
-    except NoSuchRun:
-        pass
-    else:
-        return await asyncio.to_thread(_read_run, folder)
+    if OWNER.get() is None or RUN_NAME.fullmatch(text):  # a client names a run, and no place of this machine
+        with suppress(NoSuchRun):
+            folder = await asyncio.to_thread(find_run_folder, services, text)
+            return await asyncio.to_thread(_read_run, folder)
     if await is_file(text):
         limits = services.settings.ingest
         read = ReadOptions(columns=dict(options.columns or {}), max_bytes=limits.max_bytes, max_pages=limits.max_pages)

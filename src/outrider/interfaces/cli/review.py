@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 review_app = typer.Typer(help="Screen records for a review, alone or with others.", no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(metavar="REVIEW", help="The review's name, or its folder.")]
 ByOption = Annotated[
-    str | None, typer.Option("--by", metavar="NAME", help="The reviewer. Default: your name on this machine.", envvar="OUTRIDER_REVIEWER")
+    str | None, typer.Option("--by", metavar="NAME", help="The reviewer. Default: review.reviewer of the settings, then your name.")
 ]
 MAX_SHOWN = 10
 

@@ -6,9 +6,14 @@ Each decision is on the disk before the next record is shown, so a closed termin
 from __future__ import annotations
 
 import asyncio
+import codecs
+import os
+import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.cells import cell_len
 from rich.text import Text
 
 from outrider.interfaces.cli.terminal import INTERRUPTED, console, count, errors, note, one_line
@@ -20,6 +25,7 @@ from outrider.usecases.review import add_note, decide, get_next, get_record, und
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+    from types import TracebackType
 
     from outrider.services import Services
 
@@ -33,7 +39,70 @@ HELP = (
 )  # fmt: skip
 NUMBERED = 9
 TERM, SENTENCE = "bold magenta", "bold"
-ESCAPE, ENTER = "\x1b", ("\r", "\n")
+ESCAPE, ENTER, BACKSPACE, INTERRUPT, END = "\x1b", ("\r", "\n"), ("\x08", "\x7f"), "\x03", ("\x04", "")
+SEQUENCE = re.compile(r"\x1b[\[O][0-9;]*[ -/]*[@-~]")
+"""What arrow keys and the like send."""
+
+
+class Keyboard:
+    """Single keys of the terminal. For all of a session: what is typed while a record is looked for counts for the next one."""
+
+    def __init__(self) -> None:
+        self._typed = ""
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._mode: list[Any] | None = None
+
+    def __enter__(self) -> Keyboard:
+        if os.name != "nt":
+            import termios
+            import tty
+
+            self._mode = termios.tcgetattr(sys.stdin.fileno())
+            tty.setcbreak(sys.stdin.fileno(), termios.TCSADRAIN)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._mode is not None:
+            import termios
+
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._mode)
+
+    def read(self) -> str:
+        """The next key. Raises `KeyboardInterrupt`, and `EOFError` where the terminal is closed."""
+        while not self._typed:
+            if self._mode is None:
+                self._typed = typer.getchar()
+            else:
+                part = os.read(sys.stdin.fileno(), 1_024)
+                self._typed = SEQUENCE.sub("", self._decode(part)) if part else END[0]
+        key, self._typed = self._typed[0], self._typed[1:]
+        if key == INTERRUPT:  # some terminals deliver it as a character
+            raise KeyboardInterrupt
+        if key in END:
+            raise EOFError
+        return key
+
+    def read_line(self, what: str) -> str:
+        """A line, shown as it is typed; empty after Esc."""
+        text = ""
+        self._echo(f"{what}: ")
+        while (key := self.read()) not in ENTER:
+            if key == ESCAPE:
+                text = ""
+                break
+            if key in BACKSPACE:
+                self._echo("\b \b" * cell_len(text[-1:]))
+                text = text[:-1]
+            elif key.isprintable():
+                self._echo(key)
+                text += key
+        self._echo("\n")
+        return text.strip()
+
+    @staticmethod
+    def _echo(text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
 
 class Screening:
@@ -46,19 +115,21 @@ class Screening:
         self._again: int | None = None
         """A record that is shown once more, after `undo` or a note."""
         self._loop = asyncio.new_event_loop()
+        self._keyboard = Keyboard()
 
     def run(self) -> int:
         """Until the reviewer quits or nothing is left; 130 after Ctrl-C."""
         try:
             with errors().status("Reading the records"):
                 candidate = self._fetch()
-            while candidate.record is not None:
-                self._show(candidate)
-                if not self._take(self._read_key(), candidate):
-                    break
-                candidate = self._fetch()
-            else:
-                note("There is no record left to decide on.")
+            with self._keyboard:
+                while candidate.record is not None:
+                    self._show(candidate)
+                    if not self._take(self._read_key(), candidate):
+                        break
+                    candidate = self._fetch()
+                else:
+                    note("There is no record left to decide on.")
         except (KeyboardInterrupt, EOFError):
             note("Interrupted. All decisions are saved; to go on, run the same command.")
             return -INTERRUPTED
@@ -81,11 +152,8 @@ class Screening:
 
     def _read_key(self) -> str:
         """A key that means something; others are ignored."""
-        while (key := typer.getchar().lower()) not in KEYS:
-            if key == "\x03":  # some terminals deliver it as a character
-                raise KeyboardInterrupt
-            if key in ("\x04", ""):
-                raise EOFError
+        while (key := self._keyboard.read().lower()) not in KEYS:
+            pass
         return key
 
     def _take(self, key: str, candidate: Candidate) -> bool:
@@ -106,7 +174,7 @@ class Screening:
                 (self._again,) = self._call(undo(self._services, self._name, by=self._by)).undone
                 self._message = f"taken back: your decision on {self._again}"
             elif key == "n":
-                if text := self._ask_line("Note"):
+                if text := self._keyboard.read_line("Note"):
                     self._call(add_note(self._services, self._name, str(number), text, by=self._by))
                 self._again = number
             elif key == "s":
@@ -126,21 +194,15 @@ class Screening:
             out.print(Text(f"  {digit}  {one_line(reason)}"))
         out.print(Text("  r  another reason, Enter  none, Esc  back", style="dim"))
         while True:
-            key = typer.getchar()
+            key = self._keyboard.read()
             if key in ENTER:
                 return ""
             if key == ESCAPE:
                 return None
-            if key == "\x03":
-                raise KeyboardInterrupt
             if key.isdecimal() and 1 <= int(key) <= len(reasons):
                 return reasons[int(key) - 1]
             if key.lower() == "r":
-                return self._ask_line("Reason")
-
-    def _ask_line(self, what: str) -> str:
-        text: str = typer.prompt(what, default="", show_default=False)
-        return text.strip()
+                return self._keyboard.read_line("Reason")
 
     def _show(self, candidate: Candidate) -> None:
         out, view = console(), candidate.record
@@ -172,7 +234,7 @@ class Screening:
             out.print(Text(f"\n{self._message}", style="green"))
             self._message = ""
         out.print()
-        out.print(Text("  ".join(f"[{key}] {name}" for key, name in KEYS.items()), style="dim"), overflow="ellipsis", no_wrap=True)
+        out.print(Text("  ".join(f"{key} {name}" for key, name in KEYS.items()), style="dim"), overflow="ellipsis", no_wrap=True)
 
 
 def highlight(text: str, terms: frozenset[str], style: str = "") -> Text:
