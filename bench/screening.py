@@ -14,7 +14,6 @@ import csv
 import gzip
 import json
 import math
-import os
 import random
 import statistics
 import tempfile
@@ -34,7 +33,7 @@ from outrider.state.records import Paper
 
 REVIEWS = ("ADHD", "Antihistamines", "Kitchenham_2010", "NSAIDS", "Triptans")
 SYNERGY = ("Donners_2021", "Sep_2021", "van_der_Valk_2021", "Jeyaraman_2020", "Nelson_2002")
-SEEDS = int(os.environ.get("OUTRIDER_BENCH_SEEDS", "10"))
+SEEDS = 10
 RECALL = 0.95
 LARGE, LABELLED, STEPS = 5_000, 1_000, 20
 """Records and labels of the review in which a step is timed, and the number of steps."""

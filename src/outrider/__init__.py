@@ -15,9 +15,11 @@ from outrider.version import __version__ as __version__
 __all__ = [
     "BadRequest", "Candidate", "Embedder", "Facets", "Hit", "HitList", "LibraryMissing", "Record", "RunContext", "ScoringResult",
     "SearchError", "SearchRequest", "SearchResponse", "Services", "Translation", "aadd_to_library", "aanalyze", "acite_candidates",
-    "acite_export", "acite_queue", "acite_status", "add_to_library", "adistill", "aexecute", "amerge", "analyze", "areindex", "asearch",
-    "asplit", "asystematic", "cite_candidates", "cite_export", "cite_queue", "cite_status", "dedup", "distill", "execute", "iter_hits",
-    "merge", "organize", "reindex", "replay", "score", "search", "split", "systematic", "translate", "verify",
+    "acite_export", "acite_queue", "acite_status", "add_to_library", "adistill", "aexecute", "amerge", "analyze", "areindex",
+    "areview_export", "areview_import", "areview_label", "areview_new", "areview_next", "areview_status", "asearch", "asplit",
+    "asystematic", "cite_candidates", "cite_export", "cite_queue", "cite_status", "dedup", "distill", "execute", "iter_hits", "merge",
+    "organize", "reindex", "replay", "review_export", "review_import", "review_label", "review_new", "review_next", "review_status",
+    "score", "search", "split", "systematic", "translate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -45,6 +47,20 @@ if TYPE_CHECKING:
     from outrider.usecases.deduplicate import amerge, asplit, dedup, merge, split
     from outrider.usecases.distill import adistill, distill
     from outrider.usecases.ingest import aadd_to_library, add_to_library, areindex, reindex
+    from outrider.usecases.review import (
+        areview_export,
+        areview_import,
+        areview_label,
+        areview_new,
+        areview_next,
+        areview_status,
+        review_export,
+        review_import,
+        review_label,
+        review_new,
+        review_next,
+        review_status,
+    )
     from outrider.usecases.search import asearch, organize, score, search, translate
     from outrider.usecases.search_library import HitList, aexecute, execute
     from outrider.usecases.systematic import asystematic, iter_hits, replay, systematic, verify
@@ -77,6 +93,12 @@ _HOMES = {
     "amerge": "outrider.usecases.deduplicate",
     "analyze": "outrider.usecases.analyze",
     "areindex": "outrider.usecases.ingest",
+    "areview_export": "outrider.usecases.review",
+    "areview_import": "outrider.usecases.review",
+    "areview_label": "outrider.usecases.review",
+    "areview_new": "outrider.usecases.review",
+    "areview_next": "outrider.usecases.review",
+    "areview_status": "outrider.usecases.review",
     "asearch": "outrider.usecases.search",
     "asplit": "outrider.usecases.deduplicate",
     "asystematic": "outrider.usecases.systematic",
@@ -92,6 +114,12 @@ _HOMES = {
     "organize": "outrider.usecases.search",
     "reindex": "outrider.usecases.ingest",
     "replay": "outrider.usecases.systematic",
+    "review_export": "outrider.usecases.review",
+    "review_import": "outrider.usecases.review",
+    "review_label": "outrider.usecases.review",
+    "review_new": "outrider.usecases.review",
+    "review_next": "outrider.usecases.review",
+    "review_status": "outrider.usecases.review",
     "score": "outrider.usecases.search",
     "search": "outrider.usecases.search",
     "split": "outrider.usecases.deduplicate",

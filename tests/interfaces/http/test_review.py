@@ -16,6 +16,7 @@ from support.http_app import open_client
 
 KEYS = {name: hash_key(f"key of {name}") for name in ("ann", "bob")}
 TABLE = "title,abstract\n" + "".join(f"Study {number} of otters,Otters eat fish {number}.\n" for number in range(1, 5))
+CONFLICT = "title,doi,included\nOtters at sea,10.5555/a.1,1\nOtters at sea,10.5555/a.1,0\n"
 
 
 async def make_services(folder: Path, **values: Any) -> Services:
@@ -89,7 +90,7 @@ async def test_undo_notes_and_deletion(tmp_path: Path) -> None:
     [
         ("", {"name": "../x"}, 422), ("", {"name": "otters"}, 422), ("/otters/import", {"source": "/etc/passwd", "by": "ann"}, 422),
         ("/otters/import", {"by": "ann"}, 422), ("/otters/decisions", {"record": "9", "decision": "include", "by": "ann"}, 422),
-        ("/otters/import", {"text": "title,doi,included\nOtters at sea,10.5555/a.1,1\nOtters at sea,10.5555/a.1,0\n", "file_name": "x.csv", "by": "ann"}, 422),
+        ("/otters/import", {"text": CONFLICT, "file_name": "x.csv", "by": "ann"}, 422),
     ],
 )  # fmt: skip
 async def test_a_bad_request_changes_nothing(tmp_path: Path, path: str, body: dict[str, Any], status: int) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Page
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
-SHOTS = os.environ.get("OUTRIDER_TEST_SHOTS", "")
+SHOTS = os.environ.get("SHOTS_FOLDER", "")
 RIS = "".join(
     f"TY  - JOUR\nTI  - {title}\nAU  - Doe, J\nPY  - {year}\nAB  - {text}\nER  - \n\n"
     for title, year, text in (
