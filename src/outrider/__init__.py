@@ -16,9 +16,11 @@ __all__ = [
     "BadRequest", "Candidate", "Embedder", "Facets", "Hit", "HitList", "LibraryMissing", "Record", "RunContext", "ScoringResult",
     "SearchError", "SearchRequest", "SearchResponse", "Services", "Translation", "aadd_to_library", "aanalyze", "acite_candidates",
     "acite_export", "acite_queue", "acite_status", "add_to_library", "adistill", "aexecute", "afetch_full_text", "afind_code_links",
-    "amerge", "analyze", "aplan_search", "areindex", "asearch", "asplit", "asystematic", "cite_candidates", "cite_export", "cite_queue",
-    "cite_status", "dedup", "distill", "execute", "fetch_full_text", "find_code_links", "iter_hits", "merge", "organize", "plan_search",
-    "reindex", "replay", "score", "search", "split", "systematic", "translate", "verify",
+    "amerge", "analyze", "aplan_search", "areindex", "areview_export", "areview_import", "areview_label", "areview_new", "areview_next",
+    "areview_status", "asearch", "asplit", "asystematic", "cite_candidates", "cite_export", "cite_queue", "cite_status", "dedup", "distill",
+    "execute", "fetch_full_text", "find_code_links", "iter_hits", "merge", "organize", "plan_search", "reindex", "replay", "review_export",
+    "review_import", "review_label", "review_new", "review_next", "review_status", "score", "search", "split", "systematic", "translate",
+    "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -49,6 +51,20 @@ if TYPE_CHECKING:
     from outrider.usecases.full_text import afetch_full_text, fetch_full_text
     from outrider.usecases.ingest import aadd_to_library, add_to_library, areindex, reindex
     from outrider.usecases.plan import aplan_search, plan_search
+    from outrider.usecases.review import (
+        areview_export,
+        areview_import,
+        areview_label,
+        areview_new,
+        areview_next,
+        areview_status,
+        review_export,
+        review_import,
+        review_label,
+        review_new,
+        review_next,
+        review_status,
+    )
     from outrider.usecases.search import asearch, organize, score, search, translate
     from outrider.usecases.search_library import HitList, aexecute, execute
     from outrider.usecases.systematic import asystematic, iter_hits, replay, systematic, verify
@@ -84,6 +100,12 @@ _HOMES = {
     "analyze": "outrider.usecases.analyze",
     "aplan_search": "outrider.usecases.plan",
     "areindex": "outrider.usecases.ingest",
+    "areview_export": "outrider.usecases.review",
+    "areview_import": "outrider.usecases.review",
+    "areview_label": "outrider.usecases.review",
+    "areview_new": "outrider.usecases.review",
+    "areview_next": "outrider.usecases.review",
+    "areview_status": "outrider.usecases.review",
     "asearch": "outrider.usecases.search",
     "asplit": "outrider.usecases.deduplicate",
     "asystematic": "outrider.usecases.systematic",
@@ -102,6 +124,12 @@ _HOMES = {
     "plan_search": "outrider.usecases.plan",
     "reindex": "outrider.usecases.ingest",
     "replay": "outrider.usecases.systematic",
+    "review_export": "outrider.usecases.review",
+    "review_import": "outrider.usecases.review",
+    "review_label": "outrider.usecases.review",
+    "review_new": "outrider.usecases.review",
+    "review_next": "outrider.usecases.review",
+    "review_status": "outrider.usecases.review",
     "score": "outrider.usecases.search",
     "search": "outrider.usecases.search",
     "split": "outrider.usecases.deduplicate",

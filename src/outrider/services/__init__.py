@@ -12,7 +12,10 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache, partial
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import platformdirs
 
 from outrider.library.find_code import CodeFinder
 from outrider.library.fusion import build_fusion, fuse_sources, interleave
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from outrider.library.library import Library
     from outrider.library.search_engine import Engine
     from outrider.models.embed.embedder import Embedder
+    from outrider.reviews.session import OpenReviews
     from outrider.state.embedding import EmbeddingSpace
     from outrider.state.ports import Neighbours, Reranker, RerankerProvider
     from outrider.state.reranking import Verdict
@@ -251,6 +255,14 @@ class Services:
         llm = self.settings.llm
         is_configured = llm.model != "none" and bool(llm.base_url or llm.api_key.get_secret_value() or llm.model != "auto")
         return self._chat_says if self.chat is None and is_configured else ""
+
+    @cached_property
+    def reviews(self) -> OpenReviews:
+        """The reviews of the settings, opened once in this process."""
+        from outrider.reviews.session import OpenReviews
+
+        folder = self.settings.review.folder
+        return OpenReviews(Path(folder).expanduser() if folder else platformdirs.user_data_path("outrider", appauthor=False) / "reviews")
 
     @property
     def source_names(self) -> tuple[str, ...]:

@@ -398,6 +398,13 @@ class SystematicSettings(Section):
     )
 
 
+class ReviewSettings(Section):
+    """Screening of reviews: `outrider review`."""
+
+    folder: str = Field("", description="Folder of the reviews, one folder each; empty for `reviews` in the platform's data folder.")
+    reviewer: str = Field("", max_length=100, description="Your name as a reviewer; empty for that of your account on this machine.")
+
+
 class TracingSettings(Section):
     """OpenTelemetry traces of nodes and calls; off if no collector is named."""
 
@@ -423,6 +430,7 @@ class Settings(Section):
     identity: IdentitySettings = IdentitySettings()
     ingest: IngestSettings = IngestSettings()
     systematic: SystematicSettings = SystematicSettings()
+    review: ReviewSettings = ReviewSettings()
     sources: SourcesSettings = SourcesSettings()
     cache: CacheSettings = CacheSettings()
     serve: ServeSettings = Field(default_factory=ServeSettings)

@@ -37,7 +37,9 @@ COMMITS = ("asked", "page", "end", "done")
 """Kinds of lines that complete the lines before them."""
 LONGEST_LINE = 512 * 2**20
 """Bytes; the size of a record is limited where it is ingested."""
-_CHAIN_MEMBER = re.compile(rb',"chain":"([0-9a-f]{64})"\}\n\Z')
+_CHAIN_MEMBER = re.compile(rb',"chain":"([0-9a-f]{64})"\}\n')
+_CHAIN_BYTES = 77
+"""Length of the member at the end of a line; searching whole lines for it would take most of the time of a check."""
 
 
 class NoSuchRun(BadRequest):
@@ -84,7 +86,7 @@ def chain_line(fields: Mapping[str, Any], previous: str) -> tuple[bytes, str]:
 
 def check_line(line: bytes, previous: str) -> str | None:
     """The chain of a whole line; None if the line is not the one that was written after `previous`."""
-    member = _CHAIN_MEMBER.search(line)
+    member = _CHAIN_MEMBER.fullmatch(line, max(len(line) - _CHAIN_BYTES, 0))
     if member is None:
         return None
     chain = member.group(1).decode()

@@ -175,14 +175,15 @@ NO: Final = frozenset({"0", "0.0", "false", "no", "excluded", "exclude"})
 
 
 class ScreeningWriter(Writer):
-    """One line a record, under `SCREENING_COLUMNS`."""
+    """One line a record, under `SCREENING_COLUMNS` and then `further` columns, which are fields of a record's metadata."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, further: Sequence[str] = ()) -> None:
         super().__init__(stream)
         self._rows = csv.writer(stream, lineterminator="\r\n")
+        self._further = further
 
     def begin(self) -> None:
-        self._rows.writerow(SCREENING_COLUMNS)
+        self._rows.writerow([*SCREENING_COLUMNS, *self._further])
 
     def record(self, record: BaseRecord) -> None:
         identifiers = dict(record.identifiers.pairs())
@@ -193,7 +194,7 @@ class ScreeningWriter(Writer):
         cells["kind"] = record.model_dump(include={"kind"})["kind"]
         cells["notices"] = describe_notices(list_notices(record))
         row = []
-        for value in map(cells.__getitem__, SCREENING_COLUMNS):
+        for value in (*map(cells.__getitem__, SCREENING_COLUMNS), *map(record.metadata.get, self._further)):
             cell = escape_formula("" if value is None else str(value).replace("\r\n", "\n").replace("\r", "\n"))
             if len(cell) > MAX_CELL_CHARS:
                 self.shortened += 1

@@ -38,6 +38,7 @@ COMMANDS = {
     "library": "library_evaluation:library_app",
     "threads": "threads:threads_app",
     "cite": "cite:cite_app",
+    "review": "review:review_app",
     "jobs": "jobs:jobs_app",
     "config": "config:config_app",
     "serve": "serve:serve_app",

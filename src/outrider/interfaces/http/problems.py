@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 from starlette.responses import Response
 
+from outrider.reviews.decision_log import ReviewBusy, ReviewUnwritable
 from outrider.state import errors as error_kinds
 from outrider.state.errors import (
     BadRequest,
@@ -26,6 +27,7 @@ from outrider.state.errors import (
 )
 from outrider.state.model import Model
 from outrider.state.response import Failure, SourceReport, find_fatal
+from outrider.state.reviews import NoSuchReview, ReviewDamaged
 from outrider.systematic_search.ledger import LedgerUnwritable, NoSuchRun, RunBusy, Tampered
 from outrider.text.sanitize import without_control
 
@@ -64,7 +66,15 @@ class Problem(Model):
     sources: tuple[SourceReport, ...] = Field((), description="Each source of such a search, with its status.")
 
 
-STATUSES: Mapping[type[SearchError], int] = {NoSuchRun: 404, NoSuchThread: 404, ThreadBusy: 409, NoSuchJob: 404, TargetPaused: 409}
+STATUSES: Mapping[type[SearchError], int] = {
+    NoSuchRun: 404,
+    NoSuchThread: 404,
+    ThreadBusy: 409,
+    NoSuchJob: 404,
+    TargetPaused: 409,
+    NoSuchReview: 404,
+    ReviewDamaged: 503,
+}
 RUN_ERRORS: Mapping[type[SearchError], str] = {
     NoSuchThread: "there is no such thread",
     ThreadBusy: "a search of this thread is under way; ask again when it has ended, or name another thread",
@@ -72,6 +82,10 @@ RUN_ERRORS: Mapping[type[SearchError], str] = {
     TargetPaused: "the jobs of this target are paused; resume them first",
     JobError: "this server cannot read or write its background jobs; its log and `outrider jobs list` say why",
     NoSuchRun: "there is no such systematic run, or it has not ended",
+    NoSuchReview: "there is no such review",
+    ReviewDamaged: "the files of this review were cut or changed; `outrider review status` says where",
+    ReviewBusy: "another process writes to this review; ask again",
+    ReviewUnwritable: "this server cannot save decisions; its disk may be full",
     RunBusy: "another process writes to this systematic run; ask again when that has ended",
     LedgerUnwritable: "this server cannot save the hits of the systematic run; its disk may be full",
     Tampered: "the files of this systematic run were changed; `outrider verify` says where",

@@ -1,0 +1,251 @@
+"""`outrider review`: screening of records by one or several reviewers, in an order that learns from their decisions"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from outrider.interfaces.cli.options import JsonOption, LibraryOption, OfflineOption, call_services, open_services, parse_columns
+from outrider.interfaces.cli.terminal import console, count, note, one_line, plain, print_json, table
+from outrider.state.errors import BadRequest
+
+if TYPE_CHECKING:
+    from outrider.services import Services
+    from outrider.state.reviews import ConflictList, ImportReport, ReviewStatus
+
+review_app = typer.Typer(help="Screen records for a review, alone or with others.", no_args_is_help=True)
+NameArgument = Annotated[str, typer.Argument(metavar="REVIEW", help="The review's name, or its folder.")]
+ByOption = Annotated[
+    str | None, typer.Option("--by", metavar="NAME", help="The reviewer. Default: review.reviewer of the settings, then your name.")
+]
+MAX_SHOWN = 10
+
+
+@review_app.command()
+def new(
+    name: Annotated[str, typer.Argument(metavar="REVIEW", help="A name: letters, digits, dots, - and _.")],
+    question: Annotated[
+        str,
+        typer.Option(
+            "--question", "-q", metavar="TEXT", help="What the records should answer. It orders them until both classes are known."
+        ),
+    ] = "",
+    reviewers: Annotated[
+        int, typer.Option("--reviewers", metavar="N", help="Reviewers who decide on each record, without seeing each other.")
+    ] = 1,
+    reason: Annotated[
+        list[str] | None, typer.Option("--reason", metavar="TEXT", help="A reason for exclusion to offer; may be repeated.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of everything that is drawn at random.", min=0)] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Begin a review."""
+    from outrider.usecases.review import create_review
+
+    def make(services: Services) -> Any:
+        return create_review(services, name, question=question, reviewers=reviewers, reasons=reason or (), seed=seed)
+
+    status = call_services(make)
+    if as_json:
+        print_json(status)
+    else:
+        note(f"Review {name} begun. To add records: outrider review import {name} FILE")
+
+
+@review_app.command("import")
+def import_(
+    name: NameArgument,
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="SOURCE...", help="A file (RIS, CSV, ... or .asreview), label:NAME, a thread, or a systematic run."),
+    ],
+    by: ByOption = None,
+    labels: Annotated[bool, typer.Option("--labels/--no-labels", help="Whether labels of the records become decisions.")] = True,
+    label_column: Annotated[
+        str, typer.Option("--label-column", metavar="FIELD", help="The field of the label. Default: those that ASReview and Rayyan use.")
+    ] = "",
+    keep_duplicates: Annotated[bool, typer.Option("--keep-duplicates", help="Do not link records that describe one work.")] = False,
+    columns: Annotated[list[str] | None, typer.Option("--map", metavar="FIELD=COLUMN", help="Columns of a table, as for ingest.")] = None,
+    library: LibraryOption = None,
+    offline: OfflineOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Add records, with the labels that they have. Duplicates are linked, and screened once."""
+    from outrider.usecases.review import import_records
+    from outrider.usecases.review_sources import SourceOptions
+
+    options = SourceOptions(labels, label_column, parse_columns(columns or []))
+
+    async def add(services: Services) -> list[ImportReport]:
+        return [await import_records(services, name, source, by=by, options=options, link=not keep_duplicates) for source in sources]
+
+    reports = call_services(add, library, offline=offline)
+    if as_json:
+        print_json(reports[0] if len(reports) == 1 else [one.model_dump(mode="json") for one in reports])
+        return
+    for report in reports:
+        parts = [count(report.records, "record"), count(report.duplicates, "duplicate"), count(report.labels, "label")]
+        note(f"{report.source}: {', '.join(parts)}")
+        for remark in report.remarks:
+            note(f"{remark[0].upper()}{remark[1:]}")
+
+
+@review_app.command()
+def screen(
+    name: NameArgument,
+    by: ByOption = None,
+    random: Annotated[bool, typer.Option("--random", help="Draw uniformly from the rest, which estimates of recall need.")] = False,
+    library: LibraryOption = None,
+) -> int:
+    """Decide on one record after the other, by single keys. Each decision is saved at once."""
+    from outrider.interfaces.cli.screen_review import Screening
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise BadRequest(f"screening takes a terminal; without one: outrider review label {name} ID DECISION, or --file FILE")
+    return Screening(open_services(library), name, by, "random" if random else "model").run()
+
+
+@review_app.command()
+def label(
+    name: NameArgument,
+    record: Annotated[str | None, typer.Argument(metavar="[ID]", help="A record: its number, DOI or another identifier.")] = None,
+    decision: Annotated[str | None, typer.Argument(metavar="[DECISION]", help="include, exclude, maybe, or undo.")] = None,
+    reason: Annotated[str, typer.Option("--reason", "-r", metavar="TEXT", help="Why it is excluded.")] = "",
+    text: Annotated[str, typer.Option("--note", metavar="TEXT", help="Add a note to the record.")] = "",
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", "-f", metavar="FILE", help="A table with the columns id, decision and reason; or lines ID DECISION REASON."),
+    ] = None,
+    resolve: Annotated[bool, typer.Option("--resolve", help="Resolve conflicts between reviewers.")] = False,
+    by: ByOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Record decisions without a terminal: one, or those of a file, all or none."""
+    from outrider.usecases.review import add_note, decide, read_decisions, undo
+
+    if (file is None) == (record is None) or (record is not None and decision is None and not text):
+        raise BadRequest("give ID DECISION, or --file FILE")
+
+    async def write(services: Services) -> Any:
+        if record is not None and decision == "undo":
+            return await undo(services, name, record, by=by)
+        report: Any = None
+        if file is not None:
+            report = await decide(services, name, read_decisions(file, services.settings.ingest.max_bytes), by=by, resolve=resolve)
+        elif record is not None and decision is not None:
+            report = await decide(services, name, [(record, decision, reason)], by=by, resolve=resolve)
+        if record is not None and text:
+            noted = await add_note(services, name, record, text, by=by)
+            report = report or noted
+        return report
+
+    report = call_services(write)
+    if as_json:
+        print_json(report)
+        return
+    states = getattr(report, "states", {})
+    for number, state in list(states.items())[:MAX_SHOWN]:
+        note(f"Record {number}: {state}")
+    if len(states) > MAX_SHOWN:
+        note(f"and {len(states) - MAX_SHOWN:,} more")
+
+
+@review_app.command()
+def status(name: NameArgument, by: ByOption = None, as_json: JsonOption = False) -> None:
+    """Show the counts of a review, its reviewers and its conflicts."""
+    from outrider.usecases.review import get_status, list_conflicts
+
+    async def read(services: Services) -> tuple[ReviewStatus, ConflictList]:
+        return await get_status(services, name), await list_conflicts(services, name, by=by)
+
+    found, conflicts = call_services(read)
+    if as_json:
+        print_json(found.model_dump(mode="json") | {"conflicting": [one.model_dump(mode="json") for one in conflicts.conflicts]})
+        return
+    out = console()
+    out.print(plain(f"{found.name}: {count(found.records - found.duplicates, 'work')} in {count(found.records, 'record')}", "bold"))
+    if found.question:
+        out.print(plain(found.question))
+    listing = table("state", "works")
+    rows = {"included": found.included, "excluded": found.excluded, "maybe": found.maybe, "in conflict": len(found.conflicts)}
+    rows |= {"waiting for a reviewer": found.waiting} if found.reviewers > 1 else {}
+    for state, number in {**rows, "unscreened": found.unscreened}.items():
+        listing.add_row(state, f"{number:,}")
+    out.print(listing)
+    for why, number in [*found.excluded_by_reason.items()][:MAX_SHOWN]:
+        out.print(plain(f"{number:,} excluded: {why}", indent=2))
+    for one in found.by_reviewer:
+        out.print(plain(f"{one.by}: {count(one.decided, 'decision')}, the last at {one.last}", "dim"))
+    for view in conflicts.conflicts[:MAX_SHOWN]:
+        verdicts = ", ".join(f"{one.by} {one.verdict}" for one in view.decisions)
+        out.print(plain(f"conflict: {view.number}. {one_line(view.record.title)} ({verdicts})", "red"), soft_wrap=True)
+    for line in found.stop:
+        out.print(plain(line), soft_wrap=True)
+    for remark in found.remarks:
+        note(f"{remark[0].upper()}{remark[1:]}")
+    if found.conflicts:
+        note(f"To resolve one: outrider review label {name} ID DECISION --resolve")
+
+
+@review_app.command()
+def export(
+    name: NameArgument,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="The file to write: .csv, .ris, .asreview, .bib, .csljson, .jsonl, or .md and .json for PRISMA's counts."
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="STATE", help="include, exclude, maybe, conflict, waiting or unscreened; may be repeated."),
+    ] = None,
+) -> None:
+    """Write the records with their labels, or the counts of screening. Default: CSV to standard output."""
+    from outrider.usecases.review import export_review, find_export_format
+
+    form = find_export_format(output) if output else "csv"
+    content = call_services(lambda services: export_review(services, name, form, tuple(only or ())))
+    if output is None:
+        sys.stdout.write(content.decode())
+        return
+    from outrider.reviews.decision_log import write_file
+
+    write_file(output, content)
+    note(f"Written to {output}")
+
+
+@review_app.command("list")
+def list_(as_json: JsonOption = False) -> None:
+    """List the reviews."""
+    from outrider.usecases.review import list_reviews
+
+    found = call_services(list_reviews)
+    if as_json:
+        print_json(found)
+        return
+    listing = table("review", "records", "screened", "question")
+    for one in found.reviews:
+        listing.add_row(
+            plain(one.name), f"{one.records:,}", f"{one.screened:,}", plain(one.problem or one.question, "red" if one.problem else "")
+        )
+    if found.reviews:
+        console().print(listing)
+    note(count(len(found.reviews), "review"))
+
+
+@review_app.command()
+def delete(
+    name: NameArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete it, with all its decisions.")] = False,
+) -> None:
+    """Delete a review with its records and decisions."""
+    from outrider.usecases.review import delete_review
+
+    if not yes:
+        raise BadRequest(f"this deletes {name} with all its decisions; to confirm: outrider review delete {name} --yes")
+    call_services(lambda services: delete_review(services, name))
+    note(f"Review {name} deleted")

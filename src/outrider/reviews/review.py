@@ -1,0 +1,254 @@
+"""A review on disk: a folder with the log of its decisions and the records of its imports.
+
+`decisions.jsonl` is the only truth (`decision_log`). Each import has a file `records-N.jsonl`, one record a line, which the log names with
+its digest: a file that no entry names was left behind by a process that died, and is ignored. Records are numbered from 1 in the order of
+their imports.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import threading
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from outrider.reviews import decision_log
+from outrider.reviews.decision_log import DecisionLog, create_log, sync_folder, write_file
+from outrider.reviews.review_state import RESOLVE, Batch, ReviewState
+from outrider.state.errors import BadRequest
+from outrider.state.records import RECORD, Record
+from outrider.state.reviews import VERDICTS, ReviewDamaged, ReviewRecord, Shown, Verdict
+
+MAX_NAMED = 5
+"""Records that an error names."""
+
+
+NOT_SHOWN = Shown()
+
+
+@dataclass(frozen=True, slots=True)
+class NewDecision:
+    """A decision to be made. `imported` ones are final without further reviewers."""
+
+    record: int
+    verdict: Verdict
+    by: str
+    reason: str = ""
+    shown: Shown = NOT_SHOWN
+    imported: bool = False
+    resolves: bool = False
+
+    def entry(self, at: str) -> dict[str, Any]:
+        kind = {"kind": RESOLVE, "verdict": self.verdict} if self.resolves else {"kind": self.verdict}
+        shown = self.shown.model_dump(exclude_defaults=True)
+        fields = {"reason": self.reason, "shown": shown, "imported": self.imported}
+        return {**kind, "record": self.record, "by": self.by, "at": at, **{name: value for name, value in fields.items() if value}}
+
+
+@dataclass(frozen=True, slots=True)
+class NewNote:
+    record: int
+    text: str
+    by: str
+
+    def entry(self, at: str) -> dict[str, Any]:
+        return {"kind": "note", "record": self.record, "by": self.by, "at": at, "text": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class NewBatch:
+    """Records to be imported, and the places (from 0) of those that another record describes: in the batch or, by number, before it."""
+
+    source: str
+    records: Sequence[Record]
+    duplicate_of: Mapping[int, int]
+    """By place in the batch: the number of the record that stands for it."""
+
+
+class Review:
+    """An open review. Its methods block; they may be called from several threads and processes at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.state = ReviewState()
+        self._log = DecisionLog(folder, self.state.apply)
+        self._lock = threading.RLock()
+        self._files: dict[str, _RecordsFile] = {}
+        self.refresh()
+
+    @classmethod
+    def create(cls, folder: Path, settings: Mapping[str, Any]) -> Review:
+        """A new review. Raises `BadRequest` where there is one."""
+        if folder.exists():
+            raise BadRequest(
+                f"there is a review {folder.name} already; choose another name, or delete it: outrider review delete {folder.name}"
+            )
+        part = folder.with_name(f".{folder.name}.new")
+        try:
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir(parents=True)
+            create_log(part, {"kind": "create", **settings})
+            part.rename(folder)
+            sync_folder(folder.parent)
+        except OSError as error:
+            raise decision_log.ReviewUnwritable(f"{folder} cannot be made: {error.strerror or error}") from error
+        return cls(folder)
+
+    def refresh(self) -> None:
+        """Read what other processes appended."""
+        with self._lock:
+            self._log.read()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was found when the log was read, for a person."""
+        if not self._log.torn:
+            return ()
+        return (
+            f"the last {self._log.torn:,} bytes of {decision_log.NAME} are an entry that was cut off while it was written; it is dropped",
+        )
+
+    def decide(self, new: Sequence[NewDecision | NewNote], at: str) -> None:
+        """Append decisions and notes: all, or none with `BadRequest`."""
+        with self._writing() as append:
+            for one in new:
+                self._check(one)
+            append([one.entry(at) for one in new])
+
+    def undo(self, by: str, at: str, record: int | None = None) -> int:
+        """Take back a reviewer's last decision, or the last one on a record; its number. Raises `BadRequest` where there is none."""
+        with self._writing() as append:
+            number = self.state.last_decided(by) if record is None else self.state.leader(record)
+            if number is None or not self.state.can_undo(number, by):
+                what = "nothing" if record is None else f"no decision on record {record}"
+                raise BadRequest(f"{by} has {what} to take back")
+            append([{"kind": "undo", "record": number, "by": by, "at": at}])
+            return number
+
+    def change_settings(self, settings: Mapping[str, Any], by: str, at: str) -> None:
+        with self._writing() as append:
+            append([{"kind": "settings", "by": by, "at": at, **settings}])
+
+    def import_batch(self, new: NewBatch, decisions: Sequence[NewDecision | NewNote], by: str, at: str, expected: int) -> None:
+        """Append records, and the decisions that came with them: all, or none.
+
+        `expected` is the number of records for which the batch was compared; `BadRequest` where another import came in between.
+        """
+        lines = [record.model_dump_json(exclude_defaults=True, exclude={"kind"})[:-1] for record in new.records]
+        kinds = [record.kind for record in new.records]
+        content = "".join(
+            f'{line}{"," if len(line) > 1 else ""}"kind":"{kind}"}}\n' for line, kind in zip(lines, kinds, strict=True)
+        ).encode()
+        with self._writing() as append:
+            if self.state.total != expected:
+                raise BadRequest("another import was made meanwhile; import again")
+            first, file = expected + 1, f"records-{len(self.state.batches) + 1}.jsonl"
+            write_file(self.folder / file, content)
+            entry = {
+                "kind": "import", "file": file, "sha256": hashlib.sha256(content).hexdigest(), "records": len(new.records),
+                "source": new.source, "by": by, "at": at,
+                "duplicate_of": {str(first + place): of for place, of in sorted(new.duplicate_of.items())},
+                "labels": sum(isinstance(one, NewDecision) for one in decisions),
+            }  # fmt: skip
+            append([entry, *(one.entry(at) for one in decisions)])
+
+    def records(self, numbers: Sequence[int]) -> list[Record]:
+        """Raises `BadRequest` for an unknown number, `ReviewDamaged` for a changed file."""
+        with self._lock:
+            return [self._parse(number) for number in numbers]
+
+    def all_records(self) -> Iterator[Record]:
+        return (self._parse(number) for number in range(1, self.state.total + 1))
+
+    def texts(self) -> list[tuple[str, str]]:
+        """Title with abstract, and keywords, of every record; read without making records of them."""
+        with self._lock:
+            rows = [row for batch in self.state.batches for row in self._open(batch)]
+        return [(_join_texts(row), " ; ".join([*row.get("tags", ()), *row.get("mesh", ())])) for row in map(json.loads, rows)]
+
+    def view(self, number: int, viewer: str | None = None) -> ReviewRecord:
+        """A record as a reviewer may see it."""
+        with self._lock:
+            state = self.state
+            return ReviewRecord(
+                number=number,
+                record=self.records([number])[0],
+                state=state.state(number),
+                duplicate_of=state.duplicate_of.get(number),
+                decisions=state.decisions(number, viewer),
+                notes=state.visible_notes(number, viewer),
+            )
+
+    @contextmanager
+    def _writing(self) -> Iterator[Any]:
+        with self._lock, self._log.writing() as append:
+            yield append
+
+    def _check(self, new: NewDecision | NewNote) -> None:
+        if not 1 <= new.record <= self.state.total:
+            raise BadRequest(f"{self.state.name} has no record {new.record}; its {self.state.total:,} records are numbered from 1")
+        if isinstance(new, NewNote):
+            return
+        if new.verdict not in VERDICTS:
+            raise BadRequest(f"a decision is {', '.join(VERDICTS)}, not {new.verdict!r}")
+        state = self.state.state(new.record)
+        if new.resolves and state != "conflict" and not any(one.resolves for one in self.state.decisions(new.record)):
+            raise BadRequest(f"record {new.record} is {state}: there is no conflict to resolve; nothing was written")
+
+    def _parse(self, number: int) -> Record:
+        for batch in self.state.batches:
+            if batch.first <= number < batch.first + batch.records:
+                try:
+                    return RECORD.validate_json(self._open(batch)[number - batch.first])
+                except ValidationError as error:
+                    raise ReviewDamaged(
+                        f"{self.folder / batch.file}: record {number} cannot be read: {error.errors()[0]['msg']}"
+                    ) from error
+        raise BadRequest(f"{self.state.name} has no record {number}; its {self.state.total:,} records are numbered from 1")
+
+    def _open(self, batch: Batch) -> _RecordsFile:
+        if batch.file not in self._files:
+            self._files[batch.file] = _RecordsFile(self.folder / batch.file, batch)
+        return self._files[batch.file]
+
+
+class _RecordsFile(Sequence[bytes]):
+    """The lines of a file of records, which is checked against the log when it is opened. Bodies stay on the disk."""
+
+    def __init__(self, path: Path, batch: Batch) -> None:
+        self._path = path
+        self._starts = array("Q", [0])
+        digest = hashlib.sha256()
+        try:
+            with path.open("rb") as stream:
+                for line in stream:
+                    digest.update(line)
+                    self._starts.append(self._starts[-1] + len(line))
+        except OSError as error:
+            raise ReviewDamaged(f"{path} cannot be read: {error.strerror or error}; restore it from a copy") from error
+        if digest.hexdigest() != batch.sha256 or len(self) != batch.records:
+            raise ReviewDamaged(f"{path} is not what was imported: it was cut or changed; restore it from a copy. Nothing was written")
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def __getitem__(self, place: Any) -> Any:
+        with self._path.open("rb") as stream:
+            stream.seek(self._starts[place])
+            return stream.read(self._starts[place + 1] - self._starts[place])
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self._path.open("rb") as stream:
+            yield from stream
+
+
+def _join_texts(row: Mapping[str, Any]) -> str:
+    return f"{row.get('title', '')} {row.get('abstract') or row.get('description') or row.get('text', '')}"

@@ -1,0 +1,232 @@
+"""What the entries of a log amount to: the decisions that hold, and the state of each record
+
+Kinds of entries: `create`, `settings`, `import`, `include`, `exclude`, `maybe`, `resolve`, `undo` and `note`. A record's verdict is final
+once as many reviewers as the review asks for decided alike, or a decision resolved their conflict. Of an imported label one is enough.
+Decisions of others on a record are visible to a reviewer once its verdict is final or in conflict: before, they could sway the reviewer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
+
+from outrider.state.reviews import VERDICTS, Decision, Order, RecordState, ReviewDamaged, ReviewNote, Shown, Verdict
+
+RESOLVE = "resolve"
+NOT_SHOWN: Mapping[str, Any] = {}
+
+
+class Entry(NamedTuple):
+    """A decision as the log has it, as values without containers: the collector of garbage passes over a hundred thousand of them."""
+
+    line: int
+    """Its place among all entries."""
+    by: str
+    verdict: Verdict
+    at: str
+    reason: str
+    order: Order
+    rank: int | None
+    model: str
+    imported: bool
+    resolves: bool
+
+    def decision(self, record: int) -> Decision:
+        fields = self._asdict()
+        shown = Shown(order=fields.pop("order"), rank=fields.pop("rank"), model=fields.pop("model"))
+        del fields["line"]
+        return Decision(record=record, shown=shown, **fields)
+
+
+class Batch(NamedTuple):
+    """The records of one import."""
+
+    file: str
+    sha256: str
+    first: int
+    records: int
+    fields: Mapping[str, Any]
+
+
+class ScreenedLabel(NamedTuple):
+    """A final verdict, for estimates of recall. `maybe` counts as included: it goes on to the full text."""
+
+    record: int
+    included: bool
+    order: Order
+    """`random` marks records that were drawn uniformly from the unscreened rest."""
+
+
+@dataclass(slots=True)
+class ReviewState:
+    name: str = ""
+    question: str = ""
+    created: str = ""
+    seed: int = 0
+    reviewers: int = 1
+    reasons: tuple[str, ...] = ()
+    total: int = 0
+    batches: list[Batch] = field(default_factory=list)
+    duplicate_of: dict[int, int] = field(default_factory=dict)
+    notes: dict[int, list[ReviewNote]] = field(default_factory=dict)
+    reasons_used: Counter[str] = field(default_factory=Counter)
+    lines: int = 0
+    """Entries of the log so far."""
+    _decided: dict[int, dict[str, Entry]] = field(default_factory=dict)
+    """By record, then reviewer: the decision that holds."""
+    _resolved: dict[int, Entry] = field(default_factory=dict)
+    _before: dict[tuple[int, str, bool], list[Entry]] = field(default_factory=dict)
+    """By record, reviewer and whether it resolves: earlier decisions, to which `undo` returns."""
+    _recent: dict[str, list[int]] = field(default_factory=dict)
+    """By reviewer: records in the order of their decisions, which `undo` takes back from the end."""
+
+    def apply(self, entry: Mapping[str, Any]) -> None:
+        """Take the next entry of the log."""
+        self.lines += 1
+        kind = entry["kind"]
+        if kind in VERDICTS:
+            self._decide(entry, cast("Verdict", kind), self._decided.setdefault(entry["record"], {}), entry["by"])
+        elif kind == RESOLVE:
+            self._decide(entry, entry["verdict"], self._resolved, entry["record"])
+        elif kind == "undo":
+            self._undo(entry["record"], entry["by"])
+        elif kind == "note":
+            self.notes.setdefault(entry["record"], []).append(
+                ReviewNote(record=entry["record"], text=entry["text"], by=entry["by"], at=entry["at"])
+            )
+        elif kind == "import":
+            self.batches.append(Batch(entry["file"], entry["sha256"], self.total + 1, entry["records"], entry))
+            self.total += entry["records"]
+            self.duplicate_of.update({int(number): of for number, of in entry["duplicate_of"].items()})
+        elif kind in ("create", "settings"):
+            for name in ("name", "question", "created", "seed", "reviewers"):
+                setattr(self, name, entry.get(name, getattr(self, name)))
+            self.reasons = tuple(entry.get("reasons", self.reasons))
+        else:
+            raise ReviewDamaged(f"the log has an entry of the kind {kind!r}, which this version of Outrider does not know; update it")
+
+    def _decide(self, entry: Mapping[str, Any], verdict: Verdict, place: dict[Any, Entry], key: Any) -> None:
+        record, by, shown, reason = entry["record"], entry["by"], entry.get("shown", NOT_SHOWN), entry.get("reason", "")
+        resolves = place is self._resolved
+        new = Entry(
+            self.lines, by, verdict, entry["at"], reason, shown.get("order", "chosen"), shown.get("rank"), shown.get("model", ""),
+            "imported" in entry, resolves,
+        )  # fmt: skip
+        if (before := place.get(key)) is not None:
+            self._before.setdefault((record, by, resolves), []).append(before)
+        self._recent.setdefault(by, []).append(record)
+        place[key] = new
+        if reason:
+            self.reasons_used[reason] += 1
+
+    def _undo(self, record: int, by: str) -> None:
+        recent = self._recent[by]
+        del recent[len(recent) - 1 - recent[::-1].index(record)]
+        resolved, decided = self._resolved.get(record), self._decided.get(record, {})
+        own = decided.get(by)
+        resolves = resolved is not None and resolved.by == by and (own is None or resolved.line > own.line)
+        place: dict[Any, Entry] = self._resolved if resolves else decided
+        key = record if resolves else by
+        undone = place.pop(key)
+        if before := self._before.get((record, by, resolves)):
+            place[key] = before.pop()
+        if not decided:
+            self._decided.pop(record, None)
+        if undone.reason:
+            self.reasons_used[undone.reason] -= 1
+
+    def last_decided(self, by: str) -> int | None:
+        """The record whose decision `undo` takes back."""
+        recent = self._recent.get(by)
+        return recent[-1] if recent else None
+
+    def can_undo(self, record: int, by: str) -> bool:
+        resolved = self._resolved.get(record)
+        return by in self._decided.get(record, ()) or (resolved is not None and resolved.by == by)
+
+    def leader(self, record: int) -> int:
+        """The record that stands for all records of its work."""
+        return self.duplicate_of.get(record, record)
+
+    def state(self, record: int) -> RecordState:
+        record = self.leader(record)
+        if (resolved := self._resolved.get(record)) is not None:
+            return resolved.verdict
+        decided = self._decided.get(record)
+        if not decided:
+            return "unscreened"
+        entries = [*decided.values()]
+        if len(entries) < self.reviewers and not any(entry.imported for entry in entries):
+            return "waiting"
+        first = entries[0].verdict
+        return first if all(entry.verdict == first for entry in entries) else "conflict"
+
+    def decisions(self, record: int, viewer: str | None = None) -> tuple[Decision, ...]:
+        """The decisions that hold, in their order; for a viewer without those of others while the record waits."""
+        record = self.leader(record)
+        entries = [*self._decided.get(record, {}).values()]
+        if (resolved := self._resolved.get(record)) is not None:
+            entries.append(resolved)
+        if viewer is not None and self.state(record) == "waiting":
+            entries = [entry for entry in entries if entry.by == viewer]
+        return tuple(entry.decision(record) for entry in sorted(entries, key=lambda entry: entry.line))
+
+    def visible_notes(self, record: int, viewer: str | None = None) -> tuple[ReviewNote, ...]:
+        record = self.leader(record)
+        blind = viewer is not None and self.state(record) in ("waiting", "unscreened") and self.reviewers > 1
+        return tuple(note for note in self.notes.get(record, ()) if not blind or note.by == viewer)
+
+    def leaders(self) -> Iterator[int]:
+        """Every work once, by number."""
+        return (number for number in range(1, self.total + 1) if number not in self.duplicate_of)
+
+    def find_open(self, by: str) -> list[int]:
+        """Works on which a reviewer may decide: not decided by this reviewer, nor by as many others as the review asks for."""
+        decided = self._decided
+        return [
+            number
+            for number in self.leaders()
+            if number not in decided or (decided[number].keys() != {by} and by not in decided[number] and self.is_open(number))
+        ]
+
+    def is_open(self, record: int) -> bool:
+        return self.state(record) in ("unscreened", "waiting")
+
+    def list_labels(self, viewer: str) -> dict[int, bool]:
+        """What the ranking may learn from for a reviewer: final verdicts, and the reviewer's own decisions; true for inclusions."""
+        labels = {}
+        for record, decided in self._decided.items():
+            own = decided.get(viewer)
+            state = self.state(record)
+            verdict = own.verdict if state == "waiting" and own else state
+            if verdict in ("include", "exclude"):
+                labels[record] = verdict == "include"
+        return labels
+
+    def list_screened(self) -> list[ScreenedLabel]:
+        """The final verdicts in the order in which they became final."""
+        final = []
+        for record, decided in self._decided.items():
+            if (state := self.state(record)) in VERDICTS:
+                last = self._resolved.get(record) or max(decided.values(), key=lambda entry: entry.line)
+                final.append((last.line, ScreenedLabel(record, state != "exclude", last.order)))
+        return [label for _, label in sorted(final)]
+
+    def count_by_reviewer(self) -> dict[str, tuple[int, str]]:
+        """Records that each reviewer decided on, and the time of the last decision."""
+        counts: dict[str, tuple[int, str]] = {}
+        for decided in self._decided.values():
+            for by, entry in decided.items():
+                number, last = counts.get(by, (0, ""))
+                counts[by] = (number + 1, max(last, entry.at))
+        return dict(sorted(counts.items()))
+
+    def count_decided(self, by: str) -> int:
+        return sum(by in decided for decided in self._decided.values())
+
+    def list_reasons(self) -> tuple[str, ...]:
+        """Reasons for exclusion: the most used first, then those of the review that were not used yet."""
+        used = sorted((+self.reasons_used), key=lambda reason: (-self.reasons_used[reason], reason))
+        return tuple(dict.fromkeys([*used, *self.reasons]))

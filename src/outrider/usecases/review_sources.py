@@ -1,0 +1,160 @@
+"""Records for a review: from a systematic run, a thread, a label of the library, a file, or a project of ASReview"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from outrider.ingest.column_mapping import check_fields
+from outrider.ingest.entry import BadEntry, Entry, FileNote, ReadOptions
+from outrider.ingest.readers.select_reader import NoReader, select_reader
+from outrider.ingest.record_ids import make_id
+from outrider.reviews.asreview import SUFFIX, read_project
+from outrider.reviews.labels import read_label
+from outrider.services.citation_queue import OWNER
+from outrider.services.systematic import RUN_NAME, find_run_folder
+from outrider.state.errors import BadRequest, NoSuchThread, did_you_mean, shorten
+from outrider.state.reviews import Verdict
+from outrider.systematic_search import ledger
+from outrider.systematic_search.ledger import NoSuchRun, read_lines
+from outrider.systematic_search.ledger_reader import is_done, make_run_hit
+from outrider.usecases.citation_targets import LABEL, is_file
+from outrider.usecases.export import make_record
+from outrider.usecases.threads import find_client_target, open_threads
+
+if TYPE_CHECKING:
+    from outrider.services import Services
+    from outrider.state.records import Record
+
+FORMS = "name a file, label:NAME (a label of the library), a thread, or a systematic run"
+MAX_NOTES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """How a source is read. `column` names the field of the label; none is read without `labels`."""
+
+    labels: bool = True
+    column: str = ""
+    columns: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecords:
+    """The records of a source, with the labels and notes that some of them have, by their places from 0."""
+
+    name: str
+    records: Sequence[Record]
+    labels: Mapping[int, tuple[Verdict, str]]
+    notes: Mapping[int, str]
+    duplicate_of: Mapping[int, int]
+    """What the source itself says: by place, the place of the record that stands for it."""
+    remarks: tuple[str, ...] = ()
+
+
+async def read_source(services: Services, text: str, options: SourceOptions) -> SourceRecords:
+    """Raises `BadRequest` for an unknown source and for one without records, `UnreadableFile`. A client of a server names no file."""
+    text = text.strip()
+    if not text:
+        raise BadRequest(f"a source is required: {FORMS}")
+    if text.startswith(LABEL):
+        return await _read_label(services, text, options)
+    if OWNER.get() is None or RUN_NAME.fullmatch(text):  # a client names a run, and no place of this machine
+        with suppress(NoSuchRun):
+            folder = await asyncio.to_thread(find_run_folder, services, text)
+            return await asyncio.to_thread(_read_run, folder)
+    if await is_file(text):
+        limits = services.settings.ingest
+        read = ReadOptions(columns=dict(options.columns or {}), max_bytes=limits.max_bytes, max_pages=limits.max_pages)
+        return await asyncio.to_thread(read_file, Path(text), options, read)
+    try:
+        return await _read_thread(services, text, options)
+    except NoSuchThread:
+        raise BadRequest(f"there is no source {shorten(text)}: {FORMS}") from None
+
+
+def read_file(path: Path, options: SourceOptions, read: ReadOptions) -> SourceRecords:
+    """The records of a file, in its order. Raises `BadRequest`, `UnreadableFile`."""
+    if not path.is_file():
+        raise BadRequest(f"{path} is no file; {FORMS}")
+    if path.suffix.lower() == SUFFIX:
+        return _read_asreview(path, options, read.max_bytes)
+    check_fields(read.columns)
+    reader = select_reader(path)
+    if isinstance(reader, NoReader):
+        raise BadRequest(f"{path}: {reader.reason}")
+    records: list[Record] = []
+    remarks: list[str] = []
+    lost = 0
+    for entry in reader.read(path, read):
+        if isinstance(entry, Entry):
+            key = f"id:{entry.own_id}" if entry.own_id is not None else f"at:{len(records)}"
+            doc_id = entry.record.doc_id or make_id(path.name, key)
+            records.append(entry.record.model_copy(update={"doc_id": doc_id, "origin": path.name}))
+        elif isinstance(entry, BadEntry):
+            lost += not entry.empty
+            remarks += [f"not read: {entry.where}: {entry.why}"] if lost <= MAX_NOTES and not entry.empty else []
+        elif isinstance(entry, FileNote):
+            remarks.append(entry.text)
+    if lost > MAX_NOTES:
+        remarks.append(f"{lost:,} entries could not be read; the first {MAX_NOTES} are listed above")
+    return _make_source(path.name, records, options, remarks)
+
+
+def _read_asreview(path: Path, options: SourceOptions, max_bytes: int) -> SourceRecords:
+    project = read_project(path, max_bytes)
+    records = [one.record.model_copy(update={"origin": path.name}) for one in project]
+    labels: dict[int, tuple[Verdict, str]] = {}
+    if options.labels:
+        labels = {place: ("include" if one.included else "exclude", "") for place, one in enumerate(project) if one.included is not None}
+    notes = {place: one.note for place, one in enumerate(project) if one.note}
+    of = {place: one.duplicate_of for place, one in enumerate(project) if one.duplicate_of is not None}
+    return SourceRecords(path.name, _require(records, path.name), labels, notes, of)
+
+
+def _read_run(folder: Path) -> SourceRecords:
+    """The hits of a run without its duplicates, which the run found already."""
+    path = folder / ledger.NAME
+    duplicates = {line.fields["hit"] for line in read_lines(path) if line.kind == "duplicate"}
+    hits = [make_run_hit(line) for line in read_lines(path) if line.kind == "hit" and line.fields["hit"] not in duplicates]
+    remarks = [f"the run found {len(duplicates):,} duplicates, which are left out"] if duplicates else []
+    if not is_done(path):
+        remarks.append("the run has not fetched all matches yet; resume it and import it again")
+    return SourceRecords(folder.name, _require([hit.record for hit in hits], folder.name), {}, {}, {}, tuple(remarks))
+
+
+async def _read_label(services: Services, text: str, options: SourceOptions) -> SourceRecords:
+    library, name = await services.library(), text.removeprefix(LABEL).strip()
+    labels = await library.labels()
+    ids = sorted(doc_id for doc_id, names in labels.items() if name in names)
+    if not ids:
+        known = sorted({one for names in labels.values() for one in names})
+        raise BadRequest(f"no record of the library has the label {shorten(name)}{did_you_mean(name, known)}")
+    return _make_source(f"{LABEL}{name}", await library.fetch(ids), options, [])
+
+
+async def _read_thread(services: Services, text: str, options: SourceOptions) -> SourceRecords:
+    name = await find_client_target(services, text, OWNER.get())
+    async with open_threads(services) as threads:
+        answer = await threads.last(name)
+    return _make_source(text, [make_record(hit) for hit in answer.hits] if answer else [], options, [])
+
+
+def _make_source(name: str, records: list[Record], options: SourceOptions, remarks: Sequence[str]) -> SourceRecords:
+    _require(records, name)
+    labels: dict[int, tuple[Verdict, str]] = {}
+    if options.labels or options.column:
+        labels = {place: label for place, record in enumerate(records) if (label := read_label(record, options.column))}
+        if options.column and not labels:
+            raise BadRequest(f"{name} has no labels in a field {options.column!r}")
+    return SourceRecords(name, records, labels, {}, {}, tuple(remarks))
+
+
+def _require(records: list[Record], name: str) -> list[Record]:
+    if not records:
+        raise BadRequest(f"{name} holds no records")
+    return records

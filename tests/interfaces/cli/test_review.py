@@ -1,0 +1,202 @@
+"""The command `outrider review`."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from fcntl import ioctl
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from outrider.interfaces.cli import run
+
+STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+TABLE = """title,abstract,doi,label_included
+Otters in rivers,Otters eat fish. It rained a lot. The river was long and the fish were few.,10.5555/w.1,1
+Badgers in woods,Badgers dig holes.,10.5555/w.2,0
+Otters at sea,They float on their backs in groups.,10.5555/w.3,
+Voles in meadows,Voles eat grass in summer.,10.5555/w.4,
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OUTRIDER_REVIEW__FOLDER", str(tmp_path / "reviews"))
+    monkeypatch.setenv("OUTRIDER_LIBRARY__URI", str(tmp_path / "library"))
+    monkeypatch.setenv("OUTRIDER_SYSTEMATIC__FOLDER", str(tmp_path / "runs"))
+    monkeypatch.setenv("OUTRIDER_THREADS__URI", str(tmp_path / "threads.sqlite"))
+    monkeypatch.setenv("OUTRIDER_SOURCES__OFFLINE", "true")
+    monkeypatch.setenv("OUTRIDER_REVIEW__REVIEWER", "ann")
+    (tmp_path / "papers.csv").write_text(TABLE, encoding="utf-8")
+    return tmp_path
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert run(["review", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def fail(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run(["review", *arguments]) == 2
+    return capsys.readouterr().err
+
+
+def test_a_review_from_its_import_to_its_exports(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = str(folder / "papers.csv")
+    assert call(capsys, "new", "otters", "-q", "what do otters eat", "--reason", "wrong animal")["reasons"] == ["wrong animal"]
+    assert (report := call(capsys, "import", "otters", table))["records"] == 4
+    assert (report["duplicates"], report["labels"], report["first"]) == (0, 2, 1)
+    again = call(capsys, "import", "otters", table)
+    assert (again["records"], again["duplicates"], again["labels"]) == (4, 4, 0)
+    assert call(capsys, "label", "otters", "10.5555/W.3", "include")["states"] == {"3": "include"}
+    assert call(capsys, "label", "otters", "8", "exclude", "-r", "wrong animal")["states"] == {"4": "exclude"}
+    assert run(["review", "status", "otters"]) == 0
+    out = capsys.readouterr().out
+    assert "4 works in 8 records" in out
+    assert "1 excluded: wrong animal" in out
+    status = call(capsys, "status", "otters")
+    assert (status["included"], status["excluded"], status["unscreened"], status["stop"]) == (2, 2, 0, [])
+    assert call(capsys, "label", "otters", "4", "undo")["states"] == {"4": "unscreened"}
+    assert [one["name"] for one in call(capsys, "list")["reviews"]] == ["otters"]
+    for name, content in (
+        ("x.csv", ",include,,papers.csv,"), ("x.ris", "N1  - ASReview_relevant"), ("x.md", "| Records identified | 8 |"),
+        ("x.json", '"records_included": 2'),
+    ):  # fmt: skip
+        assert run(["review", "export", "otters", "-o", str(folder / name)]) == 0
+        assert content in (folder / name).read_text(encoding="utf-8")
+    assert run(["review", "export", "otters", "-o", str(folder / "x.asreview")]) == 0
+    for name in ("x.csv", "x.ris", "x.asreview"):
+        call(capsys, "new", name.replace(".", "-"))
+        copied = call(capsys, "import", name.replace(".", "-"), str(folder / name))
+        assert (copied["records"], copied["duplicates"], copied["labels"]) == (8, 4, 3), name
+    capsys.readouterr()
+    assert "to confirm" in fail(capsys, "delete", "otters")
+    assert run(["review", "delete", "otters", "--yes"]) == 0
+    assert "no review 'otters'" in fail(capsys, "status", "otters")
+
+
+def test_conflicting_labels_and_damaged_files_change_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "new", "otters")
+    call(capsys, "import", "otters", str(folder / "papers.csv"))
+    log = folder / "reviews" / "otters" / "decisions.jsonl"
+    before = log.read_bytes()
+    (folder / "twice.csv").write_text(TABLE + "Otters in rivers,Otters eat fish.,10.5555/w.1,0\n", encoding="utf-8")
+    assert "contradict each other" in fail(capsys, "import", "otters", str(folder / "twice.csv"))
+    (folder / "other.csv").write_text(TABLE.replace("10.5555/w.2,0", "10.5555/w.2,1"), encoding="utf-8")
+    assert "labelled include, and the review has exclude" in fail(capsys, "import", "otters", str(folder / "other.csv"))
+    ris = "TY  - JOUR\nTI  - A study of voles\nN1  - ASReview_relevant\nN1  - ASReview_irrelevant\nER  - \n"
+    (folder / "both.ris").write_text(ris, encoding="utf-8")
+    assert "contradict each other" in fail(capsys, "import", "otters", str(folder / "both.ris"))
+    (folder / "labels.txt").write_text("3 include\n4 exclude wrong animal\n10.5555/w.3 exclude\n", encoding="utf-8")
+    assert "contradict each other" in fail(capsys, "label", "otters", "-f", str(folder / "labels.txt"))
+    (folder / "labels.csv").write_text("id,decision,reason\n3,include,\n99,exclude,\n", encoding="utf-8")
+    assert "no record '99'" in fail(capsys, "label", "otters", "-f", str(folder / "labels.csv"))
+    assert run(["review", "export", "otters", "-o", str(folder / "x.asreview")]) == 0
+    (folder / "x.asreview").write_bytes((folder / "x.asreview").read_bytes()[:-100])
+    assert "no whole project" in fail(capsys, "import", "otters", str(folder / "x.asreview"))
+    assert log.read_bytes() == before
+    (folder / "labels.txt").write_text("3 include\n# a remark\n4 exclude wrong animal\n", encoding="utf-8")
+    assert call(capsys, "label", "otters", "-f", str(folder / "labels.txt"))["states"] == {"3": "include", "4": "exclude"}
+    log.write_bytes(log.read_bytes()[:50])
+    cut = log.read_bytes()
+    assert "cut off in its first line" in fail(capsys, "label", "otters", "3", "include")
+    assert log.read_bytes() == cut
+    assert "takes a terminal" in fail(capsys, "screen", "otters")
+
+
+def test_labels_of_rayyan_and_of_a_named_column_are_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    note = 'RAYYAN-INCLUSION: {"ann"=>"Excluded"} | RAYYAN-EXCLUSION-REASONS: wrong animal'
+    (folder / "rayyan.ris").write_text(f"TY  - JOUR\nTI  - A study of voles\nN1  - {note}\nER  - \n", encoding="utf-8")
+    (folder / "named.csv").write_text("title,my label\nOtters in rivers,Maybe\nBadgers,\n", encoding="utf-8")
+    call(capsys, "new", "otters")
+    call(capsys, "import", "otters", str(folder / "rayyan.ris"))
+    call(capsys, "import", "otters", str(folder / "named.csv"), "--label-column", "My Label")
+    status = call(capsys, "status", "otters")
+    assert (status["excluded_by_reason"], status["maybe"]) == ({"wrong animal": 1}, 1)
+
+
+class Terminal:
+    """`outrider review screen` on a pseudo-terminal."""
+
+    def __init__(self, columns: int) -> None:
+        self._main, side = pty.openpty()
+        ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        environ = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"}}
+        command = [sys.executable, "-m", "outrider", "review", "screen", "otters"]
+        environ |= {"TERM": "xterm-256color"}
+        self.process = subprocess.Popen(command, stdin=side, stdout=side, stderr=side, env=environ, start_new_session=True)
+        os.close(side)
+        self.shown = ""
+
+    def expect(self, text: str) -> str:
+        """What is shown up to a text, and all else that has come with it."""
+        part = ""
+        while text not in STYLE.sub("", part):
+            if not select.select([self._main], [], [], 60)[0]:
+                self.process.kill()
+                self.process.wait()
+                raise AssertionError(f"no {text!r} in {part!r}")
+            try:
+                part += os.read(self._main, 65_536).decode(errors="replace")
+            except OSError:
+                raise AssertionError(f"no {text!r} in {part!r}") from None
+        self.shown += part
+        return part
+
+    def press(self, keys: str) -> None:
+        os.write(self._main, keys.encode())
+
+    def close(self) -> int:
+        code = self.process.wait(60)
+        os.close(self._main)
+        return code
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [80, 120])
+def test_records_are_decided_by_single_keys(folder: Path, capsys: pytest.CaptureFixture[str], columns: int) -> None:
+    call(capsys, "new", "otters", "-q", "what do otters eat", "--reason", "wrong animal")
+    call(capsys, "import", "otters", str(folder / "papers.csv"), "--no-labels")
+    terminal = Terminal(columns)
+    first = terminal.expect("? help")
+    assert "Otters in rivers" in STYLE.sub("", first)
+    assert "\x1b[1;35mOtters" in first
+    terminal.press("?")
+    terminal.expect("skip: it comes back later")
+    terminal.press("i")
+    terminal.expect("included 1")
+    terminal.press("e")
+    terminal.expect("1  wrong animal")
+    terminal.press("1")
+    terminal.expect("excluded ")
+    terminal.press("u")
+    terminal.expect("taken back")
+    terminal.press("n")
+    terminal.expect("Note")
+    terminal.press("ask Bob\r")
+    terminal.expect("Note of ann: ask Bob")
+    terminal.press("m")
+    terminal.expect("maybe ")
+    terminal.press("er")
+    terminal.expect("Reason")
+    terminal.press("too old\r")
+    terminal.expect("excluded ")
+    terminal.process.send_signal(signal.SIGINT)
+    terminal.expect("All decisions are saved")
+    assert terminal.close() == 130
+    lines = [line for line in STYLE.sub("", terminal.shown).replace("\r", "").split("\n") if "Reading the records" not in line]
+    assert max(map(cell_len, lines)) <= columns
+    status = call(capsys, "status", "otters")
+    assert (status["included"], status["excluded"], status["maybe"], status["unscreened"]) == (1, 1, 1, 1)
+    assert status["excluded_by_reason"] == {"too old": 1}

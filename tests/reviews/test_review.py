@@ -1,0 +1,165 @@
+"""The folder of a review: its log, blinding, conflicts, and what survives a killed process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.reviews.decision_log import NAME
+from outrider.reviews.review import NewBatch, NewDecision, NewNote, Review
+from outrider.reviews.session import ReviewSession
+from outrider.state.errors import BadRequest
+from outrider.state.reviews import ReviewDamaged, Shown
+from support.fakes import paper
+from support.review_folder import AT, make_review
+
+
+def decide(review: Review, record: int, verdict: Any, by: str = "ann", **fields: Any) -> None:
+    review.decide([NewDecision(record, verdict, by, **fields)], AT)
+
+
+def test_decisions_hold_in_another_process_and_undo_returns_to_the_one_before(tmp_path: Path) -> None:
+    review = make_review(tmp_path / "otters")
+    decide(review, 1, "include", shown=Shown(order="model", rank=1, model="svm 12"))
+    decide(review, 2, "exclude", reason="wrong animal")
+    decide(review, 2, "maybe")
+    review.decide([NewNote(2, "ask Bob", "ann")], AT)
+    again = Review(tmp_path / "otters")
+    assert [again.state.state(number) for number in (1, 2, 3)] == ["include", "maybe", "unscreened"]
+    assert again.state.decisions(1)[0].shown == Shown(order="model", rank=1, model="svm 12")
+    assert again.view(2).notes[0].text == "ask Bob"
+    assert again.undo("ann", AT) == 2
+    review.refresh()
+    assert review.state.state(2) == "exclude"
+    assert review.state.list_reasons() == ("wrong animal",)
+    assert [review.undo("ann", AT), review.undo("ann", AT)] == [2, 1]
+    assert (review.state.list_labels("ann"), review.state.list_reasons()) == ({}, ())
+    with pytest.raises(BadRequest, match="nothing to take back"):
+        review.undo("ann", AT)
+
+
+def test_a_reviewer_sees_no_decision_of_others_until_all_decided_and_a_decision_resolves_the_conflict(tmp_path: Path) -> None:
+    review = make_review(tmp_path / "otters", reviewers=2)
+    decide(review, 1, "include", by="ann")
+    assert review.state.state(1) == "waiting"
+    assert review.view(1, "bob").decisions == ()
+    assert [one.by for one in review.view(1, "ann").decisions] == ["ann"]
+    assert 1 in review.state.find_open("bob")
+    assert 1 not in review.state.find_open("ann")
+    assert review.state.list_labels("bob") == {}
+    with pytest.raises(BadRequest, match="no conflict to resolve"):
+        decide(review, 1, "include", by="eve", resolves=True)
+    decide(review, 1, "exclude", by="bob", reason="wrong animal")
+    assert review.state.state(1) == "conflict"
+    assert [one.verdict for one in review.view(1, "ann").decisions] == ["include", "exclude"]
+    assert review.state.find_open("eve") == [2, 3, 4, 5]
+    decide(review, 1, "include", by="eve", resolves=True)
+    assert review.state.state(1) == "include"
+    assert review.state.list_labels("bob") == {1: True}
+    assert review.undo("eve", AT) == 1
+    assert review.state.state(1) == "conflict"
+    for by in ("ann", "bob"):
+        decide(review, 2, "exclude", by=by)
+    assert review.state.state(2) == "exclude"
+    assert [(one.record, one.included) for one in review.state.list_screened()] == [(2, False)]
+
+
+def test_a_torn_last_line_is_told_and_dropped_and_damage_elsewhere_is_an_error(tmp_path: Path) -> None:
+    folder = tmp_path / "otters"
+    decide(make_review(folder), 1, "include")
+    log = folder / NAME
+    whole = log.read_bytes()
+    log.write_bytes(whole + b'{"kind":"exclude","rec')
+    review = Review(folder)
+    assert "cut off" in review.remarks[0]
+    decide(review, 2, "exclude")
+    assert (Review(folder).state.state(2), review.remarks) == ("exclude", ())
+    assert log.read_bytes().startswith(whole)
+    log.write_bytes(whole.replace(b'"include"', b'"exclude"'))
+    with pytest.raises(ReviewDamaged, match="line 3"):
+        Review(folder)
+    log.write_bytes(whole[:20])
+    with pytest.raises(ReviewDamaged, match="first line"):
+        Review(folder)
+    log.write_bytes(whole)
+    records = folder / "records-1.jsonl"
+    records.write_bytes(records.read_bytes()[:-30])
+    with pytest.raises(ReviewDamaged, match="not what was imported"):
+        Review(folder).records([1])
+
+
+SCREEN = """
+import sys
+from pathlib import Path
+from outrider.reviews.review import NewDecision, Review
+review = Review(Path(sys.argv[1]))
+for number in range(1, 1001):
+    review.decide([NewDecision(number, "exclude", sys.argv[2])], "2026-11-26T12:00:00.000+00:00")
+    print(number, flush=True)
+"""
+
+
+def test_a_process_that_is_killed_loses_no_decision_that_it_reported(tmp_path: Path) -> None:
+    make_review(tmp_path / "otters", records=1_000)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", SCREEN, str(tmp_path / "otters"), "ann"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
+        assert process.stdout is not None
+        reported = [process.stdout.readline() for _ in range(20)]
+        process.send_signal(signal.SIGKILL)
+        reported += process.stdout.read().splitlines()
+    last = int([line for line in reported if line.strip()][-1])
+    state = Review(tmp_path / "otters").state
+    assert last >= 20
+    assert [state.state(number) for number in range(1, last + 1)] == ["exclude"] * last
+
+
+def test_reviewers_who_decide_at_once_lose_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "otters"
+    make_review(folder, records=40, reviewers=2)
+
+    def screen(by: str, review: Review) -> None:
+        for number in range(1, 41):
+            decide(review, number, "include", by=by)
+
+    shared = Review(folder)  # two in one process, as on a server, and one of another
+    threads = [threading.Thread(target=screen, args=pair) for pair in (("ann", shared), ("bob", shared), ("eve", Review(folder)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    state = Review(folder).state
+    assert {by: number for by, (number, _) in state.count_by_reviewer().items()} == {"ann": 40, "bob": 40, "eve": 40}
+
+
+def test_two_reviewers_see_different_records_where_one_decision_is_enough(tmp_path: Path) -> None:
+    session = ReviewSession(make_review(tmp_path / "otters"))
+    first = session.next_record("ann")
+    assert session.next_record("ann") == first
+    assert session.next_record("bob").number != first.number
+    skipped = session.next_record("ann", skip=[first.number or 0])
+    assert skipped.number not in (first.number, None)
+    for number in range(1, 6):
+        decide(session.review, number, "exclude")
+    assert session.next_record("ann").number is None
+
+
+def test_a_hundred_thousand_labels_open_in_two_seconds_of_work(tmp_path: Path) -> None:
+    folder, labels = tmp_path / "year", 100_000
+    review = Review.create(folder, {"name": "year", "created": AT, "reviewers": 1})
+    review.import_batch(NewBatch("a file", [paper("p1", "Otters")] * labels, {}), [], "ann", AT, 0)
+    shown = Shown(order="model", rank=1, model="svm 12345")
+    review.decide([NewDecision(number, "exclude", "ann", "wrong population", shown) for number in range(1, labels + 1)], AT)
+    began = time.process_time()
+    state = Review(folder).state
+    took = time.process_time() - began
+    assert (state.count_decided("ann"), state.state(labels)) == (labels, "exclude")
+    assert took < 2.0
