@@ -53,6 +53,7 @@ from outrider.services.make_nodes import (
     make_translator,
     refuse_unreadable,
 )
+from outrider.services.recorded import add_recorder
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.request import SearchRequest
 from outrider.state.response import provenance_hash
@@ -164,6 +165,7 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
             graph.add_edge(name, edge)
         else:
             graph.add_conditional_edges(name, *edge)
+    add_recorder(graph, services, "search")
     inherited = None if services.chat else False
     compiled = TracedGraph.wrap(graph.compile(inherited if checkpointer is None else checkpointer, name="search"))
 

@@ -17,7 +17,7 @@ __all__ = [
     "SearchError", "SearchRequest", "SearchResponse", "Services", "Translation", "aadd_to_library", "aanalyze", "acite_candidates",
     "acite_export", "acite_queue", "acite_status", "add_to_library", "adistill", "aexecute", "amerge", "analyze", "areindex", "asearch",
     "asplit", "asystematic", "cite_candidates", "cite_export", "cite_queue", "cite_status", "dedup", "distill", "execute", "iter_hits",
-    "merge", "organize", "reindex", "replay", "score", "search", "split", "systematic", "translate", "verify",
+    "merge", "organize", "reindex", "replay", "replay_recording", "score", "search", "split", "systematic", "translate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from outrider.usecases.deduplicate import amerge, asplit, dedup, merge, split
     from outrider.usecases.distill import adistill, distill
     from outrider.usecases.ingest import aadd_to_library, add_to_library, areindex, reindex
+    from outrider.usecases.replay_recording import replay_recording
     from outrider.usecases.search import asearch, organize, score, search, translate
     from outrider.usecases.search_library import HitList, aexecute, execute
     from outrider.usecases.systematic import asystematic, iter_hits, replay, systematic, verify
@@ -92,6 +93,7 @@ _HOMES = {
     "organize": "outrider.usecases.search",
     "reindex": "outrider.usecases.ingest",
     "replay": "outrider.usecases.systematic",
+    "replay_recording": "outrider.usecases.replay_recording",
     "score": "outrider.usecases.search",
     "search": "outrider.usecases.search",
     "split": "outrider.usecases.deduplicate",

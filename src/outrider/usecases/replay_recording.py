@@ -1,0 +1,113 @@
+"""Replay of a recorded run, and its comparison with the recorded one"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import threading
+from concurrent.futures import Future
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from outrider.recorder.codec import digest, dump
+from outrider.recorder.compare import Comparison, Replay, compare_recordings, compare_replay
+from outrider.recorder.recording import Kind, Recording, read_recording
+from outrider.recorder.replay_tape import NotRecorded, ReplayLoop, ReplayTape
+from outrider.runtime.tape import use_tape
+from outrider.services import Services
+from outrider.services.recorded import STATES, find_run_folder_of, read_prompts, read_run, replay_services
+from outrider.state.pipeline import RunContext
+from outrider.usecases.record_systematic import run_systematic
+
+
+def replay_recording(path: str | PathLike[str], diff: str | PathLike[str] | None = None) -> Comparison:
+    """Run the nodes of a recorded run again, without a library, a model or a network, and compare.
+
+    `.same` is whether the response is the recorded one, byte for byte; `.response` is the replayed one; `.differences` says at which node
+    the first difference appears, and what changed. `diff` names another recording to compare with instead: then nothing is run. Raises
+    `BadRequest` for a file that is no whole recording.
+    """
+    recording = read_recording(Path(path))
+    if diff is not None:
+        return compare_recordings(recording, read_recording(Path(diff)))
+    return compare_replay(recording, run_again(recording))
+
+
+def run_again(recording: Recording) -> Replay:
+    """Replay in a thread of its own, which has the only event loop of the run."""
+    future: Future[Replay] = Future()
+
+    def run() -> None:
+        try:
+            with tempfile.TemporaryDirectory(prefix="outrider-replay-") as folder:
+                future.set_result(_run_on_loop(recording, folder))
+        except BaseException as error:  # noqa: BLE001 - raised where the caller waits
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="outrider-replay", daemon=True).start()
+    return future.result()
+
+
+def _run_on_loop(recording: Recording, folder: str) -> Replay:
+    tape = ReplayTape(recording)
+    services: Services = replay_services(Services, recording, tape, folder)
+    loop = ReplayLoop(tape)
+    problem = ""
+    try:
+        asyncio.set_event_loop(loop)
+        loop.run_until_complete(_run(recording, tape, services))
+    except NotRecorded as error:
+        problem = str(error)
+    finally:
+        _close(loop)
+        asyncio.set_event_loop(None)
+    response = b"" if problem else read_run(recording.index.kind, tape)[1]
+    updates = [(update.node, tape.encoder.encode(update.update)) for update in tape.updates]
+    here, there = find_run_folder_of(response), str(recording.index.facts.get("run_folder", ""))
+    if here and there:  # the only path in a response
+        response = _rename(response, here, there)
+        updates = [(node, json.loads(_rename(dump(update), here, there))) for node, update in updates]
+    return Replay(response, digest(response), updates, tape.encoder.blobs, tape, problem, read_prompts(services))
+
+
+def _close(loop: ReplayLoop) -> None:
+    """End what a run that broke off left behind."""
+    loop.tape.is_closing = True
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    loop.close()
+
+
+def _rename(content: bytes, here: str, there: str) -> bytes:
+    return content.replace(json.dumps(here)[1:-1].encode(), json.dumps(there)[1:-1].encode())
+
+
+async def _run(recording: Recording, tape: ReplayTape, services: Services) -> None:
+    index = recording.index
+    if index.kind == "systematic":
+        await run_systematic(services, index.request, tape)
+        return
+    request: Any = STATES[index.kind][0].model_validate(index.request)
+    graph = await asyncio.to_thread(_build_graph, index.kind, services)
+    with use_tape(tape):
+        await graph.ainvoke(request, context=RunContext.model_validate(index.limits))
+
+
+def _build_graph(kind: Kind, services: Services) -> Any:
+    """The graph of a kind of run, which is imported here: each takes as long as the others."""
+    if kind == "analyze":
+        from outrider.graph.analyze import build_analysis
+
+        return build_analysis(services, checkpointer=False)
+    if kind == "citations":
+        from outrider.graph.citations import build_citations
+
+        return build_citations(services, checkpointer=False)
+    from outrider.graph.pipeline import build
+
+    return build(services, checkpointer=False)
