@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+from pydantic import SecretStr
 
 from outrider.graph.analyze import build_analysis, make_analysis
 from outrider.graph.citations import build_citations
@@ -22,7 +26,7 @@ from outrider.state.records import Paper
 from outrider.state.response import SearchResponse
 from outrider.usecases.record_systematic import RecordedRun, make_response
 from support import fake_services
-from support.chat_client import llm_settings
+from support.chat_client import KEY, llm_settings
 from support.chat_server import ChatServer, Reply
 from support.chat_server import Request as Question
 from support.citation_world import CitationWorld, make_small_works
@@ -71,30 +75,60 @@ def answer_as_model(question: Question) -> Reply:
     return Reply({"groups": []})
 
 
+@dataclass
+class SearchWorld:
+    """Services and a model on loopback, whose answers can change between two searches. A context manager."""
+
+    handler: Callable[[Request], Answer] = field(default_factory=fake_services.make_handler)
+    answer: Callable[[Question], Reply] = answer_as_model
+
+    def __enter__(self) -> Self:
+        self._stack = ExitStack()
+        self.server = self._stack.enter_context(serving(lambda request: self.handler(request)))
+        self.chat = self._stack.enter_context(ChatServer(lambda question: self.answer(question)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    async def record(
+        self,
+        file: Path,
+        *,
+        shelf: Shelf | None = None,
+        limits: Mapping[str, Any] | None = None,
+        changes: Mapping[str, Any] | None = None,
+        request: Mapping[str, Any] | None = None,
+        own: Mapping[str, Mapping[str, Any]] | None = None,
+        key: str = KEY,
+        **recorder: Any,
+    ) -> SearchResponse:
+        """A search with a model over all services and a library in memory."""
+        library = shelf or Shelf(list(SHELVED))
+        settings = record(fake_services.settings(self.server.base_url, file.parent / "answers", own or {}), **recorder)
+        cache = settings.cache.model_copy(update={"translations_s": 0.0})
+        settings = settings.model_copy(
+            update={"llm": llm_settings(self.chat, timeout_s=60.0, api_key=SecretStr(key)), "cache": cache, **(changes or {})}
+        )
+        services = Services(settings, shelf=library, sources=(library, *make_sources(settings, library)[1:]), reranker=no_reranker)
+        assert services.destination is not None
+        services.destination.file = file
+        context = RunContext(**(limits or {"run_timeout_s": 300}))
+        state = await build(services, checkpointer=False).ainvoke({"query": QUERY, **(request or {})}, context=context)
+        services.close()
+        return SearchResponse.model_validate(state)
+
+
 async def record_search(
     file: Path,
     *,
-    shelf: Shelf | None = None,
     handler: Callable[[Request], Answer] | None = None,
     answer: Callable[[Question], Reply] = answer_as_model,
-    limits: Mapping[str, Any] | None = None,
-    changes: Mapping[str, Any] | None = None,
-    request: Mapping[str, Any] | None = None,
-    **recorder: Any,
+    **options: Any,
 ) -> SearchResponse:
-    """A search with a model over all services and a library in memory."""
-    with serving(handler or fake_services.make_handler()) as server, ChatServer(answer) as chat:
-        settings = record(fake_services.settings(server.base_url, file.parent / "answers"), **recorder)
-        settings = settings.model_copy(update={"llm": llm_settings(chat, timeout_s=60.0), **(changes or {})})
-        own = shelf or Shelf(list(SHELVED))
-        services = Services(settings, shelf=own, sources=(own, *make_sources(settings, own)[1:]), reranker=no_reranker)
-        assert services.destination is not None
-        services.destination.file = file
-        state = await build(services, checkpointer=False).ainvoke(
-            {"query": QUERY, **(request or {})}, context=RunContext(**(limits or {"run_timeout_s": 300}))
-        )
-        services.close()
-    return SearchResponse.model_validate(state)
+    """One search of a world of its own."""
+    with SearchWorld(handler or fake_services.make_handler(), answer) as world:
+        return await world.record(file, **options)
 
 
 async def record_analysis(file: Path, target: str = "liver/dose") -> Any:

@@ -25,8 +25,8 @@ from outrider.state.records import RECORD, BaseRecord
 
 Json = Any
 TYPE, VALUE = "$type", "$value"
-REFERENCE, TUPLE, SET, PAIRS, ERROR, SHAPE, CALLABLE, PORT, LEFT_OUT = (
-    "$record", "$tuple", "$set", "$pairs", "$error", "$shape", "$callable", "$port", "$left_out",
+REFERENCE, TUPLE, SET, PAIRS, ERROR, SHAPE, CALLABLE, PORT, LEFT_OUT, TEXT = (
+    "$record", "$tuple", "$set", "$pairs", "$error", "$shape", "$callable", "$port", "$left_out", "$text",
 )  # fmt: skip
 END_VALUE = {"$end": True}
 """The answer of an iterator that has ended."""
@@ -36,8 +36,8 @@ KNOWN_ERRORS = {name: kind for name, kind in vars(errors).items() if isinstance(
 OTHER_ERRORS: Mapping[str, type[Exception]] = {"TimeoutError": TimeoutError}
 
 
-class Unreadable(ValueError):
-    """A value of a recording that no version of Outrider writes."""
+class Unreadable(Exception):
+    """A recording holds what no version of Outrider writes. No `SearchError`: a node must not take it for a failure of its source."""
 
 
 def dump(value: Json, *, sort: bool = False) -> bytes:
@@ -169,6 +169,7 @@ class Decoder:
         SET: lambda self, value, shape: frozenset(self.decode(item, shape) for item in value[SET]),
         PAIRS: lambda self, value, shape: {self.decode(key): self.decode(inner, shape) for key, inner in value[PAIRS]},
         PORT: lambda self, value, shape: self._restore(value, self),
+        TEXT: lambda self, value, shape: "",
         CALLABLE: lambda self, value, shape: None,
         ERROR: lambda self, value, shape: self.decode_error(value),
     }

@@ -7,6 +7,7 @@ wrote. The first node that differs in any of these is the first difference; what
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,6 +21,7 @@ from outrider.version import __version__
 
 TIMES = frozenset({"timings_ms", "execution_time_ms", "took_ms", "started_at", "took_s", "age_s", "seconds"})
 """Fields that differ between any two live runs."""
+CLOSE = 1e-6
 MOST_SHOWN, MOST_CHARS = 20, 160
 Part = Literal["version", "environment", "settings", "prompt", "question", "answer", "call", "update", "response"]
 
@@ -128,8 +130,13 @@ def find_changes(
         if len(before) != len(now):
             yield f"{path or 'list'} (length)", len(before), len(now)
         return
-    if before != now:
+    if before != now and not (without and _are_close(before, now)):
         yield path, before, now
+
+
+def _are_close(before: Json, now: Json) -> bool:
+    """Whether two numbers differ by no more than the time between two live runs makes a work older."""
+    return isinstance(before, float) and isinstance(now, float) and math.isclose(before, now, rel_tol=CLOSE)
 
 
 def compare_replay(recording: Recording, replay: Replay) -> Comparison:

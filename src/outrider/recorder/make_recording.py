@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from outrider.recorder.codec import END_VALUE, LEFT_OUT, NO_PART_OF_A_QUESTION, Encoder, Json, digest, dump
+from outrider.recorder.codec import END_VALUE, LEFT_OUT, NO_PART_OF_A_QUESTION, TEXT, Encoder, Json, digest, dump
 from outrider.recorder.ports import PortBook, Question
 from outrider.recorder.recording import FORMAT, CallEntry, Index, Kind, LeftOut, UpdateEntry
 from outrider.recorder.tape import END, THREAD, RecordedCall, RecordingTape
@@ -18,6 +19,9 @@ from outrider.settings.redact import Redactor, redact
 from outrider.text.sanitize import HIDDEN
 from outrider.version import __version__
 
+WORD = re.compile(r"\w+")
+SHINGLE = 8
+"""Words in sequence that count as a quotation of a text that must stay out."""
 LONG_TEXT = 2_000
 """Characters from which on a text in a question is replaced by its digest: it stands in a record or a prompt already."""
 NOT_ASKED = frozenset({"budget", "within_s", "progress", "into", "shape"})
@@ -49,20 +53,53 @@ def may_pass_on(licence: str, texts: TextsToKeep) -> bool:
 
 
 @dataclass(slots=True)
+class ClosedTexts:
+    """Texts that must stay out, and what quotes them: every text with so many words of one in sequence."""
+
+    shingles: set[int] = field(default_factory=set)
+
+    def add(self, text: str) -> None:
+        self.shingles.update(_hash_shingles(text))
+
+    def remove_from(self, value: Json) -> Json:
+        if not self.shingles:
+            return value
+        if isinstance(value, str):
+            return leave_out(value) if not self.shingles.isdisjoint(_hash_shingles(value)) else value
+        if isinstance(value, list):
+            return [self.remove_from(item) for item in value]
+        if isinstance(value, dict):
+            return {key: self.remove_from(inner) for key, inner in value.items()}
+        return value
+
+
+def _hash_shingles(text: str) -> Iterator[int]:
+    found = WORD.findall(text.lower())
+    return (hash(tuple(found[at : at + SHINGLE])) for at in range(len(found) - SHINGLE + 1))
+
+
+def leave_out(text: str) -> Json:
+    """What stands for a text: enough to see whether another one is the same."""
+    return {TEXT: hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), "chars": len(text)}
+
+
+@dataclass(slots=True)
 class RecordFilter:
     """Prepares a record for a recording: without its text where the licence asks, without secrets."""
 
     texts: TextsToKeep
     redactor: Redactor
     left_out: dict[str, LeftOut] = field(default_factory=dict)
+    closed: ClosedTexts = field(default_factory=ClosedTexts)
 
     def __call__(self, fields: dict[str, Json]) -> dict[str, Json]:
         metadata = fields.get("metadata") or {}
         licence = str(fields.get("licence") or metadata.get("licence") or "")
         text = fields.get("text") or ""
         if text and not may_pass_on(licence, self.texts):
+            self.closed.add(text)
             fields["text"] = ""
-            fields[LEFT_OUT] = {"chars": len(text), "sha256": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()}
+            fields[LEFT_OUT] = leave_out(text)
             self.left_out[str(fields["doc_id"])] = LeftOut(doc_id=str(fields["doc_id"]), licence=licence or "none stated", chars=len(text))
         clean: dict[str, Json] = remove_secrets(fields, self.redactor)
         return clean
@@ -94,7 +131,7 @@ def encode_question(question: Question, encoder: Encoder, clean: Callable[[Json]
 
 def shorten_texts(value: Json) -> Json:
     if isinstance(value, str) and len(value) > LONG_TEXT:
-        return {"$text": hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest(), "chars": len(value)}
+        return leave_out(value)
     if isinstance(value, list):
         return [shorten_texts(item) for item in value]
     if isinstance(value, dict):
@@ -130,6 +167,10 @@ class RecordingMaker:
     ) -> tuple[Index, dict[str, bytes]]:
         calls = tuple(self._make_call(call) for call in tape.calls)
         updates = tuple(self._make_update(update.node, update.update) for update in tape.updates)
+        if self.filter.left_out:  # now that all of them are known, also where they are quoted
+            self.blobs.clear()
+            calls = tuple(self._make_call(call) for call in tape.calls)
+            updates = tuple(self._make_update(update.node, update.update) for update in tape.updates)
         readings: dict[str, list[float]] = {}
         for name, value in tape.readings:
             readings.setdefault(self._clean(name), []).append(value)
@@ -160,7 +201,7 @@ class RecordingMaker:
         return remove_secrets(value, self.filter.redactor)
 
     def _store(self, value: Json) -> str:
-        content = dump(self._clean(value))
+        content = dump(self.filter.closed.remove_from(self._clean(value)))
         name = digest(content)
         self.blobs[name] = content
         return name

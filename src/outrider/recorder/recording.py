@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from outrider.recorder.codec import Json, digest, dump
+from outrider.recorder.codec import Json, Unreadable, digest, dump
 from outrider.state.errors import BadRequest
 from outrider.state.model import Model
 
@@ -99,14 +99,17 @@ class Recording:
     path: str = ""
 
     def blob(self, name: str) -> bytes:
-        """Raises `BadRequest` where the file lacks it."""
+        """Raises `Unreadable` where the file lacks it."""
         content = self.blobs.get(name)
         if content is None:
-            raise BadRequest(f"{self.path} is no whole recording: it names a part {name[:12]} that it does not hold")
+            raise Unreadable(f"it names a part {name[:12]} that it does not hold")
         return content
 
     def value(self, name: str) -> Json:
-        return json.loads(self.blob(name))
+        try:
+            return json.loads(self.blob(name))
+        except (ValueError, RecursionError) as error:
+            raise Unreadable(f"its part {name[:12]} is no JSON") from error
 
 
 def write_recording(path: Path, index: Index, blobs: Mapping[str, bytes]) -> int:
@@ -119,6 +122,7 @@ def write_recording(path: Path, index: Index, blobs: Mapping[str, bytes]) -> int
     content = buffer.getvalue()
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
+        part.touch(mode=0o600)  # queries are private
         part.write_bytes(content)
         part.replace(path)
     finally:

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from outrider.recorder.codec import END_VALUE, Decoder, Encoder
+from outrider.recorder.codec import END_VALUE, Decoder, Encoder, Unreadable
 from outrider.recorder.make_recording import encode_question
 from outrider.recorder.ports import Port, Question
 from outrider.recorder.recording import CallEntry, Recording
@@ -190,9 +190,14 @@ class ReplayTape:
 
     def _answer(self, call: CallEntry, question: Question) -> Any:
         value = self.recording.value(call.answer)
-        if call.outcome == "error":
-            raise self.decoder.decode_error(value)
-        return END if value == END_VALUE else self.decoder.decode(value, question.arguments.get("shape"))
+        try:
+            error = self.decoder.decode_error(value) if call.outcome == "error" else None
+            answer = END if error or value == END_VALUE else self.decoder.decode(value, question.arguments.get("shape"))
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as damage:
+            raise Unreadable(f"the answer of {question.port}.{question.method} cannot be read ({type(damage).__name__})") from damage
+        if error is not None:
+            raise error
+        return answer
 
     def _find(self, question: Question) -> CallEntry:
         key, _ = encode_question(question, self.encoder, lambda value: value)

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import platformdirs
+from pydantic import ValidationError
 
-from outrider.recorder.codec import dump
+from outrider.recorder.codec import Unreadable, dump
 from outrider.recorder.make_recording import RecordingMaker
 from outrider.recorder.ports import Port, PortBook
 from outrider.recorder.recording import Kind, Recording, write_recording
@@ -29,6 +30,7 @@ from outrider.state.pipeline import RunContext
 from outrider.state.ports import LibraryReader, RerankerProvider, ResultStore
 from outrider.state.request import SearchRequest
 from outrider.state.response import SearchResponse
+from outrider.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -166,7 +168,11 @@ def make_response_bytes(response: BaseModel) -> bytes:
 def replay_services(make: Any, recording: Recording, tape: ReplayTape, folder: str) -> Any:
     """Services that take everything from a recording. `make` builds them from settings; `folder` is for ledgers."""
     index = recording.index
-    settings = Settings.model_validate(index.settings)
+    try:
+        settings = Settings.model_validate(index.settings)
+    except ValidationError as error:
+        name = ".".join(map(str, error.errors()[0]["loc"]))
+        raise Unreadable(f"its setting {name} is none of this version, {__version__}; it was made by {index.outrider}") from error
     systematic = settings.systematic.model_copy(update={"folder": folder, "audit_log": "", "signing_key": ""})
     recorder = settings.recorder.model_copy(update={"enabled": False})
     services = make(settings.model_copy(update={"systematic": systematic, "recorder": recorder}))

@@ -11,13 +11,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from outrider.recorder.codec import digest, dump
+from outrider.recorder.codec import Unreadable, digest, dump
 from outrider.recorder.compare import Comparison, Replay, compare_recordings, compare_replay
 from outrider.recorder.recording import Kind, Recording, read_recording
 from outrider.recorder.replay_tape import NotRecorded, ReplayLoop, ReplayTape
 from outrider.runtime.tape import use_tape
 from outrider.services import Services
 from outrider.services.recorded import STATES, find_run_folder_of, read_prompts, read_run, replay_services
+from outrider.state.errors import BadRequest
 from outrider.state.pipeline import RunContext
 from outrider.usecases.record_systematic import run_systematic
 
@@ -30,9 +31,12 @@ def replay_recording(path: str | PathLike[str], diff: str | PathLike[str] | None
     `BadRequest` for a file that is no whole recording.
     """
     recording = read_recording(Path(path))
-    if diff is not None:
-        return compare_recordings(recording, read_recording(Path(diff)))
-    return compare_replay(recording, run_again(recording))
+    try:
+        if diff is not None:
+            return compare_recordings(recording, read_recording(Path(diff)))
+        return compare_replay(recording, run_again(recording))
+    except Unreadable as error:
+        raise BadRequest(f"{path} is no whole recording: {error}") from error
 
 
 def run_again(recording: Recording) -> Replay:
@@ -52,14 +56,27 @@ def run_again(recording: Recording) -> Replay:
 
 def _run_on_loop(recording: Recording, folder: str) -> Replay:
     tape = ReplayTape(recording)
-    services: Services = replay_services(Services, recording, tape, folder)
+    try:
+        services: Services = replay_services(Services, recording, tape, folder)
+        request: Any = dict(recording.index.request)
+        if recording.index.kind != "systematic":
+            request = STATES[recording.index.kind][0].model_validate(request)
+        context = RunContext.model_validate(recording.index.limits)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise Unreadable(f"its request or its ports are none of this version ({type(error).__name__})") from error
     loop = ReplayLoop(tape)
     problem = ""
     try:
         asyncio.set_event_loop(loop)
-        loop.run_until_complete(_run(recording, tape, services))
+        loop.run_until_complete(_run(recording.index.kind, tape, services, request, context))
     except NotRecorded as error:
         problem = str(error)
+    except Unreadable:
+        raise
+    except Exception as error:
+        if not recording.index.left_out:
+            raise
+        problem = f"a node fails without the texts that the recording leaves out ({type(error).__name__}: {error})"
     finally:
         _close(loop)
         asyncio.set_event_loop(None)
@@ -87,15 +104,13 @@ def _rename(content: bytes, here: str, there: str) -> bytes:
     return content.replace(json.dumps(here)[1:-1].encode(), json.dumps(there)[1:-1].encode())
 
 
-async def _run(recording: Recording, tape: ReplayTape, services: Services) -> None:
-    index = recording.index
-    if index.kind == "systematic":
-        await run_systematic(services, index.request, tape)
+async def _run(kind: Kind, tape: ReplayTape, services: Services, request: Any, context: RunContext) -> None:
+    if kind == "systematic":
+        await run_systematic(services, request, tape)
         return
-    request: Any = STATES[index.kind][0].model_validate(index.request)
-    graph = await asyncio.to_thread(_build_graph, index.kind, services)
+    graph = await asyncio.to_thread(_build_graph, kind, services)
     with use_tape(tape):
-        await graph.ainvoke(request, context=RunContext.model_validate(index.limits))
+        await graph.ainvoke(request, context=context)
 
 
 def _build_graph(kind: Kind, services: Services) -> Any:
