@@ -14,8 +14,8 @@ from outrider.recorder.recording import read_recording
 from outrider.services import Services
 from outrider.settings.environment import variable_name
 from outrider.usecases.search import asearch
-from support.small_library import fill_library
 from support.recorded_worlds import SHELVED
+from support.small_library import fill_library
 
 
 @pytest.fixture

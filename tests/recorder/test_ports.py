@@ -27,12 +27,12 @@ MODULES = (state_ports, analysis, chat, citations, duplicate_decisions, systemat
 
 
 def list_protocols() -> dict[str, type]:
-    found = {}
-    for module in MODULES:
-        for name, kind in vars(module).items():
-            if isinstance(kind, type) and getattr(kind, "_is_protocol", False) and kind.__module__ == module.__name__:
-                found[name] = kind
-    return found
+    return {
+        name: kind
+        for module in MODULES
+        for name, kind in vars(module).items()
+        if isinstance(kind, type) and getattr(kind, "_is_protocol", False) and kind.__module__ == module.__name__
+    }
 
 
 def test_every_port_of_the_state_is_known_to_the_recorder() -> None:
@@ -138,7 +138,7 @@ def test_a_new_adapter_is_covered_by_what_it_implements() -> None:
     (plain,) = book.wrap_all("source", lambda: [Shelf()], *ports.SERVICE)
     assert not hasattr(plain, "details")
     with pytest.raises(TypeError, match="implements none of"):
-        book.wrap("library", lambda: object(), state_ports.LibraryReader)
+        book.wrap("library", object, state_ports.LibraryReader)
 
 
 def test_properties_are_not_read_to_see_what_an_adapter_is() -> None:

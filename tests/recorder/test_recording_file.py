@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -117,9 +116,10 @@ def test_limits_hold_on_what_is_unpacked(whole: Path, tmp_path: Path, monkeypatc
     with pytest.raises(BadRequest, match="and a recording at most 3"):
         read_recording(whole)
     twice = tmp_path / "twice.zip"
-    with zipfile.ZipFile(twice, "w") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+    with zipfile.ZipFile(twice, "w") as archive:
         archive.writestr(INDEX, b"{}")
-        archive.writestr(INDEX, b"{}")
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr(INDEX, b"{}")
     with pytest.raises(BadRequest, match="twice"):
         read_recording(twice)
 
@@ -164,11 +164,10 @@ CANARIES = {
 
 async def test_no_secret_is_in_a_recording(tmp_path: Path) -> None:
     """Canaries in the settings, in what services and library return, and in the request."""
-    leaky = paper(
-        "own1", "Liver injury by drugs", url=f"https://u:{CANARIES['password in an address']}@example.org/?api_key={CANARIES['key in a link']}",
-        abstract=f"Drugs injure the liver. Authorization: Bearer {CANARIES['key in an abstract']} and {CANARIES['authorization of a server']}.",
-        metadata={CANARIES["key of a source"]: CANARIES["key of a source"]},
-    )  # fmt: skip
+    url = f"https://u:{CANARIES['password in an address']}@example.org/?api_key={CANARIES['key in a link']}"
+    told = f"Authorization: Bearer {CANARIES['key in an abstract']} and {CANARIES['authorization of a server']}"
+    metadata = {CANARIES["key of a source"]: CANARIES["key of a source"]}
+    leaky = paper("own1", "Liver injury by drugs", url=url, abstract=f"Drugs injure the liver. {told}.", metadata=metadata)
     library = LibrarySettings(
         uri=f"s3://me:{CANARIES['password in an address']}@bucket/x",
         storage_options={"secret_access_key": SecretStr(CANARIES["storage option"])},
@@ -268,4 +267,4 @@ def test_a_port_of_a_recording_never_reaches_an_adapter() -> None:
 async def test_the_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     file = tmp_path / "run.zip"
     await record_search(file)
-    assert os.stat(file).st_mode & 0o077 == 0
+    assert file.stat().st_mode & 0o077 == 0

@@ -26,6 +26,7 @@ from support.recorded_worlds import (
     answer_as_model,
     hash_response,
     record_analysis,
+    record_candidates,
     record_citations,
     record_search,
     record_systematic,
@@ -37,6 +38,7 @@ KINDS: dict[str, Callable[[Path], Awaitable[Any]]] = {
     "analysis of a repository": record_analysis,
     "analysis of a paper": lambda file: record_analysis(file, "10.1000/livers"),
     "citations": record_citations,
+    "candidates": record_candidates,
     "systematic": record_systematic,
     "systematic search": record_systematic_search,
 }

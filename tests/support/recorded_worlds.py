@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -24,7 +25,8 @@ from outrider.state.citations import CitationsResult
 from outrider.state.pipeline import RunContext
 from outrider.state.records import Paper
 from outrider.state.response import SearchResponse
-from outrider.usecases.record_systematic import RecordedRun, make_response
+from outrider.usecases.cite import list_candidates
+from outrider.usecases.recorded_run import RecordedRun, make_systematic_response
 from support import fake_services
 from support.chat_client import KEY, llm_settings
 from support.chat_server import ChatServer, Reply
@@ -84,12 +86,18 @@ class SearchWorld:
 
     def __enter__(self) -> Self:
         self._stack = ExitStack()
-        self.server = self._stack.enter_context(serving(lambda request: self.handler(request)))
-        self.chat = self._stack.enter_context(ChatServer(lambda question: self.answer(question)))
+        self.server = self._stack.enter_context(serving(self._handle))
+        self.chat = self._stack.enter_context(ChatServer(self._answer))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def _handle(self, request: Request) -> Answer:
+        return self.handler(request)
+
+    def _answer(self, question: Question) -> Reply:
+        return self.answer(question)
 
     async def record(
         self,
@@ -174,6 +182,21 @@ async def record_citations(file: Path, target: str = "10.5555/W.7") -> Citations
     return CitationsResult.model_validate(state)
 
 
+async def record_candidates(file: Path) -> bytes:
+    """The candidates of a chase."""
+    from support.chase_library import TARGET, make_services
+
+    folder = file.parent / "chase"
+    folder.mkdir()
+    services = Services(record((await asyncio.to_thread(make_services, folder)).settings))
+    assert services.destination is not None
+    services.destination.file = file
+    answer = await list_candidates(services, TARGET)
+    services.close()
+    assert answer.candidates
+    return dump(answer.model_dump(mode="json"))
+
+
 async def record_systematic(file: Path, query: str = "aspirin[ti]") -> bytes:
     """A run outside the graph over the library and services, of which one breaks off and one is refused."""
     settings = record(Settings(systematic=SystematicSettings(folder=str(file.parent / "runs"), page=5)))
@@ -185,14 +208,15 @@ async def record_systematic(file: Path, query: str = "aspirin[ti]") -> bytes:
     services = Services(settings, clock=lambda: NOON, sources=(), reranker=no_reranker, pin=LibraryVersions(make_papers(40)), world=world)
     assert services.destination is not None
     services.destination.file = file
-    recorded = RecordedRun(services, query, ["library", *world], "auto")
+    recorded = RecordedRun(services, "systematic", {"query": query, "sources": ["library", *world], "syntax": "auto"})
     with recorded.on_tape():
         run = await begin_run(services, query, ["library", *world])
         async for _ in run.pages():
             pass
         await run.aclose()
-    await recorded.finish(run)
-    return dump(make_response(run))
+    response = make_systematic_response(run)
+    await recorded.finish(response)
+    return dump(response)
 
 
 async def record_systematic_search(file: Path) -> SearchResponse:

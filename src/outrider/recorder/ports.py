@@ -16,7 +16,7 @@ from outrider.recorder.codec import PORT, Decoder, Encoder, Json
 from outrider.runtime.tape import TAPE
 from outrider.state.analysis import Citing, Depending
 from outrider.state.chat import Chat
-from outrider.state.citations import LinkSource
+from outrider.state.citations import ChaseReader, LinkSource
 from outrider.state.duplicate_decisions import DecisionsProvider
 from outrider.state.hits import Ranked
 from outrider.state.jobs import JobSteps
@@ -53,8 +53,8 @@ INSIDE = (TextEmbedder, Neighbours)
 PROTOCOLS: Mapping[str, type] = {
     kind.__name__: kind
     for kind in (
-        *SERVICE, Chat, Comparison, DecisionsProvider, Depending, DistillerProvider, JobSteps, LibraryReader, OpenLibrary, PageReader,
-        PinnedLibrary, ReadPage, RemoteSource, Reranker, RerankerProvider, ResultStore, TextCache, TextDistiller,
+        *SERVICE, ChaseReader, Chat, Comparison, DecisionsProvider, Depending, DistillerProvider, JobSteps, LibraryReader, OpenLibrary,
+        PageReader, PinnedLibrary, ReadPage, RemoteSource, Reranker, RerankerProvider, ResultStore, TextCache, TextDistiller,
     )
 }  # fmt: skip
 RETURNED = (Reranker, TextDistiller, PinnedLibrary, ReadPage)

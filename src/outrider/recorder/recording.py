@@ -31,7 +31,7 @@ MOST_RATIO = 400
 BLOB_NAME = re.compile(r"[0-9a-f]{64}")
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The same recording is the same file."""
-Kind = Literal["search", "analyze", "citations", "systematic"]
+Kind = Literal["search", "analyze", "citations", "systematic", "candidates"]
 
 
 class CallEntry(Model):

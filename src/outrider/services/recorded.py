@@ -140,7 +140,7 @@ def read_prompts(services: Any) -> dict[str, str]:
 
 def read_run(kind: Kind, tape: Any) -> tuple[dict[str, Any], bytes]:
     """The request and the response of a run, from the first state and what the nodes wrote."""
-    if kind == "systematic":
+    if kind not in STATES:
         return dict(tape.first_state), dump(tape.updates[-1].update)
     request_type, response_type = STATES[kind]
     request = {name: getattr(tape.first_state, name) for name in request_type.model_fields}

@@ -6,7 +6,9 @@ import asyncio
 import json
 import tempfile
 import threading
+from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import aclosing
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,11 @@ from outrider.recorder.replay_tape import NotRecorded, ReplayLoop, ReplayTape
 from outrider.runtime.tape import use_tape
 from outrider.services import Services
 from outrider.services.recorded import STATES, find_run_folder_of, read_prompts, read_run, replay_services
+from outrider.services.systematic import begin_run
 from outrider.state.errors import BadRequest
 from outrider.state.pipeline import RunContext
-from outrider.usecases.record_systematic import run_systematic
+from outrider.usecases.cite import find_candidates
+from outrider.usecases.recorded_run import make_systematic_response
 
 
 def replay_recording(path: str | PathLike[str], diff: str | PathLike[str] | None = None) -> Comparison:
@@ -59,7 +63,7 @@ def _run_on_loop(recording: Recording, folder: str) -> Replay:
     try:
         services: Services = replay_services(Services, recording, tape, folder)
         request: Any = dict(recording.index.request)
-        if recording.index.kind != "systematic":
+        if recording.index.kind in STATES:
             request = STATES[recording.index.kind][0].model_validate(request)
         context = RunContext.model_validate(recording.index.limits)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -105,12 +109,27 @@ def _rename(content: bytes, here: str, there: str) -> bytes:
 
 
 async def _run(kind: Kind, tape: ReplayTape, services: Services, request: Any, context: RunContext) -> None:
-    if kind == "systematic":
-        await run_systematic(services, request, tape)
+    if kind not in STATES:
+        tape.begin_run(request)
+        with use_tape(tape, kind):
+            response = await (_run_systematic if kind == "systematic" else _list_candidates)(services, request)
+        tape.add_update(kind, None, response)
         return
     graph = await asyncio.to_thread(_build_graph, kind, services)
     with use_tape(tape):
         await graph.ainvoke(request, context=context)
+
+
+async def _run_systematic(services: Services, request: Mapping[str, Any]) -> dict[str, Any]:
+    run = await begin_run(services, request["query"], request["sources"], syntax=request["syntax"])
+    async with aclosing(run), aclosing(run.pages()) as pages:
+        async for _ in pages:
+            pass
+    return make_systematic_response(run)
+
+
+async def _list_candidates(services: Services, request: Mapping[str, Any]) -> dict[str, Any]:
+    return (await find_candidates(services, **request)).model_dump(mode="json")
 
 
 def _build_graph(kind: Kind, services: Services) -> Any:

@@ -138,9 +138,9 @@ async def _run(
     from asyncio import CancelledError
 
     from outrider.services.systematic import begin_run, resume_run
-    from outrider.usecases.record_systematic import RecordedRun
+    from outrider.usecases.recorded_run import RecordedRun, make_systematic_response
 
-    recorded = RecordedRun(services, query, names, syntax)
+    recorded = RecordedRun(services, "systematic", {"query": query, "sources": names, "syntax": syntax})
     if resume is None:
         with recorded.on_tape():
             run = await begin_run(services, query, names, syntax=syntax, folder=folder, say=note)
@@ -154,7 +154,7 @@ async def _run(
                 async for page in pages:
                     bar.show(f"{page.source}: hits", run.hits, None)
         if resume is None:
-            await recorded.finish(run)
+            await recorded.finish(make_systematic_response(run))
     except CancelledError:
         note(f"Interrupted after {run.hits:,} hits, which are saved. To continue: outrider systematic --resume {run.folder}")
         raise typer.Exit(INTERRUPTION_REPORTED) from None
