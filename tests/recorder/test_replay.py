@@ -28,6 +28,7 @@ from support.recorded_worlds import (
     record_analysis,
     record_candidates,
     record_citations,
+    record_library_search,
     record_search,
     record_systematic,
     record_systematic_search,
@@ -69,6 +70,18 @@ async def test_a_search_with_a_model_has_hits_that_the_model_scored(tmp_path: Pa
     assert response.usage.cost_usd
     assert response.context.units
     assert len({row.source for row in response.sources if row.returned}) > 5
+
+
+async def test_vectors_and_reranker_stand_behind_their_answers(tmp_path: Path) -> None:
+    """The lists of a library by words and by vectors, their comparison after the fusion, and the scores of a reranker."""
+    file = tmp_path / "run.zip"
+    response = await record_library_search(file)
+    assert {"lance_dense", "lance_fts"} <= {row.strategy for row in response.sources if row.returned}
+    calls = {f"{call.port}.{call.method}" for call in read_recording(file).index.calls}
+    assert {"source library/Comparison.__call__", "reranker/Reranker.scores", "distillers/TextDistiller.distil"} <= calls
+    result = await replay(file)
+    assert result.same, result.differences
+    assert result.sha256_now == hash_response(response)
 
 
 @dataclass

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from pydantic import SecretStr
 from outrider.graph.analyze import build_analysis, make_analysis
 from outrider.graph.citations import build_citations
 from outrider.graph.pipeline import build
+from outrider.library.library import Library
 from outrider.recorder.codec import dump
 from outrider.services import Services
 from outrider.services.sources import make_sources
@@ -35,6 +37,7 @@ from support.citation_world import CitationWorld, make_small_works
 from support.fakes import NOON, Shelf, no_reranker, paper
 from support.http_server import Answer, Request, as_json, serving
 from support.systematic_runs import LibraryVersions, MemorySource, make_papers
+from support.word_embedder import WordEmbedder
 
 QUERY = "liver injury by drugs"
 TEXT = "Drugs injure the liver of some people. The dose decides. The weather was fine. Enzymes in serum rise within days."
@@ -50,6 +53,13 @@ REPOSITORY = {
 def record(settings: Settings, **recorder: Any) -> Settings:
     """The settings with the recorder on."""
     return settings.model_copy(update={"recorder": settings.recorder.model_copy(update={"enabled": True, **recorder})})
+
+
+def set_file(services: Services, file: Path) -> Services:
+    """Name the file of the next recording, where the recorder is on."""
+    if services.destination is not None:
+        services.destination.file = file
+    return services
 
 
 def answer_as_model(question: Question) -> Reply:
@@ -119,8 +129,7 @@ class SearchWorld:
             update={"llm": llm_settings(self.chat, timeout_s=60.0, api_key=SecretStr(key)), "cache": cache, **(changes or {})}
         )
         services = Services(settings, shelf=library, sources=(library, *make_sources(settings, library)[1:]), reranker=no_reranker)
-        assert services.destination is not None
-        services.destination.file = file
+        set_file(services, file)
         context = RunContext(**(limits or {"run_timeout_s": 300}))
         state = await build(services, checkpointer=False).ainvoke({"query": QUERY, **(request or {})}, context=context)
         services.close()
@@ -139,6 +148,37 @@ async def record_search(
         return await world.record(file, **options)
 
 
+class LongestFirst:
+    """A reranker that likes long texts, and gives scores that no rounding leaves alone."""
+
+    name = "longest"
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        return [math.sqrt(len(text)) / 7 for text in texts]
+
+
+async def record_library_search(file: Path, query: str = QUERY) -> SearchResponse:
+    """A search without a network over a real library with vectors, with a reranker and a short context."""
+
+    async def choose(*, asked: bool = False) -> tuple[LongestFirst, str]:
+        return LongestFirst(), "as this test wants"
+
+    folder = file.parent / "library"
+    if not folder.exists():
+        library = await Library.open(folder, create=True)
+        await library.upsert([*SHELVED, *make_papers(40)])
+        await library.embed([*SHELVED, *make_papers(40)], WordEmbedder())  # type: ignore[arg-type]
+        await library.optimize(force=True)
+        library.close()
+    settings = record(Settings(library=LibrarySettings(uri=str(folder)), sources=SourcesSettings(offline=True)))
+    services = Services(settings, embedder=WordEmbedder(), reranker=choose)  # type: ignore[arg-type]
+    set_file(services, file)
+    context = RunContext(run_timeout_s=300)
+    state = await build(services, checkpointer=False).ainvoke({"query": query, "rerank_enabled": True}, context=context)
+    services.close()
+    return SearchResponse.model_validate(state)
+
+
 async def record_analysis(file: Path, target: str = "liver/dose") -> Any:
     def github(request: Request) -> Answer:
         if request.path.endswith("/repos/liver/dose"):
@@ -155,15 +195,12 @@ async def record_analysis(file: Path, target: str = "liver/dose") -> Any:
     ):
         settings = record(fake_services.settings(server.base_url, file.parent / "answers"))
         services = Services(settings.model_copy(update={"llm": llm_settings(chat, timeout_s=60.0)}))
-        assert services.destination is not None
-        services.destination.file = file
+        set_file(services, file)
         request = {"target": target, "question": "which drugs injure the liver"}
         return make_analysis(await build_analysis(services, checkpointer=False).ainvoke(request, context=RunContext(run_timeout_s=300)))
 
 
 async def record_citations(file: Path, target: str = "10.5555/W.7") -> CitationsResult:
-    from outrider.library.library import Library
-
     library = await Library.open(file.parent / "library", create=True)
     await library.upsert([Paper(doc_id="own", title="The second study of otters in river 1")])
     library.close()
@@ -175,8 +212,7 @@ async def record_citations(file: Path, target: str = "10.5555/W.7") -> Citations
         }
         sources = SourcesSettings(**off, **more, opencitations=OpencitationsSettings(base_url=f"{server.base_url}/opencitations"))
         services = Services(record(Settings(library=LibrarySettings(uri=str(file.parent / "library")), sources=sources)))
-        assert services.destination is not None
-        services.destination.file = file
+        set_file(services, file)
         state = await build_citations(services).ainvoke({"targets": ["own", target, "nothing"], "budget": {"depth": 1}})
         services.close()
     return CitationsResult.model_validate(state)
@@ -189,8 +225,7 @@ async def record_candidates(file: Path) -> bytes:
     folder = file.parent / "chase"
     folder.mkdir()
     services = Services(record((await asyncio.to_thread(make_services, folder)).settings))
-    assert services.destination is not None
-    services.destination.file = file
+    set_file(services, file)
     answer = await list_candidates(services, TARGET)
     services.close()
     assert answer.candidates
@@ -206,8 +241,7 @@ async def record_systematic(file: Path, query: str = "aspirin[ti]") -> bytes:
         "crossref": MemorySource("crossref", [], refuses="it cannot express this"),
     }
     services = Services(settings, clock=lambda: NOON, sources=(), reranker=no_reranker, pin=LibraryVersions(make_papers(40)), world=world)
-    assert services.destination is not None
-    services.destination.file = file
+    set_file(services, file)
     recorded = RecordedRun(services, "systematic", {"query": query, "sources": ["library", *world], "syntax": "auto"})
     with recorded.on_tape():
         run = await begin_run(services, query, ["library", *world])
@@ -224,8 +258,7 @@ async def record_systematic_search(file: Path) -> SearchResponse:
     settings = record(Settings(systematic=SystematicSettings(folder=str(file.parent / "runs"), page=5)))
     world = {"pubmed": MemorySource("pubmed", make_papers(30))}
     services = Services(settings, clock=lambda: NOON, sources=(), reranker=no_reranker, pin=LibraryVersions(make_papers(40)), world=world)
-    assert services.destination is not None
-    services.destination.file = file
+    set_file(services, file)
     request = {"query": "aspirin[ti]", "mode": "systematic", "sources": ["library", "pubmed"]}
     return SearchResponse.model_validate(await build(services, checkpointer=False).ainvoke(request))
 

@@ -50,11 +50,11 @@ def digest(content: bytes) -> str:
 
 
 class Encoder:
-    """Encodes values; `blobs` fills with the records that they hold, by digest. `prepare` changes a record's JSON before it is stored."""
+    """Encodes values; `blobs` fills with the records that they hold, by digest. `dump_record` makes what is stored of a record's fields."""
 
-    def __init__(self, prepare: Callable[[dict[str, Json]], dict[str, Json]] = lambda fields: fields) -> None:
+    def __init__(self, dump_record: Callable[[dict[str, Json]], bytes] = dump) -> None:
         self.blobs: dict[str, bytes] = {}
-        self._prepare = prepare
+        self._dump_record = dump_record
         self._known: dict[int, tuple[BaseRecord, str]] = {}
         """By identity, with the record, so that its id stays its own."""
 
@@ -105,7 +105,7 @@ class Encoder:
         known = self._known.get(id(record))
         if known is not None:
             return known[1]
-        content = dump(self._prepare(record.model_dump(mode="json", exclude_defaults=True) | {"kind": getattr(record, "kind", "")}))
+        content = self._dump_record(record.model_dump(mode="json", exclude_defaults=True) | {"kind": getattr(record, "kind", "")})
         name = digest(content)
         self.blobs[name] = content
         self._known[id(record)] = record, name

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import platform
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -19,6 +21,8 @@ from outrider.settings.redact import Redactor, redact
 from outrider.text.sanitize import HIDDEN
 from outrider.version import __version__
 
+RISK = re.compile(r"""://[^/\s"]*@|[?&;][^=?&;#\s"'<>]{1,200}=|outrider_""")
+"""What a password or a key in an address, or a key of our server, begins with."""
 WORD = re.compile(r"\w+")
 SHINGLE = 8
 """Words in sequence that count as a quotation of a text that must stay out."""
@@ -88,11 +92,11 @@ class RecordFilter:
     """Prepares a record for a recording: without its text where the licence asks, without secrets."""
 
     texts: TextsToKeep
-    redactor: Redactor
+    secrets: SecretFilter
     left_out: dict[str, LeftOut] = field(default_factory=dict)
     closed: ClosedTexts = field(default_factory=ClosedTexts)
 
-    def __call__(self, fields: dict[str, Json]) -> dict[str, Json]:
+    def __call__(self, fields: dict[str, Json]) -> bytes:
         metadata = fields.get("metadata") or {}
         licence = str(fields.get("licence") or metadata.get("licence") or "")
         text = fields.get("text") or ""
@@ -101,20 +105,35 @@ class RecordFilter:
             fields["text"] = ""
             fields[LEFT_OUT] = leave_out(text)
             self.left_out[str(fields["doc_id"])] = LeftOut(doc_id=str(fields["doc_id"]), licence=licence or "none stated", chars=len(text))
-        clean: dict[str, Json] = remove_secrets(fields, self.redactor)
-        return clean
+        return self.secrets.dump(fields)
 
 
-def remove_secrets(value: Json, redactor: Redactor) -> Json:
-    """JSON without the secrets of the settings, and without passwords and keys in addresses."""
-    if isinstance(value, str):
-        suspicious = "://" in value or "=" in value or "outrider_" in value or any(secret in value for secret in redactor.secrets)
-        return redactor.redact(value) if suspicious else value
-    if isinstance(value, list):
-        return [remove_secrets(item, redactor) for item in value]
-    if isinstance(value, dict):
-        return {remove_secrets(key, redactor): remove_secrets(inner, redactor) for key, inner in value.items()}
-    return value
+@dataclass(frozen=True, slots=True)
+class SecretFilter:
+    """Removes the secrets of the settings, and passwords and keys in addresses, from JSON."""
+
+    redactor: Redactor
+
+    def dump(self, value: Json) -> bytes:
+        """The value as JSON without secrets. Most values hold nothing that looks like one, which their text tells at once."""
+        content = dump(value)
+        text = content.decode("utf-8", "surrogatepass")
+        secrets = self.redactor.secrets
+        if RISK.search(text) or any(form in text for secret in secrets for form in (secret, json.dumps(secret)[1:-1])):
+            return dump(self._remove(value))
+        return content
+
+    def clean(self, value: Json) -> Json:
+        return json.loads(self.dump(value))
+
+    def _remove(self, value: Json) -> Json:
+        if isinstance(value, str):
+            return self.redactor.redact(value)
+        if isinstance(value, list):
+            return [self._remove(item) for item in value]
+        if isinstance(value, dict):
+            return {self._remove(key): self._remove(inner) for key, inner in value.items()}
+        return value
 
 
 def encode_question(question: Question, encoder: Encoder, clean: Callable[[Json], Json]) -> tuple[str, Json]:
@@ -150,7 +169,7 @@ class RecordingMaker:
     blobs: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.filter = RecordFilter(self.settings.recorder.texts, Redactor.from_settings(self.settings))
+        self.filter = RecordFilter(self.settings.recorder.texts, SecretFilter(Redactor.from_settings(self.settings)))
         self.encoder = Encoder(self.filter)
 
     def make(  # noqa: PLR0913 - the parts of an index
@@ -182,7 +201,7 @@ class RecordingMaker:
             request=self._clean(dict(request)),
             limits=dict(limits),
             settings=self._clean(without_hidden(redact(self.settings))),
-            environment=describe_environment(),
+            environment=dict(describe_environment()),
             prompts=dict(prompts),
             earlier=self._store(self.encoder.encode(earlier)) if (earlier := getattr(tape.first_state, "strategy", None)) else "",
             facts=self._clean(dict(facts)),
@@ -198,10 +217,10 @@ class RecordingMaker:
         return index, {**self.blobs, **self.encoder.blobs}
 
     def _clean(self, value: Json) -> Json:
-        return remove_secrets(value, self.filter.redactor)
+        return self.filter.secrets.clean(value)
 
     def _store(self, value: Json) -> str:
-        content = dump(self.filter.closed.remove_from(self._clean(value)))
+        content = self.filter.secrets.dump(self.filter.closed.remove_from(value))
         name = digest(content)
         self.blobs[name] = content
         return name
@@ -246,7 +265,8 @@ def without_hidden(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: without_hidden(value) if isinstance(value, Mapping) else value for name, value in settings.items() if value != HIDDEN}
 
 
-def describe_environment() -> dict[str, str]:
+@cache
+def describe_environment() -> Mapping[str, str]:
     """Versions that a difference may come from."""
     versions = {"python": platform.python_version(), "machine": platform.machine()}
     for name in PACKAGES:
