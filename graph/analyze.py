@@ -19,7 +19,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 
-from outrider.graph.guard import TracedGraph, get_run, node_span
+from outrider.graph.guard import TracedGraph, add_recorder, get_run, node_span
 from outrider.graph.parent import is_node_input, read_fields, without_keys_of_parent
 from outrider.nodes.run_settings import run_setting
 from outrider.runtime.tape import TAPE, read_monotonic, use_tape
@@ -34,7 +34,6 @@ from outrider.services.make_nodes import (
     make_surroundings,
     parse_analysis_target,
 )
-from outrider.services.recorded import add_recorder
 from outrider.state.analysis import Analysis, AnalysisState, AnalysisUpdate, AnalyzeRequest, check_analysis_request
 from outrider.state.chat import Budget
 from outrider.state.errors import SearchError

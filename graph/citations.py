@@ -19,7 +19,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 
 from outrider.citations.build_graph import DirectSteps
-from outrider.graph.guard import TracedGraph, node_span
+from outrider.graph.guard import TracedGraph, add_recorder, node_span
 from outrider.graph.parent import is_node_input, read_fields, without_keys_of_parent
 from outrider.nodes.citations import NODE, Citations
 from outrider.runtime.tape import TAPE
@@ -27,7 +27,6 @@ from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import Services
 from outrider.services.checkpoints import register_state_types
 from outrider.services.citations import RecordedSteps, check_citations_request, make_citations
-from outrider.services.recorded import add_recorder
 from outrider.state.citations import CitationsRequest, CitationsResult, CitationsState, CitationsUpdate
 from outrider.state.pipeline import RunContext
 

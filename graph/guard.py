@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import ExitStack, aclosing, closing, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp
@@ -24,7 +24,6 @@ from outrider.runtime.run_reads import Reads, share_reads
 from outrider.runtime.spans import RUN, OpenSpan, begin_span, run_named, span
 from outrider.runtime.tape import TAPE, Tape, read_monotonic, use_tape
 from outrider.runtime.threads_and_loops import run_in_background
-from outrider.services.recorded import RECORDER
 from outrider.settings.model import RunSettings
 from outrider.state.earlier_rounds import MAX_ROUNDS, parse_rounds
 from outrider.state.errors import KeyRejected, SearchError
@@ -34,6 +33,12 @@ from outrider.state.pipeline import PipelineState, RunContext, Update, check_con
 from outrider.state.ports import Clock
 from outrider.state.request import SearchRequest
 from outrider.state.response import Failure
+
+if TYPE_CHECKING:
+    from langgraph.graph import StateGraph
+
+    from outrider.recorder.recording import Kind
+    from outrider.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +50,7 @@ GRACE_S = 1.0
 RUN_FIELDS = tuple(name for name in PipelineState.model_fields if name not in SearchRequest.model_fields)
 RUN_KEY = "__outrider_run"
 """Of the run in a node's configuration. LangGraph saves no key that begins with two underscores."""
+RECORDER = "outrider_recorder"
 CALLER: ContextVar[RunnableConfig | None] = ContextVar("CALLER", default=None)
 """The configuration that a run was called with, while it reads its input. A sequence of LangChain in a parent's node passes it to the graph
 without making it the current one, which `get_config` returns."""
@@ -148,6 +154,14 @@ class TracedGraph(CompiledStateGraph[Any, RunContext, Any, Any]):
             raise
         finally:
             run.end(error)
+
+
+def add_recorder(graph: StateGraph[Any, Any, Any, Any], services: Services, kind: Kind) -> None:
+    """Have the runs of a graph over these services recorded, if they are to be. Call it before the graph is compiled."""
+    if services.ports is not None and not services.ports.is_replay:
+        from outrider.services.recorded import RunRecorder  # most processes record nothing
+
+        setattr(graph, RECORDER, RunRecorder(services, kind))
 
 
 @contextmanager

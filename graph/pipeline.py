@@ -29,6 +29,7 @@ from outrider.graph.guard import (
     Node,
     Route,
     TracedGraph,
+    add_recorder,
     after_dedup,
     after_distiller,
     after_fine_scorer,
@@ -53,7 +54,6 @@ from outrider.services.make_nodes import (
     make_translator,
     refuse_unreadable,
 )
-from outrider.services.recorded import add_recorder
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.request import SearchRequest
 from outrider.state.response import provenance_hash

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -85,8 +86,6 @@ async def test_the_setting_records_each_run_of_a_graph(library: Path, tmp_path: 
 
     graph = build(Services.from_file())
     await graph.ainvoke({"query": "liver injury"})
-    import asyncio
-
     await asyncio.to_thread(graph.invoke, {"query": "liver dose"})
     files = sorted((tmp_path / "recordings").glob("*-search-*.zip"))
     assert sorted(read_recording(file).index.request["query"] for file in files) == ["liver dose", "liver injury"]
@@ -94,10 +93,23 @@ async def test_the_setting_records_each_run_of_a_graph(library: Path, tmp_path: 
         assert (await asyncio.to_thread(outrider.replay_recording, file)).same
 
 
+async def test_runs_at_the_same_time_have_recordings_of_their_own(library: Path, tmp_path: Path) -> None:
+    from outrider.graph.pipeline import build
+
+    services = Services.from_file({"recorder.enabled": True, "recorder.folder": str(tmp_path / "recordings")})
+    queries = ("liver injury", "liver dose", "enzymes in serum")
+    graph = build(services, checkpointer=False)
+    await asyncio.gather(*(graph.ainvoke({"query": query}) for query in queries))
+    services.close()
+    files = [*(tmp_path / "recordings").glob("*.zip")]
+    assert sorted(read_recording(file).index.request["query"] for file in files) == sorted(queries)
+    for file in files:
+        result = await asyncio.to_thread(outrider.replay_recording, file)
+        assert result.same, result.differences
+
+
 async def test_rounds_of_a_thread_replay(library: Path, tmp_path: Path) -> None:
     """The second search of a thread varies the plan of the first, which its recording holds."""
-    import asyncio
-
     for number in (1, 2):
         services: Any = Services.from_file({"recorder.enabled": True})
         services.destination.file = tmp_path / f"{number}.zip"

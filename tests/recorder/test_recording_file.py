@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import zipfile
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+import outrider
 from outrider.interfaces.cli import run
 from outrider.recorder import recording as recordings
 from outrider.recorder.codec import Decoder, Encoder, Unreadable, digest, dump, find_type
@@ -30,8 +32,6 @@ Parts = dict[str, bytes]
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small recording."""
-    import asyncio
-
     file = tmp_path_factory.mktemp("whole") / "run.zip"
     asyncio.run(record_systematic(file))
     return file
@@ -217,11 +217,7 @@ async def test_a_text_is_left_out_where_its_licence_asks(tmp_path: Path) -> None
     content = b"".join(read_parts(file).values())
     assert b"An open sentence" in content
     assert b"must not leave this house" not in content
-    import asyncio
-
-    from outrider.usecases.replay_recording import replay_recording
-
-    result = await asyncio.to_thread(replay_recording, file)
+    result = await asyncio.to_thread(outrider.replay_recording, file)
     assert not result.same
     assert result.lacks == (f"text of own1 ({len(closed):,} characters): its licence is All rights reserved",)
 

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 from outrider.recorder.codec import PORT, Decoder, Encoder, Json
-from outrider.runtime.tape import TAPE
+from outrider.runtime.tape import TAPE, Proxy
 from outrider.state.analysis import Citing, Depending
 from outrider.state.chat import Chat
 from outrider.state.citations import ChaseReader, LinkSource
@@ -109,11 +109,11 @@ def implements(adapter: object, protocol: type) -> bool:
     return all(inspect.getattr_static(adapter, name, None) is not None for name in list_members(protocol))
 
 
-class Port:
+class Port(Proxy):
     """An adapter whose calls a tape sees. Without an adapter, its tape answers, and its values are recorded ones."""
 
     def __init__(self, name: str, adapter: Any, protocols: Sequence[type], values: Mapping[str, Any] | None = None) -> None:
-        self._port, self._adapter, self._values = name, adapter, values
+        self._port, self.adapter, self._values = name, adapter, values
         self._protocols = tuple(kind for kind in protocols if adapter is None or implements(adapter, kind))
         self._members = {name: member for kind in self._protocols for name, member in list_members(kind).items()}
         if not self._members:
@@ -134,11 +134,6 @@ class Port:
         protocols = [PROTOCOLS[str(kind)] for kind in description["protocols"]]
         return cls(name, None, protocols, {str(key): decoder.decode(value) for key, value in description["values"].items()})
 
-    @property
-    def adapter(self) -> Any:
-        """The adapter behind it; None in a replay."""
-        return self._adapter
-
     def __repr__(self) -> str:
         return f"<port {self._port}>"
 
@@ -147,7 +142,7 @@ class Port:
         if member is None:
             raise AttributeError(f"port {self.__dict__.get('_port')!r} has no {name!r}")
         if member.kind == "value":
-            return self._values[name] if self._values is not None else getattr(self._adapter, name)
+            return self._values[name] if self._values is not None else getattr(self.adapter, name)
         return self._make_method(name, member)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
@@ -172,9 +167,9 @@ class Port:
         return call
 
     def _call_live(self, name: str, args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-        if self._adapter is None:
+        if self.adapter is None:
             raise RuntimeError(f"{self._port}.{name} has no adapter here: a recording answers only a replayed run")
-        return (self._adapter if name == "__call__" else getattr(self._adapter, name))(*args, **options)
+        return (self.adapter if name == "__call__" else getattr(self.adapter, name))(*args, **options)
 
     def _wrap(self, value: Any) -> Any:
         """An answer whose parts that are ports are proxies, too."""
@@ -188,11 +183,6 @@ class Port:
             if implements(value, protocol):
                 return Port(f"{self._port}/{protocol.__name__}", value, (protocol,))
         return value
-
-
-def without_port(adapter: Any) -> Any:
-    """The adapter itself, where a port may stand before it."""
-    return adapter.adapter if isinstance(adapter, Port) else adapter
 
 
 class PortBook:

@@ -57,6 +57,18 @@ def read_monotonic(name: str) -> float:
     return time.monotonic() if tape is None else tape.read(f"{NODE.get()}: {name}", time.monotonic)
 
 
+class Proxy:
+    """Stands before an adapter."""
+
+    adapter: Any
+    """None in a replayed run."""
+
+
+def without_port(adapter: Any) -> Any:
+    """The adapter itself, where a port may stand before it."""
+    return adapter.adapter if isinstance(adapter, Proxy) else adapter
+
+
 class WallClock:
     """A clock whose readings are on the tape of the run that reads it."""
 

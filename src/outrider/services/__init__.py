@@ -19,8 +19,7 @@ from outrider.models.chat.endpoint import EndpointChat, make_chat
 from outrider.nodes.fine_scorer.fine_scorer import ScoringPrompts
 from outrider.nodes.translator.model_plan import QueryPrompt
 from outrider.prompts import Prompt, load
-from outrider.recorder.ports import SERVICE, PortBook, without_port
-from outrider.runtime.tape import WallClock
+from outrider.runtime.tape import WallClock, without_port
 from outrider.runtime.threads_and_loops import get_shared, load_module, run_in_thread
 from outrider.runtime.workers import Workers
 from outrider.services import tracing
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from outrider.library.library import Library
     from outrider.library.search_engine import Engine
     from outrider.models.embed.embedder import Embedder
+    from outrider.recorder.ports import PortBook
     from outrider.services.recorded import Destination
     from outrider.state.embedding import EmbeddingSpace
     from outrider.state.ports import Neighbours, Reranker, RerankerProvider
@@ -196,7 +196,11 @@ class Services:
     @cached_property
     def sources(self) -> tuple[Source, ...]:
         """Sources of searches. Made at first use: a command that searches nothing needs none of their dependencies."""
-        return self.wrap_all("source", self._make_sources, *SERVICE)
+        if self.ports is None:
+            return self._make_sources()
+        from outrider.recorder.ports import SERVICE
+
+        return self.ports.wrap_all("source", self._make_sources, *SERVICE)
 
     def _make_sources(self) -> tuple[Source, ...]:
         return make_sources(self.settings, self._own_library) if self._sources is None else self._sources

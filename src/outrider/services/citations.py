@@ -15,7 +15,7 @@ from outrider.library.citation_network import as_paper, find_records
 from outrider.library.citation_tables import LinkCounts, work_name
 from outrider.library.entity_names import parse_entity
 from outrider.nodes.citations import Citations
-from outrider.recorder.ports import without_port
+from outrider.runtime.tape import without_port
 from outrider.state.citations import CitationLink, CitationsRequest, CitationsResult, CitationsState
 from outrider.state.errors import BadRequest, LibraryError, SourceOff, explain_wrong_fields
 from outrider.state.jobs import JobSteps

@@ -13,12 +13,11 @@ from outrider.nodes.fine_scorer.repositories import RepositoryScorer
 from outrider.nodes.fine_scorer.waves import StopWhenSettled
 from outrider.nodes.rule_ranker import RuleRanker
 from outrider.nodes.translator.translator import PlanCache, Translator
-from outrider.recorder.ports import without_port
+from outrider.runtime.tape import without_port
 from outrider.runtime.threads_and_loops import load_module
 from outrider.services.distiller import distil, prepare_distillers
 from outrider.services.sources import find_detailers, is_cache_refused, open_answer_cache
 from outrider.sources.web.link_identifiers import find_identifiers
-from outrider.state.analysis import Citing, Depending
 from outrider.state.errors import BadRequest
 from outrider.state.ports import DistillerProvider, TextCache
 
@@ -52,6 +51,7 @@ def make_subject(services: Services) -> Subject:
     from outrider.nodes.analyze import Subject
     from outrider.sources.github.repository import GithubDependencies
     from outrider.sources.github.search import Github
+    from outrider.state.analysis import Depending
 
     sources = services.sources
     github = next((source for source in map(without_port, sources) if isinstance(source, Github)), None)
@@ -62,6 +62,7 @@ def make_subject(services: Services) -> Subject:
 def make_surroundings(services: Services) -> Surroundings:
     from outrider.nodes.analyze import Surroundings
     from outrider.sources.semantic_scholar import SemanticScholar
+    from outrider.state.analysis import Citing
 
     citing = services.wrap(
         "citing",

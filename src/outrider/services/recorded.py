@@ -35,12 +35,10 @@ from outrider.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from langgraph.graph import StateGraph
     from pydantic import BaseModel
 
 log = logging.getLogger(__name__)
 
-RECORDER = "outrider_recorder"
 STATES: Mapping[Kind, tuple[type[BaseModel], type[BaseModel]]] = {
     "search": (SearchRequest, SearchResponse),
     "analyze": (AnalyzeRequest, Analysis),
@@ -66,12 +64,6 @@ def _set_ports(services: Any, book: PortBook) -> None:
     services.keeper = book.wrap("store", lambda: keeper, ResultStore)
     services.reranker = book.wrap("reranker", lambda: reranker, RerankerProvider)
     services.decisions = book.wrap("decisions", lambda: decisions, DecisionsProvider)
-
-
-def add_recorder(graph: StateGraph[Any, Any, Any, Any], services: Any, kind: Kind) -> None:
-    """Have the runs of a graph over these services recorded, if they are to be."""
-    if services.ports is not None and not services.ports.is_replay:
-        setattr(graph, RECORDER, RunRecorder(services, kind))
 
 
 @dataclass(slots=True)

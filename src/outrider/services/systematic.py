@@ -19,7 +19,7 @@ import platformdirs
 from outrider.boolean.parser import SyntaxChoice, parse
 from outrider.models.chat.journal import JOURNAL
 from outrider.nodes.systematic import Systematic
-from outrider.recorder.ports import without_port
+from outrider.runtime.tape import without_port
 from outrider.settings.model import Settings
 from outrider.sources.crossref import Crossref
 from outrider.sources.github.search import Github
