@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
@@ -20,9 +19,10 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 
-from outrider.graph.guard import TracedGraph, node_span
+from outrider.graph.guard import TracedGraph, add_recorder, get_run, node_span
 from outrider.graph.parent import is_node_input, read_fields, without_keys_of_parent
 from outrider.nodes.run_settings import run_setting
+from outrider.runtime.tape import TAPE, read_monotonic, use_tape
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import ONLY_DISTILLER, Services
 from outrider.services.checkpoints import register_state_types
@@ -72,10 +72,16 @@ class AnalysisNode(Runnable[AnalysisState, AnalysisUpdate]):
         return await self._run(input, get_runtime(RunContext), config)
 
     async def _run(self, state: AnalysisState, runtime: Runtime[RunContext], config: RunnableConfig | None) -> AnalysisUpdate:
+        run = get_run(config)
+        with use_tape(run.tape if run else None, str(self.name)):
+            return await self._run_on_tape(state, runtime, config)
+
+    async def _run_on_tape(self, state: AnalysisState, runtime: Runtime[RunContext], config: RunnableConfig | None) -> AnalysisUpdate:
         if self._warm is not None:  # loading models takes none of the analysis's time
-            await self._warm()
+            with use_tape(None):
+                await self._warm()
         runtime.stream_writer({"node": self.name, "event": "started"})
-        started = time.perf_counter()
+        started = read_monotonic("node")
         began = state.started_at or self._clock()
         limit_s = run_setting(runtime, "run_timeout_s", self._timeout_s)
         left_s = max(LEAST_S, limit_s - (self._clock() - began))
@@ -86,11 +92,15 @@ class AnalysisNode(Runnable[AnalysisState, AnalysisUpdate]):
         except (SearchError, TimeoutError) as error:
             message = str(error) or f"{self.name} was not done when the {limit_s:g} s of the analysis were over"
             update = {"failures": (*state.failures, Failure(node=self.name, error=type(error).__name__, message=message))}
-        took_ms = round((time.perf_counter() - started) * 1000, 3)
+        took_ms = round((read_monotonic("node") - started) * 1000, 3)
         runtime.stream_writer({"node": self.name, "event": "finished", "took_ms": took_ms})
         log.info("node finished", extra={"log_fields": {"node": self.name, "took_ms": took_ms}})
         spent_ms = round((self._clock() - began) * 1000, 3)
-        return {**update, "started_at": began, "timings_ms": {**state.timings_ms, self.name: took_ms}, "execution_time_ms": spent_ms}  # type: ignore[typeddict-item]
+        timings = {**state.timings_ms, str(self.name): took_ms}
+        update = {**update, "started_at": began, "timings_ms": timings, "execution_time_ms": spent_ms}
+        if tape := TAPE.get():
+            tape.add_update(str(self.name), state, update)
+        return update  # type: ignore[return-value]
 
 
 class Route(Runnable[AnalysisState, str]):
@@ -142,6 +152,7 @@ def build_analysis(services: Services, checkpointer: Literal[False] | None = Non
     graph.add_edge("surroundings", "ratings")
     graph.add_edge("ratings", "evidence")
     graph.add_edge("evidence", END)
+    add_recorder(graph, services, "analyze")
     compiled = TracedGraph.wrap(graph.compile(checkpointer, name="analyze"))
 
     def check_input(value: Any) -> dict[str, Any]:

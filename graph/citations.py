@@ -19,13 +19,14 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 
 from outrider.citations.build_graph import DirectSteps
-from outrider.graph.guard import TracedGraph, node_span
+from outrider.graph.guard import TracedGraph, add_recorder, node_span
 from outrider.graph.parent import is_node_input, read_fields, without_keys_of_parent
 from outrider.nodes.citations import NODE, Citations
+from outrider.runtime.tape import TAPE
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import Services
 from outrider.services.checkpoints import register_state_types
-from outrider.services.citations import check_citations_request, make_citations
+from outrider.services.citations import RecordedSteps, check_citations_request, make_citations
 from outrider.state.citations import CitationsRequest, CitationsResult, CitationsState, CitationsUpdate
 from outrider.state.pipeline import RunContext
 
@@ -52,7 +53,9 @@ def build_citations(services: Services, checkpointer: Literal[False] | None = No
     async def run(state: CitationsState, config: RunnableConfig, runtime: Runtime[RunContext]) -> CitationsUpdate:
         runtime.stream_writer({"node": NODE, "event": "started"})
         with node_span(NODE, config):
-            update = await node(state, StreamedSteps(runtime.stream_writer))
+            update = await node(state, RecordedSteps.over(services, StreamedSteps(runtime.stream_writer)))
+            if tape := TAPE.get():
+                tape.add_update(NODE, state, update)
         runtime.stream_writer({"node": NODE, "event": "finished"})
         return update
 
@@ -66,6 +69,7 @@ def build_citations(services: Services, checkpointer: Literal[False] | None = No
     graph.add_node(NODE, RunnableLambda(run_and_wait, run_here, NODE), input_schema=CitationsState, metadata={"description": DESCRIPTION})
     graph.add_edge(START, NODE)
     graph.add_edge(NODE, END)
+    add_recorder(graph, services, "citations")
     compiled = TracedGraph.wrap(graph.compile(checkpointer, name=NODE))
 
     def check_input(value: Any) -> dict[str, Any]:

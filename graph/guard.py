@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import ExitStack, aclosing, closing, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp
@@ -23,6 +23,7 @@ from outrider.nodes.run_settings import run_setting, time_left
 from outrider.runtime.run_calls import RunTally, count_into
 from outrider.runtime.run_reads import Reads, share_reads
 from outrider.runtime.spans import RUN, OpenSpan, begin_span, run_named, span
+from outrider.runtime.tape import TAPE, Tape, read_monotonic, use_tape
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.settings.model import RunSettings
 from outrider.state.earlier_rounds import MAX_ROUNDS, parse_rounds
@@ -34,6 +35,12 @@ from outrider.state.ports import Clock
 from outrider.state.request import SearchRequest
 from outrider.state.response import Failure
 
+if TYPE_CHECKING:
+    from langgraph.graph import StateGraph
+
+    from outrider.recorder.recording import Kind
+    from outrider.services import Services
+
 log = logging.getLogger(__name__)
 
 Node = Callable[[PipelineState, Runtime[RunContext]], Awaitable[Update]]
@@ -44,10 +51,21 @@ GRACE_S = 1.0
 RUN_FIELDS = tuple(name for name in PipelineState.model_fields if name not in SearchRequest.model_fields)
 RUN_KEY = "__outrider_run"
 """Of the run in a node's configuration. LangGraph saves no key that begins with two underscores."""
+RECORDER = "outrider_recorder"
 CALLER: ContextVar[RunnableConfig | None] = ContextVar("CALLER", default=None)
 """The configuration that a run was called with, while it reads its input. A sequence of LangChain in a parent's node passes it to the graph
 without making it the current one, which `get_config` returns."""
 Graph = TypeVar("Graph", bound=CompiledStateGraph[Any, Any, Any, Any])
+
+
+class Recorder(Protocol):
+    """Records the runs of a graph."""
+
+    def begin(self) -> Tape: ...
+
+    def write(self, tape: Tape, context: Any) -> None:
+        """Write the recording of a run that has ended. Blocking; raises nothing: a run is worth more than its recording."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +76,15 @@ class Run:
     span: OpenSpan | None
     reads: Reads = field(default_factory=dict)
     tally: RunTally = field(default_factory=RunTally)
+    tape: Tape | None = None
 
     @classmethod
-    def begin(cls, graph: str, config: RunnableConfig | None) -> Run:
+    def begin(cls, graph: str, config: RunnableConfig | None, recorder: Recorder | None = None) -> Run:
         """A run without an id of its own has that of its caller or its thread."""
         metadata = (config or {}).get("metadata") or {}
         thread = ((config or {}).get("configurable") or {}).get("thread_id")
         name = RUN.get() or str(metadata.get("run") or metadata.get("run_id") or thread or uuid.uuid4().hex[:12])
-        return cls(name, begin_span(graph, name))
+        return cls(name, begin_span(graph, name), tape=TAPE.get() or (recorder.begin() if recorder else None))
 
     def add_to(self, config: RunnableConfig | None) -> RunnableConfig:
         configured: RunnableConfig = {**(config or {})}
@@ -90,12 +109,18 @@ class TracedGraph(CompiledStateGraph[Any, RunContext, Any, Any]):
         compiled.__class__ = cls  # type: ignore[assignment]
         return compiled
 
+    @property
+    def recorder(self) -> Recorder | None:
+        """Records the runs; kept with the builder, since LangGraph copies compiled graphs field by field."""
+        return getattr(self.builder, RECORDER, None)
+
     def _add(self, run: Run, config: RunnableConfig | None) -> RunnableConfig | None:
         """An empty configuration stays empty where a thread is missing: LangGraph then explains what a checkpointer needs."""
         return config if self.checkpointer and not (config or {}).get("configurable") else run.add_to(config)
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:  # noqa: A002
-        run, error = Run.begin(self.get_name(), config), None
+        recorder = self.recorder
+        run, error = Run.begin(self.get_name(), config, recorder), None
         try:
             options["context"] = check_context(options.get("context"))
             parts: Any = super().stream(input, self._add(run, config), **options)
@@ -104,6 +129,8 @@ class TracedGraph(CompiledStateGraph[Any, RunContext, Any, Any]):
                 for part in parts:
                     reading.close()
                     yield part
+            if recorder and run.tape and run.tape is not TAPE.get():
+                recorder.write(run.tape, options["context"])
         except Exception as raised:
             error = None if isinstance(raised, GraphBubbleUp) else raised  # an interrupt of a parent is no error
             raise
@@ -111,7 +138,8 @@ class TracedGraph(CompiledStateGraph[Any, RunContext, Any, Any]):
             run.end(error)
 
     async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002
-        run, error = Run.begin(self.get_name(), config), None
+        recorder = self.recorder
+        run, error = Run.begin(self.get_name(), config, recorder), None
         try:
             options["context"] = check_context(options.get("context"))
             parts: Any = super().astream(input, self._add(run, config), **options)
@@ -121,11 +149,21 @@ class TracedGraph(CompiledStateGraph[Any, RunContext, Any, Any]):
                     async for part in parts:
                         reading.close()
                         yield part
+            if recorder and run.tape and run.tape is not TAPE.get():
+                await asyncio.to_thread(recorder.write, run.tape, options["context"])
         except Exception as raised:
             error = None if isinstance(raised, GraphBubbleUp) else raised  # an interrupt of a parent is no error
             raise
         finally:
             run.end(error)
+
+
+def add_recorder(graph: StateGraph[Any, Any, Any, Any], services: Services, kind: Kind) -> None:
+    """Have the runs of a graph over these services recorded, if they are to be. Call it before the graph is compiled."""
+    if services.ports is not None and not services.ports.is_replay:
+        from outrider.services.recorded import RunRecorder  # most processes record nothing
+
+        setattr(graph, RECORDER, RunRecorder(services, kind))
 
 
 @contextmanager
@@ -141,11 +179,18 @@ def _set_caller(config: RunnableConfig | None) -> Iterator[None]:
 @contextmanager
 def node_span(name: str, config: RunnableConfig | None) -> Iterator[None]:
     """The span of a node, below that of the run in its configuration."""
-    run = (config or {}).get("configurable", {}).get(RUN_KEY)
+    run = get_run(config)
     within = run.span.within() if run and run.span else nullcontext()
     reads, tally = (run.reads, run.tally) if run else ({}, RunTally())
-    with share_reads(reads), count_into(tally), run_named(run.name if run else ""), within, span(f"node {name}", node=name):
+    on_tape, named = use_tape(run.tape if run else None, name), run_named(run.name if run else "")
+    with share_reads(reads), count_into(tally), named, within, span(f"node {name}", node=name), on_tape:
         yield
+
+
+def get_run(config: RunnableConfig | None) -> Run | None:
+    """The run in a node's configuration."""
+    run: Run | None = (config or {}).get("configurable", {}).get(RUN_KEY)
+    return run
 
 
 class Guarded(Runnable[PipelineState, Update]):
@@ -205,8 +250,11 @@ class Guard:
 
         async def run_guarded(state: PipelineState, runtime: Runtime[RunContext]) -> Update:
             clean: dict[str, Any] = {}
+            if first and (tape := TAPE.get()):
+                state = tape.begin_run(state)
             if first and self.warm is not None:
-                await self.warm(state)
+                with use_tape(None):
+                    await self.warm(state)
             if first:
                 # Defaults for the fields that an earlier run on the same thread wrote.
                 defaults = PipelineState(query=state.query)
@@ -219,15 +267,17 @@ class Guard:
                 earlier = (*(parse_rounds((state.strategy,)) if state.strategy else ()), *state.previous_strategies)
                 state = state.model_copy(update={**clean, "previous_strategies": tuple(dict.fromkeys(earlier))[-MAX_ROUNDS:]})
             runtime.stream_writer({"node": name, "event": "started"})
-            started = time.perf_counter()
+            started = read_monotonic("node")
             update = {**clean, **await self._run(name, node, state, runtime, fallback, timed=timed)}
-            took_ms = round((time.perf_counter() - started) * 1000, 3)
+            took_ms = round((read_monotonic("node") - started) * 1000, 3)
             runtime.stream_writer({"node": name, "event": "finished", "took_ms": took_ms, **_counts(update)})
             update["timings_ms"] = {**state.timings_ms, name: took_ms}
             update["execution_time_ms"] = round((self.clock() - state.started_at) * 1000, 3)
             # LangGraph drops unknown keys silently; here they are a bug.
             if unknown := sorted(update.keys() - Update.__annotations__.keys()):
                 raise KeyError(f"node {name!r} wrote unknown keys: {', '.join(unknown)}")
+            if tape := TAPE.get():
+                tape.add_update(name, state, update)
             return cast("Update", {**update, **(finish(state, cast("Update", update)) if finish else {})})
 
         return Guarded(name, run_guarded)

@@ -30,6 +30,7 @@ from outrider.graph.guard import (
     Node,
     Route,
     TracedGraph,
+    add_recorder,
     after_dedup,
     after_distiller,
     after_fine_scorer,
@@ -175,6 +176,7 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
             graph.add_edge(name, edge)
         else:
             graph.add_conditional_edges(name, *edge)
+    add_recorder(graph, services, "search")
     inherited = None if services.chat else False
     compiled = TracedGraph.wrap(graph.compile(inherited if checkpointer is None else checkpointer, name="search"))
 

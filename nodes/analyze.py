@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import json
 import re
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from outrider.nodes.fine_scorer.dimensions import PARTS, Facts, dimensions
 from outrider.nodes.fine_scorer.judgement import CallResult, Question
 from outrider.nodes.fine_scorer.repositories import RepositoryScorer
 from outrider.nodes.translator.rule_plan import extract_concepts, extract_keywords
+from outrider.runtime.tape import read_monotonic
 from outrider.settings.model import AnalyzeSettings
 from outrider.state.analysis import Analysis, AnalysisState, AnalysisUpdate, Citing, Depending, Neighbour, Rating
 from outrider.state.chat import Budget
@@ -73,7 +73,7 @@ class Subject:
     async def __call__(self, state: AnalysisState, left_s: float) -> AnalysisUpdate:
         if self.cache and not state.fresh and (cached := await self.cache.get(state)):
             return cached
-        until, (scheme, value) = time.monotonic() + left_s, self.parse_target(state.target)
+        until, (scheme, value) = read_monotonic("subject") + left_s, self.parse_target(state.target)
         result = await look_up(self.sources, scheme, value, left_s * LOOKUP_SHARE)
         if result.record is None and not result.sources:
             why = f"no source that is switched on knows {scheme}, or sources.offline is on"
@@ -85,13 +85,15 @@ class Subject:
         dependencies: tuple[str, ...] = ()
         if isinstance(record, Repository):
             if detailer := self.detailers.get(record.source):
-                details = await detailer.details([record], (until - time.monotonic()) / 2)
+                details = await detailer.details([record], (until - read_monotonic("subject")) / 2)
                 record = details.records[0]
                 notes += [f"{detailer.name}: {details.message}"] if details.message else []
             if self.depending and record.identifiers.github:
-                dependencies, problem = await self._dependencies(self.depending, record.identifiers.github, until - time.monotonic())
+                dependencies, problem = await self._dependencies(
+                    self.depending, record.identifiers.github, until - read_monotonic("subject")
+                )
                 notes += [problem] if problem else []
-        record, full_text = await self._add_full_text(record, until - time.monotonic())
+        record, full_text = await self._add_full_text(record, until - read_monotonic("subject"))
         is_repository = isinstance(record, Repository)
         question = " ".join((record.description or record.title).split())[:300] if is_repository else record.title
         return {

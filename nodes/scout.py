@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from outrider.linkage.identifiers import find_identifiers
 from outrider.linkage.merge import fill_missing, strip_page_values
 from outrider.nodes.run_settings import format_time, select_sources, time_left
 from outrider.nodes.translator.common_boolean_syntax import list_phrases, says_more, split_negated
+from outrider.runtime.tape import read_monotonic
 from outrider.settings.model import RunSettings
 from outrider.state.errors import (
     EmbeddingSpaceMismatch,
@@ -201,10 +201,11 @@ async def search_source(
 
     When its time is over, the search is cancelled and not awaited, whether it stops or not.
     """
-    started = time.perf_counter()
+    reading = f"{source.name} {query.strategy} {query.text}"
+    started = read_monotonic(reading)
 
     def report(status: str, **more: object) -> SourceReport:
-        took_ms = (time.perf_counter() - started) * 1000
+        took_ms = (read_monotonic(reading) - started) * 1000
         row = {"source": source.name, "strategy": query.strategy, "query": query.text, "asked": query.most, "status": status}
         return SourceReport.model_validate({**row, "took_ms": round(took_ms, 1), **more})
 

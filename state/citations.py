@@ -77,6 +77,32 @@ class CitationNetwork:
     """Keys of works that are in no library; they are never hits."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChaseFacts:
+    """What the library knows of a target: its chase, and the works around it."""
+
+    target: str
+    chase: str
+    """As JSON."""
+    fetched: frozenset[str]
+    """Included works whose records were fetched for the target."""
+    network: CitationNetwork
+    retracted: frozenset[str]
+    remarks: tuple[str, ...] = ()
+    unread: str = ""
+    """A remark while the citations of some works are unread."""
+
+
+class ChaseReader(Protocol):
+    """The library as the store of chases. Raises `SearchError`."""
+
+    async def read(self, target: str, request: str, directions: tuple[Direction, ...], hops: int) -> ChaseFacts:
+        """What is known of a target. Request, directions and hops that differ from the stored ones are stored, and a job is queued for
+        works whose citations were not read yet.
+        """
+        ...
+
+
 class ServiceUse(Model):
     """What one job had from one service."""
 

@@ -87,6 +87,12 @@ class PinnedLibrary(Protocol):
         ...
 
 
+class OpenLibrary(Protocol):
+    """Pins the current version of the library, or opens the version of an earlier run. Raises `LibraryError`."""
+
+    async def __call__(self, snapshot: Snapshot | None, /) -> PinnedLibrary: ...
+
+
 @dataclass(frozen=True, slots=True)
 class SentQuery:
     """The query that a service gets for a tree."""

@@ -10,7 +10,6 @@ nothing that a page said. Later answers of a service win over saved values; what
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from outrider.nodes.coarse_filter import Rules
 from outrider.nodes.dedup.cluster import offload_clustering
 from outrider.nodes.enrich.missing_abstracts import MissingAbstracts, ParseLink
 from outrider.nodes.run_settings import format_time, select_sources, time_left
+from outrider.runtime.tape import read_monotonic
 from outrider.runtime.workers import Workers
 from outrider.settings.model import CoarseFilterSettings, EnrichSettings, IdentitySettings, RunSettings
 from outrider.state.duplicate_decisions import NO_DECISIONS, DecisionsProvider, load_no_decisions
@@ -113,7 +113,7 @@ class Enrich:
         return candidates, rows
 
     async def _fetch_abstracts(self, remote: Sequence[Source], candidates: Sequence[Candidate], within_s: float) -> Fetched:
-        started = time.monotonic()
+        started = read_monotonic("abstracts")
         works = MissingAbstracts(remote, self.pages, self.parse_link, self.settings, started + within_s)
         await works.run(candidates)
         budget = f"in {within_s:.3g} s, {self.settings.idle_s:.3g} s without news"
@@ -143,7 +143,7 @@ def select_repositories(candidates: Sequence[Candidate], rules: Rules, most: int
 
 
 async def _fetch_from(detailer: Detailer, records: Mapping[int, Repository], within_s: float) -> Fetched:
-    started = time.monotonic()
+    started = read_monotonic(f"details {detailer.name}")
     row: dict[str, Any] = {"source": detailer.name, "strategy": "details"}
     came: dict[str, Repository] = {}
     try:
@@ -156,7 +156,7 @@ async def _fetch_from(detailer: Detailer, records: Mapping[int, Repository], wit
         came = {record.doc_id: record for record in details.records}
         row |= {"asked": details.asked, "returned": details.returned, "status": details.status}
         row |= {"message": details.message, "retry_at": format_time(details.retry_at)}
-    report = SourceReport(**row, took_ms=round((time.monotonic() - started) * 1000, 1))
+    report = SourceReport(**row, took_ms=round((read_monotonic(f"details {detailer.name}") - started) * 1000, 1))
     return {at: came[record.doc_id] for at, record in records.items() if record.doc_id in came}, (report,)
 
 
@@ -177,7 +177,7 @@ def select_records_to_save(candidates: Sequence[Candidate]) -> list[Record]:
 
 async def save_records(saver: ResultStore, records: Sequence[Record], within_s: float, renew: Renew | None = None) -> SourceReport:
     """The outcome of saving, as a row of the response. Raises no error of the library."""
-    started = time.perf_counter()
+    started = read_monotonic("save")
     wait_s, returned = min(within_s, WAIT_S), 0
     status: SourceStatus = "ok"
     try:
@@ -191,7 +191,7 @@ async def save_records(saver: ResultStore, records: Sequence[Record], within_s: 
     except SearchError as error:
         status, message = STATUS.get(type(error), "unavailable"), f"not kept: {error}"
     row = {"source": LIBRARY, "strategy": STRATEGY, "asked": len(records), "returned": returned, "status": status, "message": message}
-    return SourceReport.model_validate({**row, "took_ms": round((time.perf_counter() - started) * 1000, 1)})
+    return SourceReport.model_validate({**row, "took_ms": round((read_monotonic("save") - started) * 1000, 1)})
 
 
 def update_stored_record(record: Record, stored: Record | None) -> Record:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import time
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import NamedTuple, cast
 
 from outrider.linkage.lookup_match import identifiers_contradict, titles_agree
 from outrider.linkage.merge import fill_missing, leading
+from outrider.runtime.tape import read_monotonic
 from outrider.state.errors import SearchError
 from outrider.state.ports import BatchSource, Source
 from outrider.state.records import Identifiers, Record
@@ -83,7 +83,7 @@ async def run_lookups(
         if lookup.source.name in excluded:
             continue
         after = sum(other.source.name not in excluded for other in lookups[at + 1 :])
-        share_s = max(0.0, until - time.monotonic()) / (after + 1)
+        share_s = max(0.0, until - read_monotonic(f"{lookup.source.name} {lookup.scheme}:{lookup.value}")) / (after + 1)
         within_s = min(lookup.source.timeout_s, share_s, patience_s / 2 if after else patience_s)
         try:
             async with asyncio.timeout(within_s):
@@ -172,7 +172,7 @@ async def look_up(sources: Sequence[Source], scheme: str, value: str, within_s: 
     names: list[str] = []
     unreachable: list[str] = []
     lookups = plan_lookups(sources, Identifiers(**{scheme: value}))
-    async with aclosing(run_lookups(lookups, time.monotonic() + within_s)) as answers:
+    async with aclosing(run_lookups(lookups, read_monotonic("look-up") + within_s)) as answers:
         async for lookup, record, error in answers:
             names.append(lookup.source.name)
             if error is not None and is_unreachable(error):

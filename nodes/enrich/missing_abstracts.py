@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -23,6 +23,7 @@ from outrider.linkage.lookup_match import identifiers_contradict, same_work, tit
 from outrider.linkage.merge import fill_missing, strip_page_values
 from outrider.linkage.names_and_titles import normal_title
 from outrider.nodes.enrich.lookup_by_identifier import Lookup, LookupBatcher, plan_lookups, run_lookups
+from outrider.runtime.tape import read_monotonic
 from outrider.settings.model import EnrichSettings
 from outrider.state.errors import RateLimited, SearchError, SourceError
 from outrider.state.hits import Candidate
@@ -60,7 +61,7 @@ class Progress:
     """Failed calls by service and reason, if a work is looked up at several: "pubmed did not answer in time (2)"."""
     statuses: set[str] = field(default_factory=set)
     """Statuses of the failures."""
-    ended: float = field(default_factory=time.monotonic)
+    ended: float = field(default_factory=partial(read_monotonic, "progress"))
 
     def begin(self, most: int) -> bool:
         """Count one more work; False if the budget has no room for it."""
@@ -74,12 +75,12 @@ class Progress:
     def end(self, returned: bool) -> None:
         self.under_way -= 1
         self.returned += returned
-        self.ended = time.monotonic()
+        self.ended = read_monotonic("progress")
 
     def stop(self) -> None:
         """The time is over; works under way used all of it."""
         if self.under_way:
-            self.ended = time.monotonic()
+            self.ended = read_monotonic("progress")
 
     def count_failure(self, source: str, status: str) -> None:
         self.statuses.add(status)
@@ -211,7 +212,7 @@ class MissingAbstracts:
     """Sources that refused a request for its rate; they get no more requests."""
     _batcher: LookupBatcher = field(default_factory=LookupBatcher)
     _visits: dict[str, asyncio.Task[ReadPage]] = field(default_factory=dict)
-    _last_news: float = field(default_factory=time.monotonic)
+    _last_news: float = field(default_factory=partial(read_monotonic, "news"))
 
     async def run(self, candidates: Sequence[Candidate]) -> None:
         """Run until all is done, the time is over, or nothing came for `idle_s`. Leaves no task behind; a bug in one task ends all."""
@@ -220,7 +221,7 @@ class MissingAbstracts:
         pending = set(tasks)
         try:
             while pending and not self.stopped_by:
-                now, idle_at = time.monotonic(), self._last_news + self.settings.idle_s
+                now, idle_at = read_monotonic("wait"), self._last_news + self.settings.idle_s
                 if now >= min(self.until, idle_at):
                     self.stopped_by = "time_s" if now >= self.until else "idle_s"
                     break
@@ -270,7 +271,7 @@ class MissingAbstracts:
         patience_s = PATIENCE * self.settings.idle_s
         async with aclosing(run_lookups(lookups, self.until, self._batcher, patience_s, self._rate_limited)) as answers:
             async for lookup, answer, error in answers:
-                self._last_news = time.monotonic()
+                self._last_news = read_monotonic("news")
                 silent.remove(lookup.source.name)
                 if isinstance(error, RateLimited):
                     self._rate_limited.add(lookup.source.name)
@@ -300,14 +301,14 @@ class MissingAbstracts:
         page: ReadPage | None = None
         try:
             if url not in self._visits:  # works with the same link share a visit
-                self._visits[url] = asyncio.ensure_future(pages.fetch(url, max(0.0, self.until - time.monotonic())))
+                self._visits[url] = asyncio.ensure_future(pages.fetch(url, max(0.0, self.until - read_monotonic("page"))))
             page = await asyncio.shield(self._visits[url])
         except SearchError as error:
             status = read_status(error)
             self.visits.statuses.add(status)
             self.visits.why[f"not allowed by {ROBOTS}" if ROBOTS in str(error) else REASONS.get(status, OTHER_REASON)] += 1
         else:
-            self._last_news = time.monotonic()
+            self._last_news = read_monotonic("news")
             if page.kind == "pdf":
                 self.visits.why["a PDF, which is not read"] += 1
             elif page.kind == "doi":

@@ -18,9 +18,9 @@ __all__ = [
     "acite_export", "acite_queue", "acite_status", "add_to_library", "adistill", "aexecute", "afetch_full_text", "afind_code_links",
     "amerge", "analyze", "aplan_search", "areindex", "areview_export", "areview_import", "areview_label", "areview_new", "areview_next",
     "areview_status", "asearch", "asplit", "asystematic", "cite_candidates", "cite_export", "cite_queue", "cite_status", "dedup", "distill",
-    "execute", "fetch_full_text", "find_code_links", "iter_hits", "merge", "organize", "plan_search", "reindex", "replay", "review_export",
-    "review_import", "review_label", "review_new", "review_next", "review_status", "score", "search", "split", "systematic", "translate",
-    "verify",
+    "execute", "fetch_full_text", "find_code_links", "iter_hits", "merge", "organize", "plan_search", "reindex", "replay",
+    "replay_recording", "review_export", "review_import", "review_label", "review_new", "review_next", "review_status", "score", "search",
+    "split", "systematic", "translate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         review_next,
         review_status,
     )
+    from outrider.usecases.replay_recording import replay_recording
     from outrider.usecases.search import asearch, organize, score, search, translate
     from outrider.usecases.search_library import HitList, aexecute, execute
     from outrider.usecases.systematic import asystematic, iter_hits, replay, systematic, verify
@@ -130,6 +131,7 @@ _HOMES = {
     "review_new": "outrider.usecases.review",
     "review_next": "outrider.usecases.review",
     "review_status": "outrider.usecases.review",
+    "replay_recording": "outrider.usecases.replay_recording",
     "score": "outrider.usecases.search",
     "search": "outrider.usecases.search",
     "split": "outrider.usecases.deduplicate",

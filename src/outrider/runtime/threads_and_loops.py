@@ -13,9 +13,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar
+
+from outrider.runtime.tape import TAPE
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
@@ -62,6 +65,13 @@ async def run_in_thread(work: Callable[[], Result], name: str = "outrider") -> R
     `asyncio.to_thread` would delay the end of the event loop until a model on a slow machine is done. Work that waits for a lock or has
     several parts calls `stop_if_abandoned` before each, so that abandoned work does not pile up.
     """
+    tape = TAPE.get()
+    if tape is not None:
+        return await tape.run_work(name, work, partial(_run_in_thread, work, name))
+    return await _run_in_thread(work, name)
+
+
+async def _run_in_thread(work: Callable[[], Result], name: str) -> Result:
     future: Future[Result] = Future()
     gone = threading.Event()
 

@@ -23,6 +23,7 @@ from outrider.models.chat.endpoint import EndpointChat, make_chat
 from outrider.nodes.fine_scorer.fine_scorer import ScoringPrompts
 from outrider.nodes.translator.model_plan import QueryPrompt
 from outrider.prompts import Prompt, load
+from outrider.runtime.tape import WallClock, without_port
 from outrider.runtime.threads_and_loops import get_shared, load_module, run_in_thread
 from outrider.runtime.workers import Workers
 from outrider.services import tracing
@@ -52,11 +53,12 @@ if TYPE_CHECKING:
     from outrider.library.search_engine import Engine
     from outrider.models.embed.embedder import Embedder
     from outrider.reviews.session import OpenReviews
+    from outrider.recorder.ports import PortBook
+    from outrider.services.recorded import Destination
     from outrider.state.embedding import EmbeddingSpace
     from outrider.state.ports import Neighbours, Reranker, RerankerProvider
     from outrider.state.reranking import Verdict
-    from outrider.state.systematic import RemoteSource
-    from outrider.systematic_search.run import OpenLibrary
+    from outrider.state.systematic import OpenLibrary, RemoteSource
 
 
 CACHED_MODELS = 2
@@ -187,6 +189,13 @@ class Services:
         """A graph over these services, and the parts that it was built over (`graph.pipeline.get_search_graph`)."""
         self._warm_until: dict[ModelUse, float] = {}
         """`time.monotonic` until which these models count as loaded."""
+        self.ports: PortBook | None = None
+        """What comes from outside, behind proxies that a recorded run sees; None where no run is recorded."""
+        self.destination: Destination | None = None
+        if settings.recorder.enabled:
+            from outrider.services.recorded import record_ports
+
+            record_ports(self)
 
     @classmethod
     def from_file(cls, flags: Mapping[str, object] | None = None) -> Services:
@@ -203,22 +212,42 @@ class Services:
     @cached_property
     def sources(self) -> tuple[Source, ...]:
         """Sources of searches. Made at first use: a command that searches nothing needs none of their dependencies."""
+        if self.ports is None:
+            return self._make_sources()
+        from outrider.recorder.ports import SERVICE
+
+        return self.ports.wrap_all("source", self._make_sources, *SERVICE)
+
+    def _make_sources(self) -> tuple[Source, ...]:
         return make_sources(self.settings, self._own_library) if self._sources is None else self._sources
+
+    def wrap(self, name: str, make: Callable[[], Any], *protocols: type) -> Any:
+        """The adapter that `make` returns, behind a port where runs are recorded. Every adapter of a node comes through here."""
+        return make() if self.ports is None else self.ports.wrap(name, make, *protocols)
+
+    def wrap_all(self, group: str, make: Callable[[], Sequence[Any]], *protocols: type) -> tuple[Any, ...]:
+        """The same for adapters with names of their own."""
+        return tuple(make()) if self.ports is None else self.ports.wrap_all(group, make, *protocols)
 
     @cached_property
     def link_sources(self) -> tuple[LinkSource, ...]:
         """Services that report citations: those of the settings, or those among the sources that a caller brings."""
-        return make_link_sources(self.settings, self.sources, further=self._sources is None)
+        searched = [without_port(source) for source in self.sources]
+        return self.wrap_all("link", lambda: make_link_sources(self.settings, searched, further=self._sources is None), LinkSource)
 
     @property
     def has_own_library(self) -> bool:
         """Whether the library of the settings is used, and not another shelf."""
-        return self.shelf is self._own_library and self.settings.sources.library.enabled
+        return without_port(self.shelf) is self._own_library and self.settings.sources.library.enabled
 
     @cached_property
     def pages(self) -> PageReader | None:
         """Fetches pages; None if only the library is searched, or other sources than those of the settings."""
-        return make_page_reader(self.settings.sources) if self._pages is None and self._sources is None else self._pages
+        is_own = self._pages is None and self._sources is None
+        reader: PageReader | None = self.wrap(
+            "pages", lambda: make_page_reader(self.settings.sources) if is_own else self._pages, PageReader
+        )
+        return reader
 
     @cached_property
     def texts(self) -> TextFetcher | None:
@@ -247,7 +276,8 @@ class Services:
     @property
     def chat_says(self) -> str:
         """The name of the chat model, or why there is none."""
-        return self.chat.description if isinstance(self.chat, EndpointChat) else self._chat_says
+        chat = without_port(self.chat)
+        return chat.description if isinstance(chat, EndpointChat) else self._chat_says
 
     @property
     def lost_model(self) -> str:
@@ -309,7 +339,7 @@ class Services:
         A library that does not exist yet is no error while other sources can be searched and the first results can create it. Returns a
         note in that case: its address may be wrong.
         """
-        if self.shelf is not self._own_library or not self.settings.sources.library.enabled:
+        if without_port(self.shelf) is not self._own_library or not self.settings.sources.library.enabled:
             return ""
         was_open = self._library is not None
         saves = self.keeper is not None and self.settings.enrich.keep and not self.settings.sources.offline
@@ -362,6 +392,8 @@ class Services:
         share one load. A served model is not contacted, since it is loaded and might not answer; but an endpoint that has to name its
         only model is. If the web is searched, its browser starts in the background; `searches` is False for work that needs no source.
         """
+        if self._is_replay:
+            return
         with suppress(SearchError):
             await self.prepare()
         if searches and self._sources is None and not self.settings.sources.offline:
@@ -380,12 +412,14 @@ class Services:
 
     async def find_model_name(self) -> None:
         """Ask the server of the chat model for its only model, if the settings name none. Raises `ChatError`."""
-        if isinstance(self.chat, EndpointChat) and self.chat.is_unnamed:
-            await self.chat.warm_up()
+        chat = without_port(self.chat)
+        if isinstance(chat, EndpointChat) and chat.is_unnamed:
+            await chat.warm_up()
 
     async def _load_chat(self) -> None:
-        if isinstance(self.chat, EndpointChat):
-            await self.chat.warm_up()
+        chat = without_port(self.chat)
+        if isinstance(chat, EndpointChat):
+            await chat.warm_up()
 
     async def _load_library(self, *, dense: bool) -> None:
         if not self.settings.sources.library.enabled:
@@ -458,11 +492,19 @@ class Services:
             return Decisions.from_log(await (await self.library()).decisions())
         return NO_DECISIONS
 
+    def be_replayed(self, chat_says: str, *, own_chat: bool) -> None:
+        """Answer as the recorded services did, and load nothing."""
+        self._chat_says, self.chat_is_of_settings = chat_says, own_chat
+
+    @property
+    def _is_replay(self) -> bool:
+        return self.ports is not None and self.ports.is_replay
+
     def at(self, clock: Clock) -> Services:
         """The same services, and the same open parts, with another clock: a resumed run continues at its own time."""
         self.sources  # noqa: B018 - made once for both
         services = copy(self)
-        services.clock = clock
+        services.clock = clock if self.ports is None else WallClock(clock)
         return services
 
     def of_library(self) -> Services:
@@ -493,6 +535,8 @@ class Services:
         return await self._open(create=True)
 
     async def _open(self, *, create: bool) -> Library:
+        if self._is_replay:
+            raise LibraryError("a replayed run reads its recording, not a library")
         self._refuse_remote_library()
         await load_module("outrider.library.library")  # in a thread: it takes a second
         from outrider.library.library import Library

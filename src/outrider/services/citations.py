@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue, ValidationError
 
-from outrider.citations.build_graph import GraphBuilder, Seed, find_lookups
+from outrider.citations.build_graph import GraphBuilder, LinkStore, Seed, find_lookups
 from outrider.citations.match_references import make_reference
 from outrider.ingest.targets import PAGE, parse_target
 from outrider.library.citation_network import as_paper, find_records
-from outrider.library.citation_tables import work_name
+from outrider.library.citation_tables import LinkCounts, work_name
 from outrider.library.entity_names import parse_entity
 from outrider.nodes.citations import Citations
-from outrider.state.citations import CitationsRequest, CitationsResult, CitationsState
+from outrider.runtime.tape import without_port
+from outrider.state.citations import CitationLink, CitationsRequest, CitationsResult, CitationsState
 from outrider.state.errors import BadRequest, LibraryError, SourceOff, explain_wrong_fields
 from outrider.state.jobs import JobSteps
+from outrider.state.ports import BatchSource
 from outrider.state.records import Identifiers, Paper, Record
 
 if TYPE_CHECKING:
@@ -28,14 +31,43 @@ def make_citations(services: Services) -> Citations:
     """The node over the library of the settings, which is created where it is missing."""
 
     async def find(targets: Sequence[str]) -> tuple[tuple[Seed, ...], tuple[str, ...]]:
-        return await find_seeds(await open_library(services), targets)
+        return await find_seeds(await open_library(services), targets)  # a step, too
 
     async def make_builder(state: CitationsState, steps: JobSteps) -> GraphBuilder:
         sources = services.link_sources
-        store = (await open_library(services)).citations
-        return GraphBuilder(sources, find_lookups(sources), store, state.budget, steps, services.clock, state.directions)
+        lookups = services.wrap_all("lookup", lambda: find_lookups(map(without_port, sources)), BatchSource)
+        is_replay = services.ports is not None and services.ports.is_replay
+        store: LinkStore = (
+            NoStore() if is_replay else (await open_library(services)).citations
+        )  # only steps write, whose answers are recorded
+        return GraphBuilder(sources, lookups, store, state.budget, steps, services.clock, state.directions)
 
     return Citations(find, make_builder)
+
+
+class NoStore:
+    """In a replayed run no step runs, so nothing is written."""
+
+    async def add(self, works: Sequence[Paper], links: Sequence[CitationLink]) -> LinkCounts:
+        raise NotImplementedError
+
+
+@dataclass(slots=True)
+class RecordedSteps:
+    """Steps whose answers a recorded run keeps; their progress is only shown."""
+
+    inner: JobSteps
+    port: JobSteps
+
+    @classmethod
+    def over(cls, services: Services, steps: JobSteps) -> JobSteps:
+        return steps if services.ports is None else cls(steps, services.wrap("steps", lambda: steps, JobSteps))
+
+    async def step(self, name: str, work: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
+        return await self.port.step(name, work)
+
+    async def report(self, progress: str) -> None:
+        await self.inner.report(progress)
 
 
 async def build_citation_graph(services: Services, request: CitationsRequest, steps: JobSteps) -> CitationsResult:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from outrider.distiller.distiller import BypassRule
 from outrider.distiller.distiller import Distiller as EngineDistiller
@@ -28,6 +28,7 @@ from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.settings.model import DistillerSettings
 from outrider.state.distilling import Calibration, Distilled, Frame, Reading, no_frame
 from outrider.state.errors import BadRequest, LibraryError, LibraryMissing, SearchError, did_you_mean
+from outrider.state.ports import DistillerProvider
 from outrider.state.response import DistilledContext
 
 if TYPE_CHECKING:
@@ -133,6 +134,8 @@ class DistillerServices(Protocol):
 
     async def library(self) -> Library: ...
 
+    def wrap(self, name: str, make: Callable[[], Any], *protocols: type) -> Any: ...
+
     def embedder(self, space: EmbeddingSpace | None = None) -> Embedder: ...
 
 
@@ -222,7 +225,8 @@ def load_frames() -> Frames:
 def make_distiller(services: DistillerServices) -> Distiller:
     """The pipeline's node."""
     settings = services.settings
-    return Distiller(partial(prepare_distillers, services), load_frames(), settings.distiller, settings.run, services.clock)
+    provider = services.wrap("distillers", lambda: partial(prepare_distillers, services), DistillerProvider)
+    return Distiller(provider, load_frames(), settings.distiller, settings.run, services.clock)
 
 
 async def distil(  # noqa: PLR0913 - the options of one call
@@ -235,12 +239,15 @@ async def distil(  # noqa: PLR0913 - the options of one call
     max_tokens: int | None = None,
     bypass: bool = True,
     max_units: int | None = None,
+    provider: DistillerProvider | None = None,
 ) -> DistilledContext:
-    """Distil texts outside the graph: at most `max_units` units of each, 0 for all that reach the threshold.
+    """Distil texts outside the graph: at most `max_units` units of each, 0 for all that reach the threshold. `provider` has the distillers
+    where they are chosen before.
 
     A fallback replaces a failing engine of the settings, and `notes` says so; a named engine raises.
     """
-    distillers = await prepare_distillers(services, engine=engine, model=model, bypass=bypass, max_units=max_units)
+    prepare = provider or partial(prepare_distillers, services, engine=engine, model=model, bypass=bypass, max_units=max_units)
+    distillers = await prepare()
     result, failures = await distil_readings(distillers, query, readings, load_frames(), max_tokens)
     context = make_context(result)
     return context.model_copy(update={"notes": (*(failure.message for failure in failures), *context.notes)})

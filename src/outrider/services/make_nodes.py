@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 from outrider.nodes.dedup.dedup import Dedup
@@ -12,11 +13,13 @@ from outrider.nodes.fine_scorer.repositories import RepositoryScorer
 from outrider.nodes.fine_scorer.waves import StopWhenSettled
 from outrider.nodes.rule_ranker import RuleRanker
 from outrider.nodes.translator.translator import PlanCache, Translator
+from outrider.runtime.tape import without_port
 from outrider.runtime.threads_and_loops import load_module
-from outrider.services.distiller import distil
+from outrider.services.distiller import distil, prepare_distillers
 from outrider.services.sources import find_detailers, is_cache_refused, open_answer_cache
 from outrider.sources.web.link_identifiers import find_identifiers
 from outrider.state.errors import BadRequest
+from outrider.state.ports import DistillerProvider, TextCache
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -48,10 +51,11 @@ def make_subject(services: Services) -> Subject:
     from outrider.nodes.analyze import Subject
     from outrider.sources.github.repository import GithubDependencies
     from outrider.sources.github.search import Github
+    from outrider.state.analysis import Depending
 
     sources = services.sources
-    github = next((source for source in sources if isinstance(source, Github)), None)
-    dependencies = GithubDependencies(github.repositories) if github else None
+    github = next((source for source in map(without_port, sources) if isinstance(source, Github)), None)
+    dependencies = services.wrap("dependencies", lambda: GithubDependencies(github.repositories) if github else None, Depending)
     return Subject(
         parse_analysis_target,
         sources,
@@ -66,8 +70,13 @@ def make_subject(services: Services) -> Subject:
 def make_surroundings(services: Services) -> Surroundings:
     from outrider.nodes.analyze import Surroundings
     from outrider.sources.semantic_scholar import SemanticScholar
+    from outrider.state.analysis import Citing
 
-    citing = next((source for source in services.sources if isinstance(source, SemanticScholar)), None)
+    citing = services.wrap(
+        "citing",
+        lambda: next((source for source in map(without_port, services.sources) if isinstance(source, SemanticScholar)), None),
+        Citing,
+    )
     return Surroundings(services.sources, citing, services.settings.analyze)
 
 
@@ -85,8 +94,10 @@ def make_ratings(services: Services) -> Ratings:
 def make_evidence(services: Services) -> Evidence:
     from outrider.nodes.analyze import Evidence
 
+    provider = services.wrap("distillers", lambda: partial(prepare_distillers, services, max_units=0), DistillerProvider)
+
     async def distil_reading(query: str, reading: Reading, max_tokens: int) -> DistilledContext:
-        return await distil(services, query, [reading], max_tokens=max_tokens, max_units=0)
+        return await distil(services, query, [reading], max_tokens=max_tokens, provider=provider)
 
     return Evidence(distil_reading)
 
@@ -103,8 +114,9 @@ def make_analysis_cache(services: Services) -> AnalysisCache | None:
     from outrider.sources.http.cache import AnswerTextCache
 
     parts = [settings.analyze.model_dump(), settings.distiller.model_dump(mode="json"), list(services.source_names)]
-    texts = AnswerTextCache(open_answer_cache(cache), settings.llm.api_key.get_secret_value())
-    return AnalysisCache(texts, cache.fresh_s, lambda: json.dumps([dict(services.versions), *parts]))
+    key = settings.llm.api_key.get_secret_value()
+    texts = services.wrap("analysis cache", lambda: AnswerTextCache(open_answer_cache(cache), key), TextCache)
+    return None if texts is None else AnalysisCache(texts, cache.fresh_s, lambda: json.dumps([dict(services.versions), *parts]))
 
 
 def make_translator(services: Services, *, plans_kept: bool = True) -> Translator:
@@ -130,7 +142,9 @@ def make_plan_cache(services: Services) -> PlanCache | None:
         return None
     from outrider.sources.http.cache import AnswerTextCache
 
-    return PlanCache(AnswerTextCache(open_answer_cache(cache), services.settings.llm.api_key.get_secret_value()), cache.translations_s)
+    key = services.settings.llm.api_key.get_secret_value()
+    texts = services.wrap("plan cache", lambda: AnswerTextCache(open_answer_cache(cache), key), TextCache)
+    return None if texts is None else PlanCache(texts, cache.translations_s)
 
 
 def make_systematic(services: Services) -> Callable[[PipelineState, Runtime[RunContext]], Awaitable[Update]]:

@@ -19,6 +19,7 @@ import platformdirs
 from outrider.boolean.parser import SyntaxChoice, parse
 from outrider.models.chat.journal import JOURNAL
 from outrider.nodes.systematic import Systematic
+from outrider.runtime.tape import without_port
 from outrider.settings.model import Settings
 from outrider.sources.crossref import Crossref
 from outrider.sources.github.search import Github
@@ -29,7 +30,7 @@ from outrider.sources.pubmed import Pubmed
 from outrider.sources.semantic_scholar import SemanticScholar
 from outrider.state.errors import BadRequest, LibraryError, LibraryMissing, LibraryReadOnly, did_you_mean, shorten
 from outrider.state.records import LIBRARY
-from outrider.state.systematic import PinnedLibrary, RemoteSource, Snapshot
+from outrider.state.systematic import OpenLibrary, PinnedLibrary, RemoteSource, Snapshot
 from outrider.systematic_search import audit_log, ledger, manifest
 from outrider.systematic_search.audit_log import FileAudit
 from outrider.systematic_search.ledger import NoSuchRun
@@ -95,6 +96,11 @@ def make_remote_sources(settings: Settings, say: Say = log.warning) -> Mapping[s
 
 def find_remote_sources(services: Services, say: Say = log.warning) -> Mapping[str, RemoteSource]:
     """The services that can be read to the last hit, by name; empty if offline."""
+    remote = services.wrap_all("remote", lambda: [*_find_remote(services, say).values()], RemoteSource)
+    return {source.name: source for source in remote}
+
+
+def _find_remote(services: Services, say: Say) -> Mapping[str, RemoteSource]:
     return make_remote_sources(services.settings, say) if services.world is None else services.world
 
 
@@ -115,7 +121,8 @@ async def list_sources(services: Services) -> dict[str, str]:
     off = "this server is offline" if services.settings.sources.offline else "it is switched off on this server"
     for name in dict.fromkeys((*ALL_SOURCES[1:], *remote)):
         source = remote.get(name)
-        reasons[name] = off if source is None else source.why if isinstance(source, RefusedSource) else ""
+        refused = without_port(source)
+        reasons[name] = off if source is None else refused.why if isinstance(refused, RefusedSource) else ""
     return reasons
 
 
@@ -210,7 +217,7 @@ def make_parts(services: Services, say: Say = log.warning, folder: Path | None =
     settings = services.settings.systematic
     sign = signer(Path(settings.signing_key).expanduser()) if settings.signing_key else None
     audit = FileAudit(Path(settings.audit_log).expanduser() if settings.audit_log else runs_folder(services) / audit_log.NAME)
-    pin = services.pin or partial(_pin_library, services, folder)
+    pin = services.wrap("pin", lambda: services.pin or partial(_pin_library, services, folder), OpenLibrary)
     return RunDependencies(pin, find_remote_sources(services, say), audit, __version__, services.clock, sign, settings.identity_most)
 
 

@@ -405,6 +405,21 @@ class ReviewSettings(Section):
     reviewer: str = Field("", max_length=100, description="Your name as a reviewer; empty for that of your account on this machine.")
 
 
+TextsToKeep = Literal["as_licensed", "open", "all"]
+
+
+class RecorderSettings(Section):
+    """Recordings of runs, to replay and compare."""
+
+    enabled: bool = Field(False, description="Record each run of a graph; a command records its run with --record.")
+    folder: str = Field("", description="Folder of the recordings; empty for `recordings` in the platform's data folder.")
+    texts: TextsToKeep = Field(
+        "as_licensed",
+        description="Whole texts of works in a recording: `as_licensed` leaves out those whose stated licence forbids it, `open` "
+        "those without an open licence, `all` none.",
+    )
+
+
 class TracingSettings(Section):
     """OpenTelemetry traces of nodes and calls; off if no collector is named."""
 
@@ -440,4 +455,5 @@ class Settings(Section):
     code_links: CodeLinksSettings = CodeLinksSettings()
     planner: PlannerSettings = PlannerSettings()
     analyze: AnalyzeSettings = AnalyzeSettings()
+    recorder: RecorderSettings = RecorderSettings()
     tracing: TracingSettings = TracingSettings()

@@ -9,10 +9,9 @@ from typing import Literal
 
 from outrider.state.errors import LibraryError
 from outrider.state.records import LIBRARY
-from outrider.state.systematic import PinnedLibrary, Snapshot
+from outrider.state.systematic import OpenLibrary, PinnedLibrary, Snapshot
 from outrider.systematic_search.ledger import read_lines
 from outrider.systematic_search.manifest import Manifest
-from outrider.systematic_search.run import OpenLibrary
 
 Change = Literal["gained", "lost", "changed"]
 HitKey = tuple[str, str]

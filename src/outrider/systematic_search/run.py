@@ -12,7 +12,7 @@ import asyncio
 import json
 import time
 import unicodedata
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,12 +21,13 @@ from typing import Any
 from outrider.boolean.parser import ParsedQuery, parse
 from outrider.boolean.printer import format_tree
 from outrider.runtime.run_calls import RunTally, count_into
+from outrider.runtime.tape import read_monotonic
 from outrider.state.boolean import Node
 from outrider.state.errors import BadRequest, LibraryError, SourceError
 from outrider.state.ports import Clock
 from outrider.state.records import LIBRARY, RECORD, Record
 from outrider.state.response import ResultSet
-from outrider.state.systematic import LIBRARY_ORDER, PAGE, Harvest, Matched, MatchedPage, PinnedLibrary, RemoteSource, Snapshot
+from outrider.state.systematic import LIBRARY_ORDER, PAGE, Harvest, Matched, MatchedPage, OpenLibrary, PinnedLibrary, RemoteSource
 from outrider.systematic_search import manifest as manifests
 from outrider.systematic_search.audit_log import AuditLog, format_time
 from outrider.systematic_search.ledger import Ledger, file_digest, read_lines
@@ -37,8 +38,6 @@ from outrider.systematic_search.manifest import Manifest, RunRequest, Times
 SESSIONS = "sessions.jsonl"
 """When the run was started, resumed and interrupted, and where its library was: a file beside the ledger, which holds neither."""
 
-OpenLibrary = Callable[[Snapshot | None], Awaitable[PinnedLibrary]]
-"""Pins the current version of the library, or opens the version of an earlier run. Raises `LibraryError`."""
 OnFinished = Callable[[Manifest, float, RunTally], None]
 """Called once a new run has read every source, with its seconds and its calls."""
 Sign = Callable[[Manifest], Manifest]
@@ -169,15 +168,15 @@ class Run:
         for name in self.request.names:
             if name in self.ledger.state.finished:
                 continue
-            started = time.perf_counter()
+            started = read_monotonic(name)
             source = self._library_pages(parsed) if name == LIBRARY else self._remote_pages(name, parsed.tree)
             async with aclosing(source) as pages:
                 async for page in pages:
-                    self.seconds[name] = time.perf_counter() - started
+                    self.seconds[name] = read_monotonic(name) - started
                     paused = time.perf_counter()
                     yield page
                     idle_s += time.perf_counter() - paused  # the reader's own time
-            self.seconds[name] = time.perf_counter() - started
+            self.seconds[name] = read_monotonic(name) - started
         if not self.ledger.state.done:
             duplicates: list[Duplicate] = []
             method = ""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pydantic import Field, JsonValue
 
+from outrider.runtime.tape import without_port
 from outrider.runtime.threads_and_loops import finish
 from outrider.state.errors import BadRequest, NothingSearchable, RateLimited, SearchError
 from outrider.state.filters import Compare, Or
@@ -102,7 +103,7 @@ class NoticeCheck:
             raise BadRequest("--retractions asks services, and this run is offline (--offline, sources.offline); nothing was checked")
         library = await self.services.library()
         await self.services.prepare()
-        sources = {source.name: _without_cache(source) for source in self.services.sources if source.name in SERVICES}
+        sources = {source.name: _without_cache(source) for source in map(without_port, self.services.sources) if source.name in SERVICES}
         sources = {name: source for name, source in sources.items() if hasattr(source, "get_many")}
         if not sources:
             raise NothingSearchable(f"no service that reports retractions is switched on; these do: {', '.join(SERVICES)}")

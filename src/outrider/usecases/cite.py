@@ -36,6 +36,8 @@ from outrider.services.fetch_works import WORKS_A_JOB, FetchRequest, QueuedWork,
 from outrider.state.citations import (
     BOTH_DIRECTIONS,
     CandidateList,
+    ChaseFacts,
+    ChaseReader,
     CitationCandidate,
     CitationMap,
     CitationNetwork,
@@ -50,6 +52,7 @@ from outrider.systematic_search.prisma import CITATION_FORMS, write_citation_flo
 from outrider.usecases.citation_targets import CitationTarget, find_target, is_file
 from outrider.usecases.export import write_records
 from outrider.usecases.jobs import queue_job
+from outrider.usecases.recorded_run import RecordedRun
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -78,21 +81,47 @@ async def list_candidates(
     `request`, `direction` and `hops` also hold for the decisions that follow, until the next list; an empty request is that of the list
     before, at first a thread's query. Works whose citations were not read yet get a `citations` job. Raises `BadRequest`.
     """
+    options = {"target": target, "request": request, "direction": direction, "hops": hops, "limit": limit}
+    recorded = RecordedRun(services, "candidates", options)
+    with recorded.on_tape():
+        answer = await find_candidates(services, target, request=request, direction=direction, hops=hops, limit=limit)
+    await recorded.finish(answer.model_dump(mode="json"))
+    return answer
+
+
+async def find_candidates(
+    services: Services, target: str, *, request: str, direction: Literal["", "references", "citations"], hops: int, limit: int
+) -> CandidateList:
+    """The same without a recording."""
     directions = _check_options(direction, hops, limit)
-    state = await _load(services, target, (request, directions, hops))
-    unread = await _queue_unread(services, state)
+    reader: ChaseReader = services.wrap("chase", lambda: LibraryChases(services), ChaseReader)
+    facts = await reader.read(target, request, directions, hops)
+    state = _Ranking(facts.target, Chase.model_validate_json(facts.chase), facts.fetched, facts.network, facts.retracted)
     candidates = await run_in_thread(state.rank)
-    left = "" if unread else find_stop(state.chase, len(candidates)) or ""
+    left = "" if facts.unread else find_stop(state.chase, len(candidates)) or ""
     return CandidateList(
-        target=state.target.name,
+        target=facts.target,
         works=len(state.positive),
         total=len(candidates),
         round=len(state.chase.rounds) + 1,
         candidates=tuple(state.mark_queued(one) for one in candidates[:limit]),
         stop=left,
         completeness=describe_completeness(state.chase),
-        remarks=(*state.target.remarks, *([unread] if unread else []), *state.describe_pending()),
+        remarks=(*facts.remarks, *([facts.unread] if facts.unread else []), *state.describe_pending()),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryChases:
+    """Reads chases from the library of the settings."""
+
+    services: Services
+
+    async def read(self, target: str, request: str, directions: tuple[Direction, ...], hops: int) -> ChaseFacts:
+        state = await _load(self.services, target, (request, directions, hops))
+        unread = await _queue_unread(self.services, state)
+        chase, remarks = state.chase.model_dump_json(), state.target.remarks
+        return ChaseFacts(state.target.name, chase, state.fetched, state.network, state.retracted, remarks, unread)
 
 
 async def queue_candidates(
@@ -270,14 +299,12 @@ def cite_export(target: str, *arguments: Any, **options: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
-    """What is known of a target at one time, with the keys that works have in the network now."""
+class _Ranking:
+    """A chase and the works around it, with the keys that works have in the network now."""
 
-    library: Library
-    target: CitationTarget
+    name: str
+    """Of the target."""
     chase: Chase
-    nodes: Mapping[str, str]
-    """Present keys by stored ones."""
     fetched: frozenset[str]
     """Included works whose records were fetched for the target."""
     network: CitationNetwork
@@ -306,7 +333,17 @@ class _State:
         if not (pending := len(self.pending)):
             return []
         works = "work is" if pending == 1 else "works are"
-        return [f"{pending:,} included {works} not fetched yet: outrider jobs list --target {self.target.name!r}"]
+        return [f"{pending:,} included {works} not fetched yet: outrider jobs list --target {self.name!r}"]
+
+
+@dataclass(frozen=True, slots=True)
+class _State(_Ranking):
+    """What is known of a target at one time."""
+
+    library: Library
+    target: CitationTarget
+    nodes: Mapping[str, str]
+    """Present keys by stored ones."""
 
     async def read_records(self, keys: Sequence[str]) -> list[Record]:
         """Whole records of the library, and what the links tell of other works, in the order of the keys."""
@@ -355,11 +392,11 @@ async def _load(services: Services, text: str, options: Options | None = None, *
         chase = chosen
     fetched = frozenset(chase.included) & {nodes[doc_id] for doc_id in labelled if doc_id in nodes}
     if not has_network:
-        return _State(library, target, chase, nodes, fetched, CitationNetwork({}, {}), frozenset())
+        return _State(target.name, chase, fetched, CitationNetwork({}, {}), frozenset(), library, target, nodes)
     network = await load_network(library, sorted({*chase.works, *fetched}), chase.hops + 1)
     retracted = frozenset(await library.retracted_ids())
     retracted |= {key for key in network.placeholders if is_retracted(list_notices(network.works[key]))}
-    return _State(library, target, chase, nodes, fetched, network, retracted)
+    return _State(target.name, chase, fetched, network, retracted, library, target, nodes)
 
 
 async def _open(services: Services, text: str) -> Library:

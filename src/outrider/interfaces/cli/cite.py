@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from outrider.interfaces.cli.export import find_format, open_output
-from outrider.interfaces.cli.options import JsonOption, LibraryOption, OfflineOption, call_services, open_services, wait_for
+from outrider.interfaces.cli.options import (
+    JsonOption,
+    LibraryOption,
+    OfflineOption,
+    RecordOption,
+    call_services,
+    note_recording,
+    open_services,
+    wait_for,
+)
 from outrider.interfaces.cli.terminal import INTERRUPTION_REPORTED, Progress, console, count, note, one_line, plain, print_json, table
 from outrider.state.errors import BadRequest, JobError
 
@@ -41,6 +50,7 @@ def candidates(
     ] = "",
     hops: Annotated[int, typer.Option("--hops", metavar="N", help="Most links between a work of the target and a candidate, 1 to 3.")] = 1,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Candidates to show.")] = 20,
+    record: RecordOption = None,
     library: LibraryOption = None,
     offline: OfflineOption = False,
     as_json: JsonOption = False,
@@ -51,6 +61,8 @@ def candidates(
     """
     from outrider.usecases.cite import list_candidates
 
+    if record is not None and len(targets) > 1:
+        raise BadRequest("--record records the candidates of one target; name one")
     given: Any = direction
 
     async def read(services: Services) -> list[CandidateList]:
@@ -61,7 +73,12 @@ def candidates(
                 found.append(await list_candidates(services, target, request=request, direction=given, hops=hops, limit=limit))
         return found
 
-    listings = call_services(read, library, offline=offline)
+    services = open_services(library, offline=offline, record=record)
+    try:
+        listings = wait_for(read(services))
+    finally:
+        services.close()
+    note_recording(services)
     if as_json:
         print_json(listings[0] if len(listings) == 1 else [one.model_dump(mode="json") for one in listings])
         return

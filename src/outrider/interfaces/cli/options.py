@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Coroutine, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
@@ -42,18 +43,51 @@ FiltersOption = Annotated[
 ]
 
 
-def open_services(library: str | None, *, offline: bool = False) -> Services:
-    """Services from the settings and the library of the command line. Imported here, since the help must appear at once."""
+RecordOption = Annotated[
+    Path | None,
+    typer.Option("--record", metavar="FILE", help="Also record the run in this .zip file, to replay it: outrider replay FILE."),
+]
+
+
+def open_services(library: str | None, *, offline: bool = False, record: Path | None = None) -> Services:
+    """Services from the settings and the library of the command line; with `record`, their run is recorded in that file.
+
+    Imported here, since the help must appear at once. Raises `BadRequest` for a file that cannot be written.
+    """
+    if record is not None:
+        _check_recording(record)
     from outrider.services import Services
     from outrider.settings.environment import variable_name
 
     if offline:
         os.environ[variable_name("sources.offline")] = "true"  # for all settings that this process reads, such as those of the graphs
-    services = Services.from_file({"library.uri": library})
+    services = Services.from_file({"library.uri": library, **({} if record is None else {"recorder.enabled": True})})
+    if services.destination is not None:
+        services.destination.file = record
     if services.settings.sources.offline:
         for variable in LANGSMITH_SWITCHES:
             os.environ[variable] = "false"
     return services
+
+
+def _check_recording(file: Path) -> None:
+    if file.suffix.lower() != ".zip":
+        raise BadRequest(f"--record writes a .zip file, not {file.name!r}")
+    if file.is_dir() or not file.parent.is_dir():
+        raise BadRequest(f"--record {file} cannot be written: {'it is a folder' if file.is_dir() else f'there is no folder {file.parent}'}")
+
+
+def note_recording(services: Services) -> None:
+    """Report where the recording of the run is, if one was asked for."""
+    from outrider.interfaces.cli.terminal import note
+
+    destination = services.destination
+    if destination is None or destination.file is None:
+        return
+    if destination.written is None:
+        note(f"{destination.file} is not written: the run did not come to its end")
+    else:
+        note(f"Recorded in {destination.written} ({destination.size:,} bytes). To replay it: outrider replay {destination.written}")
 
 
 def wait_for(work: Coroutine[Any, Any, Result]) -> Result:

@@ -16,7 +16,9 @@ from outrider.interfaces.cli.options import (
     JsonOption,
     LibraryOption,
     OfflineOption,
+    RecordOption,
     narrow_filters,
+    note_recording,
     open_services,
     parse_filters,
     wait_for,
@@ -129,6 +131,7 @@ def search(
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Also draw the hits by year and kind, as an .svg file.")
     ] = None,
+    record: RecordOption = None,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -159,12 +162,13 @@ def search(
         raise BadRequest("--plot draws the hits of a ranked search; the flow of a systematic one: outrider systematic QUERY --plot FILE")
     form = _check_files(output, plot)
     context = make_run_context(run_timeout_s=timeout_s, max_calls=max_calls, max_cost_usd=max_cost)
-    services = open_services(library, offline=offline)
+    services = open_services(library, offline=offline, record=record)
     if dry_run:
         from outrider.interfaces.cli.plan import show_planned
 
         return show_planned(services, request, context=context, as_json=as_json)
     answer, rejected = wait_for(_answer(request, services, context, thread, quiet=as_json))
+    note_recording(services)
     if output is not None and not exit_code(answer):
         from outrider.interfaces.cli.export import open_output
         from outrider.usecases.export import make_record, write_records

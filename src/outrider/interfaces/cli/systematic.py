@@ -15,7 +15,7 @@ import typer
 from rich.text import Text
 
 from outrider.interfaces.cli.export import check_picture, open_output, write_picture
-from outrider.interfaces.cli.options import JsonOption, LibraryOption, OfflineOption, open_services, wait_for
+from outrider.interfaces.cli.options import JsonOption, LibraryOption, OfflineOption, RecordOption, note_recording, open_services, wait_for
 from outrider.interfaces.cli.terminal import INTERRUPTION_REPORTED, Progress, console, count, note, note_remarks, plain, print_json, table
 from outrider.state.errors import BadRequest
 from outrider.text.sanitize import without_control
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from outrider.systematic_search.manifest import Manifest
     from outrider.systematic_search.run import Run
 
-INCOMPLETE = TAMPERED = 3
-"""Exit codes: a source was not read to its end; a file is not the one that the run wrote."""
+INCOMPLETE = TAMPERED = CHANGED = 3
+"""Exit codes: a source was not read to its end; a file is not the one that the run wrote; a recording gives another response."""
 MAX_HITS = 10
 """Hits shown on the terminal."""
 
@@ -60,6 +60,7 @@ def systematic(
     ] = "auto",
     folder: Annotated[Path | None, typer.Option("--folder", metavar="DIR", help="The folder of this run. Default: a new one.")] = None,
     partial: Annotated[bool, typer.Option("--partial", help="Also write the hits of a run that is not complete.")] = False,
+    record: RecordOption = None,
     offline: OfflineOption = False,
     library: LibraryOption = None,
     as_json: JsonOption = False,
@@ -77,6 +78,8 @@ def systematic(
 
     if (query is None) == (resume is None):
         raise BadRequest("give a query, such as '\"aspirin\"[ti] AND liver[mh]', or --resume with the run to continue; not both")
+    if record is not None and (explain or dry_run or resume):
+        raise BadRequest("--record records a run from its beginning; leave out --explain, --dry-run and --resume")
     if (explain or dry_run) and query is None:
         raise BadRequest(f"{'--explain shows' if explain else '--dry-run plans'} a query; give one")
     if plot is not None:
@@ -84,7 +87,7 @@ def systematic(
             raise BadRequest("--plot draws a run, and --explain runs nothing; leave one of them out")
         check_picture(plot)
     form = find_run_format(output) if output else ""
-    services = open_services(library, offline=offline)
+    services = open_services(library, offline=offline, record=record)
     parsed = _read_query(query) if query is not None else None
     names = [name.strip() for name in sources.split(",") if name.strip()]
     if explain:
@@ -96,6 +99,7 @@ def systematic(
         request = {"query": parsed, "sources": names, "mode": "systematic"}
         return show_planned(services, request, syntax=syntax, as_json=as_json)
     run = wait_for(_run(services, parsed, names, syntax, folder, resume, quiet=as_json))
+    note_recording(services)
     manifest = run.manifest
     assert manifest is not None  # noqa: S101 - the run came to its end
     note_remarks(manifest.remarks[len(manifest.asked.remarks) :])
@@ -147,18 +151,23 @@ async def _run(
     from asyncio import CancelledError
 
     from outrider.services.systematic import begin_run, resume_run
+    from outrider.usecases.recorded_run import RecordedRun, make_systematic_response
 
+    recorded = RecordedRun(services, "systematic", {"query": query, "sources": names, "syntax": syntax})
     if resume is None:
-        run = await begin_run(services, query, names, syntax=syntax, folder=folder, say=note)
+        with recorded.on_tape():
+            run = await begin_run(services, query, names, syntax=syntax, folder=folder, say=note)
     else:
         run = await resume_run(services, resume, note)
         note(f"The run is complete: {run.hits:,} hits." if run.is_finished else f"Continuing after hit {run.hits:,}.")
     note_remarks(run.request.remarks)
     try:
-        with Progress("reading", quiet=quiet) as bar:
+        with Progress("reading", quiet=quiet) as bar, recorded.on_tape():
             async with aclosing(run), aclosing(run.pages()) as pages:
                 async for page in pages:
                     bar.show(f"{page.source}: hits", run.hits, None)
+        if resume is None:
+            await recorded.finish(make_systematic_response(run))
     except CancelledError:
         note(f"Interrupted after {run.hits:,} hits, which are saved. To continue: outrider systematic --resume {run.folder}")
         raise typer.Exit(INTERRUPTION_REPORTED) from None
@@ -221,12 +230,25 @@ def _explain(services: Services, query: Any, names: list[str], syntax: Any, *, a
 
 
 def replay(
-    run: Annotated[str, typer.Argument(metavar="MANIFEST", help="The manifest of a run, its folder or its name.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A recording (.zip), or a systematic run: its manifest, folder or name.")],
+    other: Annotated[str | None, typer.Argument(metavar="[OTHER]", help="With --diff: another recording to compare with.")] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="Of a recording: list node by node what changed.")] = False,
     pinned: Annotated[bool, typer.Option("--pinned", help="Read the library at the version of the run, not at the present one.")] = False,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Run it again, and list each hit gained, lost or changed, with its cause."""
+    """Run it again: a recording offline, byte for byte; a systematic run against its sources, with each hit gained, lost or changed.
+
+    A recording holds all answers of models, services and library: exit code 3 if the nodes make another response of them now.
+    """
+    from outrider.recorder.recording import is_recording
+
+    if is_recording(Path(run)):
+        if pinned or library is not None:
+            raise BadRequest("a recording is replayed without a library; leave out --pinned and --library")
+        return _replay_recording(Path(run), other, diff=diff, as_json=as_json)
+    if diff or other is not None:
+        raise BadRequest(f"--diff compares recordings (.zip files), and {run} is none")
     from outrider.usecases.systematic import replay_run
 
     services = open_services(library)
@@ -260,6 +282,37 @@ def replay(
     for remark in result.remarks:
         note(remark)
     return 0
+
+
+def _replay_recording(file: Path, other: str | None, *, diff: bool, as_json: bool) -> int:
+    from outrider.usecases.replay_recording import replay_recording
+
+    if other is not None and not diff:
+        raise BadRequest(f"two recordings are compared with --diff: outrider replay {file} --diff {other}")
+    result = replay_recording(file, other)
+    if as_json:
+        print_json(result.to_json())
+        return 0 if result.same or other else CHANGED
+    out = console()
+    if result.same:
+        out.print(plain(f"The same response, byte for byte: sha256 {result.sha256_now}"), soft_wrap=True)
+    else:
+        where = f" First difference at node {result.first_node}." if result.first_node else ""
+        out.print(plain(f"Another response.{where}", "bold"))
+    if diff:
+        listing = table("node", "compared")
+        for node, same in result.nodes:
+            listing.add_row(plain(node), plain("the same" if same else "different"))
+        out.print(listing)
+    for difference in result.differences if diff else result.differences[:MAX_HITS]:
+        out.print(plain(difference.describe()), soft_wrap=True)
+    if not diff and len(result.differences) > MAX_HITS:
+        note(f"{len(result.differences) - MAX_HITS:,} more differences: --diff")
+    for missing in result.lacks:
+        note(f"The recording lacks the {missing}")
+    for remark in result.remarks:
+        note(remark)
+    return 0 if result.same or other else CHANGED
 
 
 def verify(
