@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 from outrider.nodes.enrich.enrich import ORIGIN, save_records
 from outrider.nodes.organizer import to_hit
 from outrider.nodes.run_settings import time_left
+from outrider.runtime.tape import read_monotonic
 from outrider.settings.model import EnrichSettings, RunSettings
 from outrider.state.full_text import NAMES, TextFetcher, WorkText, carry_text, read_origin
 from outrider.state.pipeline import PipelineState, RunContext, Update
@@ -59,13 +59,13 @@ class FullTextNode:
         if not records:
             return {}
         within_s = min(self.settings.full_text_s, SHARE_OF_TIME * time_left(runtime, self.run, self.clock, state))
-        started = time.monotonic()
+        started = read_monotonic("full_text")
         try:
             async with asyncio.timeout(within_s + GRACE_S):
                 fetched = await self.fetcher.fetch(records, within_s)
         except TimeoutError:
             fetched = []
-        took_ms = round((time.monotonic() - started) * 1000, 1)
+        took_ms = round((read_monotonic("full_text") - started) * 1000, 1)
         rows: tuple[SourceReport, ...] = (make_row(len(records), [report for _, report in fetched], took_ms, within_s),)
         read = [record for record, _ in fetched if read_origin(record)]
         if self.saver is not None and read:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from outrider.usecases.full_text import afetch_full_text, fetch_full_text
     from outrider.usecases.ingest import aadd_to_library, add_to_library, areindex, reindex
     from outrider.usecases.plan import aplan_search, plan_search
+    from outrider.usecases.replay_recording import replay_recording
     from outrider.usecases.review import (
         areview_export,
         areview_import,
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
         review_next,
         review_status,
     )
-    from outrider.usecases.replay_recording import replay_recording
     from outrider.usecases.search import asearch, organize, score, search, translate
     from outrider.usecases.search_library import HitList, aexecute, execute
     from outrider.usecases.systematic import asystematic, iter_hits, replay, systematic, verify

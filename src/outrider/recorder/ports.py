@@ -17,7 +17,9 @@ from outrider.runtime.tape import TAPE, Proxy
 from outrider.state.analysis import Citing, Depending
 from outrider.state.chat import Chat
 from outrider.state.citations import ChaseReader, LinkSource
+from outrider.state.code_links import LinkFinder
 from outrider.state.duplicate_decisions import DecisionsProvider
+from outrider.state.full_text import LocationSource, TextFetcher, TextSource
 from outrider.state.hits import Ranked
 from outrider.state.jobs import JobSteps
 from outrider.state.ports import (
@@ -48,13 +50,14 @@ class Comparison(Protocol):
 
 SERVICE = (Source, BatchSource, Detailer, LinkSource, Citing)
 """What a source of searches may be besides."""
-INSIDE = (TextEmbedder, Neighbours)
-"""Ports below the ones that nodes call: the library's search asks them, and its answers hold their vectors' scores."""
+INSIDE = (TextEmbedder, Neighbours, LocationSource, TextSource)
+"""Ports below the ones that nodes call: the library's search asks the first two, the reader of full texts the others."""
 PROTOCOLS: Mapping[str, type] = {
     kind.__name__: kind
     for kind in (
-        *SERVICE, ChaseReader, Chat, Comparison, DecisionsProvider, Depending, DistillerProvider, JobSteps, LibraryReader, OpenLibrary,
-        PageReader, PinnedLibrary, ReadPage, RemoteSource, Reranker, RerankerProvider, ResultStore, TextCache, TextDistiller,
+        *SERVICE, ChaseReader, Chat, Comparison, DecisionsProvider, Depending, DistillerProvider, JobSteps, LibraryReader, LinkFinder,
+        OpenLibrary, PageReader, PinnedLibrary, ReadPage, RemoteSource, Reranker, RerankerProvider, ResultStore, TextCache, TextDistiller,
+        TextFetcher,
     )
 }  # fmt: skip
 RETURNED = (Reranker, TextDistiller, PinnedLibrary, ReadPage)

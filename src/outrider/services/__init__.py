@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from outrider.library.library import Library
     from outrider.library.search_engine import Engine
     from outrider.models.embed.embedder import Embedder
-    from outrider.reviews.session import OpenReviews
     from outrider.recorder.ports import PortBook
+    from outrider.reviews.session import OpenReviews
     from outrider.services.recorded import Destination
     from outrider.state.embedding import EmbeddingSpace
     from outrider.state.ports import Neighbours, Reranker, RerankerProvider
@@ -178,12 +178,7 @@ class Services:
         """Only a server starts them."""
         self.fuse = make_fusion(settings.ranking)
         self.interleave: Fusion = interleave
-        self.context_frame: Prompt = load("context", frozenset({"query", "sentences"}))
-        load("shortened_context", frozenset({"query", "sentences"}))  # read here, so that no search reads a file
-        self.dedup_prompt: Prompt = load("dedup", frozenset())
-        self.answer_prompt: Prompt = load("short_answer", frozenset({"max_sentences"}))
-        self.query_prompt = QueryPrompt.load(settings.llm.domain)
-        self.scoring_prompts = ScoringPrompts.load(settings.llm.domain)
+        self._load_prompts()
         self._loads_models, self._loads_reranker = shelf is None, shelf is None and reranker is None
         self.kept_graph: tuple[Mapping[str, Any], Any] | None = None
         """A graph over these services, and the parts that it was built over (`graph.pipeline.get_search_graph`)."""
@@ -196,6 +191,15 @@ class Services:
             from outrider.services.recorded import record_ports
 
             record_ports(self)
+
+    def _load_prompts(self) -> None:
+        """Read here, so that no search reads a file."""
+        self.context_frame: Prompt = load("context", frozenset({"query", "sentences"}))
+        load("shortened_context", frozenset({"query", "sentences"}))
+        self.dedup_prompt: Prompt = load("dedup", frozenset())
+        self.answer_prompt: Prompt = load("short_answer", frozenset({"max_sentences"}))
+        self.query_prompt = QueryPrompt.load(self.settings.llm.domain)
+        self.scoring_prompts = ScoringPrompts.load(self.settings.llm.domain)
 
     @classmethod
     def from_file(cls, flags: Mapping[str, object] | None = None) -> Services:
@@ -252,9 +256,13 @@ class Services:
     @cached_property
     def texts(self) -> TextFetcher | None:
         """Reads open full texts; None as for `pages`, or where the settings want none."""
+        fetcher: TextFetcher | None = self.wrap("texts", self._make_texts, TextFetcher)
+        return fetcher
+
+    def _make_texts(self) -> TextFetcher | None:
         if self._texts is not None or self._sources is not None or self.settings.enrich.full_text == "off":
             return self._texts
-        return make_text_fetcher(self.settings, self.pages)
+        return make_text_fetcher(self.settings, without_port(self.pages))
 
     async def text_fetcher(self) -> tuple[TextFetcher | None, str]:
         """The reader of open full texts, or None, and why."""

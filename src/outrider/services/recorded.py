@@ -25,6 +25,7 @@ from outrider.settings.model import Settings
 from outrider.state.analysis import Analysis, AnalyzeRequest
 from outrider.state.chat import Chat
 from outrider.state.citations import CitationsRequest, CitationsResult
+from outrider.state.code_links import LinkFinder
 from outrider.state.duplicate_decisions import DecisionsProvider
 from outrider.state.pipeline import RunContext
 from outrider.state.ports import LibraryReader, RerankerProvider, ResultStore
@@ -58,10 +59,13 @@ def record_ports(services: Any) -> None:
 
 def _set_ports(services: Any, book: PortBook) -> None:
     services.ports = book
+    text_keeper, links = services.text_keeper, services.links
     chat, shelf, keeper, reranker, decisions = services.chat, services.shelf, services.keeper, services.reranker, services.decisions
     services.chat = book.wrap("chat", lambda: chat, Chat)
     services.shelf = book.wrap("library", lambda: shelf, LibraryReader)
     services.keeper = book.wrap("store", lambda: keeper, ResultStore)
+    services.text_keeper = book.wrap("text store", lambda: text_keeper, ResultStore)
+    services.links = book.wrap("links", lambda: links, LinkFinder)
     services.reranker = book.wrap("reranker", lambda: reranker, RerankerProvider)
     services.decisions = book.wrap("decisions", lambda: decisions, DecisionsProvider)
 
@@ -173,6 +177,6 @@ def replay_services(make: Any, recording: Recording, tape: ReplayTape, folder: s
     }
     _set_ports(services, PortBook(ports))
     services.clock = WallClock(services.clock)
-    services.citation_queue = None
+    services.citation_queue = services.planner = None
     services.be_replayed(str(index.facts.get("chat_says", "")), own_chat=bool(index.facts.get("chat_is_of_settings")))
     return services

@@ -162,7 +162,7 @@ class Run:
 
     async def pages(self) -> AsyncGenerator[RunPage]:
         """The pages that are not in the ledger yet. Raises `LibraryError`; a service that fails costs only the rest of its own hits."""
-        begun, idle_s = time.perf_counter(), 0.0
+        begun, idle_s = read_monotonic("run"), 0.0
         is_new = not self.ledger.state.source
         parsed = self.parse_query()
         for name in self.request.names:
@@ -173,9 +173,9 @@ class Run:
             async with aclosing(source) as pages:
                 async for page in pages:
                     self.seconds[name] = read_monotonic(name) - started
-                    paused = time.perf_counter()
+                    paused = read_monotonic("run")
                     yield page
-                    idle_s += time.perf_counter() - paused  # the reader's own time
+                    idle_s += read_monotonic("run") - paused  # the reader's own time
             self.seconds[name] = read_monotonic(name) - started
         if not self.ledger.state.done:
             duplicates: list[Duplicate] = []
@@ -186,7 +186,7 @@ class Run:
             await asyncio.to_thread(self.ledger.append_done, [asdict(duplicate) for duplicate in duplicates], self.hits, method)
         self.manifest = await asyncio.to_thread(self._write_manifest, "finished")
         if is_new and self.manifest.complete and self.dependencies.on_finished is not None:
-            self.dependencies.on_finished(self.manifest, time.perf_counter() - begun - idle_s, self.tally)
+            self.dependencies.on_finished(self.manifest, read_monotonic("run") - begun - idle_s, self.tally)
 
     async def _library_pages(self, parsed: ParsedQuery) -> AsyncGenerator[RunPage]:
         state = self.ledger.state

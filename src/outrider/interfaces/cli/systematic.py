@@ -70,21 +70,18 @@ def systematic(
     Hits are written to a ledger on disk, page by page; the manifest lists queries, sources and counts. Exit code 3 if a source was not
     read to its last hit.
     """
-    from outrider.ingest.export.csv_json import MAX_CELL_CHARS
     from outrider.statistics.capture_recapture import bound_recall_of_routes
-    from outrider.systematic_search.ledger_reader import export_hits, read_routes
+    from outrider.systematic_search.ledger_reader import read_routes
     from outrider.systematic_search.prisma import flow_diagram, make_flow, write_reports
-    from outrider.usecases.export import find_run_format, make_run_writer
+    from outrider.usecases.export import find_run_format
 
     if (query is None) == (resume is None):
         raise BadRequest("give a query, such as '\"aspirin\"[ti] AND liver[mh]', or --resume with the run to continue; not both")
-    if record is not None and (explain or dry_run or resume):
+    if runs_nothing := "--explain" if explain else "--dry-run" if dry_run else "":
+        _check_shown(runs_nothing, query, plot)
+    if record is not None and (runs_nothing or resume):
         raise BadRequest("--record records a run from its beginning; leave out --explain, --dry-run and --resume")
-    if (explain or dry_run) and query is None:
-        raise BadRequest(f"{'--explain shows' if explain else '--dry-run plans'} a query; give one")
     if plot is not None:
-        if explain:
-            raise BadRequest("--plot draws a run, and --explain runs nothing; leave one of them out")
         check_picture(plot)
     form = find_run_format(output) if output else ""
     services = open_services(library, offline=offline, record=record)
@@ -104,12 +101,7 @@ def systematic(
     assert manifest is not None  # noqa: S101 - the run came to its end
     note_remarks(manifest.remarks[len(manifest.asked.remarks) :])
     if output and (manifest.complete or partial):
-        with open_output(output) as stream:
-            writer = make_run_writer(form, stream)
-            written = export_hits(run.ledger.path, writer)
-        note(f"{written:,} records written to {output}")
-        if writer.shortened:
-            note(f"{count(writer.shortened, 'cell')} of more than {MAX_CELL_CHARS:,} characters cut; the ledger has the whole text")
+        _write_hits(run, output, form)
     elif output:
         note(f"{output} is not written, since the run is not complete; --partial writes the hits so far")
     if report:
@@ -125,6 +117,27 @@ def systematic(
         if recall:
             note(recall.sentence)
     return 0 if manifest.complete else INCOMPLETE
+
+
+def _check_shown(option: str, query: str | None, plot: Path | None) -> None:
+    """Raises `BadRequest` where an option that runs nothing has no query, or something to draw."""
+    if query is None:
+        raise BadRequest(f"{option} {'shows' if option == '--explain' else 'plans'} a query; give one")
+    if plot is not None:
+        raise BadRequest(f"--plot draws a run, and {option} runs nothing; leave one of them out")
+
+
+def _write_hits(run: Run, output: Path, form: str) -> None:
+    from outrider.ingest.export.csv_json import MAX_CELL_CHARS
+    from outrider.systematic_search.ledger_reader import export_hits
+    from outrider.usecases.export import make_run_writer
+
+    with open_output(output) as stream:
+        writer = make_run_writer(form, stream)
+        written = export_hits(run.ledger.path, writer)
+    note(f"{written:,} records written to {output}")
+    if writer.shortened:
+        note(f"{count(writer.shortened, 'cell')} of more than {MAX_CELL_CHARS:,} characters cut; the ledger has the whole text")
 
 
 _JSON_START = re.compile(r"\s*\{\s*(?:[\"'}]|\Z|\w+\s*:)")
