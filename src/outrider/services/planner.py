@@ -22,6 +22,7 @@ from outrider.nodes.translator.rule_plan import parse_intent, plan_by_rules
 from outrider.planner.run_history import ERRORS, RunHistory
 from outrider.planner.run_row import ASKED, CALLS, CALLS_TO, COST, HITS_OF, MODEL, SECONDS, TASKS, TOOK, RunRow
 from outrider.runtime.run_calls import RunTally, get_tally
+from outrider.runtime.tape import use_tape
 from outrider.sources.http.rate_limit import get_rate_limiter
 from outrider.state.errors import SearchError
 from outrider.state.intent import SearchStrategy
@@ -75,12 +76,13 @@ class Planner:
         """Note what is known of a ranked search before it starts. Systematic runs note themselves."""
         if request.mode != "discovery":
             return
-        started, begun = time.perf_counter(), services.clock()
-        strategy = make_rule_plan(services, request)
-        if strategy is not None:
-            features = describe_request(services, request, strategy)
-            run = BegunRun({**features, **await describe_library(services, features)}, describe_text(request), begun, started)
-            get_tally().begun = run
+        with use_tape(None):  # a replay plans nothing
+            started, begun = time.perf_counter(), services.clock()
+            strategy = make_rule_plan(services, request)
+            if strategy is not None:
+                features = describe_request(services, request, strategy)
+                run = BegunRun({**features, **await describe_library(services, features)}, describe_text(request), begun, started)
+                get_tally().begun = run
 
     def end(self, state: PipelineState) -> None:
         """Store a run that has its response, in a thread. The end of the process waits for it."""
@@ -95,7 +97,8 @@ class Planner:
     def begin_systematic(self, services: Services, query: str | Mapping[str, str], names: Sequence[str]) -> OnFinished:
         """What a systematic run calls when it has read every source to its end."""
         text, started = describe_query(query), time.perf_counter()
-        run = BegunRun(describe_systematic(services, names, len(text.split())), text, services.clock(), started)
+        with use_tape(None):  # a replay plans nothing
+            run = BegunRun(describe_systematic(services, names, len(text.split())), text, services.clock(), started)
 
         def finish(manifest: Manifest, seconds: float, tally: RunTally) -> None:
             self._end_systematic(run, seconds, manifest, tally.calls)
