@@ -32,6 +32,7 @@ from outrider.graph.guard import (
     after_dedup,
     after_distiller,
     after_fine_scorer,
+    after_organizer,
     after_translator,
     route_on_failure,
 )
@@ -39,6 +40,8 @@ from outrider.graph.parent import SearchInput, SearchOutput, SearchState, add_ou
 from outrider.nodes.coarse_filter import CoarseFilter
 from outrider.nodes.organizer import Organizer
 from outrider.nodes.reranker import Reranker
+from outrider.nodes.review_plan import ReviewPlan
+from outrider.nodes.review_results import ReviewResults
 from outrider.nodes.rule_ranker import RuleRanker
 from outrider.nodes.scout import Scout
 from outrider.services import ModelUse, Services
@@ -68,6 +71,7 @@ SearchGraph = CompiledStateGraph[SearchState, RunContext, Any, Any]
 
 DESCRIPTIONS = {
     "translator": "Request -> intent and search strategy, by a model or by rules.",
+    "review_plan": "If asked for: waits for a person, who may change queries, sources and filters.",
     "systematic": "Every match of a Boolean query, in a stated order, to a ledger on disk; no vectors, no rerank, no distillation.",
     "scout": "Every source and strategy at once; ranked lists, fused.",
     "dedup": "One candidate per work, by weighed evidence and stored decisions; preprints folded; then a model's proposals.",
@@ -77,11 +81,13 @@ DESCRIPTIONS = {
     "rule_ranker": "BM25+ and fused rank, where no model scores; recency and citations if the request asks for them.",
     "reranker": "A model that reads query and text together reorders the first works, where a probe showed that it helps.",
     "organizer": "Threshold, total order, facets, top_k.",
+    "review_results": "If asked for: waits for a person, who may keep works, drop them, or ask for more like them.",
     "distiller": "Only the sentences that answer, verbatim, with offsets.",
     "answer": "If asked for: a few sentences by a model, each with citations of kept sentences, checked before they are shown.",
 }
 EDGES: Mapping[str, str | tuple[Route, dict[Hashable, str]]] = {
-    "translator": (after_translator, {"ok": "scout", "systematic": "systematic", "failed": END}),
+    "translator": (after_translator, {"ok": "scout", "review": "review_plan", "systematic": "systematic", "failed": END}),
+    "review_plan": "scout",
     "systematic": END,
     "scout": (route_on_failure("scout"), {"ok": "dedup", "failed": END}),
     "dedup": (after_dedup, {"ok": "enrich", "rejected": END}),
@@ -90,7 +96,8 @@ EDGES: Mapping[str, str | tuple[Route, dict[Hashable, str]]] = {
     "fine_scorer": (after_fine_scorer, {"ok": "reranker", "failed": "rule_ranker", "rejected": END}),
     "rule_ranker": "reranker",
     "reranker": "organizer",
-    "organizer": "distiller",
+    "organizer": (after_organizer, {"ok": "distiller", "review": "review_results"}),
+    "review_results": "distiller",
     "distiller": (after_distiller, {"ok": END, "answer": "answer"}),
     "answer": END,
 }
@@ -102,7 +109,7 @@ def make_finish(name: str, citations: CitationQueue | None = None) -> Finish | N
     A run that ends with hits queues the job that reads their citations.
     """
     edge = EDGES[name]
-    if isinstance(edge, str) and edge != END:
+    if edge != END if isinstance(edge, str) else END not in edge[1].values():
         return None
 
     def finish(state: SearchState, update: Update) -> dict[str, Any]:
@@ -143,6 +150,7 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
     nodes = {
         "translator": guard("translator", make_translator(services, plans_kept=not checkpointer), fallback=end_without_results, first=True),
         "systematic": guard("systematic", make_systematic(services), fallback=end_without_results, timed=False),
+        "review_plan": guarded.review("review_plan", ReviewPlan(services.source_names)),
         "scout": guard("scout", scout, fallback=end_without_results),
         "dedup": guard("dedup", make_dedup(services), fallback=end_unfinished),
         "enrich": guard("enrich", make_enrich(services)),
@@ -151,6 +159,7 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
         "rule_ranker": guard("rule_ranker", RuleRanker(settings.ranking, services.clock)),
         "reranker": guard("reranker", Reranker(services.reranker, settings.reranker, settings.run, services.clock)),
         "organizer": guard("organizer", Organizer(services.shelf, settings.organizer, services.versions)),
+        "review_results": guarded.review("review_results", ReviewResults(settings.organizer, services.versions)),
         "distiller": guard("distiller", make_distiller(services)),
         "answer": guard("answer", make_answer(services)),
     }
@@ -174,6 +183,8 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
         fields = dict(request)
         if request.answer_enabled is None:
             fields["answer_enabled"] = settings.answer.enabled and request.mode == "discovery"
+        # a graph that never saves steps serves programs, which the settings do not ask
+        fields["checkpoints"] = request.checkpoints or () if checkpointer is False else settings.checkpoints.list_points(request)
         return {**fields, **others}
 
     # Before the first node, since LangGraph itself drops unknown fields silently.

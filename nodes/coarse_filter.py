@@ -22,6 +22,7 @@ from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
 from outrider.state.records import Paper, Record, Repository
 from outrider.state.response import Bypass
+from outrider.state.reviews import Judgements, list_work_ids
 from outrider.text.languages_and_work_types import GENRES, normal_language, normal_type
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ Verdict = bool | None
 """Whether a record breaks a rule; None if it lacks the field."""
 Check = tuple[str, Verdict, str]
 """The name of a rule, its verdict, and the reason if it is broken."""
+DROPPED = "you dropped it on this thread"
 MONTH = timedelta(days=365.25 / 12)
 TYPED_BY = ("type", "subtype", "publication_types", "article_type", "entry_type", "ref-type", "TY")
 """Metadata with a paper's type: of services, JATS, BibTeX, EndNote, RIS."""
@@ -51,12 +53,24 @@ class CoarseFilter:
         constraints = state.strategy.constraints if state.strategy else Constraints()
         rules = Rules(constraints, self.settings, datetime.fromtimestamp(self.clock(), UTC))
         _, excludes_retracted = split_retracted(parse_filter(state.filters or {}))
-        sound, retracted = leave_out_retracted(state.candidates) if excludes_retracted else (state.candidates, ())
+        wanted, dropped = leave_out_dropped(state.candidates, state.judged)
+        sound, retracted = leave_out_retracted(wanted) if excludes_retracted else (wanted, ())
         passed, rejected = apply_rules(sound, rules)
         most = max(self.settings.most_repositories, state.top_k), max(self.settings.most_others, state.top_k)
         candidates, beyond = limit_each_kind(passed, *most)
-        update: Update = {"candidates": candidates, "rejected": (*retracted, *rejected, *beyond)}
+        update: Update = {"candidates": candidates, "rejected": (*dropped, *retracted, *rejected, *beyond)}
         return {**update, "bypassed": (*state.bypassed, name_retracted(retracted))} if retracted else update
+
+
+def leave_out_dropped(candidates: tuple[Candidate, ...], judged: Judgements) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
+    """The candidates without the works that a person dropped on this thread, whatever record of them leads now; and those works."""
+    dropped = {work_id for work in judged.select("drop") for work_id in work.ids}
+    if not dropped:
+        return candidates, ()
+    is_dropped = [not dropped.isdisjoint(list_work_ids(candidate)) for candidate in candidates]
+    left_out = (candidate.record for candidate, is_out in zip(candidates, is_dropped, strict=True) if is_out)
+    rejected = tuple(Rejected(doc_id=record.doc_id, title=record.title, why=DROPPED) for record in left_out)
+    return tuple(candidate for candidate, is_out in zip(candidates, is_dropped, strict=True) if not is_out), rejected
 
 
 @dataclass(frozen=True, slots=True)

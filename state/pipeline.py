@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, JsonValue, ValidationError, field_validator
 from typing_extensions import TypedDict
 
 from outrider.state.errors import BadRequest, explain_wrong_fields
@@ -13,6 +13,7 @@ from outrider.state.intent import ParsedIntent, SearchStrategy
 from outrider.state.model import Model, restore_tuples
 from outrider.state.request import SearchRequest
 from outrider.state.response import Bypass, DistilledContext, Facets, Failure, ResultSet, Scoring, ShortAnswer, SourceReport, Usage
+from outrider.state.reviews import Judgements
 
 
 class PipelineState(SearchRequest):
@@ -56,6 +57,7 @@ class PipelineState(SearchRequest):
     snapshot: str | None = None
     provenance_hash: str = ""
     result_set: ResultSet | None = None
+    judged: Judgements = Field(Judgements(), description="What a person said about results on this thread; kept from run to run.")
 
 
 class ParentState(Model):
@@ -95,6 +97,8 @@ class Update(TypedDict, total=False):
     snapshot: str | None
     provenance_hash: str
     result_set: ResultSet | None
+    filters: dict[str, JsonValue] | None
+    judged: Judgements
 
 
 class RunContext(Model):

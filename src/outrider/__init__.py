@@ -15,9 +15,9 @@ from outrider.version import __version__ as __version__
 __all__ = [
     "BadRequest", "Candidate", "Embedder", "Facets", "Hit", "HitList", "LibraryMissing", "Record", "RunContext", "ScoringResult",
     "SearchError", "SearchRequest", "SearchResponse", "Services", "Translation", "aadd_to_library", "aanalyze", "acite_candidates",
-    "acite_export", "acite_queue", "acite_status", "add_to_library", "adistill", "aexecute", "amerge", "analyze", "areindex", "asearch",
-    "asplit", "asystematic", "cite_candidates", "cite_export", "cite_queue", "cite_status", "dedup", "distill", "execute", "iter_hits",
-    "merge", "organize", "reindex", "replay", "score", "search", "split", "systematic", "translate", "verify",
+    "acite_export", "acite_queue", "acite_status", "add_to_library", "adistill", "aexecute", "amerge", "analyze", "areindex", "aresume",
+    "asearch", "asplit", "asystematic", "cite_candidates", "cite_export", "cite_queue", "cite_status", "dedup", "distill", "execute",
+    "iter_hits", "merge", "organize", "reindex", "replay", "resume", "score", "search", "split", "systematic", "translate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from outrider.usecases.deduplicate import amerge, asplit, dedup, merge, split
     from outrider.usecases.distill import adistill, distill
     from outrider.usecases.ingest import aadd_to_library, add_to_library, areindex, reindex
-    from outrider.usecases.search import asearch, organize, score, search, translate
+    from outrider.usecases.search import aresume, asearch, organize, resume, score, search, translate
     from outrider.usecases.search_library import HitList, aexecute, execute
     from outrider.usecases.systematic import asystematic, iter_hits, replay, systematic, verify
 
@@ -77,6 +77,7 @@ _HOMES = {
     "amerge": "outrider.usecases.deduplicate",
     "analyze": "outrider.usecases.analyze",
     "areindex": "outrider.usecases.ingest",
+    "aresume": "outrider.usecases.search",
     "asearch": "outrider.usecases.search",
     "asplit": "outrider.usecases.deduplicate",
     "asystematic": "outrider.usecases.systematic",
@@ -92,6 +93,7 @@ _HOMES = {
     "organize": "outrider.usecases.search",
     "reindex": "outrider.usecases.ingest",
     "replay": "outrider.usecases.systematic",
+    "resume": "outrider.usecases.search",
     "score": "outrider.usecases.search",
     "search": "outrider.usecases.search",
     "split": "outrider.usecases.deduplicate",
