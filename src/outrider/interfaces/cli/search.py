@@ -102,6 +102,17 @@ def search(
         str | None,
         typer.Option("--thread", metavar="NAME", help="Save each step under this name; the next search with this name continues from it."),
     ] = None,
+    review_plan: Annotated[
+        bool | None,
+        typer.Option("--review-plan/--no-review-plan", help="Wait after the plan, to change it. Default: checkpoints.after_plan."),
+    ] = None,
+    review_results: Annotated[
+        bool | None,
+        typer.Option(
+            "--review-results/--no-review-results",
+            help="Wait after the results, to keep and drop works. Default: checkpoints.after_results.",
+        ),
+    ] = None,
     max_calls: Annotated[int | None, typer.Option("--max-calls", metavar="N", help="Most calls of the model; 0 uses rules only.")] = None,
     max_cost: Annotated[
         float | None,
@@ -149,7 +160,23 @@ def search(
     form = _check_files(output, plot)
     context = make_run_context(run_timeout_s=timeout_s, max_calls=max_calls, max_cost_usd=max_cost)
     services = open_services(library, offline=offline)
+    if review_plan is not None or review_results is not None:
+        own = services.settings.checkpoints
+        wishes = (
+            ("plan", own.after_plan if review_plan is None else review_plan),
+            ("results", own.after_results if review_results is None else review_results),
+        )
+        request["checkpoints"] = [point for point, is_on in wishes if is_on]
     answer, rejected = wait_for(_answer(request, services, context, thread, quiet=as_json))
+    if answer.waiting is not None:
+        from outrider.interfaces.cli.review import WAITS, settle, show_waiting
+
+        answer = settle(answer, library, offline=offline, quiet=as_json)
+        if answer.waiting is not None:
+            if not as_json:
+                return show_waiting(answer.waiting)
+            print_json(answer)
+            return WAITS
     if output is not None and not exit_code(answer):
         from outrider.interfaces.cli.export import open_output
         from outrider.usecases.export import make_record, write_records
@@ -197,7 +224,6 @@ async def _answer(
     """The answer, and (title, reason) of every work that a rule removed."""
     from outrider.runtime.spans import RUN
     from outrider.state.request import check_request
-    from outrider.state.response import SearchResponse
 
     request = check_request(fields)
     RUN.set(uuid.uuid4().hex[:12])  # of this command's only task
@@ -209,7 +235,9 @@ async def _answer(
 
     async with aclosing(_stream(request, services, context, thread)) as parts:
         state = await follow_run(parts, "Opening the library", "Searching", quiet=quiet, on_updates=collect)
-    return SearchResponse.model_validate({name: value for name, value in state.items() if name in SearchResponse.model_fields}), rejected
+    from outrider.usecases.threads import make_response
+
+    return make_response(state), rejected
 
 
 async def _stream(request: SearchRequest, services: Services, context: RunContext, thread: str | None) -> AsyncGenerator[tuple[str, Any]]:
@@ -217,7 +245,7 @@ async def _stream(request: SearchRequest, services: Services, context: RunContex
     from outrider.runtime.threads_and_loops import load_module  # imports asyncio, which the help does not need
 
     await services.prepare()
-    if thread is None:
+    if thread is None and not services.settings.checkpoints.list_points(request):
         from outrider.runtime.threads_and_loops import load_module
 
         pipeline = await load_module("outrider.graph.pipeline")
@@ -225,9 +253,10 @@ async def _stream(request: SearchRequest, services: Services, context: RunContex
         async for kind, part in parts:
             yield kind, part
         return
-    from outrider.usecases.threads import open_threads
+    from outrider.usecases.threads import make_thread_name, open_threads
 
-    async with open_threads(services) as threads, aclosing(threads.search(thread, request, context)) as saved_parts:
+    name = make_thread_name() if thread is None else thread  # what waits for a person is saved
+    async with open_threads(services) as threads, aclosing(threads.search(name, request, context)) as saved_parts:
         async for kind, part in saved_parts:
             yield kind, part
 
