@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 
+RESUME_EXAMPLES: dict[str, Any] = {
+    "plan": {"summary": "Another plan", "value": {"queries": [{"text": "aspirin liver injury"}], "years": {"min": 2015}}},
+    "results": {"summary": "Results judged", "value": {"keep": ["doi:10.1000/a"], "drop": ["doi:10.1000/b"], "feedback": "only trials"}},
+    "unchanged": {"summary": "Go on as planned", "value": {}},
+}
 SEARCH_EXAMPLES: dict[str, Any] = {
     "words": {"summary": "A question", "value": {"query": "liver injury by aspirin"}},
     "repositories": {
