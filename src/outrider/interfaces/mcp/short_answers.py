@@ -55,6 +55,9 @@ class SearchResult(BaseModel):
         description="Sentences of the server's model with the ranks of the works that they cite. Numbers, negations and quotations were "
         "compared with these works; whether they support the sentence was not.",
     )
+    waiting: dict[str, Any] | None = Field(
+        None, description="The plan or the results that wait for the user: show them, then call resume_search with `thread` and the answer."
+    )
     notes: list[str] = Field(default_factory=list, description="Failures and omissions.")
 
 
@@ -145,7 +148,9 @@ def shorten_answer(answer: SearchResponse, name: str) -> SearchResult:
     notes = shorten_notes([*filter(None, about_answer), *unanswered, *failed, *sources, *omissions])
     hits = [shorten_hit(hit, answer.context.units) for hit in answer.hits]
     sentences = [cut(sentence.with_keys, 2 * SENTENCE_CHARS) for sentence in written.sentences] if written else []
-    return SearchResult(hits=hits, total=answer.total_found, answer=name, short_answer=sentences, notes=notes)
+    waiting = answer.waiting and answer.waiting.model_dump(mode="json", exclude_defaults=True)
+    hits = [] if waiting else hits  # those that wait are in it
+    return SearchResult(hits=hits, total=answer.total_found, answer=name, short_answer=sentences, waiting=waiting, notes=notes)
 
 
 def shorten_analysis(analysis: Analysis) -> ShortAnalysis:
