@@ -15,9 +15,10 @@ from outrider.version import __version__ as __version__
 __all__ = [
     "BadRequest", "Candidate", "Embedder", "Facets", "Hit", "HitList", "LibraryMissing", "Record", "RunContext", "ScoringResult",
     "SearchError", "SearchRequest", "SearchResponse", "Services", "Translation", "aadd_to_library", "aanalyze", "acite_candidates",
-    "acite_export", "acite_queue", "acite_status", "add_to_library", "adistill", "aexecute", "amerge", "analyze", "areindex", "aresume",
-    "asearch", "asplit", "asystematic", "cite_candidates", "cite_export", "cite_queue", "cite_status", "dedup", "distill", "execute",
-    "iter_hits", "merge", "organize", "reindex", "replay", "resume", "score", "search", "split", "systematic", "translate", "verify",
+    "acite_export", "acite_queue", "acite_status", "acompare", "add_to_library", "adistill", "aexecute", "amerge", "analyze",
+    "areindex", "aresume", "asearch", "asplit", "asystematic", "cite_candidates", "cite_export", "cite_queue", "cite_status", "compare",
+    "dedup", "distill", "execute", "iter_hits", "merge", "organize", "reindex", "replay", "resume", "score", "search", "split",
+    "systematic", "translate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         cite_queue,
         cite_status,
     )
+    from outrider.usecases.compare import acompare, compare
     from outrider.usecases.deduplicate import amerge, asplit, dedup, merge, split
     from outrider.usecases.distill import adistill, distill
     from outrider.usecases.ingest import aadd_to_library, add_to_library, areindex, reindex
@@ -71,6 +73,7 @@ _HOMES = {
     "acite_export": "outrider.usecases.cite",
     "acite_queue": "outrider.usecases.cite",
     "acite_status": "outrider.usecases.cite",
+    "acompare": "outrider.usecases.compare",
     "add_to_library": "outrider.usecases.ingest",
     "adistill": "outrider.usecases.distill",
     "aexecute": "outrider.usecases.search_library",
@@ -85,6 +88,7 @@ _HOMES = {
     "cite_export": "outrider.usecases.cite",
     "cite_queue": "outrider.usecases.cite",
     "cite_status": "outrider.usecases.cite",
+    "compare": "outrider.usecases.compare",
     "dedup": "outrider.usecases.deduplicate",
     "distill": "outrider.usecases.distill",
     "execute": "outrider.usecases.search_library",

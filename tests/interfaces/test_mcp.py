@@ -51,6 +51,7 @@ TOOLS = {
     "resume_search",
     "systematic",
     "analyze",
+    "compare",
     "library_ingest",
     "library_search",
     "export",

@@ -17,6 +17,7 @@ from pydantic import Field
 
 from outrider.interfaces.http.openapi import (
     ANALYZE_EXAMPLES,
+    COMPARE_EXAMPLES,
     EVENTS_EXAMPLE,
     LIBRARY_EXAMPLE,
     RESUME_EXAMPLES,
@@ -27,6 +28,7 @@ from outrider.interfaces.http.problems import Refusal, make_response, refuse_fie
 from outrider.interfaces.http.search_runs import LAST, Run, RunRegistry, read_thread
 from outrider.services.make_nodes import parse_analysis_target
 from outrider.state.analysis import Analysis, AnalyzeRequest
+from outrider.state.comparison import CompareRequest, Comparison
 from outrider.state.model import Model
 from outrider.state.pipeline import RunContext
 from outrider.state.request import SearchRequest, refuse_misfits
@@ -54,6 +56,12 @@ class AnalyzeBody(AnalyzeRequest):
     """One work, and settings of its analysis."""
 
     run: RunContext = Field(RunContext(), description="Settings that this analysis overrides; limits of the server can only be lowered.")
+
+
+class CompareBody(CompareRequest):
+    """Two to four works, and settings of their comparison."""
+
+    run: RunContext = Field(RunContext(), description="Settings that this comparison overrides; limits of the server can only be lowered.")
 
 
 class SearchState(Model):
@@ -101,6 +109,17 @@ class RestRoutes:
         parse_analysis_target(plain.target)
         check_lowered(body.run, self.services.settings)
         run = self.runs.analyze(plain, body.run, read_owner(request))
+        request.state.search_id = run.run_id
+        return await _wait_for_answer(run)
+
+    async def compare(self, request: Request, body: Annotated[CompareBody, Body(openapi_examples=COMPARE_EXAMPLES)]) -> Response:
+        """Two to four works of one kind side by side. Different kinds are 422; a work that no source knows is 503."""
+        from outrider.usecases.compare import refuse_incomparable
+
+        plain = CompareRequest.model_construct(**{name: getattr(body, name) for name in CompareRequest.model_fields})
+        refuse_incomparable(plain.targets)
+        check_lowered(body.run, self.services.settings)
+        run = self.runs.compare(plain, body.run, read_owner(request))
         request.state.search_id = run.run_id
         return await _wait_for_answer(run)
 
@@ -165,6 +184,7 @@ EVENT_RESPONSES: Responses = {
     204: {"description": "No further events will come."},
 }
 ANALYSIS_RESPONSES: Responses = {200: {"model": Analysis, "description": "The analysis."}}
+COMPARE_RESPONSES: Responses = {200: {"model": Comparison, "description": "The comparison."}}
 LIBRARY_RESPONSES: Responses = {
     200: {"content": {"application/json": {"schema": {"type": "object"}, "example": LIBRARY_EXAMPLE}}, "description": "Its contents."}
 }
@@ -192,6 +212,7 @@ def make_router(handlers: RestRoutes) -> APIRouter:
     )
     for path in ("/api/analyze", "/api/analyze-repo"):
         router.add_api_route(path, handlers.analyze, methods=["POST"], summary="One work in depth", responses=ANALYSIS_RESPONSES)
+    router.add_api_route("/api/compare", handlers.compare, methods=["POST"], summary="Works side by side", responses=COMPARE_RESPONSES)
     router.add_api_route("/api/library", handlers.library, methods=["GET"], summary="Contents of the library", responses=LIBRARY_RESPONSES)
     return router
 

@@ -38,6 +38,7 @@ from outrider.interfaces.http.problems import Refusal, make_problem, refuse_fiel
 from outrider.runtime.spans import RUN
 from outrider.services.checkpoints import store_exists
 from outrider.state.analysis import Analysis
+from outrider.state.comparison import Comparison
 from outrider.state.errors import SearchError, is_disk_full
 from outrider.state.hits import Candidate, Hit, ScoredBy
 from outrider.state.model import Model
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from outrider.services import Services
     from outrider.state.analysis import AnalyzeRequest
     from outrider.state.citations import CitationsRequest
+    from outrider.state.comparison import CompareRequest
     from outrider.state.request import SearchRequest
     from outrider.state.reviews import Review
 
@@ -67,6 +69,7 @@ PARTIAL_HITS = 20
 MAX_KEPT_CHARS = 64 * 2**20
 """Of all answers together that are kept; the newest is kept whatever its size."""
 LAST = frozenset({"response", "problem", "cancelled", "waiting"})
+Answers = type[SearchResponse | Analysis | Comparison]
 StreamPart = tuple[str, Any]
 """A part of LangGraph's stream: its mode, and the part."""
 
@@ -291,7 +294,11 @@ class RunRegistry:
         run_id = find_run_id()
         return self._start(Run(str(run_id), owner), self.runner.analyze(request, context, {"run_id": run_id}), Analysis)
 
-    def _start(self, run: Run, parts: AsyncIterator[Part], answers: type[SearchResponse | Analysis], *, is_kept: bool = False) -> Run:
+    def compare(self, request: CompareRequest, context: RunContext, owner: str) -> Run:
+        """Begin a comparison, which counts as one search."""
+        return self._start(Run(str(find_run_id()), owner), self.runner.compare(request, context), Comparison)
+
+    def _start(self, run: Run, parts: AsyncIterator[Part], answers: Answers, *, is_kept: bool = False) -> Run:
         place = ExitStack()
         place.enter_context(self.admission.admit())
         run.task = asyncio.create_task(self._run(run, parts, answers), name=f"search {run.run_id}")
@@ -320,7 +327,7 @@ class RunRegistry:
             await asyncio.wait(late)
         return len(late)
 
-    async def _run(self, run: Run, parts: AsyncIterator[Part], answers: type[SearchResponse | Analysis]) -> None:
+    async def _run(self, run: Run, parts: AsyncIterator[Part], answers: Answers) -> None:
         began, outcome = time.perf_counter(), "failed"
         state: dict[str, Any] = {}
         try:
@@ -444,6 +451,13 @@ class GraphRunner:
         stream: AsyncIterator[Any] = self.analysis.astream(request, config, context=context or RunContext(), stream_mode=modes)
         async for kind, part in stream:
             yield kind, part
+
+    async def compare(self, request: CompareRequest, context: RunContext | None = None) -> AsyncIterator[Part]:
+        """The same for the comparison of some works. Raises `SearchError`."""
+        from outrider.usecases.compare import stream_comparison  # most servers compare nothing
+
+        async for part in stream_comparison(self.services, request, context):
+            yield part
 
     async def build_citations(
         self, request: CitationsRequest, context: RunContext | None = None, config: RunnableConfig | None = None, modes: Modes = MODES

@@ -31,9 +31,11 @@ from outrider.interfaces.mcp.short_answers import (
     IngestResult,
     SearchResult,
     ShortAnalysis,
+    ShortComparison,
     cut,
     shorten_analysis,
     shorten_answer,
+    shorten_comparison,
     shorten_hit,
     shorten_notes,
     shorten_report,
@@ -50,12 +52,14 @@ from outrider.interfaces.mcp.tool_calls import (
 from outrider.prompts import load
 from outrider.services import Services
 from outrider.services.job_process import run_jobs_beside
+from outrider.state.comparison import check_compare_request
 from outrider.state.errors import BadRequest, LibraryMissing, NothingSearchable, SearchError, did_you_mean, explain_wrong_fields
 from outrider.state.filters import parse_filter
 from outrider.state.pipeline import RunContext
 from outrider.state.request import check_request
 from outrider.state.response import SearchResponse
 from outrider.usecases.analyze import stream_analysis
+from outrider.usecases.compare import compare_works
 from outrider.usecases.export import make_record
 from outrider.usecases.ingest import ingest_targets
 from outrider.usecases.search_library import aexecute
@@ -145,6 +149,7 @@ def build_server(services: Services, *, alone: bool = False) -> MCPServer:
         ("resume_search", tools.resume_search, READS),
         ("systematic", runs.systematic, WRITES),
         ("analyze", tools.analyze, READS),
+        ("compare", tools.compare, READS),
         ("library_ingest", tools.library_ingest, WRITES),
         ("library_search", tools.library_search, READS),
         ("export", tools.export, READS),
@@ -303,6 +308,20 @@ class Tools:
         name = self._store(analysis.model_dump_json())
         links: list[ContentBlock] = [make_link("The whole analysis", "result", name)]
         return make_result(shorten_analysis(analysis), links, failed=analysis.kind is None)
+
+    async def compare(
+        self,
+        context: Context,
+        targets: Annotated[
+            list[str], Field(description="Two to four of one kind: owner/name, or a DOI, arxiv:..., pmid:....", min_length=2, max_length=4)
+        ],
+        question: Annotated[str, Field(description="The question that all are judged against.", max_length=1_000)] = "",
+    ) -> Annotated[CallToolResult, ShortComparison]:
+        """Compare two to four repositories or papers: facts, dimensions, and what each text says that the others do not mention."""
+        async with report_progress(context, f"analysing {len(targets)} works"):
+            comparison = await compare_works(self._services, check_compare_request({"targets": targets, "question": question}))
+        name = self._store(comparison.model_dump_json())
+        return make_result(shorten_comparison(comparison), [make_link("The whole comparison", "result", name)])
 
     async def library_ingest(
         self,
