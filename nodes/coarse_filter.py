@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from outrider.settings.model import CoarseFilterSettings
+from outrider.state.checkpoints import Judgements, list_work_ids
 from outrider.state.errors import shorten
 from outrider.state.filters import parse_filter, split_retracted
 from outrider.state.hits import Candidate, Rejected
@@ -22,7 +23,6 @@ from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
 from outrider.state.records import Paper, Record, Repository
 from outrider.state.response import Bypass
-from outrider.state.reviews import Judgements, list_work_ids
 from outrider.text.languages_and_work_types import GENRES, normal_language, normal_type
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from langgraph.types import interrupt
 
 from outrider.nodes.translator.common_boolean_syntax import conjunction, list_terms, to_common_syntax
 from outrider.nodes.translator.rule_plan import extract_concepts, extract_keywords, leave_out_operators
+from outrider.state.checkpoints import EditedQuery, PlanAnswer, PlanReview, check_review_answer
 from outrider.state.errors import BadRequest
 from outrider.state.intent import NumberRange, PlannedQuery, SearchStrategy
 from outrider.state.pipeline import PipelineState, RunContext, Update
-from outrider.state.reviews import EditedQuery, PlanAnswer, PlanReview, check_review_answer
 from outrider.text.sanitize import without_control
 
 if TYPE_CHECKING:

@@ -14,11 +14,7 @@ from langgraph.types import interrupt
 from outrider.nodes.organizer import count_facets, list_models, select_and_sort
 from outrider.nodes.run_settings import run_setting
 from outrider.settings.model import OrganizerSettings
-from outrider.state.errors import BadRequest
-from outrider.state.hits import Candidate, Hit
-from outrider.state.pipeline import PipelineState, RunContext, Update
-from outrider.state.response import provenance_hash
-from outrider.state.reviews import (
+from outrider.state.checkpoints import (
     MAX_SHOWN_WORKS,
     JudgedWork,
     Judgement,
@@ -28,6 +24,10 @@ from outrider.state.reviews import (
     check_review_answer,
     list_work_ids,
 )
+from outrider.state.errors import BadRequest
+from outrider.state.hits import Candidate, Hit
+from outrider.state.pipeline import PipelineState, RunContext, Update
+from outrider.state.response import provenance_hash
 from outrider.text.sanitize import without_control
 
 if TYPE_CHECKING:

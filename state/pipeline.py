@@ -7,13 +7,13 @@ from typing import Any
 from pydantic import Field, JsonValue, ValidationError, field_validator
 from typing_extensions import TypedDict
 
+from outrider.state.checkpoints import Judgements
 from outrider.state.errors import BadRequest, explain_wrong_fields
 from outrider.state.hits import Candidate, Hit, RankedList, Rejected
 from outrider.state.intent import ParsedIntent, SearchStrategy
 from outrider.state.model import Model, restore_tuples
 from outrider.state.request import SearchRequest
 from outrider.state.response import Bypass, DistilledContext, Facets, Failure, ResultSet, Scoring, ShortAnswer, SourceReport, Usage
-from outrider.state.reviews import Judgements
 
 
 class PipelineState(SearchRequest):

@@ -10,13 +10,13 @@ from typing import Literal
 
 from pydantic import Field
 
+from outrider.state.checkpoints import Review
 from outrider.state.distilling import UnitKind, Why
 from outrider.state.errors import KeyRejected
 from outrider.state.hits import Hit
 from outrider.state.intent import ParsedIntent, SearchStrategy
 from outrider.state.model import Model
 from outrider.state.request import SearchRequest
-from outrider.state.reviews import Review
 
 
 def provenance_hash(

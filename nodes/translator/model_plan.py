@@ -15,10 +15,10 @@ from outrider.nodes.translator.rule_plan import extract_concepts
 from outrider.prompts import Prompt, fence, load, load_domain, select_section
 from outrider.settings.model import StarsSettings
 from outrider.state.chat import Budget, Chat, ChatRequest
+from outrider.state.checkpoints import Judgement, Judgements
 from outrider.state.intent import Constraints, IntentType, NumberRange, ParsedIntent, PlannedQuery, RepositoryWishes
 from outrider.state.model import Model
 from outrider.state.request import SearchRequest, searchable
-from outrider.state.reviews import Judgement, Judgements
 from outrider.text.sanitize import without_control
 from outrider.text.words import stems
 

@@ -13,11 +13,11 @@ from itertools import combinations, islice
 
 from outrider.nodes.translator.common_boolean_syntax import OPERATOR, conjunction, list_phrases, list_terms, split_negated, to_common_syntax
 from outrider.settings.model import StarsSettings
+from outrider.state.checkpoints import Judgements
 from outrider.state.earlier_rounds import MAX_EARLIER_CHARS, EarlierStrategy
 from outrider.state.errors import NothingSearchable
 from outrider.state.intent import Constraints, IntentType, NumberRange, ParsedIntent, PlannedQuery, SearchStrategy
 from outrider.state.request import RetrieverType, SearchMode, SearchRequest, searchable
-from outrider.state.reviews import Judgements
 from outrider.text.sanitize import without_control
 from outrider.text.words import STOP_WORDS, stems
 

@@ -40,13 +40,13 @@ from outrider.nodes.translator.rule_plan import (
 )
 from outrider.settings.model import LlmSettings, RunSettings, StarsSettings
 from outrider.state.chat import Budget, Chat, ChatRequest
+from outrider.state.checkpoints import Judgements
 from outrider.state.errors import ChatError, KeyRejected, SearchError
 from outrider.state.intent import ParsedIntent, SearchStrategy
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock, LibraryReader, TextCache
 from outrider.state.request import MAX_QUERY_TERMS, SearchMode, SearchRequest
 from outrider.state.response import Bypass, Failure, Usage
-from outrider.state.reviews import Judgements
 from outrider.text.words import words
 
 if TYPE_CHECKING:

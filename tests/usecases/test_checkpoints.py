@@ -10,8 +10,8 @@ import pytest
 from outrider import SearchResponse, aresume, asearch
 from outrider.services import Services
 from outrider.settings.model import CheckpointSettings, Settings, ThreadSettings
+from outrider.state.checkpoints import PlanReview, ResultsReview
 from outrider.state.errors import BadRequest
-from outrider.state.reviews import PlanReview, ResultsReview
 from support import fakes
 from support.chat_client import chat_over
 from support.chat_server import ChatServer, Reply, Request

@@ -20,11 +20,11 @@ from outrider.models.chat.journal import JOURNAL_KEY, Journal
 from outrider.nodes.review_plan import make_queries
 from outrider.services import ModelUse
 from outrider.services.checkpoints import CheckpointStore, Status, ThreadRun, open_store
+from outrider.state.checkpoints import PlanAnswer, Review, check_review_answer, parse_review, read_interrupt
 from outrider.state.errors import BadRequest, NoSuchThread, ThreadBusy, ThreadError
 from outrider.state.pipeline import RunContext
 from outrider.state.request import SearchRequest, check_request
 from outrider.state.response import SearchResponse
-from outrider.state.reviews import PlanAnswer, Review, check_review_answer, parse_review, read_interrupt
 from outrider.text.sanitize import OFFLINE, is_loopback, origin, without_password
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from outrider.interfaces.cli import review as review_module
+from outrider.interfaces.cli import checkpoints as review_module
 from outrider.interfaces.cli import run
-from outrider.interfaces.cli.review import WAITS, ask, parse_years
-from outrider.state.reviews import EditedQuery, PlanReview, ResultsReview, ReviewedWork
+from outrider.interfaces.cli.checkpoints import WAITS, ask, parse_years
+from outrider.state.checkpoints import EditedQuery, PlanReview, ResultsReview, ReviewedWork
 
 
 @pytest.fixture(autouse=True)

@@ -169,7 +169,7 @@ def search(
         request["checkpoints"] = [point for point, is_on in wishes if is_on]
     answer, rejected = wait_for(_answer(request, services, context, thread, quiet=as_json))
     if answer.waiting is not None:
-        from outrider.interfaces.cli.review import WAITS, settle, show_waiting
+        from outrider.interfaces.cli.checkpoints import WAITS, settle, show_waiting
 
         answer = settle(answer, library, offline=offline, quiet=as_json)
         if answer.waiting is not None:

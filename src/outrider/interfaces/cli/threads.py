@@ -56,7 +56,7 @@ def show(thread: ThreadArgument, library: LibraryOption = None, as_json: JsonOpt
         listing.add_row(format_time(run.began), STATES[run.status], plain(run.query), plain(feedback))
     console().print(listing)
     if answer is not None and answer.waiting is not None:
-        from outrider.interfaces.cli.review import show_waiting
+        from outrider.interfaces.cli.checkpoints import show_waiting
 
         show_waiting(answer.waiting)
     elif answer is not None and runs[-1].status == "ended":
@@ -77,7 +77,7 @@ def resume(
 ) -> int:
     """Continue a thread's last search, after an interruption or where it waits for you. No model answer is paid for twice."""
     from outrider.interfaces.cli.answer import show_answer
-    from outrider.interfaces.cli.review import WAITS, read_answer, resume_thread, settle, show_waiting
+    from outrider.interfaces.cli.checkpoints import WAITS, read_answer, resume_thread, settle, show_waiting
 
     given = None if answer_file is None else read_answer(answer_file)
     answer = settle(resume_thread(thread, given, library, quiet=as_json), library, quiet=as_json)

@@ -28,12 +28,12 @@ from outrider.interfaces.http.problems import Refusal, make_response, refuse_fie
 from outrider.interfaces.http.search_runs import LAST, Run, RunRegistry, read_thread
 from outrider.services.make_nodes import parse_analysis_target
 from outrider.state.analysis import Analysis, AnalyzeRequest
+from outrider.state.checkpoints import Review
 from outrider.state.comparison import CompareRequest, Comparison
 from outrider.state.model import Model
 from outrider.state.pipeline import RunContext
 from outrider.state.request import SearchRequest, refuse_misfits
 from outrider.state.response import SearchResponse
-from outrider.state.reviews import Review
 
 if TYPE_CHECKING:
     from outrider.services import Services

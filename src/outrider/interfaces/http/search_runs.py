@@ -59,10 +59,10 @@ if TYPE_CHECKING:
     from outrider.interfaces.http.request_limits import Admission
     from outrider.services import Services
     from outrider.state.analysis import AnalyzeRequest
+    from outrider.state.checkpoints import Review
     from outrider.state.citations import CitationsRequest
     from outrider.state.comparison import CompareRequest
     from outrider.state.request import SearchRequest
-    from outrider.state.reviews import Review
 
 PARTIAL_HITS = 20
 """Maximum works of one partial list; a request for fewer hits gets fewer."""

@@ -235,7 +235,7 @@ const readAfter = (state) => Number(new URL(state.events, location.href).searchP
 
 /** The search waits, on the server and as long as a thread is kept: also for another tab, and after a restart. */
 async function showWaiting(mine, review) {
-  const { showReview } = await import("./review.js");
+  const { showReview } = await import("./checkpoints.js");
   if (now !== mine) return;
   mine.progress.pause();
   mine.progress.say("Waiting for you");

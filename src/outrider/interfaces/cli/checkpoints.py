@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.interfaces.cli.options import open_services, wait_for
 from outrider.interfaces.cli.terminal import console, errors, follow_run, note, one_line, plain
+from outrider.state.checkpoints import PlanReview, ResultsReview, check_review_answer
 from outrider.state.errors import BadRequest
-from outrider.state.reviews import PlanReview, ResultsReview, check_review_answer
 
 if TYPE_CHECKING:
+    from outrider.state.checkpoints import Review
     from outrider.state.response import SearchResponse
-    from outrider.state.reviews import Review
 
 WAITS = 5
 """The exit code of a search that waits for an answer."""
