@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
@@ -27,7 +28,7 @@ from outrider.runtime.tape import TAPE, Tape, read_monotonic, use_tape
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.settings.model import RunSettings
 from outrider.state.earlier_rounds import MAX_ROUNDS, parse_rounds
-from outrider.state.errors import KeyRejected, SearchError
+from outrider.state.errors import BadRequest, KeyRejected, SearchError
 from outrider.state.hits import Candidate
 from outrider.state.model import Model
 from outrider.state.pipeline import PipelineState, RunContext, Update, check_context
@@ -217,10 +218,15 @@ async def _trace(name: str, config: RunnableConfig | None, work: Coroutine[Any, 
     """Run a node in its span and log it."""
     started = time.perf_counter()
     with node_span(name, config):
-        update = await work
-        took_ms = round((time.perf_counter() - started) * 1000, 3)
-        log.info("node finished", extra={"log_fields": {"node": name, "took_ms": took_ms, **_counts(dict(update))}})
-        return update
+        try:
+            update = await work
+        except GraphBubbleUp as raised:  # a wait for a person is no error of the span
+            pause = raised
+        else:
+            took_ms = round((time.perf_counter() - started) * 1000, 3)
+            log.info("node finished", extra={"log_fields": {"node": name, "took_ms": took_ms, **_counts(dict(update))}})
+            return update
+    raise pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +267,7 @@ class Guard:
                 sources = tuple(name for name in state.sources or () if isinstance(name, str)) or None
                 # A parent's key `answer` is left alone, unless an earlier run of ours on this thread wrote it.
                 is_foreign = getattr(state, "parent", None) is not None and state.answer is None
-                reset = (name for name in RUN_FIELDS if not (name == "answer" and is_foreign))
+                reset = (name for name in RUN_FIELDS if name != "judged" and not (name == "answer" and is_foreign))
                 clean = {**{name: getattr(defaults, name) for name in reset}, "started_at": self.clock(), "sources": sources}
                 # Strategies of the caller, and of the earlier run on the same thread with the rounds before it.
                 earlier = (*(parse_rounds((state.strategy,)) if state.strategy else ()), *state.previous_strategies)
@@ -281,6 +287,23 @@ class Guard:
             return cast("Update", {**update, **(finish(state, cast("Update", update)) if finish else {})})
 
         return Guarded(name, run_guarded)
+
+    def review(self, name: str, node: Node) -> Guarded:
+        """A node that waits for a person, as LangGraph runs it. The wait takes none of the run's time.
+
+        Nothing is caught: where the run could not wait, it must not go on as if nobody had wanted to look.
+        """
+
+        async def run_review(state: PipelineState, runtime: Runtime[RunContext]) -> Update:
+            if get_config().get("configurable", {}).get("__pregel_checkpointer") is None:
+                raise BadRequest(f"{name} waits for a person, and this run is not saved: give it a thread, or ask with checkpoints=()")
+            runtime.stream_writer({"node": name, "event": "started"})
+            update = await node(state, runtime)
+            waited_s = max(0.0, self.clock() - (state.started_at + state.execution_time_ms / 1_000))
+            runtime.stream_writer({"node": name, "event": "finished", "took_ms": 0.0, **_counts(dict(update))})
+            return {**update, "started_at": state.started_at + waited_s}
+
+        return Guarded(name, run_review)
 
     async def _run(
         self, name: str, node: Node, state: PipelineState, runtime: Runtime[RunContext], fallback: Fallback | None, *, timed: bool
@@ -312,6 +335,7 @@ class RouteState(Model):
     failures: tuple[Failure, ...] = ()
     answer_enabled: bool | None = None
     full_text_enabled: bool | None = None
+    checkpoints: tuple[str, ...] | None = None
 
 
 class Route(Runnable[PipelineState, str]):
@@ -344,7 +368,9 @@ def _is_key_rejected(state: PipelineState | RouteState) -> bool:
 def _choose_mode(state: PipelineState | RouteState) -> str:
     if any(failure.node == "translator" for failure in state.failures):
         return "failed"
-    return "systematic" if state.mode == "systematic" else "ok"
+    if state.mode == "systematic":
+        return "systematic"
+    return "review" if "plan" in (state.checkpoints or ()) else "ok"
 
 
 def _choose_ranking(state: PipelineState | RouteState) -> str:
@@ -354,11 +380,13 @@ def _choose_ranking(state: PipelineState | RouteState) -> str:
 
 
 after_translator = Route("read", _choose_mode)
-"""Returns "failed" if the translator failed, "systematic" for an exact run, else "ok"."""
+"""Returns "failed" if the translator failed, "systematic" for an exact run, "review" if a person looks at the plan, else "ok"."""
 after_distiller = Route("answers", lambda state: "answer" if state.answer_enabled else "ok")
 """Returns "answer" if the request asks for a short answer, else "ok"."""
-after_organizer = Route("reads", lambda state: "full_text" if state.full_text_enabled else "ok")
+after_review_results = Route("reads", lambda state: "full_text" if state.full_text_enabled else "ok")
 """Returns "full_text" if the request asks for open full texts, else "ok"."""
+after_organizer = Route("reviewed", lambda state: "review" if "results" in (state.checkpoints or ()) else after_review_results(state))
+"""Returns "review" if a person looks at the results, else as `after_review_results`."""
 after_dedup = Route("accepted", lambda state: "rejected" if _is_key_rejected(state) else "ok")
 """Returns "rejected" if the provider rejected the model's key: every later call would fail, too."""
 after_fine_scorer = Route("scored", _choose_ranking)

@@ -35,6 +35,7 @@ from outrider.graph.guard import (
     after_distiller,
     after_fine_scorer,
     after_organizer,
+    after_review_results,
     after_translator,
     route_on_failure,
 )
@@ -42,6 +43,8 @@ from outrider.graph.parent import SearchInput, SearchOutput, SearchState, add_ou
 from outrider.nodes.coarse_filter import CoarseFilter
 from outrider.nodes.organizer import Organizer
 from outrider.nodes.reranker import Reranker
+from outrider.nodes.review_plan import ReviewPlan
+from outrider.nodes.review_results import ReviewResults
 from outrider.nodes.rule_ranker import RuleRanker
 from outrider.nodes.scout import Scout
 from outrider.services import ModelUse, Services
@@ -73,6 +76,7 @@ SearchGraph = CompiledStateGraph[SearchState, RunContext, Any, Any]
 
 DESCRIPTIONS = {
     "translator": "Request -> intent and search strategy, by a model or by rules.",
+    "review_plan": "If asked for: waits for a person, who may change queries, sources and filters.",
     "systematic": "Every match of a Boolean query, in a stated order, to a ledger on disk; no vectors, no rerank, no distillation.",
     "scout": "Every source and strategy at once; ranked lists, fused.",
     "dedup": "One candidate per work, by weighed evidence and stored decisions; preprints folded; then a model's proposals.",
@@ -83,11 +87,13 @@ DESCRIPTIONS = {
     "reranker": "A model that reads query and text together reorders the first works, where a probe showed that it helps.",
     "organizer": "Threshold, total order, facets, top_k.",
     "full_text": "If asked for: open full texts of the first hits, by identifier, with their licences; kept in the library.",
+    "review_results": "If asked for: waits for a person, who may keep works, drop them, or ask for more like them.",
     "distiller": "Only the sentences that answer, verbatim, with offsets.",
     "answer": "If asked for: a few sentences by a model, each with citations of kept sentences, checked before they are shown.",
 }
 EDGES: Mapping[str, str | tuple[Route, dict[Hashable, str]]] = {
-    "translator": (after_translator, {"ok": "scout", "systematic": "systematic", "failed": END}),
+    "translator": (after_translator, {"ok": "scout", "review": "review_plan", "systematic": "systematic", "failed": END}),
+    "review_plan": "scout",
     "systematic": END,
     "scout": (route_on_failure("scout"), {"ok": "dedup", "failed": END}),
     "dedup": (after_dedup, {"ok": "enrich", "rejected": END}),
@@ -96,7 +102,8 @@ EDGES: Mapping[str, str | tuple[Route, dict[Hashable, str]]] = {
     "fine_scorer": (after_fine_scorer, {"ok": "reranker", "failed": "rule_ranker", "rejected": END}),
     "rule_ranker": "reranker",
     "reranker": "organizer",
-    "organizer": (after_organizer, {"ok": "distiller", "full_text": "full_text"}),
+    "organizer": (after_organizer, {"ok": "distiller", "full_text": "full_text", "review": "review_results"}),
+    "review_results": (after_review_results, {"ok": "distiller", "full_text": "full_text"}),
     "full_text": "distiller",
     "distiller": (after_distiller, {"ok": END, "answer": "answer"}),
     "answer": END,
@@ -154,6 +161,7 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
     nodes = {
         "translator": guard("translator", make_translator(services, plans_kept=not checkpointer), fallback=end_without_results, first=True),
         "systematic": guard("systematic", make_systematic(services), fallback=end_without_results, timed=False),
+        "review_plan": guarded.review("review_plan", ReviewPlan(services.source_names)),
         "scout": guard("scout", scout, fallback=end_without_results),
         "dedup": guard("dedup", make_dedup(services), fallback=end_unfinished),
         "enrich": guard("enrich", make_enrich(services)),
@@ -162,6 +170,7 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
         "rule_ranker": guard("rule_ranker", RuleRanker(settings.ranking, services.clock)),
         "reranker": guard("reranker", Reranker(services.reranker, settings.reranker, settings.run, services.clock)),
         "organizer": guard("organizer", Organizer(services.shelf, settings.organizer, services.versions, services.clock)),
+        "review_results": guarded.review("review_results", ReviewResults(settings.organizer, services.versions)),
         "full_text": guard("full_text", make_full_text(services)),
         "distiller": guard("distiller", make_distiller(services)),
         "answer": guard("answer", make_answer(services)),
@@ -189,6 +198,8 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
             fields["answer_enabled"] = settings.answer.enabled and request.mode == "discovery"
         if request.full_text_enabled is None:
             fields["full_text_enabled"] = settings.enrich.full_text == "first_n" and request.mode == "discovery"
+        # a graph that never saves steps serves programs, which the settings do not ask
+        fields["checkpoints"] = request.checkpoints or () if checkpointer is False else settings.checkpoints.list_points(request)
         return {**fields, **others}
 
     # Before the first node, since LangGraph itself drops unknown fields silently.

@@ -14,6 +14,7 @@ from pydantic import JsonValue
 
 from outrider.nodes.code_links import attach_code, check_conditions, explain_left_out, find_conditions
 from outrider.settings.model import CoarseFilterSettings
+from outrider.state.checkpoints import Judgements, list_work_ids
 from outrider.state.code_links import LinkFinder
 from outrider.state.errors import SearchError, shorten
 from outrider.state.filters import NO_CONDITIONS, CodeConditions, parse_filter, split_code, split_retracted
@@ -35,6 +36,7 @@ Verdict = bool | None
 """Whether a record breaks a rule; None if it lacks the field."""
 Check = tuple[str, Verdict, str]
 """The name of a rule, its verdict, and the reason if it is broken."""
+DROPPED = "you dropped it on this thread"
 MONTH = timedelta(days=365.25 / 12)
 TYPED_BY = ("type", "subtype", "publication_types", "article_type", "entry_type", "ref-type", "TY")
 """Metadata with a paper's type: of services, JATS, BibTeX, EndNote, RIS."""
@@ -58,7 +60,8 @@ class CoarseFilter:
         now = self.clock()
         rules = Rules(constraints, self.settings, datetime.fromtimestamp(now, UTC), find_conditions(state))
         _, excludes_retracted = split_retracted(split_code(parse_filter(state.filters or {}))[0])
-        sound, retracted = leave_out_retracted(state.candidates) if excludes_retracted else (state.candidates, ())
+        wanted, dropped = leave_out_dropped(state.candidates, state.judged)
+        sound, retracted = leave_out_retracted(wanted) if excludes_retracted else (wanted, ())
         failures = state.failures
         if self.links is not None:
             try:
@@ -71,9 +74,20 @@ class CoarseFilter:
         remarks = [name_retracted(retracted)] if retracted else []
         left_out = explain_left_out([one.why for one in rejected]) if rules.code else None
         remarks += [left_out] if left_out else []
-        update: Update = {"candidates": candidates, "rejected": (*retracted, *rejected, *beyond)}
+        update: Update = {"candidates": candidates, "rejected": (*dropped, *retracted, *rejected, *beyond)}
         update = {**update, "failures": failures} if failures != state.failures else update
         return {**update, "bypassed": (*state.bypassed, *remarks)} if remarks else update
+
+
+def leave_out_dropped(candidates: tuple[Candidate, ...], judged: Judgements) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
+    """The candidates without the works that a person dropped on this thread, whatever record of them leads now; and those works."""
+    dropped = {work_id for work in judged.select("drop") for work_id in work.ids}
+    if not dropped:
+        return candidates, ()
+    is_dropped = [not dropped.isdisjoint(list_work_ids(candidate)) for candidate in candidates]
+    left_out = (candidate.record for candidate, is_out in zip(candidates, is_dropped, strict=True) if is_out)
+    rejected = tuple(Rejected(doc_id=record.doc_id, title=record.title, why=DROPPED) for record in left_out)
+    return tuple(candidate for candidate, is_out in zip(candidates, is_dropped, strict=True) if not is_out), rejected
 
 
 @dataclass(frozen=True, slots=True)

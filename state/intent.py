@@ -67,6 +67,7 @@ class SearchStrategy(Model):
     constraints: Constraints = Constraints()
     repositories: RepositoryWishes = RepositoryWishes()
     made_by: Literal["rules", "model"] = "rules"
+    edited: bool = Field(False, description="Whether a person changed it at a checkpoint.")
     user_feedback: str = Field("", description="The caller's feedback on the earlier results.")
     earlier: tuple[EarlierStrategy, ...] = Field(
         (), description="The rounds before this one, oldest first; its queries differ from theirs."

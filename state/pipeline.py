@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, JsonValue, ValidationError, field_validator
 from typing_extensions import TypedDict
 
+from outrider.state.checkpoints import Judgements
 from outrider.state.errors import BadRequest, explain_wrong_fields
 from outrider.state.hits import Candidate, Hit, RankedList, Rejected
 from outrider.state.intent import ParsedIntent, SearchStrategy
@@ -56,6 +57,7 @@ class PipelineState(SearchRequest):
     snapshot: str | None = None
     provenance_hash: str = ""
     result_set: ResultSet | None = None
+    judged: Judgements = Field(Judgements(), description="What a person said about results on this thread; kept from run to run.")
 
 
 class ParentState(Model):
@@ -95,6 +97,8 @@ class Update(TypedDict, total=False):
     snapshot: str | None
     provenance_hash: str
     result_set: ResultSet | None
+    filters: dict[str, JsonValue] | None
+    judged: Judgements
 
 
 class RunContext(Model):

@@ -38,6 +38,10 @@ def known_sources() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*KNOWN_SOURCES, *(one.name for one in source_plugins()))))
 
 
+Checkpoint = Literal["plan", "results"]
+"""Where a run may wait for a person."""
+
+
 class SearchMode(StrEnum):
     """How far a query is expanded: by no term, by 2-3, by 5-8. Nothing else depends on it."""
 
@@ -88,6 +92,10 @@ class SearchRequest(Model):
     full_text_enabled: bool | None = Field(
         None, description="Also fetch open full texts of the first hits before distilling; by default if `enrich.full_text` is first_n."
     )
+    checkpoints: tuple[Checkpoint, ...] | None = Field(
+        None,
+        description="Wait for a person after the `plan`, after the `results`, or both; by default as set in `checkpoints`.",
+    )
     previous_strategies: Rounds = Field((), description="Strategies of earlier answers; the new queries differ from theirs.")
     grey_literature: bool = Field(
         False,
@@ -134,7 +142,7 @@ def refuse_misfits(request: SearchRequest) -> None:
         if request.full_text_enabled:
             raise BadRequest("full_text_enabled cannot be used in mode 'systematic'; afterwards: outrider library fulltext ID...")
         # A run is its query and nothing else: what narrows or widens it must stand in the query, where the manifest shows it.
-        for name in ("filters", "user_feedback", "previous_strategies"):
+        for name in ("filters", "user_feedback", "previous_strategies", "checkpoints"):
             if getattr(request, name):
                 raise BadRequest(f"{name} cannot be used in mode 'systematic'; write it into the query, such as AND 2020:3000[dp]")
         if request.strategies and request.strategies != (RetrieverType.LANCE_FTS,):

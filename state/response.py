@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from outrider.state.checkpoints import Review
 from outrider.state.distilling import UnitKind, Why
 from outrider.state.errors import KeyRejected
 from outrider.state.hits import Hit
@@ -29,7 +30,9 @@ def provenance_hash(
 
     Times, paths and costs are left out: they differ between equal runs.
     """
-    fields = request.model_dump(mode="json", include=set(SearchRequest.model_fields) - {"sources"})  # the strategy names them
+    fields = request.model_dump(
+        mode="json", include=set(SearchRequest.model_fields) - {"sources", "checkpoints"}
+    )  # the strategy shows both
     parts = {
         "request": fields,
         "strategy": strategy.model_dump(mode="json") if strategy else None,
@@ -288,6 +291,9 @@ class SearchResponse(Model):
     snapshot: str | None = Field(None, description="Library id and version that were searched.")
     provenance_hash: str = ""
     result_set: ResultSet | None = None
+    waiting: Review | None = Field(
+        None, description="The plan or the results that wait for a person (`checkpoints`); None if the run has ended."
+    )
 
 
 def explain_unanswered(hits: Sequence[Hit], query: str) -> str:

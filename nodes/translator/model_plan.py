@@ -15,6 +15,7 @@ from outrider.nodes.translator.rule_plan import extract_concepts
 from outrider.prompts import Prompt, fence, load, load_domain, select_section
 from outrider.settings.model import StarsSettings
 from outrider.state.chat import Budget, Chat, ChatRequest
+from outrider.state.checkpoints import Judgement, Judgements
 from outrider.state.intent import Constraints, IntentType, NumberRange, ParsedIntent, PlannedQuery, RepositoryWishes
 from outrider.state.model import Model
 from outrider.state.request import SearchRequest, searchable
@@ -27,6 +28,8 @@ MAX_OUTPUT_TOKENS = 1_500
 MAX_REQUEST_CHARS = 4_000
 """The model reads only the beginning of a longer request."""
 MAX_SHOWN_ROUNDS = 8
+MAX_SHOWN_WORKS = 10
+"""Works that a person judged, of each kind, in the prompt."""
 MAX_SHOWN_CHARS = 300
 """Characters of an earlier query in the prompt."""
 MOST_TERMS = 20
@@ -134,7 +137,7 @@ class QueryBuilder:
     prompt: QueryPrompt
     stars: StarsSettings
 
-    def question(self, request: SearchRequest, sources: tuple[str, ...], now: float) -> ChatRequest:
+    def question(self, request: SearchRequest, sources: tuple[str, ...], now: float, judged: Judgements | None = None) -> ChatRequest:
         """`now` in seconds since the epoch."""
         fields: dict[str, JsonValue] = {
             "request": _to_plain_line(str(request.query), MAX_REQUEST_CHARS),
@@ -153,6 +156,14 @@ class QueryBuilder:
             fields["earlier_rounds"] = rounds
         if feedback_now := _to_plain_line(request.user_feedback, len(request.user_feedback)):
             fields["user_feedback"] = feedback_now
+        kinds: tuple[tuple[str, tuple[Judgement, ...]], ...] = (("wanted_works", ("keep", "more_like")), ("unwanted_works", ("drop",)))
+        for name, judgements in kinds:
+            # the titles are texts of the sources: none that looks like an instruction is shown
+            titles: list[JsonValue] = (
+                [_to_plain_line(work.title) for work in judged.select(*judgements) if not work.flags] if judged else []
+            )
+            if titles:
+                fields[name] = titles[-MAX_SHOWN_WORKS:]
         return ChatRequest("translator", self.prompt.format(self.stars), fence(fields), MAX_OUTPUT_TOKENS)
 
     async def draft(self, question: ChatRequest, budget: Budget) -> Draft:

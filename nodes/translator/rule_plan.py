@@ -13,6 +13,7 @@ from itertools import combinations, islice
 
 from outrider.nodes.translator.common_boolean_syntax import OPERATOR, conjunction, list_phrases, list_terms, split_negated, to_common_syntax
 from outrider.settings.model import StarsSettings
+from outrider.state.checkpoints import Judgements
 from outrider.state.earlier_rounds import MAX_EARLIER_CHARS, EarlierStrategy
 from outrider.state.errors import NothingSearchable
 from outrider.state.intent import Constraints, IntentType, NumberRange, ParsedIntent, PlannedQuery, SearchStrategy
@@ -99,6 +100,8 @@ TYPE_WORDS: tuple[tuple[IntentType, frozenset[str]], ...] = (
     ("method", frozenset({"method", "methods", "algorithm", "algorithms", "approach", "approaches", "technique", "techniques"})),
 )
 MAX_VARIATIONS = 300
+MAX_LIKE, MAX_LIKE_WORDS = 2, 4
+"""Works whose like one round looks for, and words of each that a service must match."""
 """Variations tried for one query: all subsets of eight concepts, and some more terms."""
 
 
@@ -282,6 +285,20 @@ def plan_by_rules(
         user_feedback=request.user_feedback,
         earlier=request.previous_strategies,
     )
+
+
+def add_queries_like(queries: tuple[PlannedQuery, ...], judged: Judgements) -> tuple[PlannedQuery, ...]:
+    """The queries, and after the first of them one for each work whose like is wanted: many services are sent only the first ones.
+
+    Its text describes the work, for engines that compare words or meaning; engines that match need only its first words.
+    """
+    wanted = [work for work in judged.works if work.doc_id in judged.more_like and searchable(work.like)][:MAX_LIKE]
+    like = []
+    for work in wanted:
+        concepts = extract_concepts(work.like) or (work.like,)
+        keywords = extract_keywords(concepts)
+        like.append(PlannedQuery(text=work.like, keywords=keywords[:MAX_LIKE_WORDS], boolean_query=conjunction(keywords[:MAX_LIKE_WORDS])))
+    return (*queries[:1], *like, *queries[1:])
 
 
 def select_requested_sources(request: SearchRequest, configured: tuple[str, ...]) -> tuple[str, ...]:

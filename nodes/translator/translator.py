@@ -32,6 +32,7 @@ from outrider.nodes.translator.model_plan import (
 from outrider.nodes.translator.rule_plan import (
     EXPANSION,
     LEAST_EXPANSION,
+    add_queries_like,
     leave_out_operators,
     parse_intent,
     plan_by_rules,
@@ -40,6 +41,7 @@ from outrider.nodes.translator.rule_plan import (
 )
 from outrider.settings.model import LlmSettings, RunSettings, StarsSettings
 from outrider.state.chat import Budget, Chat, ChatRequest
+from outrider.state.checkpoints import Judgements
 from outrider.state.errors import ChatError, KeyRejected, SearchError
 from outrider.state.intent import ParsedIntent, SearchStrategy
 from outrider.state.pipeline import PipelineState, RunContext, Update
@@ -61,6 +63,7 @@ MODEL_SHARE, LIBRARY_SHARE = 0.5, 0.25
 """Shares of the run's remaining time for the model and for the library's terms: searching needs the rest."""
 NO_MODEL = "no model is configured"
 AS_WRITTEN = Bypass(step="translator", why="systematic mode: the query is run as it is written, without a model")
+NO_JUDGEMENTS = Judgements()
 NOTHING_NEW = Bypass(step="new queries", why="every variation of the request was searched in an earlier round; it is searched again")
 
 
@@ -97,6 +100,14 @@ def make_cache_key(request: SearchRequest, sources: Sequence[str], model: str, p
         json.dumps(Draft.model_json_schema(), sort_keys=True),  # another version of Outrider may ask for something else
     ]
     return hashlib.sha256(f"translation {json.dumps(parts, sort_keys=True)}".encode()).hexdigest()
+
+
+def take_judgements(state: PipelineState) -> tuple[SearchRequest, Judgements]:
+    """The request, and what a person said about earlier results of the thread; feedback of the request itself comes first."""
+    judged = state.judged
+    if judged.feedback and not state.user_feedback:
+        return state.model_copy(update={"user_feedback": judged.feedback}), judged
+    return state, judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +157,8 @@ class Translator:
             return {"bypassed": (*state.bypassed, AS_WRITTEN)}
         budget = run_budget(runtime, self.llm, state.usage)
         try:
-            translation = await self.translate(state, budget, time_left(runtime, self.run, self.clock, state))
+            request, judged = take_judgements(state)
+            translation = await self.translate(request, budget, time_left(runtime, self.run, self.clock, state), judged)
         except KeyRejected as error:
             return end_rejected_run(state, "translator", error, budget.spent)
         return {
@@ -156,9 +168,10 @@ class Translator:
             "bypassed": (*state.bypassed, *translation.bypassed),
             "failures": (*state.failures, *translation.failures),
             "usage": budget.spent,
+            **({"judged": Judgements(works=judged.works)} if judged.works or judged.feedback else {}),
         }
 
-    async def translate(self, request: SearchRequest, budget: Budget, left_s: float) -> Translation:
+    async def translate(self, request: SearchRequest, budget: Budget, left_s: float, judged: Judgements = NO_JUDGEMENTS) -> Translation:
         """The same without LangGraph. `left_s`: seconds of the run that are left, of which model and library may take their shares.
 
         Raises `NothingSearchable`, and `KeyRejected` if the provider rejects the model's key.
@@ -166,7 +179,7 @@ class Translator:
         now, notes = self.clock(), Notes()
         by_rules, text = parse_intent(str(request.query), self.stars, datetime.fromtimestamp(now, UTC).year)
         sources = select_requested_sources(request, self.configured)
-        draft = await self._draft(request, sources, now, budget, left_s * MODEL_SHARE, notes)
+        draft = await self._draft(request, sources, now, budget, left_s * MODEL_SHARE, notes, judged)
         snapshot, expanded = await self._expand(request.search_mode, leave_out_operators(text), draft, left_s * LIBRARY_SHARE, notes)
         intent, strategy = by_rules, plan_by_rules(request, by_rules, text, self.configured, expanded)
         last_resort = strategy.queries
@@ -177,6 +190,7 @@ class Translator:
             notes.skip("rest of the query", f"only its first {MAX_QUERY_TERMS:,} different words are searched")
         if draft is None and request.user_feedback:
             notes.skip("user_feedback", "only a model can read it; rules vary the words of the request")
+        strategy = strategy.model_copy(update={"queries": add_queries_like(strategy.queries, judged)})
         earlier = strategy.earlier
         queries = vary_repeated_queries(strategy.queries, earlier, expanded) or vary_repeated_queries(last_resort, earlier, expanded)
         if not queries:
@@ -199,7 +213,14 @@ class Translator:
         return strategy if draft is None else self._apply_draft(draft, by_rules, strategy, now, notes)[1]
 
     async def _draft(
-        self, request: SearchRequest, sources: tuple[str, ...], now: float, budget: Budget, timeout_s: float, notes: Notes
+        self,
+        request: SearchRequest,
+        sources: tuple[str, ...],
+        now: float,
+        budget: Budget,
+        timeout_s: float,
+        notes: Notes,
+        judged: Judgements,
     ) -> Draft | None:
         """The model's plan, or a recent one for the same question. None without a model or a usable answer; the notes say why."""
         if self.chat is None:
@@ -211,7 +232,7 @@ class Translator:
         try:
             async with asyncio.timeout(max(timeout_s, 0.0)):
                 builder = QueryBuilder(self.chat, self.prompt, self.stars)
-                question = builder.question(request, sources, now)
+                question = builder.question(request, sources, now, judged)
                 key = make_cache_key(request, sources, name, self.prompt, question) if self.cache else ""
                 if self.cache and (cached := await self.cache.get(key)):
                     draft, age_s = cached

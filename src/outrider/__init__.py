@@ -15,12 +15,12 @@ from outrider.version import __version__ as __version__
 __all__ = [
     "BadRequest", "Candidate", "Embedder", "Facets", "Hit", "HitList", "LibraryMissing", "Record", "RunContext", "ScoringResult",
     "SearchError", "SearchRequest", "SearchResponse", "Services", "Translation", "aadd_to_library", "aanalyze", "acite_candidates",
-    "acite_export", "acite_queue", "acite_status", "add_to_library", "adistill", "aexecute", "afetch_full_text", "afind_code_links",
-    "amerge", "analyze", "aplan_search", "areindex", "areview_export", "areview_import", "areview_label", "areview_new", "areview_next",
-    "areview_status", "asearch", "asplit", "asystematic", "cite_candidates", "cite_export", "cite_queue", "cite_status", "dedup", "distill",
-    "execute", "fetch_full_text", "find_code_links", "iter_hits", "merge", "organize", "plan_search", "reindex", "replay",
-    "replay_recording", "review_export", "review_import", "review_label", "review_new", "review_next", "review_status", "score", "search",
-    "split", "systematic", "translate", "verify",
+    "acite_export", "acite_queue", "acite_status", "acompare", "add_to_library", "adistill", "aexecute", "afetch_full_text",
+    "afind_code_links", "amerge", "analyze", "aplan_search", "areindex", "aresume", "areview_export", "areview_import", "areview_label",
+    "areview_new", "areview_next", "areview_status", "asearch", "asplit", "asystematic", "cite_candidates", "cite_export", "cite_queue",
+    "cite_status", "compare", "dedup", "distill", "execute", "fetch_full_text", "find_code_links", "iter_hits", "merge", "organize",
+    "plan_search", "reindex", "replay", "replay_recording", "resume", "review_export", "review_import", "review_label", "review_new",
+    "review_next", "review_status", "score", "search", "split", "systematic", "translate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         cite_status,
     )
     from outrider.usecases.code_links import afind_code_links, find_code_links
+    from outrider.usecases.compare import acompare, compare
     from outrider.usecases.deduplicate import amerge, asplit, dedup, merge, split
     from outrider.usecases.distill import adistill, distill
     from outrider.usecases.full_text import afetch_full_text, fetch_full_text
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
         review_next,
         review_status,
     )
-    from outrider.usecases.search import asearch, organize, score, search, translate
+    from outrider.usecases.search import aresume, asearch, organize, resume, score, search, translate
     from outrider.usecases.search_library import HitList, aexecute, execute
     from outrider.usecases.systematic import asystematic, iter_hits, replay, systematic, verify
 
@@ -92,6 +93,7 @@ _HOMES = {
     "acite_export": "outrider.usecases.cite",
     "acite_queue": "outrider.usecases.cite",
     "acite_status": "outrider.usecases.cite",
+    "acompare": "outrider.usecases.compare",
     "add_to_library": "outrider.usecases.ingest",
     "adistill": "outrider.usecases.distill",
     "aexecute": "outrider.usecases.search_library",
@@ -107,6 +109,7 @@ _HOMES = {
     "areview_new": "outrider.usecases.review",
     "areview_next": "outrider.usecases.review",
     "areview_status": "outrider.usecases.review",
+    "aresume": "outrider.usecases.search",
     "asearch": "outrider.usecases.search",
     "asplit": "outrider.usecases.deduplicate",
     "asystematic": "outrider.usecases.systematic",
@@ -114,6 +117,7 @@ _HOMES = {
     "cite_export": "outrider.usecases.cite",
     "cite_queue": "outrider.usecases.cite",
     "cite_status": "outrider.usecases.cite",
+    "compare": "outrider.usecases.compare",
     "dedup": "outrider.usecases.deduplicate",
     "distill": "outrider.usecases.distill",
     "execute": "outrider.usecases.search_library",
@@ -132,6 +136,7 @@ _HOMES = {
     "review_next": "outrider.usecases.review",
     "review_status": "outrider.usecases.review",
     "replay_recording": "outrider.usecases.replay_recording",
+    "resume": "outrider.usecases.search",
     "score": "outrider.usecases.search",
     "search": "outrider.usecases.search",
     "split": "outrider.usecases.deduplicate",

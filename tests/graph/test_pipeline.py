@@ -17,8 +17,8 @@ RECORDS = (
     paper("b", "Aspirin and the liver.", identifiers=doi("10.1000/x")),
     paper("c", "Statins", abstract="Nothing on livers.", year=2001),
 )
-NODES = [name for name in DESCRIPTIONS if name not in {"systematic", "answer", "full_text"}]
-"""Those of a ranked search that asks for no short answer."""
+NODES = [name for name in DESCRIPTIONS if name not in {"systematic", "answer", "full_text", "review_plan", "review_results"}]
+"""Those of a ranked search that asks for no short answer, no full text and no person."""
 
 
 def search(**request: Any) -> SearchResponse:

@@ -49,8 +49,10 @@ from support.systematic_runs import LibraryVersions, MemorySource, make_exact_se
 TOOLS = {
     "search",
     "plan",
+    "resume_search",
     "systematic",
     "analyze",
+    "compare",
     "library_ingest",
     "library_full_text",
     "library_search",
@@ -169,6 +171,26 @@ async def test_candidates_are_listed_briefly_and_queued(tmp_path: Path) -> None:
         own.settings = own.settings.model_copy(update={"serve": ServeSettings(read_only=True)})
         refused = await call("queue_reference_candidates", all_candidates=True)
         assert (refused.is_error, "serve.read_only" in read_text(refused)) == (True, True)
+
+
+async def test_a_search_waits_for_the_user_and_goes_on(shelved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_SOURCES__OFFLINE", "true")
+    own = {"library.uri": str(shelved), "threads.uri": str(tmp_path / "threads.sqlite")}
+    services = await asyncio.to_thread(Services.from_file, own)
+    try:
+        async with Client(make_server(services)) as client:
+            first = await client.call_tool("search", {"query": "aspirin liver", "checkpoints": ["plan"]})
+            waiting = first.structured_content["waiting"]
+            wrong = await client.call_tool("resume_search", {"thread": waiting["thread"], "answer": {"sources": ["pubmed"]}})
+            foreign = await client.call_tool("resume_search", {"thread": "liver", "answer": {}})
+            queries = {"queries": [{"text": "statins cholesterol"}]}
+            done = await client.call_tool("resume_search", {"thread": waiting["thread"], "answer": queries})
+    finally:
+        services.close()
+    assert (first.structured_content["hits"], waiting["queries"][0]["text"]) == ([], "aspirin liver")
+    assert (wrong.is_error, "'pubmed' is none of library" in read_text(wrong)) == (True, True)
+    assert (foreign.is_error, "no search waits" in read_text(foreign)) == (True, True)
+    assert (done.structured_content["hits"][0]["doc_id"], done.structured_content["waiting"]) == ("b", None)
 
 
 def test_a_short_answer_says_whether_sentences_answer_and_keeps_code() -> None:

@@ -197,3 +197,27 @@ async def test_a_browser_on_the_path_breaks_no_run(shelved: Path, tmp_path: Path
                 answer = await client.runs.wait(None, "search", input={"query": "aspirin liver"}, context={"run_timeout_s": 120})
                 assert answer["hits"][0]["doc_id"] == "a"
                 assert {row["source"] for row in answer["sources"]} >= {"library", "web"}
+
+
+async def test_studio_waits_for_a_person_and_goes_on(studio: str) -> None:
+    """A wrong answer is refused by waiting again, with the problem in the value."""
+    from langgraph_sdk import get_client
+
+    async with get_client(url=studio) as client:
+        thread = (await client.threads.create())["thread_id"]
+        options: dict[str, Any] = {"context": {"run_timeout_s": 120}}
+        fields = {"query": "aspirin liver", "checkpoints": ["plan", "results"]}
+        plan = await client.runs.wait(thread, "search", input=fields, **options)
+        (waiting,) = (await client.threads.get_state(thread))["interrupts"]
+        refused = await client.runs.wait(thread, "search", command={"resume": {"sources": ["pubmed"]}}, **options)
+        edited = {"queries": [{"text": "statins cholesterol"}]}
+        results = await client.runs.wait(thread, "search", command={"resume": edited}, **options)
+        judged = {"keep": ["b"]}
+        done = await client.runs.wait(thread, "search", command={"resume": judged}, **options)
+        after = await client.threads.get_state(thread)
+    assert (waiting["value"]["review"], waiting["value"]["queries"][0]["text"]) == ("plan", "aspirin liver")
+    assert "queries" in waiting["response_schema"]["properties"]
+    assert plan["__interrupt__"][0]["value"] == waiting["value"]
+    assert "'pubmed' is none of library" in refused["__interrupt__"][0]["value"]["problem"]
+    assert [work["doc_id"] for work in results["__interrupt__"][0]["value"]["works"]][:1] == ["b"]
+    assert ([hit["doc_id"] for hit in done["hits"]][:1], done["strategy"]["edited"], after["interrupts"]) == (["b"], True, [])

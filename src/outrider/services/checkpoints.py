@@ -89,7 +89,7 @@ def register_state_types() -> None:
     _msgpack.SAFE_MSGPACK_TYPES = SafeTypes(_msgpack.SAFE_MSGPACK_TYPES)
 
 
-Status = Literal["begun", "ended", "failed"]
+Status = Literal["begun", "waiting", "ended", "failed"]
 
 TABLES = (
     """CREATE TABLE IF NOT EXISTS outrider_runs (
@@ -152,6 +152,10 @@ class ThreadLedger:
         await self._execute("UPDATE outrider_runs SET status = ?, holder = ?, touched = ? WHERE run = ?", (status, holder, now, run))
         if status == "ended":
             await self._execute("DELETE FROM outrider_answers WHERE run = ?", (run,))
+
+    async def run(self, run: str) -> ThreadRun | None:
+        rows = await self._execute(f"SELECT {COLUMNS} FROM outrider_runs WHERE run = ?", (run,))  # noqa: S608
+        return ThreadRun(*rows[0]) if rows else None
 
     async def runs(self, thread: str | None = None) -> tuple[ThreadRun, ...]:
         """Runs of one thread or of all, oldest first."""
@@ -239,6 +243,11 @@ async def open_store(settings: ThreadSettings) -> AsyncIterator[CheckpointStore]
             raise ThreadError(f"threads.uri takes a file or an address postgresql://..., not {without_password(uri)}")
         else:
             yield await _open_sqlite(_find_file(uri), stack)
+
+
+def store_exists(settings: ThreadSettings) -> bool:
+    """Whether a thread was ever saved here; a database may hold one."""
+    return "://" in settings.uri or _find_file(settings.uri).exists()
 
 
 def _find_file(uri: str) -> Path:

@@ -7,13 +7,16 @@ Values are validated strictly: `"100"` is not a number and `1` is not a flag, so
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import platformdirs
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from outrider.settings.sections import ApiKey, CacheSettings, Section, ServeSettings, SourcesSettings
 from outrider.text.languages_and_work_types import TYPES, normal_language, normal_type
+
+if TYPE_CHECKING:
+    from outrider.state.request import Checkpoint, SearchRequest
 
 MEBIBYTE = 2**20
 
@@ -207,6 +210,22 @@ class AnswerSettings(Section):
 
     enabled: bool = Field(False, description="Write one in every search with a chat model; else where a search asks for it (--answer).")
     max_sentences: int = Field(5, ge=1, le=20, description="Maximum number of its sentences.")
+
+
+class CheckpointSettings(Section):
+    """Where a search waits for a person. The search is saved as a thread meanwhile."""
+
+    after_plan: bool = Field(False, description="Wait after the plan, so that queries, sources and filters can be changed.")
+    after_results: bool = Field(
+        False, description="Wait after the results, so that works can be kept, dropped, or more like them searched."
+    )
+
+    def list_points(self, request: SearchRequest) -> tuple[Checkpoint, ...]:
+        """Where this request waits: as it says, else by these settings, which only concern ranked searches."""
+        if request.checkpoints is not None:
+            return request.checkpoints
+        own: tuple[tuple[Checkpoint, bool], ...] = (("plan", self.after_plan), ("results", self.after_results))
+        return tuple(point for point, is_on in own if is_on and request.mode == "discovery")
 
 
 class StarsSettings(Section):
@@ -438,6 +457,7 @@ class Settings(Section):
     organizer: OrganizerSettings = OrganizerSettings()
     distiller: DistillerSettings = DistillerSettings()
     answer: AnswerSettings = AnswerSettings()
+    checkpoints: CheckpointSettings = CheckpointSettings()
     stars: StarsSettings = StarsSettings()
     repository: RepositorySettings = RepositorySettings()
     enrich: EnrichSettings = EnrichSettings()

@@ -30,6 +30,9 @@ async def asearch(
     next search of that name continues from it, and a killed search can be resumed (`outrider threads resume`). `answer` is short for
     `answer_enabled`: the response then has a short `answer` by the chat model, or the reason why there is none.
 
+    With `checkpoints=("plan", "results")` the search waits for a person after these: the response then has `waiting`, which names the
+    thread, and `outrider.resume(thread, answer)` goes on.
+
     Raises `BadRequest` for a request that cannot be understood. Where the call asks for the library alone (`sources=["library"]` or
     `offline`), it raises `LibraryMissing` if there is none, or another `LibraryError` if it cannot be opened. Another run that could
     search nothing returns an answer without hits and the reason in `failures`.
@@ -53,9 +56,10 @@ async def asearch(
     async with open_services(services, library, {"sources.offline": True} if offline else None, keep=True) as opened:
         await opened.prepare()
         with run_named(), keep_traces_local(opened.settings):
-            if thread is not None:
-                from outrider.usecases.threads import collect_response, open_threads
+            if thread is not None or opened.settings.checkpoints.list_points(search_request):
+                from outrider.usecases.threads import collect_response, make_thread_name, open_threads
 
+                thread = make_thread_name() if thread is None else thread  # what waits for a person is saved
                 async with open_threads(opened) as threads:
                     response = await collect_response(threads.search(thread, search_request, context))
             else:
@@ -70,6 +74,36 @@ def _found_nothing_to_search(answer: outrider.SearchResponse) -> bool:
     from outrider.state.errors import LibraryMissing, NothingSearchable
 
     return any(failure.error in (NothingSearchable.__name__, LibraryMissing.__name__) for failure in answer.failures)
+
+
+async def aresume(
+    thread: str, answer: dict[str, Any] | None = None, *, services: outrider.Services | None = None
+) -> outrider.SearchResponse:
+    """Continue the last search of a thread: after an interruption, or where it waits for a person with an `answer` to `waiting`.
+
+    A plan is answered with `queries`, `sources`, `filters`, `years`, `stars`, of which each that is left out stays as planned; results
+    with ids under `keep`, `drop` and `more_like`, and `feedback`. An empty answer changes nothing. Raises `BadRequest` for a wrong answer,
+    and the search still waits.
+    """
+    from outrider.runtime.threads_and_loops import load_module
+
+    await load_module("outrider.usecases.threads")
+    from outrider.runtime.spans import run_named
+    from outrider.services import open_services
+    from outrider.services.tracing import keep_traces_local
+    from outrider.usecases.threads import collect_response, open_threads
+
+    async with open_services(services, None, None, keep=True) as opened:
+        with run_named(), keep_traces_local(opened.settings):
+            async with open_threads(opened) as threads:
+                return await collect_response(threads.resume(thread, answer))
+
+
+def resume(thread: str, answer: dict[str, Any] | None = None, **options: Any) -> outrider.SearchResponse:
+    """`aresume` for callers without an event loop."""
+    from outrider.runtime.threads_and_loops import run_in_background
+
+    return run_in_background(aresume(thread, answer, **options))
 
 
 def search(query: str | dict[str, str], **options: Any) -> outrider.SearchResponse:

@@ -13,10 +13,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from langgraph.types import Command
+
 from outrider.graph.pipeline import SearchGraph, build
 from outrider.models.chat.journal import JOURNAL_KEY, Journal
+from outrider.nodes.review_plan import make_queries
 from outrider.services import ModelUse
-from outrider.services.checkpoints import CheckpointStore, ThreadRun, open_store
+from outrider.services.checkpoints import CheckpointStore, Status, ThreadRun, open_store
+from outrider.state.checkpoints import PlanAnswer, Review, check_review_answer, parse_review, read_interrupt
 from outrider.state.errors import BadRequest, NoSuchThread, ThreadBusy, ThreadError
 from outrider.state.pipeline import RunContext
 from outrider.state.request import SearchRequest, check_request
@@ -25,7 +29,7 @@ from outrider.text.sanitize import OFFLINE, is_loopback, origin, without_passwor
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
-    from langgraph.types import StreamMode
+    from langgraph.types import StateSnapshot, StreamMode
 
     from outrider.services import Services
 
@@ -36,7 +40,9 @@ _claimed: set[str] = set()
 """Threads that this process runs or deletes."""
 
 Part = tuple[str, Any]
-"""A part of a run's stream: `custom` events of nodes, `updates` of their fields, or the whole state as `values`."""
+"""A part of a run's stream: `custom` events of nodes, `updates` of their fields, the whole state as `values`, or, as the last part of a
+run that now waits for a person, its `Review` as `waiting`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +70,43 @@ class Threads:
     async def last(self, thread: str) -> SearchResponse | None:
         """The answer as far as the last run came; None before its first node has ended."""
         await self.services.prepare()
+        state = await self._read_state(thread)
+        return make_response(state.values, find_review(state, thread)) if "query" in state.values else None
+
+    async def review(self, thread: str) -> Review:
+        """What waits for a person on a thread. Raises `BadRequest` if nothing does."""
+        run = (await self.runs(thread))[-1]
+        state = await self._read_state(thread) if run.status == "waiting" else None
+        review = find_review(state, thread) if state else None
+        if review is None:
+            raise BadRequest(f"thread {thread!r} waits for no answer; `outrider threads list` shows which do")
+        return review
+
+    async def check_answer(self, thread: str, answer: object) -> dict[str, Any]:
+        """An answer to what waits, complete and checked as the run itself checks it. Raises `BadRequest`."""
+        review = await self.review(thread)
+        checked = check_review_answer(review, answer)
+        if isinstance(checked, PlanAnswer) and checked.queries:
+            tuple(make_queries(checked.queries, (await self._read_state(thread)).values["strategy"]))
+        return checked.model_dump(mode="json", exclude_none=True)
+
+    async def find_waiting(self, run_id: str) -> Review | None:
+        """What waits under the number of a run; None for a run that does not wait, or was followed by another on its thread."""
+        run = await self.store.ledger.run(run_id)
+        if run is None or run.status != "waiting" or (await self.runs(run.thread))[-1].run != run_id:
+            return None
+        return find_review(await self._read_state(run.thread), run.thread)
+
+    async def abandon(self, thread: str) -> None:
+        """Wait for nobody any more: the last run counts as interrupted, and can be resumed up to the same place."""
+        with _claim(thread):
+            run = (await self.runs(thread))[-1]
+            if run.status == "waiting":
+                await self.store.ledger.touch(run.run, "failed", self.holder, time.time())
+
+    async def _read_state(self, thread: str) -> StateSnapshot:
         with self.store.raise_thread_errors():
-            state = await build(self.services, self.store.saver).aget_state({"configurable": {"thread_id": thread}})
-        return make_response(state.values) if "query" in state.values else None
+            return await build(self.services, self.store.saver).aget_state({"configurable": {"thread_id": thread}})
 
     async def delete(self, thread: str) -> int:
         """Delete a thread and return the number of its runs."""
@@ -105,25 +145,33 @@ class Threads:
                 async for part in parts:
                     yield part
 
-    async def resume(self, thread: str) -> AsyncGenerator[Part]:
-        """Resume the last run at the time of its interruption; a run that has ended gives its last state."""
+    async def resume(self, thread: str, answer: object = None) -> AsyncGenerator[Part]:
+        """Resume the last run at the time of its interruption; a run that has ended gives its last state.
+
+        A run that waits for a person goes on with `answer`; without one it gives what waits. A wrong answer raises `BadRequest`, and the
+        run still waits.
+        """
         with _claim(thread):
-            async with aclosing(self._resume(thread)) as parts:
+            async with aclosing(self._resume(thread, answer)) as parts:
                 async for part in parts:
                     yield part
 
-    async def _resume(self, thread: str) -> AsyncGenerator[Part]:
+    async def _resume(self, thread: str, answer: object) -> AsyncGenerator[Part]:
         runs = await self.runs(thread)
         run = runs[-1]
         self._refuse_busy(thread, runs)
         await self.services.prepare()
+        resumption: Command[Any] | None = None if answer is None else Command(resume=await self.check_answer(thread, answer))
         # it may start at a later node, and at the time of the interruption
         await self.services.warm(ModelUse.of_request(SearchRequest.model_validate_json(run.asked)))
-        with self.store.raise_thread_errors():
-            before = await build(self.services, self.store.saver).aget_state({"configurable": {"thread_id": thread}})
+        before = await self._read_state(thread)
         has_state = (before.metadata or {}).get("run") == run.run
         if run.status == "ended" or (has_state and not before.next):
             yield "values", before.values
+            return
+        if run.status == "waiting" and resumption is None and (review := find_review(before, thread)):
+            yield "values", before.values
+            yield "waiting", review
             return
         await self.store.ledger.touch(run.run, "begun", self.holder, time.time())
         services, state = self.services, before.values if has_state else {}
@@ -132,33 +180,44 @@ class Threads:
             clock = services.clock
             gap_s = clock() - (state["started_at"] + state["execution_time_ms"] / 1_000)
             services = services.at(lambda: clock() - gap_s)
-        request = None if has_state else check_request(SearchRequest.model_validate_json(run.asked))
+        request = resumption if has_state else check_request(SearchRequest.model_validate_json(run.asked))
         async with aclosing(self._run(build(services, self.store.saver), replace(run, holder=self.holder), request)) as parts:
             async for part in parts:
                 yield part
 
-    async def _run(self, graph: SearchGraph, run: ThreadRun, request: SearchRequest | None) -> AsyncGenerator[Part]:
+    async def _run(self, graph: SearchGraph, run: ThreadRun, request: SearchRequest | Command[Any] | None) -> AsyncGenerator[Part]:
         config: RunnableConfig = {
             "configurable": {"thread_id": run.thread, JOURNAL_KEY: Journal(run.run, self.store.ledger)},
             "metadata": {"run": run.run},
         }
         context = RunContext.model_validate_json(run.context)
-        has_ended = False
+        has_ended, review = False, None
         try:
             with self.store.raise_thread_errors():
                 stream: Any = graph.astream(request, config, context=context, stream_mode=MODES, durability="sync")
                 async with aclosing(stream) as parts:
                     async for kind, part in parts:
-                        yield kind, part
+                        if kind == "updates" and (waiting := read_interrupt(part)):
+                            review = waiting.model_copy(update={"thread": run.thread})
+                        else:
+                            yield kind, part
             has_ended = True
         finally:
-            await self.store.ledger.touch(run.run, "ended" if has_ended else "failed", self.holder, time.time())
+            status: Status = "failed" if not has_ended else "waiting" if review else "ended"
+            await self.store.ledger.touch(run.run, status, self.holder, time.time())
         await self.store.ledger.thin(run.thread)
+        if review:
+            yield "waiting", review
 
     def _refuse_busy(self, thread: str, runs: tuple[ThreadRun, ...]) -> None:
         holder = runs[-1].holder if runs and runs[-1].status == "begun" else ""
         if holder and holder != self.holder and _is_alive(holder):
             raise ThreadBusy(f"thread {thread!r} is under way in process {holder}; wait for it, or name another")
+
+
+def make_thread_name() -> str:
+    """A name for a search that must be saved and was given none."""
+    return f"search-{uuid.uuid4().hex[:8]}"
 
 
 @contextmanager
@@ -202,18 +261,31 @@ async def find_client_target(services: Services, target: str, owner: str | None)
 
 
 async def collect_response(parts: AsyncIterator[Part]) -> SearchResponse:
-    """The answer at the end of a run."""
+    """The answer at the end of a run, or as far as it came with what it waits for."""
     state: Mapping[str, Any] = {}
+    review: Review | None = None
     async for kind, part in parts:
         state = part if kind == "values" else state
-    return make_response(state)
+        review = part if kind == "waiting" else review
+    return make_response(state, review)
 
 
-def make_response(state: Mapping[str, Any]) -> SearchResponse:
+def find_review(state: StateSnapshot, thread: str) -> Review | None:
+    """What waits for a person in a thread's state."""
+    if not state.interrupts:
+        return None
+    return parse_review(state.interrupts[0].value).model_copy(update={"thread": thread})
+
+
+def make_response(state: Mapping[str, Any], review: Review | None = None) -> SearchResponse:
     """The response from the fields of a state, also one before the scout, whose `sources` are the requested names."""
     fields = {name: value for name, value in state.items() if name in SearchResponse.model_fields}
     return SearchResponse.model_validate(
-        {**fields, "sources": tuple(row for row in fields.get("sources") or () if not isinstance(row, str))}
+        {
+            **fields,
+            "sources": tuple(row for row in fields.get("sources") or () if not isinstance(row, str)),
+            "waiting": review or state.get("waiting"),
+        }
     )
 
 

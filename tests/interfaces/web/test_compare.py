@@ -166,3 +166,33 @@ async def test_the_radar_is_saved_as_a_picture(results_page: Page) -> None:
     await results_page.unroute("**/radar.svg*")
     await results_page.keyboard.press("Escape")
     await results_page.get_by_role("button", name="Clear").click()
+
+
+TEXTS = """async (hits) => {
+  const { Comparison } = await import("/page/compare.js");
+  const comparison = new Comparison(() => "", {}, "doses");
+  for (const hit of hits) comparison.hits.set(hit.doc_id, hit);
+  comparison.show();
+}"""
+HOSTILE = '<img src=x onerror="document.title=1"> It streams measurements.'
+
+
+async def test_texts_are_compared_by_the_server_and_quoted(opens: Opens) -> None:
+    """Only works of one kind with identifiers are offered."""
+    works = [{**hit, "identifiers": {"github": f"liver/{hit['rank']}"}} for hit in HITS if hit["kind"] == "repository"][:2]
+    difference = {"key": "[1]", "statement": "", "quotes": [{"start": 3, "end": 40, "text": HOSTILE}], "unmentioned": ["streams"]}
+    answer = {"works": [{"key": "[1]"}, {"key": "[2]"}], "differences": [difference], "notes": ["no model described the differences"]}
+    async with opens() as tab:
+        await tab.route("**/api/compare", lambda route: route.fulfill(json=answer))
+        await tab.evaluate(TEXTS, works)
+        async with tab.expect_request("**/api/compare") as request_info:
+            await tab.get_by_role("button", name="Compare their texts").click()
+        section = tab.get_by_role("region", name="Their texts")
+        await section.get_by_text("Characters 3 to 40").wait_for()
+        assert (await request_info.value).post_data_json == {"targets": ["liver/1", "liver/2"], "question": "doses"}
+        assert HOSTILE in await section.inner_text()
+        assert await section.locator("img").count() == 0
+        await check(tab)
+        await tab.get_by_role("button", name="Close").click()
+        await tab.evaluate(TEXTS, [works[0], {**HITS[2], "identifiers": {"doi": "10.1000/x"}}])
+        assert await tab.get_by_role("button", name="Compare their texts").count() == 0

@@ -29,6 +29,7 @@ COMMANDS = {
     "replay": "systematic:replay",
     "verify": "systematic:verify",
     "analyze": "analyze:analyze",
+    "compare": "compare:compare",
     "ingest": "ingest:ingest",
     "dedup": "dedup:dedup",
     "distill": "distill:distill",

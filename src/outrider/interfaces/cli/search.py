@@ -111,6 +111,17 @@ def search(
         str | None,
         typer.Option("--thread", metavar="NAME", help="Save each step under this name; the next search with this name continues from it."),
     ] = None,
+    review_plan: Annotated[
+        bool | None,
+        typer.Option("--review-plan/--no-review-plan", help="Wait after the plan, to change it. Default: checkpoints.after_plan."),
+    ] = None,
+    review_results: Annotated[
+        bool | None,
+        typer.Option(
+            "--review-results/--no-review-results",
+            help="Wait after the results, to keep and drop works. Default: checkpoints.after_results.",
+        ),
+    ] = None,
     max_calls: Annotated[int | None, typer.Option("--max-calls", metavar="N", help="Most calls of the model; 0 uses rules only.")] = None,
     max_cost: Annotated[
         float | None,
@@ -167,20 +178,23 @@ def search(
         from outrider.interfaces.cli.plan import show_planned
 
         return show_planned(services, request, context=context, as_json=as_json)
+    if review_plan is not None or review_results is not None:
+        request["checkpoints"] = _list_checkpoints(services, review_plan, review_results)
+        if record is not None and request["checkpoints"]:
+            raise BadRequest("--record records a run without pauses; leave out --review-plan and --review-results")
     answer, rejected = wait_for(_answer(request, services, context, thread, quiet=as_json))
     note_recording(services)
-    if output is not None and not exit_code(answer):
-        from outrider.interfaces.cli.export import open_output
-        from outrider.usecases.export import make_record, write_records
+    if answer.waiting is not None:
+        from outrider.interfaces.cli.checkpoints import WAITS, settle, show_waiting
 
-        with open_output(output) as stream:
-            written = write_records(map(make_record, answer.hits), form, stream)
-        note(f"{count(written, 'record')} written to {output}")
-    if plot is not None and not exit_code(answer):
-        from outrider.interfaces.cli.export import write_picture
-        from outrider.pictures.timeline import draw_timeline
-
-        write_picture(plot, draw_timeline(answer))
+        answer = settle(answer, library, offline=offline, quiet=as_json)
+        if answer.waiting is not None:
+            if not as_json:
+                return show_waiting(answer.waiting)
+            print_json(answer)
+            return WAITS
+    if not exit_code(answer):
+        _write_files(answer, output, form, plot)
     if as_json:
         note_remarks(answer.result_set.remarks if answer.result_set else ())
         if services.lost_model and services.settings.sources.offline:  # otherwise it is logged as an error
@@ -210,13 +224,37 @@ def search(
     return exit_code(answer)
 
 
+def _list_checkpoints(services: Services, review_plan: bool | None, review_results: bool | None) -> list[str]:
+    """The points where the search waits for a person: as the options say, else the settings."""
+    own = services.settings.checkpoints
+    wishes = (
+        ("plan", own.after_plan if review_plan is None else review_plan),
+        ("results", own.after_results if review_results is None else review_results),
+    )
+    return [point for point, is_on in wishes if is_on]
+
+
+def _write_files(answer: SearchResponse, output: Path | None, form: str, plot: Path | None) -> None:
+    if output is not None:
+        from outrider.interfaces.cli.export import open_output
+        from outrider.usecases.export import make_record, write_records
+
+        with open_output(output) as stream:
+            written = write_records(map(make_record, answer.hits), form, stream)
+        note(f"{count(written, 'record')} written to {output}")
+    if plot is not None:
+        from outrider.interfaces.cli.export import write_picture
+        from outrider.pictures.timeline import draw_timeline
+
+        write_picture(plot, draw_timeline(answer))
+
+
 async def _answer(
     fields: Mapping[str, Any], services: Services, context: RunContext, thread: str | None, *, quiet: bool
 ) -> tuple[SearchResponse, list[tuple[str, str]]]:
     """The answer, and (title, reason) of every work that a rule removed."""
     from outrider.runtime.spans import RUN
     from outrider.state.request import check_request
-    from outrider.state.response import SearchResponse
 
     request = check_request(fields)
     RUN.set(uuid.uuid4().hex[:12])  # of this command's only task
@@ -228,7 +266,9 @@ async def _answer(
 
     async with aclosing(_stream(request, services, context, thread)) as parts:
         state = await follow_run(parts, "Opening the library", "Searching", quiet=quiet, on_updates=collect)
-    return SearchResponse.model_validate({name: value for name, value in state.items() if name in SearchResponse.model_fields}), rejected
+    from outrider.usecases.threads import make_response
+
+    return make_response(state), rejected
 
 
 async def _stream(request: SearchRequest, services: Services, context: RunContext, thread: str | None) -> AsyncGenerator[tuple[str, Any]]:
@@ -236,7 +276,7 @@ async def _stream(request: SearchRequest, services: Services, context: RunContex
     from outrider.runtime.threads_and_loops import load_module  # imports asyncio, which the help does not need
 
     await services.prepare()
-    if thread is None:
+    if thread is None and not services.settings.checkpoints.list_points(request):
         from outrider.runtime.threads_and_loops import load_module
 
         pipeline = await load_module("outrider.graph.pipeline")
@@ -244,9 +284,10 @@ async def _stream(request: SearchRequest, services: Services, context: RunContex
         async for kind, part in parts:
             yield kind, part
         return
-    from outrider.usecases.threads import open_threads
+    from outrider.usecases.threads import make_thread_name, open_threads
 
-    async with open_threads(services) as threads, aclosing(threads.search(thread, request, context)) as saved_parts:
+    name = make_thread_name() if thread is None else thread  # what waits for a person is saved
+    async with open_threads(services) as threads, aclosing(threads.search(name, request, context)) as saved_parts:
         async for kind, part in saved_parts:
             yield kind, part
 

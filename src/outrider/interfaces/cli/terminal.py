@@ -52,7 +52,8 @@ ADVICE_EVERY_S = 86_400.0
 STEPS = {
     "translator": "planning", "scout": "asking the sources", "dedup": "merging duplicates", "enrich": "fetching details",
     "coarse_filter": "filtering", "fine_scorer": "scoring", "rule_ranker": "ranking", "reranker": "reranking", "organizer": "sorting",
-    "full_text": "reading open texts", "distiller": "choosing sentences", "answer": "writing the answer",
+    "review_plan": "waiting for you", "review_results": "waiting for you", "full_text": "reading open texts",
+    "distiller": "choosing sentences", "answer": "writing the answer",
 }  # fmt: skip
 """What the nodes of a search do, as shown while they run."""
 NUMBER = re.compile(r"\d+")
@@ -154,6 +155,8 @@ async def follow_run(
                 on_updates(part)
             elif kind == "values":
                 state = part
+            elif kind == "waiting":
+                state = {**state, "waiting": part}
     finally:
         status.stop()
     return state

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
-from outrider.interfaces.cli.terminal import console, count, exit_code, follow_run, measure_wait, note, plain, print_json, table
+from outrider.interfaces.cli.terminal import console, count, exit_code, measure_wait, note, plain, print_json, table
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 threads_app = typer.Typer(help="List, show, resume and delete saved searches.", no_args_is_help=True)
 ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's name, as `threads list` shows it.")]
-STATES = {"ended": "ended", "begun": "interrupted or under way", "failed": "interrupted"}
+STATES = {"ended": "ended", "waiting": "waiting for you", "begun": "interrupted or under way", "failed": "interrupted"}
 
 
 @threads_app.command("list")
@@ -55,24 +55,38 @@ def show(thread: ThreadArgument, library: LibraryOption = None, as_json: JsonOpt
         feedback = json.loads(run.asked).get("user_feedback", "")
         listing.add_row(format_time(run.began), STATES[run.status], plain(run.query), plain(feedback))
     console().print(listing)
-    if answer is not None and runs[-1].status == "ended":
+    if answer is not None and answer.waiting is not None:
+        from outrider.interfaces.cli.checkpoints import show_waiting
+
+        show_waiting(answer.waiting)
+    elif answer is not None and runs[-1].status == "ended":
         show_answer(answer)
     else:
         note(f"Its last search has not ended; to continue it: outrider threads resume {thread}")
 
 
 @threads_app.command()
-def resume(thread: ThreadArgument, library: LibraryOption = None, as_json: JsonOption = False) -> int:
-    """Continue a thread's last search after an interruption. Model answers that were paid for are not requested again."""
+def resume(
+    thread: ThreadArgument,
+    answer_file: Annotated[
+        str | None,
+        typer.Option("--answer", metavar="FILE", help="Answer a search that waits for you with this JSON file; - reads standard input."),
+    ] = None,
+    library: LibraryOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Continue a thread's last search, after an interruption or where it waits for you. No model answer is paid for twice."""
     from outrider.interfaces.cli.answer import show_answer
-    from outrider.usecases.threads import make_response
+    from outrider.interfaces.cli.checkpoints import WAITS, read_answer, resume_thread, settle, show_waiting
 
-    async def follow(threads: Threads) -> Any:
-        return make_response(await follow_run(threads.resume(thread), "Resuming", "Searching", quiet=as_json))
-
-    answer = _call_threads(library, follow)
+    given = None if answer_file is None else read_answer(answer_file)
+    answer = settle(resume_thread(thread, given, library, quiet=as_json), library, quiet=as_json)
     if as_json:
         print_json(answer)
+        if answer.waiting is not None:
+            return WAITS
+    elif answer.waiting is not None:
+        return show_waiting(answer.waiting)
     else:
         show_answer(answer, waited_s=measure_wait())
     return exit_code(answer)

@@ -87,7 +87,12 @@ class AdmittedGraph(Runnable[Any, Any]):
             async for kind, part in self._stream(input, config, ["values"]):
                 if kind == "values":
                     state.update(part)
-            if refusal := refuse_unsearched(state):
+                elif kind == "waiting":
+                    names = [
+                        row for row in state.get("sources") or () if not isinstance(row, str)
+                    ]  # those of the request, before the scout
+                    state.update(waiting=part, sources=names)
+            if "waiting" not in state and (refusal := refuse_unsearched(state)):
                 raise refusal
         return {name: value for name, value in state.items() if name in self._answers.model_fields}
 
@@ -106,6 +111,8 @@ class AdmittedGraph(Runnable[Any, Any]):
                     for update in part.values():
                         state.update(update or {})
                     yield {node: without_works(update or {}, keep=node in LAST_NODES) for node, update in part.items()}
+                elif kind == "waiting":
+                    yield {"waiting": part.model_dump(mode="json")}
 
     async def astream_events(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Any]:  # type: ignore[override]  # noqa: A002
         """LangChain's events. Only the last one, with the output of the whole graph, has works."""

@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 
+COMPARE_EXAMPLES: dict[str, Any] = {
+    "repositories": {"summary": "Two repositories", "value": {"targets": ["encode/httpx", "aio-libs/aiohttp"]}},
+    "papers": {"summary": "Two papers", "value": {"targets": ["arxiv:1706.03762", "arxiv:1810.04805"], "question": "attention"}},
+}
+RESUME_EXAMPLES: dict[str, Any] = {
+    "plan": {"summary": "Another plan", "value": {"queries": [{"text": "aspirin liver injury"}], "years": {"min": 2015}}},
+    "results": {"summary": "Results judged", "value": {"keep": ["doi:10.1000/a"], "drop": ["doi:10.1000/b"], "feedback": "only trials"}},
+    "unchanged": {"summary": "Go on as planned", "value": {}},
+}
 SEARCH_EXAMPLES: dict[str, Any] = {
     "words": {"summary": "A question", "value": {"query": "liver injury by aspirin"}},
     "repositories": {

@@ -11,15 +11,25 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Header, Path, Request, Response
+from fastapi import APIRouter, Body, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field
 
-from outrider.interfaces.http.openapi import ANALYZE_EXAMPLES, EVENTS_EXAMPLE, LIBRARY_EXAMPLE, SEARCH_ANSWER, SEARCH_EXAMPLES
+from outrider.interfaces.http.openapi import (
+    ANALYZE_EXAMPLES,
+    COMPARE_EXAMPLES,
+    EVENTS_EXAMPLE,
+    LIBRARY_EXAMPLE,
+    RESUME_EXAMPLES,
+    SEARCH_ANSWER,
+    SEARCH_EXAMPLES,
+)
 from outrider.interfaces.http.problems import Refusal, make_response, refuse_field
 from outrider.interfaces.http.search_runs import LAST, Run, RunRegistry, read_thread
 from outrider.services.make_nodes import parse_analysis_target
 from outrider.state.analysis import Analysis, AnalyzeRequest
+from outrider.state.checkpoints import Review
+from outrider.state.comparison import CompareRequest, Comparison
 from outrider.state.model import Model
 from outrider.state.pipeline import RunContext
 from outrider.state.plan import SearchPlan
@@ -50,12 +60,22 @@ class AnalyzeBody(AnalyzeRequest):
     run: RunContext = Field(RunContext(), description="Settings that this analysis overrides; limits of the server can only be lowered.")
 
 
+class CompareBody(CompareRequest):
+    """Two to four works, and settings of their comparison."""
+
+    run: RunContext = Field(RunContext(), description="Settings that this comparison overrides; limits of the server can only be lowered.")
+
+
 class SearchState(Model):
     """An asynchronous search."""
 
     id: str
-    status: Literal["waiting", "running", "done", "failed", "cancelled"]
-    events: str = Field(description="Address of its events.")
+    status: Literal["waiting", "running", "done", "failed", "cancelled"] = Field(
+        description="`waiting` for a free slot, or for a person: then `waiting` has what is asked."
+    )
+    events: str = Field(description="Address of its events; after an answer, of those from then on.")
+    waiting: Review | None = Field(None, description="The plan or the results that wait for a person.")
+    resume: str = Field("", description="Where the answer to `waiting` goes.")
     response: SearchResponse | None = Field(None, description="The answer, once it is done.")
     problem: dict[str, Any] | None = Field(None, description="A problem document, if it failed.")
 
@@ -101,16 +121,39 @@ class RestRoutes:
         request.state.search_id = run.run_id
         return await _wait_for_answer(run)
 
+    async def compare(self, request: Request, body: Annotated[CompareBody, Body(openapi_examples=COMPARE_EXAMPLES)]) -> Response:
+        """Two to four works of one kind side by side. Different kinds are 422; a work that no source knows is 503."""
+        from outrider.usecases.compare import refuse_incomparable
+
+        plain = CompareRequest.model_construct(**{name: getattr(body, name) for name in CompareRequest.model_fields})
+        refuse_incomparable(plain.targets)
+        check_lowered(body.run, self.services.settings)
+        run = self.runs.compare(plain, body.run, read_owner(request))
+        request.state.search_id = run.run_id
+        return await _wait_for_answer(run)
+
     async def state(self, request: Request, run_id: RunId) -> Response:
         """State of a search, and its answer once it is done."""
-        run = self.runs.get(run_id, read_owner(request))
+        run = await self.runs.find(run_id, read_owner(request))
         headers = {"Retry-After": "1"} if run.ended_at is None else {}
         return Response(_format_state(run), 200, headers, "application/json")
 
     async def stop(self, request: Request, run_id: RunId) -> Response:
         """Stop a search; one that has ended stays as it is."""
-        self.runs.get(run_id, read_owner(request)).cancel()
+        await self.runs.stop(await self.runs.find(run_id, read_owner(request)))
         return Response(status_code=204)
+
+    async def resume(
+        self,
+        request: Request,
+        run_id: RunId,
+        answer: Annotated[dict[str, Any], Body(openapi_examples=RESUME_EXAMPLES)],
+        prefer: Annotated[str | None, Header(description="`respond-async`, as for a search.")] = None,
+    ) -> Response:
+        """Answer a search that waits for a person. A wrong answer is 422, and the search still waits."""
+        run, preferences = await self.runs.find(run_id, read_owner(request)), parse_preferences(prefer)
+        await self.runs.answer(run, answer, has_events="respond-async" in preferences)
+        return await answer_run(request, run, preferences)
 
     async def events(
         self,
@@ -119,10 +162,11 @@ class RestRoutes:
         last_event_id: Annotated[
             str | None, Header(description="Number of the last event received; later ones are sent.", max_length=20)
         ] = None,
+        after: Annotated[int, Query(ge=0, description="Send only later events than this one; for a client that sends no header.")] = 0,
     ) -> Response:
         """Events of a search as they happen: nodes, counts, the first works in the order of each node, the final response."""
-        run = self.runs.get(run_id, read_owner(request))
-        after = int(last_event_id) if last_event_id and last_event_id.isascii() and last_event_id.isdigit() else 0
+        run = await self.runs.find(run_id, read_owner(request))
+        after = int(last_event_id) if last_event_id and last_event_id.isascii() and last_event_id.isdigit() else after
         if after and run.ended_at is not None and after >= len(run.events):
             return Response(status_code=204)  # tells a browser not to reconnect
         return StreamingResponse(stream_events(run, after), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
@@ -142,13 +186,14 @@ SEARCH_RESPONSES: Responses = {
         "description": "The answer.",
         "headers": {"X-Search-Id": {"description": "The number of the search, for its export.", "schema": {"type": "string"}}},
     },
-    202: {"model": SearchState, "description": "It runs; `Location` is its address."},
+    202: {"model": SearchState, "description": "It runs, or waits for a person; `Location` is its address."},
 }
 EVENT_RESPONSES: Responses = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}, "example": EVENTS_EXAMPLE}}, "description": "Events."},
     204: {"description": "No further events will come."},
 }
 ANALYSIS_RESPONSES: Responses = {200: {"model": Analysis, "description": "The analysis."}}
+COMPARE_RESPONSES: Responses = {200: {"model": Comparison, "description": "The comparison."}}
 LIBRARY_RESPONSES: Responses = {
     200: {"content": {"application/json": {"schema": {"type": "object"}, "example": LIBRARY_EXAMPLE}}, "description": "Its contents."}
 }
@@ -165,6 +210,9 @@ def make_router(handlers: RestRoutes) -> APIRouter:
     )
     router.add_api_route(SEARCH, handlers.stop, methods=["DELETE"], summary="Stop a search", status_code=204)
     router.add_api_route(
+        f"{SEARCH}/resume", handlers.resume, methods=["POST"], summary="Answer a waiting search", responses=SEARCH_RESPONSES
+    )
+    router.add_api_route(
         f"{SEARCH}/events",
         handlers.events,
         methods=["GET"],
@@ -174,6 +222,7 @@ def make_router(handlers: RestRoutes) -> APIRouter:
     )
     for path in ("/api/analyze", "/api/analyze-repo"):
         router.add_api_route(path, handlers.analyze, methods=["POST"], summary="One work in depth", responses=ANALYSIS_RESPONSES)
+    router.add_api_route("/api/compare", handlers.compare, methods=["POST"], summary="Works side by side", responses=COMPARE_RESPONSES)
     router.add_api_route("/api/library", handlers.library, methods=["GET"], summary="Contents of the library", responses=LIBRARY_RESPONSES)
     return router
 
@@ -212,8 +261,13 @@ async def answer_run(request: Request, run: Run, preferences: dict[str, int]) ->
         await asyncio.wait({asyncio.ensure_future(run.wait())}, timeout=preferences["wait"])
         if run.ended_at is not None:
             return make_answer(run)
-    headers = {"Location": f"/api/search/{run.run_id}", "Preference-Applied": "respond-async", "Retry-After": "1"}
-    return JSONResponse(json.loads(_format_state(run)), 202, headers)
+    return _accept(run, {"Preference-Applied": "respond-async", "Retry-After": "1"})
+
+
+def _accept(run: Run, headers: dict[str, str]) -> Response:
+    return JSONResponse(
+        json.loads(_format_state(run)), 202, {"Location": f"/api/search/{run.run_id}", "X-Search-Id": run.run_id, **headers}
+    )
 
 
 async def _wait_for_answer(run: Run) -> Response:
@@ -228,6 +282,8 @@ def make_answer(run: Run) -> Response:
     """The response of an ended search, with its number for the export and the log."""
     if run.answer:
         return Response(run.answer, 200, {"X-Search-Id": run.run_id}, "application/json")
+    if run.review is not None:
+        return _accept(run, {})
     refusal = run.refusal or Refusal(503, "stopped", "the search was stopped before it was done")
     return make_response(refusal, run.run_id)
 
@@ -235,8 +291,12 @@ def make_answer(run: Run) -> Response:
 def _format_state(run: Run) -> str:
     """JSON. The answer is inserted as text: it may be long, and is serialized already."""
     about: dict[str, Any] = {"id": run.run_id, "status": run.status, "events": f"/api/search/{run.run_id}/events"}
+    if run.seen:
+        about["events"] += f"?after={run.seen}"
+    if run.review is not None:
+        about |= {"waiting": run.review.model_dump(mode="json"), "resume": f"/api/search/{run.run_id}/resume"}
     if run.status == "failed":
-        about["problem"] = json.loads(next(event.data for event in run.events if event.name in LAST))
+        about["problem"] = json.loads(next(event.data for event in reversed(run.events) if event.name in LAST))
     text = json.dumps(about)
     return f'{text[:-1]}, "response": {run.answer}}}' if run.answer else text
 

@@ -13,6 +13,7 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html.
     sources    {sources[]}                       the reports of the sources so far; the last one has all
     failures   {failures[]}
     usage      {calls, input_tokens, ...}        calls and tokens of models so far
+    waiting    PlanReview | ResultsReview        the search waits for a person; the stream ends, and goes on after the answer
     response   SearchResponse                    the last event of a successful search
     problem    Problem                           the last event of a failed search
     cancelled  {}                                the last event of a stopped search
@@ -26,7 +27,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID, uuid4
@@ -35,7 +36,9 @@ from pydantic import Field
 
 from outrider.interfaces.http.problems import Refusal, make_problem, refuse_field, refuse_full_disk, refuse_unsearched, translate_error
 from outrider.runtime.spans import RUN
+from outrider.services.checkpoints import store_exists
 from outrider.state.analysis import Analysis
+from outrider.state.comparison import Comparison
 from outrider.state.errors import SearchError, is_disk_full
 from outrider.state.hits import Candidate, Hit, ScoredBy
 from outrider.state.model import Model
@@ -56,14 +59,17 @@ if TYPE_CHECKING:
     from outrider.interfaces.http.request_limits import Admission
     from outrider.services import Services
     from outrider.state.analysis import AnalyzeRequest
+    from outrider.state.checkpoints import Review
     from outrider.state.citations import CitationsRequest
+    from outrider.state.comparison import CompareRequest
     from outrider.state.request import SearchRequest
 
 PARTIAL_HITS = 20
 """Maximum works of one partial list; a request for fewer hits gets fewer."""
 MAX_KEPT_CHARS = 64 * 2**20
 """Of all answers together that are kept; the newest is kept whatever its size."""
-LAST = frozenset({"response", "problem", "cancelled"})
+LAST = frozenset({"response", "problem", "cancelled", "waiting"})
+Answers = type[SearchResponse | Analysis | Comparison]
 StreamPart = tuple[str, Any]
 """A part of LangGraph's stream: its mode, and the part."""
 
@@ -129,7 +135,7 @@ class EventWriter:
                 yield from self._make_update_events(node, update or {})
 
     def _make_update_events(self, node: str, update: Mapping[str, Any]) -> Iterator[Event]:
-        is_first = "started_at" in update  # the first node resets all fields
+        is_first = node == "translator"  # it resets all fields
         if rows := [row for row in update.get("sources") or () if not isinstance(row, str)]:
             yield make_event("sources", {"sources": [row.model_dump(mode="json") for row in rows]})
         if update.get("failures"):
@@ -176,7 +182,14 @@ class Run:
     owner: str
     writer: EventWriter | None = None
     """Of all events, for followers; without one only the last event is kept."""
+    thread: str = ""
+    """Its stored name."""
+    review: Review | None = None
+    """What waits for a person."""
+    seen: int = 0
+    """Events before the last answer of a person."""
     status: Status = "waiting"
+    """`waiting` for a free slot, or with a `review` for a person: clients know no other words."""
     events: list[Event] = field(default_factory=list)
     answer: str = ""
     """A `SearchResponse` or `Analysis` as JSON; empty unless the run succeeded."""
@@ -230,21 +243,62 @@ class RunRegistry:
     def search(self, request: SearchRequest, context: RunContext, owner: str, *, thread: str = "", has_events: bool = False) -> Run:
         """Begin a search, or raise `Refusal` if the queue is full. It can be looked up by its number; with `has_events` also followed."""
         run_id = find_run_id()
+        if not thread and self.runner.services.settings.checkpoints.list_points(request):
+            thread = f"{owner}/search-{run_id}" if owner else f"search-{run_id}"  # what waits for a person is saved
         parts = self.runner.search(request, context, thread, {"run_id": run_id})
-        run = Run(str(run_id), owner, EventWriter(min(PARTIAL_HITS, request.top_k)) if has_events else None)
+        run = Run(str(run_id), owner, EventWriter(min(PARTIAL_HITS, request.top_k)) if has_events else None, thread)
         return self._start(run, parts, SearchResponse, is_kept=True)
 
     def resume(self, thread: str, owner: str, *, has_events: bool = False) -> Run:
         """Continue the last search of a thread; otherwise as `search`."""
-        run = Run(str(find_run_id()), owner, EventWriter() if has_events else None)
+        run = Run(str(find_run_id()), owner, EventWriter() if has_events else None, thread)
         return self._start(run, self.runner.resume(thread), SearchResponse, is_kept=True)
+
+    async def answer(self, run: Run, answer: object, *, has_events: bool = False) -> None:
+        """Let a search that waits for a person go on. Raises `BadRequest` for a wrong answer, and it still waits."""
+        checked = await (await self.runner.threads()).check_answer(run.thread, answer) if run.review else None
+        if run.review is None or checked is None:  # also where two answers came at once
+            raise Refusal(409, "not-waiting", "this search waits for no answer")
+        self._start(run, self.runner.resume(run.thread, checked), SearchResponse, is_kept=True)
+        run.review, run.ended_at, run.status, run.seen = None, None, "waiting", len(run.events)
+        if has_events and run.writer is None:
+            run.writer = EventWriter()
+
+    async def find(self, run_id: str, owner: str) -> Run:
+        """As `get`; a search that waits for a person is also found after a restart."""
+        try:
+            return self.get(run_id, owner)
+        except Refusal:
+            has_threads = await asyncio.to_thread(store_exists, self.runner.services.settings.threads)
+            threads = await self.runner.threads() if has_threads else None
+            review = await threads.find_waiting(run_id) if threads else None
+            if review is None or self.runner.split_owner(review.thread)[0] != owner:
+                raise
+        run = self._runs.setdefault(run_id, Run(run_id, owner, EventWriter(), review.thread, ended_at=self.clock()))
+        if not run.events:
+            run.review, run.status = review.model_copy(update={"thread": self.runner.split_owner(review.thread)[1]}), "waiting"
+            run.record(Event("waiting", run.review.model_dump_json()))
+        return run
+
+    async def stop(self, run: Run) -> None:
+        """Stop a search; one that waits for a person waits no more, and its thread can be resumed."""
+        if run.review is None:
+            run.cancel()
+            return
+        await (await self.runner.threads()).abandon(run.thread)
+        run.review, run.status = None, "cancelled"
+        run.record(make_event("cancelled", {}))
 
     def analyze(self, request: AnalyzeRequest, context: RunContext, owner: str) -> Run:
         """Begin an analysis."""
         run_id = find_run_id()
         return self._start(Run(str(run_id), owner), self.runner.analyze(request, context, {"run_id": run_id}), Analysis)
 
-    def _start(self, run: Run, parts: AsyncIterator[Part], answers: type[SearchResponse | Analysis], *, is_kept: bool = False) -> Run:
+    def compare(self, request: CompareRequest, context: RunContext, owner: str) -> Run:
+        """Begin a comparison, which counts as one search."""
+        return self._start(Run(str(find_run_id()), owner), self.runner.compare(request, context), Comparison)
+
+    def _start(self, run: Run, parts: AsyncIterator[Part], answers: Answers, *, is_kept: bool = False) -> Run:
         place = ExitStack()
         place.enter_context(self.admission.admit())
         run.task = asyncio.create_task(self._run(run, parts, answers), name=f"search {run.run_id}")
@@ -273,7 +327,7 @@ class RunRegistry:
             await asyncio.wait(late)
         return len(late)
 
-    async def _run(self, run: Run, parts: AsyncIterator[Part], answers: type[SearchResponse | Analysis]) -> None:
+    async def _run(self, run: Run, parts: AsyncIterator[Part], answers: Answers) -> None:
         began, outcome = time.perf_counter(), "failed"
         state: dict[str, Any] = {}
         try:
@@ -284,9 +338,14 @@ class RunRegistry:
                 async for kind, part in parts:
                     if kind == "values":
                         state.update(part)
+                    elif kind == "waiting":
+                        run.review = part
                     elif run.writer:
                         for event in run.writer.make_events((kind, part)):
                             run.record(event)
+            if run.review is not None:
+                outcome = "waiting"
+                return
             run.refusal, outcome = refuse_unsearched(state), "failed"
             if run.refusal is None:
                 answer = answers.model_validate({name: value for name, value in state.items() if name in answers.model_fields})
@@ -314,6 +373,9 @@ class RunRegistry:
             run.status = "failed"
             problem = make_problem(run.refusal, run.run_id)
             run.record(make_event("problem", problem.model_dump(mode="json", exclude_defaults=True)))
+        elif run.review is not None:
+            run.status = "waiting"
+            run.record(Event("waiting", run.review.model_dump_json()))
         else:
             run.status = "cancelled"
             run.record(make_event("cancelled", {}))
@@ -375,7 +437,7 @@ class GraphRunner:
         context = context or RunContext()
         if thread:
             threads = await self.threads()
-            async for part in threads.search(thread, request, context, str((config or {}).get("run_id") or "")):
+            async for part in self._name_threads(threads.search(thread, request, context, str((config or {}).get("run_id") or ""))):
                 yield part
             return
         stream: AsyncIterator[Any] = self.graph.astream(request, config, context=context, stream_mode=modes)
@@ -390,6 +452,13 @@ class GraphRunner:
         async for kind, part in stream:
             yield kind, part
 
+    async def compare(self, request: CompareRequest, context: RunContext | None = None) -> AsyncIterator[Part]:
+        """The same for the comparison of some works. Raises `SearchError`."""
+        from outrider.usecases.compare import stream_comparison  # most servers compare nothing
+
+        async for part in stream_comparison(self.services, request, context):
+            yield part
+
     async def build_citations(
         self, request: CitationsRequest, context: RunContext | None = None, config: RunnableConfig | None = None, modes: Modes = MODES
     ) -> AsyncIterator[Part]:
@@ -398,10 +467,21 @@ class GraphRunner:
         async for kind, part in stream:
             yield kind, part
 
-    async def resume(self, thread: str) -> AsyncIterator[Part]:
-        """The parts of a thread's last search from its interruption on."""
-        async for part in (await self.threads()).resume(thread):
+    async def resume(self, thread: str, answer: object = None) -> AsyncIterator[Part]:
+        """The parts of a thread's last search from its interruption on, or from a person's answer on."""
+        async for part in self._name_threads((await self.threads()).resume(thread, answer)):
             yield part
+
+    async def _name_threads(self, parts: AsyncGenerator[Part]) -> AsyncIterator[Part]:
+        """The parts; what waits names its thread as its owner does."""
+        async with aclosing(parts):
+            async for kind, part in parts:
+                yield kind, part.model_copy(update={"thread": self.split_owner(part.thread)[1]}) if kind == "waiting" else part
+
+    def split_owner(self, stored_name: str) -> tuple[str, str]:
+        """The owner of a thread, empty for none, and the name that the owner gave it."""
+        owner, slash, name = stored_name.partition("/")
+        return (owner, name) if slash and owner in self.services.settings.serve.api_keys else ("", stored_name)
 
     async def threads(self) -> Threads:
         """The store of threads, opened at its first use. Raises `ThreadError`."""

@@ -247,7 +247,7 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
     for router in (
         monitoring.make_router(health),
         rest.make_router(rest.RestRoutes(services, runs)),
-        threads.make_router(threads.ThreadRoutes(runs, frozenset(settings.api_keys))),
+        threads.make_router(threads.ThreadRoutes(runs)),
         jobs.make_router(jobs.JobRoutes(services)),
         cite.make_router(cite.CiteRoutes(services, admission)),
         review.make_router(review.ReviewRoutes(services, admission)),

@@ -31,7 +31,9 @@ class RunOfThread(Model):
     thread: str
     query: str
     asked: dict[str, Any] = Field(description="The request, without defaults.")
-    state: Literal["begun", "ended", "failed"] = Field(description="begun: under way, or interrupted; failed: interrupted.")
+    state: Literal["begun", "waiting", "ended", "failed"] = Field(
+        description="begun: under way, or interrupted; waiting: for a person; failed: interrupted."
+    )
     began: str
     touched: str = Field(description="When it was last used.")
 
@@ -49,8 +51,6 @@ class ThreadShown(Model):
 @dataclass(frozen=True, slots=True)
 class ThreadRoutes:
     runs: RunRegistry
-    owners: frozenset[str]
-    """Names of all keys of this server."""
 
     async def list_threads(self, request: Request) -> Response:
         """The threads of this key's owner; without a key, those that belong to none."""
@@ -63,7 +63,10 @@ class ThreadRoutes:
         """The searches of a thread, and its last answer."""
         name, threads = self._stored_name(request, thread), await self.runs.runner.threads()
         runs = tuple(self._describe(run) for run in await threads.runs(name))
-        return _format(ThreadShown(thread=thread, runs=runs, answer=await threads.last(name)))
+        answer = await threads.last(name)
+        if answer and answer.waiting:
+            answer = answer.model_copy(update={"waiting": answer.waiting.model_copy(update={"thread": thread})})
+        return _format(ThreadShown(thread=thread, runs=runs, answer=answer))
 
     async def resume(
         self,
@@ -73,7 +76,9 @@ class ThreadRoutes:
     ) -> Response:
         """Continue a thread's last search after an interruption; one that has ended returns its response. Nothing is paid twice."""
         name, preferences = self._stored_name(request, thread), parse_preferences(prefer)
-        await (await self.runs.runner.threads()).runs(name)  # an unknown thread is refused before anything runs
+        last = (await (await self.runs.runner.threads()).runs(name))[-1]  # an unknown thread is refused before anything runs
+        if last.status == "waiting":  # under its own number, by which it can be answered
+            return await answer_run(request, await self.runs.find(last.run, read_owner(request)), preferences)
         run = self.runs.resume(name, read_owner(request), has_events="respond-async" in preferences)
         return await answer_run(request, run, preferences)
 
@@ -83,8 +88,7 @@ class ThreadRoutes:
         return Response(status_code=204)
 
     def _find_owner(self, stored_name: str) -> str:
-        owner, slash, _ = stored_name.partition("/")
-        return owner if slash and owner in self.owners else ""
+        return self.runs.runner.split_owner(stored_name)[0]
 
     def _stored_name(self, request: Request, thread: str) -> str:
         owner = read_owner(request)
@@ -95,8 +99,7 @@ class ThreadRoutes:
 
     def _describe(self, run: ThreadRun) -> RunOfThread:
         row = describe_run(run)
-        owner = self._find_owner(run.thread)
-        return RunOfThread.model_validate({**row, "thread": run.thread.removeprefix(f"{owner}/") if owner else run.thread})
+        return RunOfThread.model_validate({**row, "thread": self.runs.runner.split_owner(run.thread)[1]})
 
 
 def _format(answer: Model) -> Response:

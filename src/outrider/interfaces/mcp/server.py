@@ -7,7 +7,7 @@ import dataclasses
 import json
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from io import StringIO
 from typing import Annotated, Any, Literal
@@ -34,9 +34,11 @@ from outrider.interfaces.mcp.short_answers import (
     IngestResult,
     SearchResult,
     ShortAnalysis,
+    ShortComparison,
     cut,
     shorten_analysis,
     shorten_answer,
+    shorten_comparison,
     shorten_hit,
     shorten_notes,
     shorten_report,
@@ -54,17 +56,19 @@ from outrider.interfaces.mcp.tool_calls import (
 from outrider.prompts import load
 from outrider.services import Services
 from outrider.services.job_process import run_jobs_beside
+from outrider.state.comparison import check_compare_request
 from outrider.state.errors import BadRequest, LibraryMissing, NothingSearchable, SearchError, did_you_mean, explain_wrong_fields
 from outrider.state.filters import parse_filter
 from outrider.state.pipeline import RunContext
 from outrider.state.request import check_request
 from outrider.state.response import SearchResponse
 from outrider.usecases.analyze import stream_analysis
+from outrider.usecases.compare import compare_works
 from outrider.usecases.export import make_record
 from outrider.usecases.full_text import afetch_full_text
 from outrider.usecases.ingest import ingest_targets
 from outrider.usecases.search_library import aexecute
-from outrider.usecases.threads import make_response
+from outrider.usecases.threads import Part, Threads, make_response, open_threads
 from outrider.version import __version__
 
 INSTRUCTIONS = f"""Searches papers, code and the user's own library, and gives the sentences that answer.
@@ -73,6 +77,8 @@ READS = ToolAnnotations(read_only_hint=True, open_world_hint=True)
 WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
 STOPS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 MAX_HITS = 20
+THREAD = "mcp-"
+"""Begins the names of the threads of this interface."""
 MAX_RESULTS = 100
 MAX_TEXTS = 20
 MAX_LISTED = 100
@@ -148,8 +154,10 @@ def build_server(services: Services, *, alone: bool = False) -> MCPServer:
     for name, tool, hints in (
         ("search", tools.search, READS),
         ("plan", PlanTool(services).plan, READS),
+        ("resume_search", tools.resume_search, READS),
         ("systematic", runs.systematic, WRITES),
         ("analyze", tools.analyze, READS),
+        ("compare", tools.compare, READS),
         ("library_ingest", tools.library_ingest, WRITES),
         ("library_full_text", tools.library_full_text, WRITES),
         ("library_search", tools.library_search, READS),
@@ -241,12 +249,26 @@ class Tools:
         full_text: Annotated[
             bool | None, Field(description="Also read open full texts of the first papers, which takes longer; by default its setting.")
         ] = None,
+        checkpoints: Annotated[
+            list[Literal["plan", "results"]] | None,
+            Field(description="Wait after these for the user, whom you ask; `resume_search` goes on. By default the server's settings."),
+        ] = None,
     ) -> Annotated[CallToolResult, SearchResult]:
         """Search papers, code and the library at once: ranked works with the sentences that answer, verbatim."""
         fields: dict[str, Any] = {"query": query, "top_k": top_k, "filters": filters, "sources": sources, "search_mode": search_mode}
         if after is not None:
             fields["previous_strategies"] = [self._load_answer(after).strategy]
-        request = check_request({**fields, "user_feedback": feedback, "answer_enabled": short_answer, "full_text_enabled": full_text})
+        request = check_request(
+            {
+                **fields,
+                "user_feedback": feedback,
+                "answer_enabled": short_answer,
+                "full_text_enabled": full_text,
+                "checkpoints": checkpoints,
+            }
+        )
+        if self._services.settings.checkpoints.list_points(request):
+            return await self._run_thread(context, lambda threads: threads.search(f"{THREAD}{secrets.token_hex(16)}", request))
         async with report_progress(context, "warming up", STEPS) as progress:
             await self._wait_until_warm()
             stream: Any = build(self._services).astream(request, context=RunContext(), stream_mode=["custom", "values"])
@@ -256,9 +278,41 @@ class Tools:
                     answer = make_response(await progress.follow(parts))
             finally:
                 self.running -= 1
+        return self._make_search_result(answer)
+
+    def _make_search_result(self, answer: SearchResponse) -> CallToolResult:
         name = self._store(answer.model_dump_json())
         failed = any(failure.error == NothingSearchable.__name__ for failure in answer.failures)
         return make_result(shorten_answer(answer, name), [make_link("The whole answer", "result", name)], failed=failed)
+
+    async def resume_search(
+        self,
+        context: Context,
+        thread: Annotated[str, Field(description="`thread` of what waits.", max_length=100)],
+        answer: Annotated[
+            dict[str, Any],
+            Field(
+                description="Of a plan: queries, sources, filters, years, stars. Of results: ids under keep, drop, more_like; feedback. "
+                "Empty: go on as it is."
+            ),
+        ],
+    ) -> Annotated[CallToolResult, SearchResult]:
+        """Go on with a search that waits for the user, with the user's answer."""
+        if not thread.startswith(THREAD):  # a name that cannot be guessed; other threads are not this client's
+            raise BadRequest(f"no search waits under {thread!r}; take `thread` of what waits")
+        return await self._run_thread(context, lambda threads: threads.resume(thread, answer))
+
+    async def _run_thread(self, context: Context, run: Callable[[Threads], AsyncGenerator[Part]]) -> CallToolResult:
+        """The result of a run that is saved."""
+        async with report_progress(context, "warming up", STEPS) as progress, open_threads(self._services) as threads:
+            await self._wait_until_warm()
+            self.running += 1
+            try:
+                async with aclosing(run(threads)) as parts:
+                    answer = make_response(await progress.follow(parts))
+            finally:
+                self.running -= 1
+        return self._make_search_result(answer)
 
     async def analyze(
         self,
@@ -275,6 +329,20 @@ class Tools:
         name = self._store(analysis.model_dump_json())
         links: list[ContentBlock] = [make_link("The whole analysis", "result", name)]
         return make_result(shorten_analysis(analysis), links, failed=analysis.kind is None)
+
+    async def compare(
+        self,
+        context: Context,
+        targets: Annotated[
+            list[str], Field(description="Two to four of one kind: owner/name, or a DOI, arxiv:..., pmid:....", min_length=2, max_length=4)
+        ],
+        question: Annotated[str, Field(description="The question that all are judged against.", max_length=1_000)] = "",
+    ) -> Annotated[CallToolResult, ShortComparison]:
+        """Compare two to four repositories or papers: facts, dimensions, and what each text says that the others do not mention."""
+        async with report_progress(context, f"analysing {len(targets)} works"):
+            comparison = await compare_works(self._services, check_compare_request({"targets": targets, "question": question}))
+        name = self._store(comparison.model_dump_json())
+        return make_result(shorten_comparison(comparison), [make_link("The whole comparison", "result", name)])
 
     async def library_ingest(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from outrider.text.sanitize import code_lines, without_control
 if TYPE_CHECKING:
     from outrider.ingest.report import IngestReport
     from outrider.state.analysis import Analysis
+    from outrider.state.comparison import Comparison
     from outrider.state.full_text import FullTextReport
     from outrider.state.hits import Hit
     from outrider.state.response import ContextUnit, SearchResponse
@@ -57,6 +59,9 @@ class SearchResult(BaseModel):
         description="Sentences of the server's model with the ranks of the works that they cite. Numbers, negations and quotations were "
         "compared with these works; whether they support the sentence was not.",
     )
+    waiting: dict[str, Any] | None = Field(
+        None, description="The plan or the results that wait for the user: show them, then call resume_search with `thread` and the answer."
+    )
     notes: list[str] = Field(default_factory=list, description="Failures and omissions.")
 
 
@@ -90,6 +95,18 @@ class ShortAnalysis(BaseModel):
     ratings: dict[str, float | None] = Field(default_factory=dict, description="Dimensions, 0 to 10; null where not known.")
     alternatives: list[str] = Field(default_factory=list)
     sentences: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+
+
+class ShortComparison(BaseModel):
+    kind: str
+    works: list[str] = Field(description="`[1] title`, in the order of all lists below.")
+    facts: dict[str, list[str | None]] = Field(description="Facts that sources state; null where none does.")
+    ratings: dict[str, list[float | None]] = Field(description="Dimensions of repositories, 0 to 10; null where not known.")
+    differences: list[str] = Field(
+        description="What one text says and the others do not mention; sentences in quotation marks are verbatim. A text that does not "
+        "mention a thing does not say that the work lacks it."
+    )
     notes: list[str] = Field(default_factory=list)
 
 
@@ -161,7 +178,9 @@ def shorten_answer(answer: SearchResponse, name: str) -> SearchResult:
     notes = shorten_notes([*filter(None, about_answer), *unanswered, *failed, *sources, *omissions])
     hits = [shorten_hit(hit, answer.context.units) for hit in answer.hits]
     sentences = [cut(sentence.with_keys, 2 * SENTENCE_CHARS) for sentence in written.sentences] if written else []
-    return SearchResult(hits=hits, total=answer.total_found, answer=name, short_answer=sentences, notes=notes)
+    waiting = answer.waiting and answer.waiting.model_dump(mode="json", exclude_defaults=True)
+    hits = [] if waiting else hits  # those that wait are in it
+    return SearchResult(hits=hits, total=answer.total_found, answer=name, short_answer=sentences, waiting=waiting, notes=notes)
 
 
 def shorten_analysis(analysis: Analysis) -> ShortAnalysis:
@@ -177,6 +196,29 @@ def shorten_analysis(analysis: Analysis) -> ShortAnalysis:
         sentences=[cut(unit.text, SENTENCE_CHARS) for unit in analysis.context.units[: 2 * MAX_SENTENCES]],
         notes=notes,
     )
+
+
+def shorten_comparison(comparison: Comparison) -> ShortComparison:
+    facts = {
+        row.name: [None if value is None else cut(format_value(value), NOTE_CHARS) for value in row.values] for row in comparison.facts
+    }
+    differences = []
+    for one in comparison.differences:
+        quotes = " ".join(f'"{cut(quote.text, SENTENCE_CHARS)}"' for quote in one.quotes)
+        differences.append(f"{one.key} {cut(one.statement, SENTENCE_CHARS) + ' ' if one.statement else ''}{quotes}")
+    return ShortComparison(
+        kind=comparison.kind,
+        works=[cut(f"{work.key} {work.title}", TITLE_CHARS) for work in comparison.works],
+        facts=facts,
+        ratings={row.dimension: [one.score if one else None for one in row.ratings] for row in comparison.dimensions},
+        differences=differences,
+        notes=shorten_notes([*(f"{one.node}: {one.message}" for one in comparison.failures), *comparison.notes]),
+    )
+
+
+def format_value(value: object) -> str:
+    """A fact as text."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def shorten_report(report: IngestReport) -> IngestResult:

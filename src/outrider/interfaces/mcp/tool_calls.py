@@ -47,12 +47,14 @@ class Progress:
             await self._report(f"{self._step} ({time.monotonic() - self._since:.0f} s)")
 
     async def follow(self, parts: AsyncIterator[tuple[str, Any]]) -> Any:
-        """The last state of a graph's stream of `custom` and `values`; each node that starts is a step."""
+        """The last state of a graph's stream, with what waits for a person; each node that starts is a step."""
         state: Any = {}
         async for kind, part in parts:
             if kind == "values":
                 state = part
-            elif part.get("event") == "started":
+            elif kind == "waiting":
+                state = {**state, "waiting": part}
+            elif kind == "custom" and part.get("event") == "started":
                 await self.start(part["node"])
         return state
 

@@ -1,6 +1,6 @@
 // The address of a search: `#/search?q=...`. It holds the request, the run, and how its hits are shown.
 
-const LISTS = ["src", "label", "f"];
+const LISTS = ["src", "label", "ask", "f"];
 const FIELDS = ["q", "mode", "from", "to", "stars", "lang", "n", "answer", "text", "thread", "run", "sort"];
 export const DEFAULTS = { mode: "balanced", n: "30", sort: "rank" };
 
@@ -40,6 +40,7 @@ export function makeRequest(fields, about) {
     ...(about?.full_text && { full_text_enabled: fields.text === "1" }),
     ...(Object.keys(filters).length && { filters }),
     ...(fields.src?.length && { sources: fields.src }),
+    ...(fields.ask?.length && { checkpoints: fields.ask }),
   };
 }
 

@@ -3,7 +3,7 @@
 import { byId } from "./dom.js";
 
 export const KEY_STORAGE = "outrider.key";
-const FINAL_EVENTS = new Set(["response", "problem", "cancelled"]);
+const FINAL_EVENTS = new Set(["response", "problem", "cancelled", "waiting"]);
 const MAX_TRIES = 5;
 
 /** An error of the server (RFC 9457), or of the connection to it. */
@@ -89,8 +89,8 @@ export async function* lines(response) {
 }
 
 /** The events of a search. If the connection breaks, it is opened again and continues after the last event received. */
-export async function* events(address, signal) {
-  let seen = 0;
+export async function* events(address, signal, after = 0) {
+  let seen = after;
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const response = await ask(`${address}/events`, { headers: seen ? { "Last-Event-ID": String(seen) } : {}, signal });
     if (response.status === 204) return;

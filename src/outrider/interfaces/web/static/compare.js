@@ -1,6 +1,7 @@
 // Up to four hits side by side: one column for each, which stack where there is no room, and the dimensions of repositories.
 
 import { ask } from "./api.js";
+import { compareTexts } from "./compare-texts.js";
 import { byId, count, el, fill, link, plural, save, words } from "./dom.js";
 import { icon, nameKind } from "./icons.js";
 import { FLAGGED, marks, nameSources } from "./marks.js";
@@ -33,7 +34,8 @@ const ROWS = [
 
 /** The chosen hits in the order of choice; a fifth is refused. `address` gives that of the search, for its pictures; `names` are those of sources. */
 export class Comparison {
-  constructor(address = () => "", names = {}) {
+  constructor(address = () => "", names = {}, question = "") {
+    this.question = question;
     this.address = address;
     this.names = names;
     this.hits = new Map();
@@ -80,7 +82,7 @@ export class Comparison {
 
   show() {
     const hits = [...this.hits.values()];
-    fill(byId("compare-table"), columns(hits, this.names), dimensions(hits, this.address()));
+    fill(byId("compare-table"), columns(hits, this.names), dimensions(hits, this.address()), compareTexts(hits, this.question) ?? "");
     byId("compare-dialog").showModal();
     byId("compare-table").scrollTop = 0;
     for (const quote of byId("compare-table").querySelectorAll(".quote")) offerWhole(quote);

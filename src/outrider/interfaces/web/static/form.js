@@ -36,7 +36,7 @@ function drawLabels(labels) {
 export function readForm() {
   const form = byId("search-form");
   const given = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value).trim()]));
-  return { q: given.query, mode: given.search_mode, from: given.year_from, to: given.year_to, stars: given.stars, lang: given.language, n: given.top_k || DEFAULTS.n, thread: given.thread, src: checkedValues(form, "sources"), label: checkedValues(form, "label"), answer: about?.answers && given.answer_enabled === "on" ? "1" : "", text: about?.full_text && given.full_text_enabled === "on" ? "1" : "" };
+  return { q: given.query, mode: given.search_mode, from: given.year_from, to: given.year_to, stars: given.stars, lang: given.language, n: given.top_k || DEFAULTS.n, thread: given.thread, src: checkedValues(form, "sources"), ask: checkedValues(form, "ask"), label: checkedValues(form, "label"), answer: about?.answers && given.answer_enabled === "on" ? "1" : "", text: about?.full_text && given.full_text_enabled === "on" ? "1" : "" };
 }
 
 export function fillForm(fields) {
@@ -47,6 +47,7 @@ export function fillForm(fields) {
   elements.answer_enabled.checked = fields.q ? fields.answer === "1" : about.answers && about.answer_enabled;
   elements.full_text_enabled.checked = fields.q ? fields.text === "1" : about.full_text && about.full_text_enabled;
   for (const box of byId("search-sources").querySelectorAll("input")) box.checked = (fields.src ?? []).includes(box.value);
+  for (const box of elements.ask) box.checked = (fields.ask ?? []).includes(box.value);
   fill(byId("search-labels"), (fields.label ?? []).map((name) => el("input", { type: "checkbox", name: "label", value: name, checked: true, hidden: true })));
   drawLabels({});
   showFilters(readForm());

@@ -8,6 +8,8 @@ const STEPS = {
   scout: "Asking the sources",
   dedup: "Merging duplicates",
   enrich: "Fetching what records lack",
+  review_plan: "Waiting for you",
+  review_results: "Waiting for you",
   coarse_filter: "Applying the filters",
   fine_scorer: "The model reads the works",
   rule_ranker: "Ranking the works",
@@ -58,6 +60,17 @@ export class Progress {
 
   #tick() {
     byId("elapsed").textContent = `${Math.round((performance.now() - this.began) / 1000)} s`;
+  }
+
+  /** While a reader is asked, no time passes. */
+  pause() {
+    clearInterval(this.timer);
+    this.pausedAt = performance.now();
+  }
+
+  goOn() {
+    this.began += performance.now() - this.pausedAt;
+    this.timer = setInterval(() => this.#tick(), 1000);
   }
 
   say(text) {

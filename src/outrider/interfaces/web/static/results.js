@@ -48,7 +48,7 @@ export class Results {
       hit.units = answer.context.units.filter((unit) => unit.doc_id === hit.doc_id);
     }
     this.cards = new Map();
-    this.comparison = new Comparison(() => this.address, hooks.names);
+    this.comparison = new Comparison(() => this.address, hooks.names, this.answer.query);
     this.facets = new Facets(answer.hits, view.f ?? [], hooks.names, () => this.#change());
     byId("sort").value = this.sort;
     byId("tools").hidden = !answer.hits.length;

@@ -117,7 +117,7 @@ function showFrame(fields) {
   byId("landing").hidden = true;
   byId("view-search").classList.add("asked");
   byId("run").hidden = byId("results").hidden = false;
-  for (const id of ["answer", "tools", "more", "refine", "note", "source-rows", "chase-thread"]) byId(id).hidden = true;
+  for (const id of ["answer", "tools", "more", "refine", "note", "review", "source-rows", "chase-thread"]) byId(id).hidden = true;
   for (const id of ["hits", "failures", "shown", "saved"]) fill(byId(id));
   byId("hits-title").textContent = "Results";
   fill(byId("facets").querySelector("div"));
@@ -186,7 +186,7 @@ async function open(fields) {
     const state = await json(mine.address);
     if (now !== mine) return;
     if (state.response) await showAnswer(mine, state.response);
-    else await followEvents(mine);
+    else await followEvents(mine, readAfter(state));
   } catch (error) {
     if (now !== mine) return;
     if (error.status !== 404) return showFailure(mine, error);
@@ -208,8 +208,8 @@ function showSearching(mine) {
   mine.progress = new Progress(about, mine.fields.src?.length ? mine.fields.src : about.sources);
 }
 
-async function followEvents(mine) {
-  for await (const event of events(mine.address, mine.controller.signal)) if (now === mine) await handleEvent(mine, event);
+async function followEvents(mine, after = 0) {
+  for await (const event of events(mine.address, mine.controller.signal, after)) if (now === mine) await handleEvent(mine, event);
 }
 
 async function handleEvent(mine, { name, data }) {
@@ -222,11 +222,41 @@ async function handleEvent(mine, { name, data }) {
     sources: () => progress.showSources(data.sources),
     failures: () => progress.markFailures(data.failures),
     usage: () => progress.showUsage(data),
+    waiting: () => showWaiting(mine, data),
     response: () => showAnswer(mine, data),
     problem: () => showFailure(mine, new Problem(data.status, data)),
     cancelled: () => showStopped(mine),
   };
   await of[name]?.();
+}
+
+/** The number of the last event before a reader's last answer. */
+const readAfter = (state) => Number(new URL(state.events, location.href).searchParams.get("after") ?? 0);
+
+/** The search waits, on the server and as long as a thread is kept: also for another tab, and after a restart. */
+async function showWaiting(mine, review) {
+  const { showReview } = await import("./checkpoints.js");
+  if (now !== mine) return;
+  mine.progress.pause();
+  mine.progress.say("Waiting for you");
+  byId("results").setAttribute("aria-busy", "false");
+  byId("answer").hidden = byId("facets").hidden = true;
+  fill(byId("hits"));
+  byId("hits-title").textContent = "Results";
+  if (review.thread && !mine.fields.thread) {
+    mine.fields.thread = review.thread; // the next round goes on from here
+    replace(mine.fields);
+  }
+  showReview(review, about.source_names, async (answer) => {
+    const state = await json(`${mine.address}/resume`, { method: "POST", body: answer, headers: { Prefer: "respond-async" }, signal: mine.controller.signal });
+    if (now !== mine) return;
+    if (answer.sources) mine.progress.expected = answer.sources;
+    byId("review").hidden = true;
+    byId("results").setAttribute("aria-busy", "true");
+    byId("hits-title").focus({ preventScroll: true }); // the form that had the focus is gone
+    mine.progress.goOn();
+    followEvents(mine, readAfter(state)).catch((error) => now === mine && showFailure(mine, error));
+  });
 }
 
 /** The first works after a step. Their order is not final. A work is described once; later lists have its place and score. */
@@ -244,6 +274,7 @@ async function showAnswer(mine, answer) {
   if (now !== mine) return;
   mine.answer = answer;
   setRunning(false);
+  byId("answer").hidden = byId("facets").hidden = false;
   mine.progress.markFailures(answer.failures);
   mine.progress.showUsage(answer.usage);
   if (answer.sources.length) mine.progress.showSources(answer.sources);
@@ -297,6 +328,7 @@ function stop() {
 
 function showStopped(mine) {
   setRunning(false);
+  byId("review").hidden = true;
   mine.progress.markEnded();
   mine.progress.say("Stopped");
   byId("answer").hidden = byId("facets").hidden = true;

@@ -3,7 +3,7 @@
 import { ask, json } from "./api.js";
 import { byId, el, fill } from "./dom.js";
 
-const STATES = { begun: "interrupted or running", ended: "complete", failed: "interrupted" };
+const STATES = { waiting: "waiting for you", begun: "interrupted or running", ended: "complete", failed: "interrupted" };
 
 /** `open({thread, query, id})` is called with the number of the run that continues a thread. */
 export async function showThreads(open) {
