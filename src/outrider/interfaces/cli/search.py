@@ -201,14 +201,8 @@ def search(
             note(f"Not run: model ({services.lost_model})")
         print_json(answer)
         return exit_code(answer)
-    if explain and answer.strategy is not None and answer.intent is not None:
-        plan = answer.strategy
-        note(f"Planned by {plan.made_by}. Concepts: {', '.join(answer.intent.concepts)}")
-        for planned in plan.queries:
-            note(f"Searched for: {planned.text}")
-            note(f"Boolean query: {planned.boolean_query or 'none'}")
-        note(f"Added terms: {', '.join(plan.expanded_keywords) or 'none'}")
-        note(f"Limits read from the request: {_describe_limits(plan.constraints)}")
+    if explain:
+        _show_plan(answer)
     from outrider.interfaces.cli.answer import show_answer
     from outrider.services.sources import find_cache_folder
 
@@ -222,6 +216,18 @@ def search(
         more=f"-k {DEFAULT_HITS}" if origin is not None and origin.name == "DEFAULT" else "",
     )
     return exit_code(answer)
+
+
+def _show_plan(answer: SearchResponse) -> None:
+    plan = answer.strategy
+    if plan is None or answer.intent is None:
+        return
+    note(f"Planned by {plan.made_by}. Concepts: {', '.join(answer.intent.concepts)}")
+    for planned in plan.queries:
+        note(f"Searched for: {planned.text}")
+        note(f"Boolean query: {planned.boolean_query or 'none'}")
+    note(f"Added terms: {', '.join(plan.expanded_keywords) or 'none'}")
+    note(f"Limits read from the request: {_describe_limits(plan.constraints)}")
 
 
 def _list_checkpoints(services: Services, review_plan: bool | None, review_results: bool | None) -> list[str]:
