@@ -10,7 +10,7 @@ from outrider.code_links.combine import combine_evidence
 from outrider.code_links.names import find_repositories
 from outrider.code_links.read_record import read_evidence
 from outrider.state.code_links import OWN, LinkEvidence
-from outrider.state.records import Identifiers, Paper
+from outrider.state.records import Identifiers, Page, Paper
 
 
 def read_own(abstract: str = "", text: str = "", title: str = "Weather at scale", **fields: Any) -> set[str]:
@@ -130,3 +130,14 @@ def test_both_directions_agreeing_count_more() -> None:
 def test_a_hostile_text_is_read_in_linear_time() -> None:
     for text in ("github.com/a/" * 20_000, "github.com/a-\n" * 20_000, "our code is " * 20_000 + "https://github.com/a/b"):
         read_own(text=text)
+
+
+def test_a_project_page_is_a_page_of_the_paper() -> None:
+    abstract = "We test models. Code and results are available at https://lab.github.io/REST."
+    assert [(one.kind, one.target) for one in read_evidence(Paper(doc_id="p", abstract=abstract))] == [("page", "page:lab.github.io/REST")]
+
+
+def test_a_page_named_after_its_repository_is_a_page_of_it() -> None:
+    page = Page(doc_id="w", title="Snowfall: weather", url="https://snowfall.example/", text="Get it at https://github.com/lab/snowfall.")
+    assert [(one.work, one.target) for one in read_evidence(page)] == [("github:lab/snowfall", "page:snowfall.example")]
+    assert read_evidence(page.model_copy(update={"title": "A list of tools"})) == ()

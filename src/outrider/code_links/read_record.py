@@ -18,6 +18,8 @@ WORKS = ("10.", "rxiv", "aclanthology", "aclweb", "/papers/", "ncbi.nlm", "title
 
 def may_name_code(record: Record) -> bool:
     """Whether reading a record can give evidence: a look at its texts, which loads no pattern."""
+    texts: tuple[str, ...]
+    words: tuple[str, ...]
     if isinstance(record, Repository):
         texts = (record.text, record.description, " ".join(record.tags), str(record.metadata.get("badges") or ""))
         words = WORKS

@@ -68,7 +68,7 @@ async def get_code_links(services: Services, target: str) -> WorkLinks:
         raise BadRequest(f"nothing is known of {target!r}: it is no record of the library, and no link names it")
     now = services.clock()
     code, papers = describe_links(record, links, known, now)
-    shown = {one.name for one in (*code, *papers)}
+    shown = {*(one.name for one in code), *(one.name for one in papers)}
     liveness, why = judge_liveness(record, now) if isinstance(record, Repository) and record.source else (None, "")
     return WorkLinks(
         doc_id=record.doc_id,
