@@ -92,8 +92,8 @@ def load_review(name: str, group: str) -> tuple[list[str], list[bool]]:
 
 def rank(texts: Sequence[str], relevant: Sequence[bool], seed: int) -> list[bool]:
     """Labels in the order of an actively learning model."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
+    from sklearn.feature_extraction.text import TfidfVectorizer  # type: ignore[import-untyped]
+    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
     features = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True, stop_words="english").fit_transform(texts)
     labels = np.array(relevant)
@@ -212,7 +212,7 @@ def run_open(order: Sequence[bool], start: int, chance: np.random.Generator) -> 
 def _disagrees(order: Sequence[bool], stop: int) -> bool:
     """Whether buscarpy, where it is installed, would not stop here, or would have stopped a record earlier."""
     try:
-        from buscarpy import calculate_h0
+        from buscarpy import calculate_h0  # type: ignore[import-not-found]
     except ImportError:
         return False
     before, here = (calculate_h0([int(label) for label in order[:read]], len(order), TARGET) for read in (stop - 1, stop))
