@@ -28,7 +28,7 @@ COHEN = ("ADHD", "Antihistamines", "Kitchenham_2010", "NSAIDS", "Triptans")
 SYNERGY = ("Donners_2021", "Sep_2021", "van_der_Valk_2021", "Jeyaraman_2020", "Nelson_2002")
 ABSTRACTS = ("ADHD", "Antihistamines", "NSAIDS", "Triptans")
 TARGET, CONFIDENCE = 0.95, 0.95
-SEEDS, DRAWS, OPEN_DRAWS = 4, 1_000, 50
+SEEDS, DRAWS, OPEN_DRAWS = 4, 300, 25
 """Orders of a review, and drawings of each order."""
 
 
