@@ -40,7 +40,7 @@ class Texts:
     """Texts by TF-IDF."""
 
     def __init__(self, keys: Sequence[str], texts: Sequence[str]) -> None:
-        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.feature_extraction.text import TfidfVectorizer  # type: ignore[import-untyped]
 
         self.keys = list(keys)
         self.index = {key: at for at, key in enumerate(keys)}
@@ -95,7 +95,8 @@ def _measure(cases: Sequence[Case]) -> tuple[Cell, ...]:
         widths.append((bound.most or float("inf")) / len(case.relevant))
     if not covered:
         return (len(cases), refused, None, None, None, None)
-    return (len(cases), refused, *map(statistics.mean, (covered, true, bounds)), statistics.median(widths))
+    means = (sum(covered) / len(covered), statistics.mean(true), statistics.mean(bounds))
+    return (len(cases), refused, *means, statistics.median(widths))
 
 
 def read_synergy() -> Iterator[Case]:

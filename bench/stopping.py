@@ -28,7 +28,7 @@ COHEN = ("ADHD", "Antihistamines", "Kitchenham_2010", "NSAIDS", "Triptans")
 SYNERGY = ("Donners_2021", "Sep_2021", "van_der_Valk_2021", "Jeyaraman_2020", "Nelson_2002")
 ABSTRACTS = ("ADHD", "Antihistamines", "NSAIDS", "Triptans")
 TARGET, CONFIDENCE = 0.95, 0.95
-SEEDS, DRAWS, OPEN_DRAWS = 4, 1_000, 50
+SEEDS, DRAWS, OPEN_DRAWS = 4, 300, 25
 """Orders of a review, and drawings of each order."""
 
 
@@ -92,8 +92,8 @@ def load_review(name: str, group: str) -> tuple[list[str], list[bool]]:
 
 def rank(texts: Sequence[str], relevant: Sequence[bool], seed: int) -> list[bool]:
     """Labels in the order of an actively learning model."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
+    from sklearn.feature_extraction.text import TfidfVectorizer  # type: ignore[import-untyped]
+    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
     features = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True, stop_words="english").fit_transform(texts)
     labels = np.array(relevant)
@@ -212,7 +212,7 @@ def run_open(order: Sequence[bool], start: int, chance: np.random.Generator) -> 
 def _disagrees(order: Sequence[bool], stop: int) -> bool:
     """Whether buscarpy, where it is installed, would not stop here, or would have stopped a record earlier."""
     try:
-        from buscarpy import calculate_h0
+        from buscarpy import calculate_h0  # type: ignore[import-not-found]
     except ImportError:
         return False
     before, here = (calculate_h0([int(label) for label in order[:read]], len(order), TARGET) for read in (stop - 1, stop))

@@ -27,7 +27,7 @@ def test_few_inclusions_are_not_provable_yet() -> None:
     assessment = assess_screening([True] * 18 + [False] * 282, 1_000)
     assert assessment.proof.state == "not provable yet"
     assert assessment.proof.more_if_none_relevant >= 0.94 * 700
-    assert assessment.proof.sentence.startswith("Not provable yet: with 18 relevant records found, a single missed one")
+    assert assessment.proof.sentence.startswith("Not provable yet: relevant records found: 18; a single missed one")
 
 
 def test_a_sealed_sample_proves_when_the_ranking_has_passed_its_relevant_records() -> None:

@@ -123,7 +123,7 @@ def _prove(evidence: OpenSample, sample: DrawnSample, total: int, target_recall:
         return Proof(state="proven", method=how, drawn=drawn, more_if_none_relevant=0, more_at_most=left, sentence=sentence)
     if not tolerated:
         state, sentence = "not provable yet", (
-            f"Not provable yet: with {found:,} relevant records found, a single missed one puts recall below {target_recall:.0%}. A proof "
+            f"Not provable yet: relevant records found: {found:,}; a single missed one puts recall below {target_recall:.0%}. A proof "
             f"would take about {more:,} of the {left:,} records that are left."
         )  # fmt: skip
     elif ahead and not more:
@@ -150,7 +150,7 @@ def _bound_recall(evidence: OpenSample, confidence: float) -> RecallBound:
     # rounded down: a bound must not gain by its display
     sentence = (
         f"Recall of screening is at least {int(lower * 1000) / 10:.1f}% (confidence {confidence:.0%}, test martingale over the random "
-        f"draws, valid at repeated looks): {evidence.found:,} relevant records are found, and at most {most:,} exist."
+        f"draws, valid at repeated looks). Relevant records: {evidence.found:,} found, at most {most:,} in all."
     )  # fmt: skip
     return RecallBound(lower=lower, confidence=confidence, method="open sample", sentence=sentence)
 

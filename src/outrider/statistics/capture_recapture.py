@@ -10,7 +10,7 @@ stronger than the prior, and works that no route can find, make each estimate to
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from itertools import combinations
 from math import lgamma, log
 from statistics import NormalDist
@@ -46,13 +46,13 @@ class RecaptureBound(Model):
     sentence: str
 
 
-def bound_recall_of_routes(routes: Mapping[str, Collection[str]], confidence: float = 0.95) -> RecaptureBound:
+def bound_recall_of_routes(routes: Mapping[str, Collection[Hashable]], confidence: float = 0.95) -> RecaptureBound:
     """A lower bound of the recall of several routes from the works of each, or why there is none. Raises `BadRequest`."""
     if not 0 < confidence < 1:
         raise BadRequest(f"the confidence lies between 0 and 1, not at {confidence}")
     sets = _pool(routes)
     names = tuple(sets)
-    found = frozenset[str]().union(*sets.values())
+    found = frozenset[Hashable]().union(*sets.values())
     refused = _refuse(routes, sets, len(found))
     missed = None if refused else _bound_missed(_count_cells(list(sets.values())), len(sets), confidence)
     if missed is None:
@@ -69,14 +69,14 @@ def bound_recall_of_routes(routes: Mapping[str, Collection[str]], confidence: fl
     return RecaptureBound(routes=names, found=len(found), most=most, recall=recall, confidence=confidence, sentence=sentence)
 
 
-def _pool(routes: Mapping[str, Collection[str]]) -> dict[str, frozenset[str]]:
+def _pool(routes: Mapping[str, Collection[Hashable]]) -> dict[str, frozenset[Hashable]]:
     """Routes that found something, each set of works once, the largest first; of more than `MAX_ROUTES` the smallest are pooled."""
-    names: dict[frozenset[str], str] = {}
+    names: dict[frozenset[Hashable], str] = {}
     for name in sorted(routes):
         if works := frozenset(routes[name]):
             names[works] = f"{names[works]} = {name}" if works in names else name
 
-    def sort(pairs: Collection[tuple[str, frozenset[str]]]) -> list[tuple[str, frozenset[str]]]:
+    def sort(pairs: Collection[tuple[str, frozenset[Hashable]]]) -> list[tuple[str, frozenset[Hashable]]]:
         return sorted(pairs, key=lambda one: (-len(one[1]), one[0]))
 
     pooled = sort([(name, works) for works, name in names.items()])
@@ -86,7 +86,7 @@ def _pool(routes: Mapping[str, Collection[str]]) -> dict[str, frozenset[str]]:
     return dict(pooled)
 
 
-def _refuse(routes: Mapping[str, Collection[str]], sets: Mapping[str, frozenset[str]], found: int) -> str:
+def _refuse(routes: Mapping[str, Collection[Hashable]], sets: Mapping[str, frozenset[Hashable]], found: int) -> str:
     """Why these routes allow no bound; empty if they do."""
     if sum(bool(works) for works in routes.values()) < 2:
         return "fewer than two routes found works"
@@ -96,17 +96,17 @@ def _refuse(routes: Mapping[str, Collection[str]], sets: Mapping[str, frozenset[
         return f"fewer than {LEAST_FOUND} works are found"
     if not any(one & other for one, other in combinations(sets.values(), 2)):
         return "no work was found by two routes"
-    alone = [name for name in sets if sets[name] - frozenset[str]().union(*(sets[other] for other in sets if other != name))]
+    alone = [name for name in sets if sets[name] - frozenset[Hashable]().union(*(sets[other] for other in sets if other != name))]
     if len(alone) < 2:
         # a route that only repeats another one does not tell a complete search from a dependent route
         return "fewer than two routes found works of their own"
     return ""
 
 
-def _count_cells(sets: Collection[frozenset[str]]) -> Floats:
+def _count_cells(sets: Collection[frozenset[Hashable]]) -> Floats:
     """Works by the routes that found them, one bit a route; nothing is known of those without one."""
     counts = np.zeros(1 << len(sets))
-    for work in frozenset[str]().union(*sets):
+    for work in frozenset[Hashable]().union(*sets):
         counts[sum(1 << at for at, works in enumerate(sets) if work in works)] += 1
     return counts
 
