@@ -145,7 +145,9 @@ class Ranker:
         unit = positive / settings.ratio / (negative + settings.unscreened_weight * len(drawn))
         weights = np.concatenate([np.where(included, 1.0, unit), np.full(len(drawn), unit * settings.unscreened_weight)])
         rows = features[np.concatenate([labelled, drawn]) - 1]
-        used = np.unique(rows.indices)  # the others have no weight; fewer columns make the model several times as fast
+        is_used = np.zeros(features.shape[1], np.bool_)
+        is_used[rows.indices] = True
+        used = np.flatnonzero(is_used)  # the others have no weight; fewer columns make the model several times as fast
         if not len(used):
             return None
         model = LinearSVC(C=settings.c, random_state=self._seed)
@@ -153,13 +155,14 @@ class Ranker:
         model.fit(rows[:, used], targets, sample_weight=weights * len(weights) / weights.sum())
         coefficients = np.zeros(features.shape[1])
         coefficients[used] = model.coef_[0]
-        scores = features[pool - 1] @ coefficients
+        scores = (features @ coefficients)[pool - 1]
         best = pool[np.argsort(-scores, kind="stable")]
-        return Ranking(tuple(map(int, best)), "model", f"{MODEL} {len(labelled)}", self._find_terms(coefficients))
+        return Ranking(tuple(best.tolist()), "model", f"{MODEL} {len(labelled)}", self._find_terms(coefficients))
 
     def _find_terms(self, coefficients: Any) -> tuple[str, ...]:
-        top = np.argsort(-coefficients, kind="stable")[: 4 * TERMS]
-        names = [str(self._names[at]) for at in top if coefficients[at] > 0]
+        most = min(4 * TERMS, len(coefficients))
+        top = np.argpartition(-coefficients, most - 1)[:most]  # sorting hundreds of thousands would take longer than the model
+        names = [str(self._names[at]) for at in top[np.lexsort((top, -coefficients[top]))] if coefficients[at] > 0]
         return tuple(name for name in names if " " not in name and name not in STOP_WORDS)[:TERMS]
 
 

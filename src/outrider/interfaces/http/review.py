@@ -101,15 +101,16 @@ class ReviewRoutes:
     services: Services
     admission: Admission
 
-    async def list(self) -> ReviewList:
+    async def list_reviews(self) -> ReviewList:
         """The reviews, by name."""
         return await reviews.list_reviews(self.services)
 
     async def create(self, body: NewReview) -> ReviewStatus:
         """Begin a review."""
         self._require_writable()
-        fields = {"question": body.question, "reviewers": body.reviewers, "reasons": body.reasons, "seed": body.seed}
-        return await reviews.create_review(self.services, body.name, **fields)
+        return await reviews.create_review(
+            self.services, body.name, question=body.question, reviewers=body.reviewers, reasons=body.reasons, seed=body.seed
+        )
 
     async def status(self, name: Name) -> ReviewStatus:
         """Counts, conflicts and imports of a review."""
@@ -196,7 +197,7 @@ class ReviewRoutes:
 def make_router(handlers: ReviewRoutes) -> APIRouter:
     router = APIRouter(prefix=BASE, tags=["reviews"], default_response_class=JSONResponse)
     add = router.add_api_route
-    add("", handlers.list, methods=["GET"], summary="Reviews")
+    add("", handlers.list_reviews, methods=["GET"], summary="Reviews")
     add("", handlers.create, methods=["POST"], summary="Begin a review", status_code=201)
     add("/{name}", handlers.status, methods=["GET"], summary="Counts of a review")
     add("/{name}", handlers.delete, methods=["DELETE"], summary="Delete a review", status_code=204, response_class=Response)

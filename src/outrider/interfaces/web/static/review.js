@@ -88,8 +88,8 @@ function newReview() {
     "form",
     { class: "review-form panel", submit },
     el("h2", {}, "Begin a review"),
-    el("label", {}, "Name", el("input", { name: "name", required: true, maxlength: "100", pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", title: "Letters, digits, dots, - and _" })),
-    el("label", {}, "Question that the records should answer", el("input", { name: "question", maxlength: "5000" })),
+    el("label", {}, "Name", el("input", { name: "name", type: "text", required: true, maxlength: "100", pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", title: "Letters, digits, dots, - and _" })),
+    el("label", {}, "Question that the records should answer", el("input", { name: "question", type: "text", maxlength: "5000" })),
     el("label", {}, "Reviewers for each record", el("input", { name: "reviewers", type: "number", min: "1", max: "10", value: "1", required: true })),
     el("label", {}, "Reasons for exclusion, one a line", el("textarea", { name: "reasons", rows: "3", maxlength: "5000" })),
     el("button", { type: "submit" }, "Begin"),
@@ -145,7 +145,7 @@ function askForName(mine) {
     localStorage.setItem(BY, String(new FormData(event.target).get("by")).trim());
     refresh(mine);
   };
-  fill(byId("review-record"), el("form", { class: "review-form panel", submit }, el("label", {}, "Your name as a reviewer", el("input", { name: "by", required: true, maxlength: "100", pattern: ".*\\S.*" })), el("button", { type: "submit" }, "Screen")));
+  fill(byId("review-record"), el("form", { class: "review-form panel", submit }, el("label", {}, "Your name as a reviewer", el("input", { name: "by", type: "text", required: true, maxlength: "100", pattern: ".*\\S.*" })), el("button", { type: "submit" }, "Screen")));
 }
 
 function drawRecord(mine) {
@@ -254,7 +254,7 @@ function closeAsks(mine) {
 function askReason(mine) {
   mine.reasoning = true;
   const reasons = mine.candidate.reasons.slice(0, NUMBERED);
-  const other = el("input", { name: "reason", maxlength: "5000", "aria-label": "Another reason" });
+  const other = el("input", { name: "reason", type: "text", maxlength: "5000", "aria-label": "Another reason" });
   const submit = (event) => {
     event.preventDefault();
     decide(mine, "exclude", other.value);
@@ -314,7 +314,7 @@ async function drawConflicts(mine) {
 /** Adding records, and the export. */
 function drawMore(mine) {
   const said = el("p", { role: "status" });
-  const source = el("input", { name: "source", maxlength: "500", placeholder: "label:NAME, a thread, a systematic run" });
+  const source = el("input", { name: "source", type: "text", maxlength: "500", placeholder: "label:NAME, a thread, a systematic run" });
   const file = el("input", { type: "file", accept: ".ris,.csv,.tsv,.bib,.nbib,.ciw,.enw,.txt,.json,.jsonl,.xml" });
   const submit = async (event) => {
     event.preventDefault();
