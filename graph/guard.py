@@ -23,7 +23,7 @@ from outrider.models.chat.journal import JOURNAL_KEY, run_with_journal
 from outrider.nodes.run_settings import run_setting, time_left
 from outrider.runtime.run_calls import RunTally, count_into
 from outrider.runtime.run_reads import Reads, share_reads
-from outrider.runtime.spans import RUN, OpenSpan, begin_span, run_named, span
+from outrider.runtime.spans import RUN, OpenSpan, begin_span, is_nobodys_search, run_named, span
 from outrider.runtime.tape import TAPE, Tape, read_monotonic, use_tape
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.settings.model import RunSettings
@@ -85,7 +85,8 @@ class Run:
         metadata = (config or {}).get("metadata") or {}
         thread = ((config or {}).get("configurable") or {}).get("thread_id")
         name = RUN.get() or str(metadata.get("run") or metadata.get("run_id") or thread or uuid.uuid4().hex[:12])
-        return cls(name, begin_span(graph, name), tape=TAPE.get() or (recorder.begin() if recorder else None))
+        tape = TAPE.get() or (recorder.begin() if recorder and not is_nobodys_search() else None)
+        return cls(name, begin_span(graph, name), tape=tape)
 
     def add_to(self, config: RunnableConfig | None) -> RunnableConfig:
         configured: RunnableConfig = {**(config or {})}

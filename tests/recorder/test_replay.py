@@ -14,6 +14,7 @@ import pytest
 
 import outrider
 from outrider.recorder.recording import Recording, read_recording
+from outrider.settings.model import LlmSettings
 from outrider.usecases.replay_recording import run_again
 from support import fake_services
 from support.chat_server import Reply
@@ -171,6 +172,19 @@ async def test_what_was_not_recorded_is_named_and_never_asked(tmp_path: Path) ->
     again = await asyncio.to_thread(run_again, shorter)
     assert "scout asks source pubmed.search for something that the recording does not hold" in again.problem
     assert again.response == b""
+
+
+async def test_a_replay_makes_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its packages may not be installed where a recording is replayed."""
+    file = tmp_path / "run.zip"
+    await record_search(file)
+
+    def make_chat(settings: LlmSettings, *, offline: bool) -> tuple[None, str]:
+        assert settings.model == "none"
+        return None, "there is none"
+
+    monkeypatch.setattr("outrider.services.make_chat", make_chat)
+    assert (await replay(file)).same
 
 
 async def test_the_public_function_gives_the_response(tmp_path: Path) -> None:

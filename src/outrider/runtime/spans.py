@@ -52,12 +52,17 @@ def run_named(name: str = "") -> Iterator[str]:
 
 @contextmanager
 def record_no_spans() -> Iterator[None]:
-    """Work inside, in this context, has no spans: it is nobody's search."""
+    """Work inside, in this context, has no spans and no recording: it is nobody's search."""
     before = _unrecorded.set(True)
     try:
         yield
     finally:
         _unrecorded.reset(before)
+
+
+def is_nobodys_search() -> bool:
+    """Whether work here, such as a server's first search, has no spans."""
+    return _unrecorded.get()
 
 
 @contextmanager

@@ -171,7 +171,10 @@ def replay_services(make: Any, recording: Recording, tape: ReplayTape, folder: s
         raise Unreadable(f"its setting {name} is none of this version, {__version__}; it was made by {index.outrider}") from error
     systematic = settings.systematic.model_copy(update={"folder": folder, "audit_log": "", "signing_key": ""})
     recorder = settings.recorder.model_copy(update={"enabled": False})
-    services = make(settings.model_copy(update={"systematic": systematic, "recorder": recorder}))
+    settings = settings.model_copy(update={"systematic": systematic, "recorder": recorder})
+    # made without a model, whose packages may not be here; nodes read the recorded settings
+    services = make(settings.model_copy(update={"llm": settings.llm.model_copy(update={"model": "none"})}))
+    services.settings = settings
     ports = {
         name: None if description is None else Port.restore(name, description, tape.decoder) for name, description in index.ports.items()
     }
