@@ -35,6 +35,7 @@ def main() -> None:
         parser.error(f"--records {arguments.records}: at least 1000")
     os.environ.setdefault("LANCEDB_LOG", "error")  # its hybrid search logs a warning with every query
     os.environ["OUTRIDER_SOURCES__OFFLINE"] = "true"
+    os.environ["OUTRIDER_PLANNER__ENABLED"] = "false"  # measured searches are no history of this installation
     print(", ".join(f"{key} {value}" for key, value in surroundings().items()), end="\n\n", flush=True)
     for name in names:
         of_name = {OF_SERVICES: {"live": arguments.live}, COMPARED: {"base": arguments.base}}

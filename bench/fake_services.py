@@ -23,7 +23,7 @@ from pydantic import SecretStr
 from bench import answers, chat, github
 from bench.answers import Project, Work
 from bench.served import SITES, HttpRequest, HttpResponse, Server
-from outrider.settings.model import Settings
+from outrider.settings.model import PlannerSettings, Settings
 from outrider.settings.sections import CacheSettings, ServiceSettings, SourcesSettings, WebSettings
 from outrider.sources.web.browser import unavailable_reason
 from outrider.sources.web.search import DUCKDUCKGO, ENGINES
@@ -146,7 +146,8 @@ def settings(
     hosts = ",".join(f"{host}:{server.port}" for host in ("127.0.0.1", *server.sites))
     web = WebSettings(gap_s=gap_s, enabled=not unavailable_reason(), timeout_s=limits.get("timeout_s", 10.0))
     request = SourcesSettings(web=web, allowed_hosts=hosts, contact=contact, **sections)  # type: ignore[arg-type] # each of its own
-    return Settings(sources=request, cache=CacheSettings(folder=str(folder / "answers" / room), fresh_s=0.0))
+    cache = CacheSettings(folder=str(folder / "answers" / room), fresh_s=0.0)
+    return Settings(sources=request, cache=cache, planner=PlannerSettings(enabled=False))
 
 
 def section(name: str, base_url: str, *, keys: bool = True, **limits: Any) -> ServiceSettings:

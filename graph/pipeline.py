@@ -60,6 +60,7 @@ from outrider.services.make_nodes import (
     make_translator,
     refuse_unreadable,
 )
+from outrider.services.run_features import note_search
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.request import SearchRequest
 from outrider.state.response import provenance_hash
@@ -149,7 +150,7 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
 
     async def warm(request: SearchRequest) -> None:
         if services.planner is not None:
-            await services.planner.begin(services, request)
+            await note_search(services, request)
         await services.warm(ModelUse.of_request(request), searches=request.mode == "discovery")
 
     guarded = Guard(services.clock, settings.run, warm)

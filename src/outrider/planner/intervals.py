@@ -1,4 +1,4 @@
-"""Prediction intervals from weighted residuals: split conformal, with levels that adapt to drift.
+"""Conformal prediction intervals from weighted residuals, with levels that adapt to drift.
 
 The interval of a new case are quantiles of the residuals of earlier cases, weighted by their likeness (Tibshirani, Barber, Candès and
 Ramdas 2019, "Conformal prediction under covariate shift"). The new case itself counts as one more residual of unknown size; it stands on

@@ -1,4 +1,4 @@
-"""One run as the planner remembers it: what was known before, what came out, what was predicted. No text of a query."""
+"""One run in the planner's record: features, outcome, prediction; no text of a query."""
 
 from __future__ import annotations
 

@@ -19,7 +19,12 @@ import platformdirs
 from outrider.boolean.parser import SyntaxChoice, parse
 from outrider.models.chat.journal import JOURNAL
 from outrider.nodes.systematic import Systematic
+<<<<<<< HEAD
 from outrider.runtime.tape import without_port
+||||||| 34cbb1b
+=======
+from outrider.services.run_features import note_systematic
+>>>>>>> planner
 from outrider.settings.model import Settings
 from outrider.sources.crossref import Crossref
 from outrider.sources.github.search import Github
@@ -188,7 +193,7 @@ async def begin_run(
     parts = make_parts(services, say)
     names = select_sources(sources, parts.remote_sources)
     if services.planner is not None and services.pin is None and services.world is None:
-        parts = replace(parts, on_finished=services.planner.begin_systematic(services, fields, names))
+        parts = replace(parts, on_finished=note_systematic(services, services.planner, fields, names))
     return await Run.start(new_run_folder(services, folder), fields, parsed, names, parts, services.settings.systematic.page)
 
 

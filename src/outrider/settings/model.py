@@ -400,7 +400,7 @@ class PlannerSettings(Section):
 
     enabled: bool = Field(True, description="Record what each search takes, so that plans rest on it.")
     file: str = Field("", description="The SQLite file of the record; by default runs.sqlite in the platform's data folder.")
-    keep_runs: int = Field(1_000, ge=20, le=100_000, description="Runs that are kept; the oldest are deleted first.")
+    keep_runs: int = Field(500, ge=20, le=100_000, description="Runs that are kept; the oldest are deleted first.")
 
 
 class SystematicSettings(Section):

@@ -18,8 +18,8 @@ from outrider.planner.run_row import CALLS, CALLS_TO, COST, HITS_OF, MODEL, SECO
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import Services, open_services
 from outrider.services.make_nodes import make_translator
-from outrider.services.planner import (
-    Planner,
+from outrider.services.planner import Planner
+from outrider.services.run_features import (
     describe_library,
     describe_query,
     describe_request,
@@ -202,15 +202,15 @@ def describe_plan(planned: SearchPlan) -> str:
 def _list_known(services: Services, features: Mapping[str, float], matches: int | None) -> Iterator[Estimate]:
     """What follows from the request itself."""
 
-    def known(quantity: EstimatedQuantity, value: float, basis: str, of: str = "") -> Estimate:
+    def make_known(quantity: EstimatedQuantity, value: float, basis: str, of: str = "") -> Estimate:
         return Estimate(quantity=quantity, of=of, low=value, expected=value, high=value, exact=True, basis=basis)
 
     if not (features.get("remote") or features.get(MODEL)):
-        yield known("calls", 0.0, "known: no service and no model is asked")
+        yield make_known("calls", 0.0, "known: no service and no model is asked")
     if not features.get(MODEL):
         why = "systematic mode asks no model" if features.get("systematic") else "no model is asked"
-        yield known("cost_usd", 0.0, f"known: {why}")
+        yield make_known("cost_usd", 0.0, f"known: {why}")
     if matches is not None:
-        yield known("hits", float(matches), "counted in the library as it is now", LIBRARY)
+        yield make_known("hits", float(matches), "counted in the library as it is now", LIBRARY)
     if features.get("systematic"):
-        yield known("recall", 1.0, "known: a complete run returns every record that matches; works that the query misses are not counted")
+        yield make_known("recall", 1.0, "known: a complete run returns every match; works that the query misses are not counted")
