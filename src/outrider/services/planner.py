@@ -15,19 +15,8 @@ from typing import TYPE_CHECKING
 import platformdirs
 
 from outrider.planner.run_history import ERRORS, RunHistory
-<<<<<<< HEAD
-from outrider.planner.run_row import ASKED, CALLS, CALLS_TO, COST, HITS_OF, MODEL, SECONDS, TASKS, TOOK, RunRow
-from outrider.runtime.run_calls import RunTally, get_tally
-from outrider.runtime.tape import use_tape
-from outrider.sources.http.rate_limit import get_rate_limiter
-||||||| 34cbb1b
-from outrider.planner.run_row import ASKED, CALLS, CALLS_TO, COST, HITS_OF, MODEL, SECONDS, TASKS, TOOK, RunRow
-from outrider.runtime.run_calls import RunTally, get_tally
-from outrider.sources.http.rate_limit import get_rate_limiter
-=======
 from outrider.planner.run_row import CALLS, CALLS_TO, COST, HITS_OF, MODEL, SECONDS, TOOK, RunRow
 from outrider.runtime.run_calls import get_tally
->>>>>>> planner
 from outrider.state.errors import SearchError
 from outrider.state.records import LIBRARY
 from outrider.state.response import SourceReport, Usage, find_fatal
@@ -68,33 +57,6 @@ class Planner:
         self.history = RunHistory(path, own.keep_runs)
         self._fresh_s = settings.cache.fresh_s
 
-<<<<<<< HEAD
-    async def begin(self, services: Services, request: SearchRequest) -> None:
-        """Note what is known of a ranked search before it starts. Systematic runs note themselves."""
-        if request.mode != "discovery":
-            return
-        with use_tape(None):  # a replay plans nothing
-            started, begun = time.perf_counter(), services.clock()
-            strategy = make_rule_plan(services, request)
-            if strategy is not None:
-                features = describe_request(services, request, strategy)
-                run = BegunRun({**features, **await describe_library(services, features)}, describe_text(request), begun, started)
-                get_tally().begun = run
-
-||||||| 34cbb1b
-    async def begin(self, services: Services, request: SearchRequest) -> None:
-        """Note what is known of a ranked search before it starts. Systematic runs note themselves."""
-        if request.mode != "discovery":
-            return
-        started, begun = time.perf_counter(), services.clock()
-        strategy = make_rule_plan(services, request)
-        if strategy is not None:
-            features = describe_request(services, request, strategy)
-            run = BegunRun({**features, **await describe_library(services, features)}, describe_text(request), begun, started)
-            get_tally().begun = run
-
-=======
->>>>>>> planner
     def end(self, state: PipelineState) -> None:
         """Store a run that has its response, in a thread. The end of the process waits for it."""
         tally = get_tally()
@@ -105,35 +67,8 @@ class Planner:
         seconds = time.perf_counter() - run.started
         self.store(run, run.begun + seconds, measure(rows, state.usage, tally.calls, seconds))
 
-<<<<<<< HEAD
-    def begin_systematic(self, services: Services, query: str | Mapping[str, str], names: Sequence[str]) -> OnFinished:
-        """What a systematic run calls when it has read every source to its end."""
-        text, started = describe_query(query), time.perf_counter()
-        with use_tape(None):  # a replay plans nothing
-            run = BegunRun(describe_systematic(services, names, len(text.split())), text, services.clock(), started)
-
-        def finish(manifest: Manifest, seconds: float, tally: RunTally) -> None:
-            self._end_systematic(run, seconds, manifest, tally.calls)
-
-        return finish
-
-    def _end_systematic(self, run: BegunRun, seconds: float, manifest: Manifest, calls: Mapping[str, int]) -> None:
-||||||| 34cbb1b
-    def begin_systematic(self, services: Services, query: str | Mapping[str, str], names: Sequence[str]) -> OnFinished:
-        """What a systematic run calls when it has read every source to its end."""
-        text, started = describe_query(query), time.perf_counter()
-        run = BegunRun(describe_systematic(services, names, len(text.split())), text, services.clock(), started)
-
-        def finish(manifest: Manifest, seconds: float, tally: RunTally) -> None:
-            self._end_systematic(run, seconds, manifest, tally.calls)
-
-        return finish
-
-    def _end_systematic(self, run: BegunRun, seconds: float, manifest: Manifest, calls: Mapping[str, int]) -> None:
-=======
     def end_systematic(self, run: BegunRun, seconds: float, manifest: Manifest, calls: Mapping[str, int]) -> None:
         """The same for a systematic run that read every source to its end."""
->>>>>>> planner
         outcome = {SECONDS: seconds, CALLS: float(sum(calls.values())), COST: 0.0}
         outcome |= {f"{CALLS_TO}{name}": float(count) for name, count in calls.items()}
         outcome |= {f"{HITS_OF}{result.source}": float(result.hits) for result in manifest.sources}

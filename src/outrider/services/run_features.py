@@ -14,6 +14,7 @@ from outrider.nodes.scout import plan_tasks
 from outrider.nodes.translator.rule_plan import parse_intent, plan_by_rules
 from outrider.planner.run_row import ASKED, CALLS_TO, TASKS
 from outrider.runtime.run_calls import RunTally, get_tally
+from outrider.runtime.tape import use_tape
 from outrider.services.planner import BegunRun, Planner
 from outrider.sources.http.rate_limit import get_rate_limiter
 from outrider.state.errors import SearchError
@@ -36,18 +37,20 @@ async def note_search(services: Services, request: SearchRequest) -> None:
     """Note what is known of a ranked search before it starts. Systematic runs note themselves."""
     if request.mode != "discovery":
         return
-    started, begun = time.perf_counter(), services.clock()
-    strategy = make_rule_plan(services, request)
-    if strategy is not None:
-        features = describe_request(services, request, strategy)
-        run = BegunRun({**features, **await describe_library(services, features)}, describe_text(request), begun, started)
-        get_tally().begun = run
+    with use_tape(None):  # a replay notes nothing
+        started, begun = time.perf_counter(), services.clock()
+        strategy = make_rule_plan(services, request)
+        if strategy is not None:
+            features = describe_request(services, request, strategy)
+            run = BegunRun({**features, **await describe_library(services, features)}, describe_text(request), begun, started)
+            get_tally().begun = run
 
 
 def note_systematic(services: Services, planner: Planner, query: str | Mapping[str, str], names: Sequence[str]) -> OnFinished:
     """What a systematic run calls when it has read every source to its end."""
     text, started = describe_query(query), time.perf_counter()
-    run = BegunRun(describe_systematic(services, names, len(text.split())), text, services.clock(), started)
+    with use_tape(None):  # a replay notes nothing
+        run = BegunRun(describe_systematic(services, names, len(text.split())), text, services.clock(), started)
 
     def finish(manifest: Manifest, seconds: float, tally: RunTally) -> None:
         planner.end_systematic(run, seconds, manifest, tally.calls)

@@ -19,12 +19,8 @@ import platformdirs
 from outrider.boolean.parser import SyntaxChoice, parse
 from outrider.models.chat.journal import JOURNAL
 from outrider.nodes.systematic import Systematic
-<<<<<<< HEAD
 from outrider.runtime.tape import without_port
-||||||| 34cbb1b
-=======
 from outrider.services.run_features import note_systematic
->>>>>>> planner
 from outrider.settings.model import Settings
 from outrider.sources.crossref import Crossref
 from outrider.sources.github.search import Github
