@@ -1,4 +1,4 @@
-"""Capture-recapture over independent routes: an upper bound of the total, a lower one of recall
+"""Capture-recapture over independent routes: a lower bound of the recall of searches
 
 Works that several routes find (databases, queries, citation links) tell how many none of them finds. The counts by route follow a log-
 linear model with a main effect for each route and an interaction for each pair (Fienberg 1972, Biometrika 59:591; for searches of reviews
@@ -86,13 +86,13 @@ def _pool(routes: Mapping[str, Collection[Hashable]]) -> dict[str, frozenset[Has
     return dict(pooled)
 
 
-def _refuse(routes: Mapping[str, Collection[Hashable]], sets: Mapping[str, frozenset[Hashable]], found: int) -> str:
+def _refuse(routes: Mapping[str, Collection[Hashable]], sets: Mapping[str, frozenset[Hashable]], works: int) -> str:
     """Why these routes allow no bound; empty if they do."""
-    if sum(bool(works) for works in routes.values()) < 2:
+    if sum(bool(route) for route in routes.values()) < 2:
         return "fewer than two routes found works"
     if len(sets) < 2:
         return "the routes found the same works, as one route would"
-    if found < LEAST_FOUND:
+    if works < LEAST_FOUND:
         return f"fewer than {LEAST_FOUND} works are found"
     if not any(one & other for one, other in combinations(sets.values(), 2)):
         return "no work was found by two routes"
