@@ -100,7 +100,7 @@ class Ranker:
     def fit_features(self) -> None:
         """Compute the features now: seconds for thousands of records."""
         if self.learns:
-            _ = self._features
+            _ = self._features is None or self._names
 
     @cached_property
     def _vectorizer(self) -> Any:
