@@ -14,8 +14,9 @@ Verdict = Literal["include", "exclude", "maybe"]
 VERDICTS: tuple[Verdict, ...] = ("include", "exclude", "maybe")
 RecordState = Literal["unscreened", "waiting", "include", "exclude", "maybe", "conflict"]
 """`waiting`: further reviewers have to decide. The verdicts are those on which the reviewers agree, or that resolve a conflict."""
-Order = Literal["model", "question", "random", "chosen"]
-"""Why a record was shown: best by the model, closest to the question, drawn at random from the rest, or named by the reviewer."""
+Order = Literal["model", "question", "shuffled", "random", "chosen"]
+"""Why a record was shown: best by the model, closest to the question, next in an order without a sense (there is neither a model nor a
+question), drawn for the proof of recall, or named by the reviewer."""
 Number = Annotated[int, Field(ge=1)]
 MAX_REVIEWERS = 10
 
@@ -34,6 +35,9 @@ class Shown(Model):
     order: Order = "chosen"
     rank: int | None = Field(None, description="Place among the records that were left, from 1.")
     model: str = Field("", description="Version of the ranking: its name and the number of labels it was trained on.")
+    passed: tuple[int, ...] = Field(
+        (), description="Drawn records that the ranking put before this one: from this decision on it may learn their labels."
+    )
 
 
 class Decision(Model):
@@ -145,7 +149,7 @@ class ReviewStatus(Model):
     excluded_by_reason: dict[str, int] = Field(default_factory=dict)
     by_reviewer: tuple[ReviewerCount, ...] = ()
     imports: tuple[ImportReport, ...] = ()
-    stop: tuple[str, ...] = Field((), description="What the labels tell about the recall, with method and confidence.")
+    stop: tuple[str, ...] = Field((), description="What the labels tell about the recall, with method and confidence, and what to do next.")
     remarks: tuple[str, ...] = ()
 
 

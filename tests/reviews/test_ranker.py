@@ -39,9 +39,6 @@ def test_the_order_follows_from_seed_labels_and_records_alone() -> None:
     assert first.rank(labels, range(4, 41)) == Ranker(TEXTS, seed=3).rank(labels, [*reversed(range(4, 41))])
     orders = {Ranker(TEXTS, seed=seed).rank({}, range(1, 41)).numbers for seed in range(3)}
     assert len(orders) == 3
-    sample = Ranker(TEXTS, "which animals dig", 1).rank(labels, range(4, 41), "random")
-    assert (sample.order, sorted(sample.numbers)) == ("random", [*range(4, 41)])
-    assert sample.numbers != tuple(sorted(sample.numbers))
 
 
 def test_few_and_empty_texts_are_ranked() -> None:

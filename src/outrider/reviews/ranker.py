@@ -66,14 +66,8 @@ class Ranker:
         self._settings = settings
 
     def rank(self, labels: Mapping[int, bool], pool: Sequence[int], order: Order = "model") -> Ranking:
-        """The records of the pool, by the model where both classes are labelled; `order` `random` draws uniformly from them.
-
-        A random order depends on the seed and the pool alone.
-        """
+        """The records of the pool, by the model where both classes are labelled."""
         numbers = np.asarray(sorted(pool), np.int64)
-        if order == "random":
-            drawn = np.random.default_rng((self._seed, len(numbers), int(numbers.sum()))).permutation(numbers)
-            return Ranking(tuple(map(int, drawn)), "random")
         if order == "model" and len({*labels.values()}) == 2 and len(numbers) and self.learns:
             ranking = self._rank_by_model(labels, numbers)
             if ranking is not None:
@@ -81,8 +75,8 @@ class Ranker:
         if self._question.strip():
             scores = self._fits[numbers - 1]
             return Ranking(tuple(map(int, numbers[np.argsort(-scores, kind="stable")])), "question")
-        places = np.random.default_rng(self._seed).permutation(len(self._texts))  # one order for all steps, unlike that of samples
-        return Ranking(tuple(map(int, numbers[np.argsort(places[numbers - 1], kind="stable")])), "random")
+        places = np.random.default_rng(self._seed).permutation(len(self._texts))  # one order for all steps
+        return Ranking(tuple(map(int, numbers[np.argsort(places[numbers - 1], kind="stable")])), "shuffled")
 
     def reseed(self, seed: int) -> Ranker:
         """The same ranker with another seed; the features are shared."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 from outrider.state.reviews import VERDICTS, Decision, Order, RecordState, ReviewDamaged, ReviewNote, Shown, Verdict
+from outrider.statistics.recall_certificate import order_draws
 
 RESOLVE = "resolve"
 NOT_SHOWN: Mapping[str, Any] = {}
@@ -55,8 +56,10 @@ class ScreenedLabel(NamedTuple):
 
     record: int
     included: bool
-    order: Order
-    """`random` marks records that were drawn uniformly from the unscreened rest."""
+    is_drawn: bool
+    """It was decided on because it was drawn at random, by each of its reviewers."""
+    is_reached: bool
+    """The ranking has put it before all others that were left, or it was decided on without a draw."""
 
 
 @dataclass(slots=True)
@@ -79,6 +82,9 @@ class ReviewState:
     _resolved: dict[int, Entry] = field(default_factory=dict)
     _before: dict[tuple[int, str, bool], list[Entry]] = field(default_factory=dict)
     """By record, reviewer and whether it resolves: earlier decisions, to which `undo` returns."""
+    _passed: set[int] = field(default_factory=set)
+    """Drawn records that a ranking put before one that was decided on."""
+    _draws: tuple[tuple[int, int], tuple[int, ...]] = ((0, 0), ())
     _recent: dict[str, list[int]] = field(default_factory=dict)
     """By reviewer: records in the order of their decisions, which `undo` takes back from the end."""
 
@@ -117,6 +123,7 @@ class ReviewState:
         if (before := place.get(key)) is not None:
             self._before.setdefault((record, by, resolves), []).append(before)
         self._recent.setdefault(by, []).append(record)
+        self._passed.update(shown.get("passed", ()))
         place[key] = new
         if reason:
             self.reasons_used[reason] += 1
@@ -195,9 +202,14 @@ class ReviewState:
         return self.state(record) in ("unscreened", "waiting")
 
     def list_labels(self, viewer: str) -> dict[int, bool]:
-        """What the ranking may learn from for a reviewer: final verdicts, and the reviewer's own decisions; true for inclusions."""
+        """What the ranking may learn from for a reviewer: final verdicts, and the reviewer's own decisions; true for inclusions.
+
+        Drawn records that no ranking has reached are left out: a proof of recall rests on that (`list_sealed`).
+        """
         labels = {}
         for record, decided in self._decided.items():
+            if self._is_sealed(record, decided):
+                continue
             own = decided.get(viewer)
             state = self.state(record)
             verdict = own.verdict if state == "waiting" and own else state
@@ -205,13 +217,29 @@ class ReviewState:
                 labels[record] = verdict == "include"
         return labels
 
+    def list_draws(self) -> tuple[int, ...]:
+        """All works in the order in which they are drawn, fixed by the seed. Works of later imports fall between the others."""
+        size = self.total, len(self.duplicate_of)
+        if self._draws[0] != size:
+            ids = [str(number) for number in self.leaders()]
+            self._draws = size, tuple(map(int, order_draws(ids, f"{self.name}\0{self.created}\0{self.seed}")))
+        return self._draws[1]
+
+    def list_sealed(self) -> list[int]:
+        """Drawn records that no ranking has reached yet: it still ranks them, without their labels."""
+        return [record for record, decided in self._decided.items() if self._is_sealed(record, decided)]
+
+    def _is_sealed(self, record: int, decided: Mapping[str, Entry]) -> bool:
+        return record not in self._passed and _is_drawn(decided)
+
     def list_screened(self) -> list[ScreenedLabel]:
         """The final verdicts in the order in which they became final."""
         final = []
         for record, decided in self._decided.items():
             if (state := self.state(record)) in VERDICTS:
                 last = self._resolved.get(record) or max(decided.values(), key=lambda entry: entry.line)
-                final.append((last.line, ScreenedLabel(record, state != "exclude", last.order)))
+                is_drawn = _is_drawn(decided)
+                final.append((last.line, ScreenedLabel(record, state != "exclude", is_drawn, not is_drawn or record in self._passed)))
         return [label for _, label in sorted(final)]
 
     def count_by_reviewer(self) -> dict[str, tuple[int, str]]:
@@ -230,3 +258,7 @@ class ReviewState:
         """Reasons for exclusion: the most used first, then those of the review that were not used yet."""
         used = sorted((+self.reasons_used), key=lambda reason: (-self.reasons_used[reason], reason))
         return tuple(dict.fromkeys([*used, *self.reasons]))
+
+
+def _is_drawn(decided: Mapping[str, Entry]) -> bool:
+    return all(entry.order == "random" for entry in decided.values())

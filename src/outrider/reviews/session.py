@@ -58,30 +58,38 @@ class ReviewSession:
         state = self.review.state
         if not (pool := state.find_open(by)):
             return NextRecord(None, Shown(), (), 0)
-        ranking = self._rank(by, order, pool)
+        ranking, sealed = self._rank(by, order, pool)
+        open_numbers = [number for number in ranking.numbers if number not in sealed]
         taken = self._claim(by) if state.reviewers == 1 else set()
-        place = next((place for place, number in enumerate(ranking.numbers) if number not in taken and number not in skip), None)
+        place = next((place for place, number in enumerate(open_numbers) if number not in taken and number not in skip), None)
         if place is None:
-            place = next((place for place, number in enumerate(ranking.numbers) if number not in skip), 0)
-        number = ranking.numbers[place]
+            place = next((place for place, number in enumerate(open_numbers) if number not in skip), 0)
+        number = open_numbers[place]
         if state.reviewers == 1:
             self._claim(by, number)
-        return NextRecord(number, Shown(order=ranking.order, rank=place + 1, model=ranking.model), ranking.terms, len(pool))
+        passed = tuple(sorted(sealed.intersection(ranking.numbers[: ranking.numbers.index(number)]))) if sealed else ()
+        shown = Shown(order=ranking.order, rank=place + 1, model=ranking.model, passed=passed)
+        return NextRecord(number, shown, ranking.terms, len(pool))
 
     def remarks(self) -> tuple[str, ...]:
         learns = self._ranker is None or self._ranker[2].learns
         return (*self.review.remarks, *(() if learns else (NO_MODEL,)))
 
-    def _rank(self, by: str, order: Order, pool: list[int]) -> Ranking:
+    def _rank(self, by: str, order: Order, pool: list[int]) -> tuple[Ranking, frozenset[int]]:
+        """The ranking, and the drawn records in it that it ranks without knowing their labels."""
+        if order == "random":
+            left = frozenset(pool)
+            return Ranking(tuple(number for number in self.review.state.list_draws() if number in left), "random"), frozenset()
         ranker = self.prepare()
         with self._lock:
             state = self.review.state
+            sealed = frozenset(state.list_sealed()) - frozenset(pool)
             key = f"{order} {by}"
             lines, ranking = self._rankings.get(key, (-1, None))
             if ranking is None or lines != state.lines:
-                ranking = ranker.rank(state.list_labels(by), pool, order)
+                ranking = ranker.rank(state.list_labels(by), [*pool, *sealed], order)
                 self._rankings[key] = (state.lines, ranking)
-            return ranking
+            return ranking, sealed
 
     def _claim(self, by: str, number: int | None = None) -> set[int]:
         """The records that others see at the moment; notes that this reviewer sees a record.

@@ -24,7 +24,7 @@ from outrider.reviews.export import FORMATS, SUFFIXES, export_views
 from outrider.reviews.labels import ConflictingLabels, parse_verdict
 from outrider.reviews.review import MAX_NAMED, NewBatch, NewDecision, NewNote, Review
 from outrider.reviews.session import ReviewSession
-from outrider.reviews.stop import describe_stop
+from outrider.reviews.stop import CONFIDENCE, TARGET_RECALL, describe_stop
 from outrider.runtime.threads_and_loops import run_in_background, run_in_thread
 from outrider.services import Services, open_services
 from outrider.services.citation_queue import OWNER
@@ -145,7 +145,7 @@ async def import_text(
 async def get_next(
     services: Services, name: str, *, by: str | None = None, order: Order = "model", skip: Collection[int] = ()
 ) -> Candidate:
-    """The next record for a reviewer: `order` is `model`, or `random` for a uniform sample of the rest. Skipped ones come last."""
+    """The next record for a reviewer: `order` is `model`, or `random` for the next draw of a proof of recall. Skipped ones come last."""
     session, reviewer = await _open(services, name), find_reviewer(services, by)
     found = await run_in_thread(lambda: session.next_record(reviewer, order, skip))
     return await _make_candidate(services, session, reviewer, found.number, found.shown, found.terms, found.left)
@@ -228,8 +228,10 @@ async def add_note(services: Services, name: str, record_id: str, text: str, *, 
     return await run_in_thread(write)
 
 
-async def get_status(services: Services, name: str) -> ReviewStatus:
-    """Counts, conflicts and imports of a review, and what its labels tell about the recall."""
+async def get_status(
+    services: Services, name: str, *, target_recall: float = TARGET_RECALL, confidence: float = CONFIDENCE
+) -> ReviewStatus:
+    """Counts, conflicts and imports of a review, and what its labels tell about the recall. Raises `BadRequest`."""
     session = await _open(services, name)
 
     def read() -> ReviewStatus:
@@ -267,7 +269,7 @@ async def get_status(services: Services, name: str) -> ReviewStatus:
                 )
                 for batch in state.batches
             ),
-            stop=describe_stop(state.list_screened(), len(states)),
+            stop=describe_stop(state.name, state.list_screened(), state.list_draws(), target_recall, confidence),
             remarks=session.remarks(),
         )
 
@@ -556,7 +558,7 @@ def review_import(name: str, source: str | PathLike[str], **options: Any) -> Imp
 
 
 async def areview_next(name: str, *, services: Services | None = None, **options: Any) -> Candidate:
-    """The next record for the reviewer `by`, best first; `order="random"` draws uniformly from the rest."""
+    """The next record for the reviewer `by`, best first; `order="random"` gives the next draw of a proof of recall."""
     candidate: Candidate = await _call(get_next, None, services, name, **options)
     return candidate
 
@@ -579,9 +581,9 @@ def review_label(name: str, record: int | str, decision: str, *arguments: Any, *
     return run_in_background(areview_label(name, record, decision, *arguments, **options))
 
 
-async def areview_status(name: str, *, services: Services | None = None) -> ReviewStatus:
-    """Counts, conflicts and imports of a review."""
-    status: ReviewStatus = await _call(get_status, None, services, name)
+async def areview_status(name: str, *, services: Services | None = None, **options: Any) -> ReviewStatus:
+    """Counts, conflicts and imports of a review, and what is known of its recall: `target_recall`, `confidence`."""
+    status: ReviewStatus = await _call(get_status, None, services, name, **options)
     return status
 
 

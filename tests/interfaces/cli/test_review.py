@@ -66,7 +66,12 @@ def test_a_review_from_its_import_to_its_exports(folder: Path, capsys: pytest.Ca
     assert "4 works in 8 records" in out
     assert "1 excluded: wrong animal" in out
     status = call(capsys, "status", "otters")
-    assert (status["included"], status["excluded"], status["unscreened"], status["stop"]) == (2, 2, 0, [])
+    assert (status["included"], status["excluded"], status["unscreened"]) == (2, 2, 0)
+    assert status["stop"][1:] == [
+        "All records are screened: nothing is missed.",
+        "All records are screened; recall is 100% of the 2 relevant ones.",
+        "Next: you may stop.",
+    ]
     assert call(capsys, "label", "otters", "4", "undo")["states"] == {"4": "unscreened"}
     assert [one["name"] for one in call(capsys, "list")["reviews"]] == ["otters"]
     for name, content in (

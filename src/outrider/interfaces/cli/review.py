@@ -97,7 +97,7 @@ def import_(
 def screen(
     name: NameArgument,
     by: ByOption = None,
-    random: Annotated[bool, typer.Option("--random", help="Draw uniformly from the rest, which estimates of recall need.")] = False,
+    random: Annotated[bool, typer.Option("--random", help="Decide on records drawn at random, which prove the recall.")] = False,
     library: LibraryOption = None,
 ) -> int:
     """Decide on one record after the other, by single keys. Each decision is saved at once."""
@@ -154,12 +154,19 @@ def label(
 
 
 @review_app.command()
-def status(name: NameArgument, by: ByOption = None, as_json: JsonOption = False) -> None:
-    """Show the counts of a review, its reviewers and its conflicts."""
+def status(
+    name: NameArgument,
+    by: ByOption = None,
+    recall: Annotated[float, typer.Option("--recall", metavar="SHARE", help="The recall that is to be reached.")] = 0.95,
+    confidence: Annotated[float, typer.Option("--confidence", metavar="SHARE", help="Of the statements about recall.")] = 0.95,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the counts of a review, its reviewers and conflicts, what is known of its recall, and what to do next."""
     from outrider.usecases.review import get_status, list_conflicts
 
     async def read(services: Services) -> tuple[ReviewStatus, ConflictList]:
-        return await get_status(services, name), await list_conflicts(services, name, by=by)
+        found = await get_status(services, name, target_recall=recall, confidence=confidence)
+        return found, await list_conflicts(services, name, by=by)
 
     found, conflicts = call_services(read)
     if as_json:

@@ -112,10 +112,15 @@ class ReviewRoutes:
             self.services, body.name, question=body.question, reviewers=body.reviewers, reasons=body.reasons, seed=body.seed
         )
 
-    async def status(self, name: Name) -> ReviewStatus:
-        """Counts, conflicts and imports of a review."""
+    async def status(
+        self,
+        name: Name,
+        recall: Annotated[float, Query(gt=0, lt=1, description="The recall that is to be reached.")] = 0.95,
+        confidence: Annotated[float, Query(gt=0, lt=1, description="Of the statements about recall.")] = 0.95,
+    ) -> ReviewStatus:
+        """Counts, conflicts and imports of a review, and what is known of its recall."""
         async with self._work():
-            return await reviews.get_status(self.services, name)
+            return await reviews.get_status(self.services, name, target_recall=recall, confidence=confidence)
 
     async def delete(self, name: Name) -> Response:
         """Delete a review with its records and decisions."""
@@ -138,7 +143,7 @@ class ReviewRoutes:
         self,
         name: Name,
         by: By = None,
-        order: Annotated[Literal["model", "random"], Query(description="random draws uniformly from the rest.")] = "model",
+        order: Annotated[Literal["model", "random"], Query(description="random gives the next draw of a proof of recall.")] = "model",
         skip: Annotated[list[int] | None, Query(description="Numbers of records that come last.", max_length=MAX_SKIPPED)] = None,
     ) -> Candidate:
         """The next record for a reviewer, with the words to highlight and the sentences that answer the question."""

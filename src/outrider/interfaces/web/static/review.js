@@ -108,6 +108,7 @@ async function refresh(mine, said = "", number = null) {
     const query = new URLSearchParams(mine.skipped.map((one) => ["skip", one]));
     const by = reviewer();
     if (by) query.set("by", by);
+    if (mine.draws) query.set("order", "random");
     mine.candidate = await json(number === null ? path(mine, `/next?${query}`) : path(mine, `/records/${number}?${query}`));
     if (now !== mine) return;
     mine.reasoning = false;
@@ -134,8 +135,17 @@ function drawCounts(mine) {
     works ? el("progress", { max: String(works), value: String(works - unscreened - waiting), "aria-label": "Records screened" }) : null,
     el("p", { class: "meta" }, works ? `${plural(works, "work")}: ${parts.filter(Boolean).join(", ")}` : "No record yet: add some below."),
     stop.map((one) => el("p", { class: "meta" }, one)),
+    works && unscreened ? drawBox(mine) : null,
     remarks.map((one) => el("p", { class: "caution meta" }, one)),
   );
+}
+
+function drawBox(mine) {
+  const change = (event) => {
+    mine.draws = event.target.checked;
+    refresh(mine);
+  };
+  return el("label", { class: "check" }, el("input", { type: "checkbox", checked: Boolean(mine.draws), change }), " Decide on records drawn at random, which prove the recall");
 }
 
 function askForName(mine) {
@@ -160,7 +170,7 @@ function drawRecord(mine) {
   const terms = new Set(mine.candidate.terms);
   const details = [record.authors?.slice(0, 3).join("; ") + (record.authors?.length > 3 ? " et al." : ""), record.year, record.venue].filter(Boolean).join(", ");
   const abstract = record.abstract || record.description || "";
-  const seen = how.rank ? `, ${how.order === "random" ? "drawn at random" : `rank ${count(how.rank)} by ${how.order === "model" ? "your decisions" : how.order}`}` : "";
+  const seen = how.rank ? `, ${how.order === "random" ? "drawn at random" : `rank ${count(how.rank)} by ${{ model: "your decisions", question: "the question", shuffled: "chance" }[how.order] ?? how.order}`}` : "";
   fill(
     place,
     el(

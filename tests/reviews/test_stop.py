@@ -1,0 +1,110 @@
+"""Draws for the proof of recall: what the ranking may learn from them, and when the proof holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from outrider.reviews.review import NewBatch, NewDecision, Review
+from outrider.reviews.session import ReviewSession
+from outrider.reviews.stop import assess_review, describe_stop
+from outrider.state.records import Record
+from outrider.state.reviews import Order, Shown
+from support.fakes import paper
+from support.review_folder import AT
+
+RECORDS, RELEVANT = 120, 40
+
+
+def make_session(folder: Path) -> ReviewSession:
+    """Every third record is about otters and relevant."""
+    review = Review.create(folder, {"name": folder.name, "created": AT, "seed": 0, "reviewers": 1, "question": "otters"})
+    records: list[Record] = [
+        paper(f"p{number}", f"{'Otters' if number % 3 == 0 else 'Badgers'} in river {number}", abstract=f"They are {number}.")
+        for number in range(1, RECORDS + 1)
+    ]
+    review.import_batch(NewBatch("a file", records, {}), [], "ann", AT, 0)
+    return ReviewSession(review)
+
+
+def is_relevant(number: int) -> bool:
+    return number % 3 == 0
+
+
+def screen(session: ReviewSession, order: Order) -> tuple[int, Shown]:
+    """Decide on the next record as it is."""
+    found = session.next_record("ann", order)
+    assert found.number is not None
+    session.review.decide([NewDecision(found.number, "include" if is_relevant(found.number) else "exclude", "ann", shown=found.shown)], AT)
+    return found.number, found.shown
+
+
+def test_the_ranking_learns_a_drawn_label_once_it_has_passed_the_record(tmp_path: Path) -> None:
+    session = make_session(tmp_path / "rivers")
+    state = session.review.state
+    drawn = [screen(session, "random")[0] for _ in range(6)]
+    assert drawn == [*state.list_draws()[:6]]
+    assert {is_relevant(number) for number in drawn} == {True, False}
+    assert state.list_labels("ann") == {}
+    assert state.list_sealed() == drawn
+    passed: set[int] = set()
+    for _ in range(RELEVANT):
+        _, shown = screen(session, "model")
+        passed.update(shown.passed)
+        assert not passed & {*state.list_sealed()}
+    assert passed >= {number for number in drawn if is_relevant(number)}
+    again = Review(tmp_path / "rivers").state
+    assert again.list_labels("ann") == state.list_labels("ann")
+    assert {*again.list_sealed()} == {*drawn} - passed
+    sealed = {*drawn} - passed
+    for label in again.list_screened():
+        assert (label.is_drawn, label.is_reached) == (label.record in drawn, label.record not in sealed)
+
+
+def test_a_review_is_screened_until_its_recall_is_proven(tmp_path: Path) -> None:
+    session = make_session(tmp_path / "rivers")
+    state = session.review.state
+    steps = []
+    for _ in range(RECORDS):
+        labels = state.list_screened()
+        step = assess_review(labels, state.list_draws(), 0.8).next_step
+        steps.append(step)
+        if step == "stop":
+            break
+        screen(session, "random" if step == "draw" else "model")
+    assert {"read by rank", "draw"} <= {*steps}
+    assert steps[-1] == "stop"
+    labels = state.list_screened()
+    assert len(labels) < RECORDS
+    assert sum(label.included for label in labels) >= 0.8 * RELEVANT
+    sentences = describe_stop("rivers", labels, state.list_draws(), 0.8)
+    assert sentences[1].startswith("Proven: recall is at least 80% (confidence 95%; ")
+    assert sentences[2].startswith("Recall of screening is at least ")
+    assert sentences[3] == "Next: you may stop."
+
+
+def test_a_draw_that_is_passed_over_ends_the_sample(tmp_path: Path) -> None:
+    session = make_session(tmp_path / "rivers")
+    state = session.review.state
+    first = session.next_record("ann", "random")
+    assert first.number is not None
+    second = session.next_record("ann", "random", skip={first.number})
+    assert second.number == state.list_draws()[1]
+    session.review.decide([NewDecision(second.number, "exclude", "ann", shown=second.shown)], AT)
+    assert assess_review(state.list_screened(), state.list_draws()).proof.drawn == 0
+
+
+def test_nothing_is_said_before_the_first_verdict(tmp_path: Path) -> None:
+    state = make_session(tmp_path / "rivers").review.state
+    assert describe_stop("rivers", state.list_screened(), state.list_draws()) == ()
+
+
+@pytest.mark.parametrize("target", [0.0, 1.0, 2.0])
+def test_an_impossible_target_is_a_clear_error(tmp_path: Path, target: float) -> None:
+    from outrider.state.errors import BadRequest
+
+    session = make_session(tmp_path / "rivers")
+    screen(session, "model")
+    with pytest.raises(BadRequest, match="target recall"):
+        assess_review(session.review.state.list_screened(), session.review.state.list_draws(), target)
