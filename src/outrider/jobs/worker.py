@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 WORKFLOW = "outrider_job"
 EXECUTOR, VERSION = "outrider", "1"
 """DBOS recovers workflows of its own executor and version: both stay the same for ever."""
-QUEUES: Mapping[JobKind, str] = {"fetch": "outrider_fetch", "citations": "outrider_citations"}
+QUEUES: Mapping[JobKind, str] = {"fetch": "outrider_fetch", "saved": "outrider_saved", "citations": "outrider_citations"}
 TICK_S = 0.5
 """How often the worker looks for new, stopped and ended jobs. Each look takes processor time that a search may need."""
 QUEUE_S = 0.5
@@ -67,7 +67,7 @@ class Worker:
     make_handlers: Callable[[str], Mapping[JobKind, JobHandler]]
     """The handlers for a library, by kind."""
     fetches: int = 2
-    """Concurrent `fetch` jobs. `citations` jobs have one slot."""
+    """Concurrent `fetch` jobs. The other kinds have one slot each."""
     is_searching: Callable[[], bool] = no_search_runs
     """Whether searches run, which jobs make way for."""
     _dbos: Any = None
@@ -120,7 +120,7 @@ class Worker:
         active = [one.kind for one in self._open if one.is_running or one.workflow in self._begun]
         if kind == "citations":
             return not self._workflows and not active and not self._fetches_left()
-        return active.count("fetch") < self.fetches
+        return active.count(kind) < (self.fetches if kind == "fetch" else 1)
 
     def _fetches_left(self) -> bool:
         """Whether a `fetch` job runs, or waits and will begin."""

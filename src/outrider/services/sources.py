@@ -86,7 +86,7 @@ def _open_browser(allowed_hosts: str, tabs: int) -> Chromium:
     """One for a process, like the pages below: all searches share its tabs."""
     from outrider.sources.web.browser import Chromium
 
-    return Chromium(_make_guard(allowed_hosts), tabs)
+    return Chromium(make_guard(allowed_hosts), tabs)
 
 
 @cache
@@ -95,11 +95,11 @@ def _open_pages(allowed_hosts: str, contact: str, tabs: int) -> PageFetcher:
     from outrider.sources.http.client import user_agent
     from outrider.sources.web.fetch import PageFetcher
 
-    return PageFetcher(_make_guard(allowed_hosts), user_agent(contact), _open_browser(allowed_hosts, tabs) if tabs else None)
+    return PageFetcher(make_guard(allowed_hosts), user_agent(contact), _open_browser(allowed_hosts, tabs) if tabs else None)
 
 
 @cache
-def _make_guard(allowed_hosts: str) -> Guard:
+def make_guard(allowed_hosts: str) -> Guard:
     from outrider.sources.http.ssrf_guard import Guard
 
     return Guard(frozenset(host.strip().lower() for host in allowed_hosts.split(",") if host.strip()))

@@ -337,6 +337,17 @@ class JobSettings(Section):
     retention_days: float = Field(30.0, gt=0, le=36_500, description="Days after which an ended job, or an unrun citation job, is deleted.")
 
 
+class SavedSettings(Section):
+    """Saved searches that run again: `outrider saved`."""
+
+    uri: str = Field("", description="A SQLite file; by default saved.sqlite beside the file of the threads.")
+    timezone: str = Field("UTC", min_length=1, description="Time zone of schedules that name none, such as Europe/Berlin.")
+    keep_runs: int = Field(100, ge=2, le=10_000, description="Complete runs that are kept of each saved search; the oldest are deleted.")
+    webhook_secret: ApiKey = Field(
+        SecretStr(""), description="Signs what is sent to webhooks (HMAC-SHA-256); without one no webhook can be added. Never shown."
+    )
+
+
 class CitationSettings(Section):
     """Citations of the works that were found."""
 
@@ -391,6 +402,7 @@ class Settings(Section):
     serve: ServeSettings = Field(default_factory=ServeSettings)
     threads: ThreadSettings = ThreadSettings()
     jobs: JobSettings = JobSettings()
+    saved: SavedSettings = SavedSettings()
     citations: CitationSettings = CitationSettings()
     analyze: AnalyzeSettings = AnalyzeSettings()
     tracing: TracingSettings = TracingSettings()

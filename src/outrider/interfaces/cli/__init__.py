@@ -36,6 +36,7 @@ COMMANDS = {
     "mcp": "serve:mcp",
     "library": "library_evaluation:library_app",
     "threads": "threads:threads_app",
+    "saved": "saved:saved_app",
     "cite": "cite:cite_app",
     "jobs": "jobs:jobs_app",
     "config": "config:config_app",
