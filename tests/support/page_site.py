@@ -13,7 +13,7 @@ import pytest
 
 from outrider.boolean.printer import format_tree
 from outrider.services import Services
-from outrider.settings.model import CoarseFilterSettings, DistillerSettings, LibrarySettings, RunSettings, SystematicSettings
+from outrider.settings.model import CoarseFilterSettings, DistillerSettings, LibrarySettings, RunSettings, SavedSettings, SystematicSettings
 from outrider.settings.sections import ServeSettings
 from outrider.state.records import Record, Repository
 from support.chat_client import llm_settings
@@ -106,6 +106,7 @@ def services_over(address: str, chat: ChatServer, folder: Path, **serve: Any) ->
         "distiller": DistillerSettings(bypass=False),  # on a busy machine it might not be worth its time
         "coarse_filter": CoarseFilterSettings(updated_within_months=0, require_readme=False),
         "systematic": SystematicSettings(folder=str(folder / "runs")),
+        "saved": SavedSettings(uri=str(folder / "saved.sqlite")),
         "serve": ServeSettings(**{"request_s": PATIENT_S, **serve}),
         "run": RunSettings(run_timeout_s=PATIENT_S),
     }

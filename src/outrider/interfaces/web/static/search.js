@@ -1,6 +1,6 @@
 // The search view: its address, and a search from its first event to its answer.
 
-import { addressOfChase, makeAddress, makeRequest, nameTab, push, readAddress, replace } from "./address.js";
+import { addressOfChase, addressOfSaved, makeAddress, makeRequest, nameTab, push, readAddress, replace } from "./address.js";
 import { Problem, ask, events, json } from "./api.js";
 import { byId, copyLink, el, fill, plural } from "./dom.js";
 import { explainEmpty, explainFailure, showFailures } from "./explain.js";
@@ -117,7 +117,7 @@ function showFrame(fields) {
   byId("landing").hidden = true;
   byId("view-search").classList.add("asked");
   byId("run").hidden = byId("results").hidden = false;
-  for (const id of ["answer", "tools", "more", "refine", "note", "source-rows", "chase-thread"]) byId(id).hidden = true;
+  for (const id of ["answer", "tools", "more", "refine", "note", "source-rows", "chase-thread", "repeat-search"]) byId(id).hidden = true;
   for (const id of ["hits", "failures", "shown", "saved"]) fill(byId(id));
   byId("hits-title").textContent = "Results";
   fill(byId("facets").querySelector("div"));
@@ -252,6 +252,8 @@ async function showAnswer(mine, answer) {
   showFailures(answer);
   byId("chase-thread").hidden = !mine.fields.thread || !answer.hits.length;
   byId("chase-thread").href = addressOfChase(mine.fields.thread);
+  byId("repeat-search").hidden = false;
+  byId("repeat-search").href = addressOfSaved("search", { ...makeRequest(mine.fields), distill_enabled: false });
   if (!mine.said) byId("note").hidden = true;
   // new lists, not the old ones moved: what stood there does not jump
   for (const id of ["hits", "answer"]) byId(id).replaceWith(byId(id).cloneNode(false));
