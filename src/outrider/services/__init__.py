@@ -25,7 +25,7 @@ from outrider.services import tracing
 from outrider.services.background_reindex import BackgroundReindex
 from outrider.services.citation_queue import CitationQueue
 from outrider.services.save_results import ResultSaver
-from outrider.services.sources import find_browser, make_link_sources, make_page_reader, make_sources
+from outrider.services.sources import find_browser, make_link_sources, make_page_reader, make_sources, without_cache
 from outrider.settings.load import load as load_settings
 from outrider.settings.model import EmbeddingSettings, RankingSettings, Settings
 from outrider.sources.library import LibrarySource
@@ -417,6 +417,19 @@ class Services:
         services = copy(self)
         services._sources = (self._own_library,) if self.has_own_library else ()  # noqa: SLF001 - its own
         services._pages = services.chat = services.keeper = None  # noqa: SLF001
+        for made in ("sources", "pages"):
+            services.__dict__.pop(made, None)
+        return services
+
+    def for_saved_run(self) -> Services:
+        """The same library and models for a search that is compared with its last run.
+
+        It asks the services anew, and saves nothing: else the library would have what a service no longer has. Makes the sources.
+        """
+        services = copy(self)
+        services.keeper = services.citation_queue = None
+        services._pages = self.pages  # noqa: SLF001 - its own
+        services._sources = tuple(map(without_cache, self.sources))  # noqa: SLF001 - its own
         for made in ("sources", "pages"):
             services.__dict__.pop(made, None)
         return services

@@ -105,6 +105,16 @@ def make_guard(allowed_hosts: str) -> Guard:
     return Guard(frozenset(host.strip().lower() for host in allowed_hosts.split(",") if host.strip()))
 
 
+def without_cache(source: Source) -> Source:
+    """The same service, asked anew each time. A source of another package decides itself."""
+    from outrider.sources.adapter import ServiceSource
+    from outrider.sources.http.cache import NoCache
+
+    if not isinstance(source, ServiceSource):
+        return source
+    return replace(source, caller=replace(source.caller, answers=NoCache(), fresh_s=0.0))
+
+
 def find_detailers(sources: Sequence[Source]) -> Mapping[str, Detailer]:
     """Sources that have more details of their repositories than a search returns, by name."""
     return {source.name: cast("Detailer", source) for source in sources if hasattr(source, "details")}

@@ -119,7 +119,8 @@ def _date_sources(facts: RunFacts, number: int, before: RunFacts | None) -> RunF
 
 
 async def _search(services: Services, saved: SavedSearch) -> Findings:
-    response = await asearch(services=services, **dict(saved.request))  # type: ignore[arg-type] # checked when it was saved
+    await services.prepare()
+    response = await asearch(services=services.for_saved_run(), **dict(saved.request))  # type: ignore[arg-type] # checked when it was saved
     if fatal := find_fatal(response.failures):
         raise (KeyRejected if fatal.error == KeyRejected.__name__ else NothingSearchable)(fatal.message)
     works = await asyncio.to_thread(lambda: [_make_work(hit) for hit in response.hits])
