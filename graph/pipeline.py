@@ -150,7 +150,7 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
         "fine_scorer": guard("fine_scorer", make_scorer(services), fallback=end_unfinished),
         "rule_ranker": guard("rule_ranker", RuleRanker(settings.ranking, services.clock)),
         "reranker": guard("reranker", Reranker(services.reranker, settings.reranker, settings.run, services.clock)),
-        "organizer": guard("organizer", Organizer(services.shelf, settings.organizer, services.versions)),
+        "organizer": guard("organizer", Organizer(services.shelf, settings.organizer, services.versions, services.preferences)),
         "distiller": guard("distiller", make_distiller(services)),
         "answer": guard("answer", make_answer(services)),
     }

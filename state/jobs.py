@@ -10,8 +10,8 @@ from pydantic import Field, JsonValue
 from outrider.state.model import Model
 
 JobKind = Literal["fetch", "saved", "citations"]
-"""`fetch` gets works that a person chose (higher priority); `saved` runs a saved search, one at a time; `citations` builds the graph, one at
-a time, when nothing else waits."""
+"""`fetch` gets works that a person chose (higher priority); `saved` runs a saved search, one at a time; `citations` builds the graph, one
+at a time, when nothing else waits."""
 JobStatus = Literal["queued", "running", "paused", "done", "failed", "cancelled"]
 StopScope = Literal["all_jobs", "target_queue_only"]
 """`all_jobs` cancels every job of a target; with `target_queue_only` its citation jobs complete."""

@@ -24,6 +24,7 @@ from outrider.runtime.workers import Workers
 from outrider.services import tracing
 from outrider.services.background_reindex import BackgroundReindex
 from outrider.services.citation_queue import CitationQueue
+from outrider.services.learning import LearnedPreferences
 from outrider.services.save_results import ResultSaver
 from outrider.services.sources import find_browser, make_link_sources, make_page_reader, make_sources, without_cache
 from outrider.settings.load import load as load_settings
@@ -33,7 +34,7 @@ from outrider.state.chat import Chat
 from outrider.state.citations import LinkSource
 from outrider.state.duplicate_decisions import NO_DECISIONS, Decisions, DecisionsProvider, load_no_decisions
 from outrider.state.errors import LibraryError, LibraryMissing, MissingExtra, ModelError, SearchError
-from outrider.state.ports import Clock, Fusion, LibraryReader, PageReader, ResultStore, Source
+from outrider.state.ports import Clock, Fusion, LibraryReader, PageReader, PreferencesProvider, ResultStore, Source
 from outrider.state.records import LIBRARY
 from outrider.state.request import RetrieverType, SearchRequest
 from outrider.state.reranking import NOT_PROBED
@@ -156,6 +157,8 @@ class Services:
         """Queues the citation job of a search; None where the settings want none."""
         self.decisions: DecisionsProvider = self._decisions if shelf is None else load_no_decisions
         """Splits and merges that the library of the settings remembers."""
+        self.preferences: PreferencesProvider | None = LearnedPreferences(settings) if settings.learning.enabled else None
+        """What was learned from use; None while that is off."""
         self.workers = Workers()
         """Only a server starts them."""
         self.fuse = make_fusion(settings.ranking)
@@ -424,10 +427,11 @@ class Services:
     def for_saved_run(self) -> Services:
         """The same library and models for a search that is compared with its last run.
 
-        It asks the services anew, and saves nothing: else the library would have what a service no longer has. Makes the sources.
+        It asks the services anew, and saves nothing: else the library would have what a service no longer has. What is learned from use
+        does not move works in and out of it. Makes the sources.
         """
         services = copy(self)
-        services.keeper = services.citation_queue = None
+        services.keeper = services.citation_queue = services.preferences = None
         services._pages = self.pages  # noqa: SLF001 - its own
         services._sources = tuple(map(without_cache, self.sources))  # noqa: SLF001 - its own
         for made in ("sources", "pages"):

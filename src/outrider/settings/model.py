@@ -348,6 +348,16 @@ class SavedSettings(Section):
     )
 
 
+class LearningSettings(Section):
+    """Learning from use, on this machine only: `outrider learning`."""
+
+    enabled: bool = Field(
+        False, description="Remember which hits are kept, opened and dropped, and let that order hits once it is proven to help."
+    )
+    history: bool = Field(True, description="Remember queries for their completion, where learning is enabled.")
+    file: str = Field("", description="A SQLite file; by default learning.sqlite beside the file of the threads.")
+
+
 class CitationSettings(Section):
     """Citations of the works that were found."""
 
@@ -403,6 +413,7 @@ class Settings(Section):
     threads: ThreadSettings = ThreadSettings()
     jobs: JobSettings = JobSettings()
     saved: SavedSettings = SavedSettings()
+    learning: LearningSettings = LearningSettings()
     citations: CitationSettings = CitationSettings()
     analyze: AnalyzeSettings = AnalyzeSettings()
     tracing: TracingSettings = TracingSettings()

@@ -37,6 +37,7 @@ COMMANDS = {
     "library": "library_evaluation:library_app",
     "threads": "threads:threads_app",
     "saved": "saved:saved_app",
+    "learning": "learning:learning_app",
     "cite": "cite:cite_app",
     "jobs": "jobs:jobs_app",
     "config": "config:config_app",

@@ -22,7 +22,7 @@ from outrider.interfaces.cli.options import (
     wait_for,
 )
 from outrider.interfaces.cli.terminal import count, exit_code, follow_run, measure_wait, note, note_remarks, print_json
-from outrider.state.errors import BadRequest
+from outrider.state.errors import BadRequest, SearchError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -41,9 +41,23 @@ LIMITS = {
 }
 
 
+def complete_words(incomplete: str) -> list[str]:
+    """Past queries and words of the library, for the shell. Nothing may be printed there, so an error completes nothing."""
+    from outrider.interfaces.cli.options import call_services
+    from outrider.usecases.learning import complete_query
+
+    try:
+        return [one.text for one in call_services(lambda services: complete_query(services, incomplete), offline=True)]
+    except SearchError:
+        return []
+
+
 def search(
     command: typer.Context,
-    query: Annotated[str, typer.Argument(help="What to search for: words or a question; - reads it from standard input.")],
+    query: Annotated[
+        str,
+        typer.Argument(help="What to search for: words or a question; - reads it from standard input.", autocompletion=complete_words),
+    ],
     top_k: Annotated[
         int,
         typer.Option(
@@ -150,6 +164,10 @@ def search(
     context = make_run_context(run_timeout_s=timeout_s, max_calls=max_calls, max_cost_usd=max_cost)
     services = open_services(library, offline=offline)
     answer, rejected = wait_for(_answer(request, services, context, thread, quiet=as_json))
+    if services.settings.learning.enabled and not exit_code(answer):
+        from outrider.usecases.learning import remember_query
+
+        wait_for(remember_query(services, str(request["query"])))
     if output is not None and not exit_code(answer):
         from outrider.interfaces.cli.export import open_output
         from outrider.usecases.export import make_record, write_records

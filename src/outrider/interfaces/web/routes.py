@@ -213,6 +213,7 @@ class About(Model):
     version: str
     model: str = Field(description="The chat model, or why there is none.")
     answers: bool = Field(description="Whether there is a chat model that can write a short answer.")
+    learns: bool = Field(description="Whether this server learns from what is kept, opened and dropped.")
     answer_enabled: bool = Field(description="Whether it writes one unless a search says otherwise.")
     sources: tuple[str, ...]
     source_names: dict[str, str] = Field(description="The sources as people name them.")
@@ -229,6 +230,7 @@ def describe_server(services: Services) -> About:
         version=__version__,
         model=services.chat_says,
         answers=services.chat is not None,
+        learns=services.settings.learning.enabled and not services.settings.serve.read_only,
         answer_enabled=services.settings.answer.enabled,
         sources=services.source_names,
         source_names={name: name_source(name) for name in (*SOURCE_NAMES, *services.source_names, *exact_sources)},

@@ -52,6 +52,10 @@ function setUpResults() {
   byId("more").addEventListener("click", () => now?.results?.showMore());
   byId("copy-link").addEventListener("click", () => copyLink(byId("saved")));
   byId("save-search").addEventListener("click", toggleSaved);
+  byId("results").addEventListener("click", ({ target }) => {
+    const opened = target.closest("#hits .hit a[href]")?.closest(".hit");
+    if (opened) now?.results?.hooks.judged({ doc_id: opened.dataset.id }, "open");
+  });
   byId("refine").addEventListener("changed", () => now?.results && (now.results.draw(), drawRefine(about)));
   byId("refine-form").addEventListener("submit", (event) => {
     event.preventDefault();
@@ -263,6 +267,7 @@ async function showAnswer(mine, answer) {
     more: (number) => start({ ...mine.fields, n: String(number), run: "", f: [], sort: "" }),
     changed: () => keepView(mine),
     refined: () => drawRefine(about),
+    judged: (hit, action) => about.learns && mine.address && json("api/feedback", { method: "POST", body: { search: mine.address.split("/").at(-1), doc_id: hit.doc_id, action } }).catch(() => {}),
     explainEmpty: () => explainEmpty(mine.fields, answer, about, again),
   });
   drawRefine(about);
