@@ -1,1 +1,1 @@
-"""Learning from use: local feedback, weights that must prove themselves, and completion of queries."""
+"""Learning from use: local feedback, weights that must prove themselves, past queries."""
