@@ -173,11 +173,8 @@ class _Comparison:
                 if at < count and others:
                     self.partner[earlier[at]] = later[others[0] - count]
         group_of = {at: number for number, group in enumerate(resolution.groups) for at in group}
-        firsts = {group_of[related.one]: related.one for related in resolution.related} | {
-            group_of[related.other]: related.other for related in resolution.related
-        }
         for related in resolution.related:
-            if related.relation.kind not in SAME_WORK or group_of[related.one] not in firsts:
+            if related.relation.kind not in SAME_WORK:
                 continue
             pair = [at for one in (related.one, related.other) for at in resolution.groups[group_of[one]]]
             gone = [at for at in pair if at < count and earlier[at] not in self.partner]

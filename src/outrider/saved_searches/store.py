@@ -96,6 +96,10 @@ class SavedStore:
             _drop_unused_records(connection)
         return int(count)
 
+    def forget_claim(self, saved: SavedSearch) -> None:
+        """Delete the file of the lock of a saved search that was removed."""
+        Path(f"{self.path}.{saved.id}.lock").unlink(missing_ok=True)
+
     def mark_queued(self, saved: SavedSearch, at: float) -> None:
         with self._write() as connection:
             definition = saved.model_copy(update={"queued_at": at})

@@ -186,7 +186,9 @@ async def remove_saved(services: Services, name: str, owner: str | None = None) 
 
     def remove() -> int:
         with store.claim(saved):
-            return store.remove(saved)
+            count = store.remove(saved)
+        store.forget_claim(saved)
+        return count
 
     return await asyncio.to_thread(remove)
 
