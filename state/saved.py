@@ -14,7 +14,7 @@ Change = Literal["new", "changed", "gone", "missing"]
 """`missing`: a source failed, so nobody knows whether it still has the work."""
 Cause = Literal[
     "new in source", "gone from source", "query changed", "source changed", "source failed", "settings changed", "version changed",
-    "ranking", "retracted", "record changed", "published", "merged", "split",
+    "ranking", "left out", "retracted", "record changed", "published", "merged", "split",
 ]  # fmt: skip
 
 
@@ -72,6 +72,7 @@ class RunFacts(Model):
     versions: dict[str, str] = Field(default_factory=dict)
     snapshot: str | None = None
     is_cut: bool = Field(False, description="Whether works were found beyond the number that was asked for.")
+    left_out: dict[str, str] = Field(default_factory=dict, description="Works that a rule or filter left out, by id, with the reason.")
     result_set: str = Field("", description="Folder of the systematic run.")
     identified: Identified | None = None
 

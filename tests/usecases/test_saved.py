@@ -210,6 +210,17 @@ async def test_settings_and_ranks_of_a_search_are_named(tmp_path: Path) -> None:
     assert {cause for _, _, cause in list_changes(await world.run())} == {"query changed"}
 
 
+async def test_a_work_that_a_filter_leaves_out_since_says_so(tmp_path: Path) -> None:
+    world, library, _ = make_search(tmp_path)
+    await world.save({**SEARCH, "filters": {"retracted": False}})
+    await world.run()
+    library.records = replace_record(library.records, 1, metadata=RETRACTION)
+    difference = await world.run()
+    assert list_changes(difference) == [("gone", "p1", "retracted")]
+    assert difference is not None
+    assert difference.works[0].why.lower().startswith("retracted")
+
+
 async def test_a_failed_run_is_kept_and_skipped(tmp_path: Path) -> None:
     world, library, service = make_search(tmp_path)
     await world.save(SEARCH)

@@ -28,6 +28,8 @@ COUNTS = frozenset({"citations", "stars", "forks", "parent_stars", "updated_at"}
 """Fields that grow with time: a work of which nothing else changed is counted, and not listed."""
 SAME_WORK = frozenset({"preprint of", "version of"})
 """Relations of versions of one work."""
+GRAVEST = ("retracted", "withdrawn")
+"""Beginnings of the reason why a search that hides such works left one out."""
 MOST_AUTHORS = 20
 LoadRecords = Callable[[Iterable[str]], Mapping[str, dict[str, Any]]]
 """Stored records by content hash."""
@@ -274,6 +276,8 @@ class _Circumstances:
             return "missing", "source failed", self.name_failed(asked)
         if unread and len(unread) == len(work.sources):
             return "gone", "source changed", f"{_name(unread)} is no longer asked"
+        if why := next((self.new.left_out[doc_id] for doc_id in work.members if doc_id in self.new.left_out), ""):
+            return "gone", "retracted" if why.lower().startswith(GRAVEST) else "left out", why
         is_asked = self._is_matched(1, work, records)
         is_cut = self.new.is_cut or any(self._source(self.new, name).is_cut for name in work.sources)
         cause, why = self._explain(

@@ -14,24 +14,27 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from outrider.runtime.threads_and_loops import load_module
 from outrider.saved_searches.compare import RunContents, compare_runs, find_unread_works
 from outrider.saved_searches.store import SavedStore, Work
 from outrider.services.systematic import begin_run, find_run_folder, new_run_folder, resume_run
+from outrider.services.tracing import keep_traces_local
 from outrider.settings.redact import Redactor, redact
 from outrider.state.errors import KeyRejected, NothingSearchable, SearchError
 from outrider.state.notices import READ
-from outrider.state.response import find_fatal
+from outrider.state.pipeline import RunContext
+from outrider.state.request import check_request
+from outrider.state.response import SearchResponse, find_fatal
 from outrider.state.saved import Delivery, Identified, RunFacts, SavedRun, SavedSearch, SourceState
 from outrider.systematic_search.ledger import NoSuchRun, compute_digest, read_lines
 from outrider.systematic_search.prisma import make_flow
 from outrider.systematic_search.run import OtherRun, Run
-from outrider.usecases.search import asearch
 
 if TYPE_CHECKING:
     from outrider.services import Services
     from outrider.settings.model import Settings
     from outrider.state.hits import Hit
-    from outrider.state.response import SearchResponse, SourceReport
+    from outrider.state.response import SourceReport
     from outrider.systematic_search.manifest import Manifest
 
 FAILED = frozenset({"partial", "timeout", "rate_limited", "unauthorized", "forbidden", "unavailable", "malformed"})
@@ -44,6 +47,7 @@ COMPARED = (
 )  # fmt: skip
 """Fields of a hit's record. What is merged of several sources, such as tags, may differ without any change of the work."""
 VERSIONS = ("preprint of", "has preprint", "version of")
+MOST_LEFT_OUT = 500
 OnPage = Callable[[str, int], None]
 log = logging.getLogger(__name__)
 
@@ -119,12 +123,31 @@ def _date_sources(facts: RunFacts, number: int, before: RunFacts | None) -> RunF
 
 
 async def _search(services: Services, saved: SavedSearch) -> Findings:
-    await services.prepare()
-    response = await asearch(services=services.for_saved_run(), **dict(saved.request))  # type: ignore[arg-type] # checked when it was saved
+    response, left_out = await _ask(services, saved)
     if fatal := find_fatal(response.failures):
         raise (KeyRejected if fatal.error == KeyRejected.__name__ else NothingSearchable)(fatal.message)
     works = await asyncio.to_thread(lambda: [_make_work(hit) for hit in response.hits])
-    return Findings(_describe_search(services, saved, response), works)
+    facts = _describe_search(services, saved, response)
+    return Findings(facts.model_copy(update={"left_out": left_out}), works)
+
+
+async def _ask(services: Services, saved: SavedSearch) -> tuple[SearchResponse, dict[str, str]]:
+    """The answer, and the works that a rule or filter left out, by id, with the reason."""
+    await services.prepare()
+    pipeline = await load_module("outrider.graph.pipeline")
+    left_out: dict[str, str] = {}
+    state: Mapping[str, Any] = {}
+    graph = pipeline.build(services.for_saved_run(), checkpointer=False)
+    with keep_traces_local(services.settings):
+        parts = graph.astream(check_request(saved.request), context=RunContext(), stream_mode=["updates", "values"])
+        async for kind, part in parts:
+            if kind == "values":
+                state = part
+                continue
+            for update in part.values():
+                left_out |= {row.doc_id: row.why for row in (update or {}).get("rejected", ())[:MOST_LEFT_OUT]}
+    fields = {name: value for name, value in state.items() if name in SearchResponse.model_fields}
+    return SearchResponse.model_validate(fields), left_out
 
 
 def _describe_search(services: Services, saved: SavedSearch, response: SearchResponse) -> RunFacts:
