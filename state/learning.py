@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -88,6 +88,10 @@ class Preferences:
 
 def list_features(record: BaseRecord) -> tuple[Feature, ...]:
     """Venue, authors and keywords of a record."""
-    names = [("venue", record.venue or "")] + [("author", name) for name in record.authors[:MOST_AUTHORS]]
-    names += [("keyword", tag) for tag in record.tags[:MOST_TAGS]]
+    return name_features(record.venue, record.authors, record.tags)
+
+
+def name_features(venue: str | None, authors: Sequence[str], tags: Sequence[str] = ()) -> tuple[Feature, ...]:
+    names = [("venue", venue or "")] + [("author", name) for name in authors[:MOST_AUTHORS]]
+    names += [("keyword", tag) for tag in tags[:MOST_TAGS]]
     return tuple(dict.fromkeys(Feature(kind, " ".join(name.lower().split())[:MAX_NAME_CHARS]) for kind, name in names if name.strip()))

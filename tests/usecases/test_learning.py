@@ -13,11 +13,13 @@ from outrider.library.library import Library
 from outrider.services import Services
 from outrider.settings.model import LearningSettings, LibrarySettings, Settings
 from outrider.settings.sections import SourcesSettings
+from outrider.state.citations import CitationCandidate
 from outrider.state.errors import BadRequest
 from outrider.state.learning import MAX_BOOST
 from outrider.usecases.learning import (
     clear_history,
     complete_query,
+    record_decisions,
     record_feedback,
     remember_query,
     reset_learning,
@@ -92,6 +94,19 @@ async def test_the_history_can_be_switched_off_and_cleared(tmp_path: Path) -> No
     silent = make_services(tmp_path / "silent", history=False)
     await remember_query(silent, "aspirin rats")
     assert not (tmp_path / "silent" / "learning.sqlite").exists()
+
+
+async def test_decisions_of_a_chase_are_feedback(tmp_path: Path) -> None:
+    services = make_services(tmp_path)
+    candidates = [CitationCandidate(key=f"k{number}", venue="Hepatology" if number < 2 else "Other", score=9.0) for number in range(40)]
+    await record_decisions(services, "label:otters", 1, candidates, {"k0": "keep", "k35": "drop"})
+    await record_decisions(services, "label:otters", 2, candidates, {})
+    await record_decisions(make_services(tmp_path, enabled=False), "label:off", 1, candidates, {"k0": "keep"})
+    status = await show_learning(services)
+    assert status.searches == 1
+    await record_decisions(services, "label:frogs", 1, candidates, {"k1": "keep", "k3": "drop"})
+    weights = {one.feature: one.weight for one in (await show_learning(services)).weights}
+    assert weights["venue hepatology"] > 0 > weights["venue other"]
 
 
 async def test_a_work_that_is_no_hit_is_refused(tmp_path: Path) -> None:

@@ -8,25 +8,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from outrider.learning.preferences import fit, prove
-from outrider.services.citation_queue import find_library_address
+from outrider.services.citation_queue import OWNER, find_library_address
 from outrider.services.learning import find_learning_store
 from outrider.state.errors import BadRequest, LibraryError, SearchError
-from outrider.state.learning import FeedbackAction, FeedbackList, JudgedWork, Proof, list_features
+from outrider.state.learning import FeedbackAction, FeedbackList, JudgedWork, Proof, list_features, name_features
 from outrider.state.model import Model
 from outrider.usecases.export import make_record
 
 if TYPE_CHECKING:
     from outrider.services import Services
+    from outrider.state.citations import CitationCandidate
     from outrider.state.response import SearchResponse
 
 OFF = "learning from use is off; switch it on with the setting learning.enabled"
 MOST_COMPLETIONS = 8
 MIN_TERM_CHARS = 2
+MOST_UNDECIDED = 20
+"""First candidates of a chase that are recorded, besides those that were decided on."""
 TERM_KINDS = ("keyword", "mesh", "venue")
 MOST_TERM_ROWS = 2_000
 SHOWN_WEIGHTS = 10
@@ -77,6 +81,34 @@ async def record_feedback(
         find_learning_store(settings).record(shown, find_library_address(settings), owner, doc_id, action)
 
     await asyncio.to_thread(write)
+
+
+async def record_decisions(
+    services: Services, target: str, number: int, candidates: Sequence[CitationCandidate], actions: Mapping[str, FeedbackAction]
+) -> None:
+    """Remember a round of a chase of citations, in which candidates were included or excluded by name, unless learning is off.
+
+    A file that cannot be written costs the feedback alone.
+    """
+    settings = services.settings
+    listed = [one for at, one in enumerate(candidates) if one.key in actions or at < MOST_UNDECIDED]
+    if not settings.learning.enabled or settings.serve.read_only or not actions:
+        return
+    # the scores of candidates are on no scale of hits: their order alone counts
+    works = (
+        JudgedWork(doc_id=one.key, score=1 - rank / 100, features=name_features(one.venue, one.authors)) for rank, one in enumerate(listed)
+    )
+    shown = FeedbackList(id=f"cite:{target}:{number}", query=f"citations of {target}", works=tuple(works))
+
+    def write() -> None:
+        store, library, owner = find_learning_store(settings), find_library_address(settings), OWNER.get() or ""
+        for doc_id, action in actions.items():
+            store.record(shown, library, owner, doc_id, action)
+
+    try:
+        await asyncio.to_thread(write)
+    except SearchError as error:
+        log.warning("%s", error)
 
 
 async def show_learning(services: Services, owner: str = "") -> LearningStatus:
