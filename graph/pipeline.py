@@ -170,7 +170,9 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
         "fine_scorer": guard("fine_scorer", make_scorer(services), fallback=end_unfinished),
         "rule_ranker": guard("rule_ranker", RuleRanker(settings.ranking, services.clock)),
         "reranker": guard("reranker", Reranker(services.reranker, settings.reranker, settings.run, services.clock)),
-        "organizer": guard("organizer", Organizer(services.shelf, settings.organizer, services.versions, services.clock)),
+        "organizer": guard(
+            "organizer", Organizer(services.shelf, settings.organizer, services.versions, services.clock, services.preferences)
+        ),
         "review_results": guarded.review("review_results", ReviewResults(settings.organizer, services.versions)),
         "full_text": guard("full_text", make_full_text(services)),
         "distiller": guard("distiller", make_distiller(services)),

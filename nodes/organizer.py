@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -23,9 +23,10 @@ from outrider.state.errors import SearchError
 from outrider.state.filters import parse_filter, split_code, split_retracted
 from outrider.state.full_text import read_origin
 from outrider.state.hits import Candidate, Hit, SeenIn
+from outrider.state.learning import Preferences, list_features
 from outrider.state.notices import KINDS, list_notices
 from outrider.state.pipeline import PipelineState, RunContext, Update
-from outrider.state.ports import Clock, LibraryReader
+from outrider.state.ports import Clock, LibraryReader, PreferencesProvider
 from outrider.state.records import LIBRARY, Record
 from outrider.state.response import Bypass, Facets, Failure, SourceReport, provenance_hash
 from outrider.text.injection import suspicious
@@ -59,12 +60,20 @@ class Organizer:
     settings: OrganizerSettings
     versions: Mapping[str, str]
     clock: Clock = time.time
+    preferences: PreferencesProvider | None = None
+    """What was learned from use; None while that is off."""
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         threshold = run_setting(runtime, "relevance_threshold", self.settings.relevance_threshold)
         conditions, now = find_conditions(state), self.clock()
-        passed = select_and_sort(state.candidates, threshold, lambda one: rank_liveness(one, conditions, now))
+        tier = partial(rank_liveness, conditions=conditions, now=now)
+        passed = select_and_sort(state.candidates, threshold, tier)
         failures, bypassed = state.failures, state.bypassed
+        learned, why_not = (None, "") if self.preferences is None else await self.preferences()
+        if learned is not None:
+            passed = select_and_sort(apply_preferences(passed, learned), 0.0, tier)
+        elif self.preferences is not None:
+            bypassed = (*bypassed, Bypass(step="learning", why=why_not))
         records: Sequence[Record] = [candidate.record for candidate in passed[: state.top_k]]
         is_searched = any(isinstance(row, SourceReport) and row.source == LIBRARY for row in state.sources or ())
         filters = parse_filter(state.filters or {}) if is_searched and len(passed) < state.top_k else None
@@ -77,7 +86,7 @@ class Organizer:
             failures = (*failures, Failure(node="organizer", error=type(error).__name__, message=str(error)))
         first = [replace(candidate, record=record) for candidate, record in zip(passed, records, strict=False)]
         contents = [(candidate.record.doc_id, candidate.record.content_hash()) for candidate in first]
-        versions = {**self.versions, **list_models(state)}
+        versions = {**self.versions, **list_models(state), **({"learning": learned.version} if learned is not None else {})}
         return {
             "hits": tuple(to_hit(candidate, rank) for rank, candidate in enumerate(first, start=1)),
             "facets": count_facets(passed, self.settings),
@@ -86,6 +95,19 @@ class Organizer:
             "total_found": len(passed),
             "provenance_hash": provenance_hash(state, state.strategy, state.snapshot, versions, contents),
         }
+
+
+def apply_preferences(candidates: Iterable[Candidate], preferences: Preferences) -> Iterator[Candidate]:
+    """The candidates with what use adds to their scores; those that passed the threshold stay."""
+    for candidate in candidates:
+        boost, why = preferences.weigh(list_features(candidate.record))
+        score = min(1.0, max(0.0, candidate.score + boost))
+        if not why:
+            yield candidate
+        else:
+            scores = {"model": model_score(candidate)} if candidate.scored_by == "model" else {}
+            scores |= candidate.scores | {"learned": score - candidate.score}
+            yield replace(candidate, score=score, scores=scores, learned=why)
 
 
 def list_models(state: PipelineState) -> dict[str, str]:
@@ -187,6 +209,7 @@ def to_hit(candidate: Candidate, rank: int) -> Hit:
         scores={name: round(value, 6) for name, value in candidate.scores.items()},
         scored_by=candidate.scored_by,
         reason=candidate.reason,
+        learned=candidate.learned,
         radar=candidate.radar,
         unchecked=candidate.unchecked,
         flags=suspicious("\n\n".join(texts)),

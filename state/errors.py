@@ -9,6 +9,8 @@
     │   ├── ThreadBusy               2   a search of this thread is under way
     │   ├── NoSuchJob                2   no background job has this number or target
     │   ├── TargetPaused             2   its jobs are paused, so no new one is queued
+    │   ├── NoSuchSaved              2   no search was saved under this name, or it has no such run
+    │   ├── StoreDamaged             2   the file of the saved searches is cut off or damaged
     │   └── SettingsError            2   a settings file, variable or flag is wrong
     ├── UnreadableFile               2   one file could not be turned into records
     │   └── NothingToRead            2   it was read, and holds no record
@@ -32,6 +34,8 @@
     │       └── BudgetSpent          3   the run may make no further call
     ├── ThreadError                  3   a thread's checkpoints cannot be read or written
     ├── JobError                     3   the background jobs cannot be read, written or run
+    ├── SavedError                   3   saved searches cannot be read or written
+    │   └── SavedBusy                3   another process runs this one
     └── LibraryError                 3
         ├── LibraryMissing           3   no library at that location
         ├── LibraryTooNew            3   written by a newer Outrider
@@ -84,6 +88,14 @@ class NoSuchJob(BadRequest):
 
 
 class TargetPaused(BadRequest):
+    pass
+
+
+class NoSuchSaved(BadRequest):
+    pass
+
+
+class StoreDamaged(BadRequest):
     pass
 
 
@@ -183,6 +195,14 @@ class BudgetSpent(ChatError):
 
 
 class ThreadError(SearchError):
+    pass
+
+
+class SavedError(SearchError):
+    pass
+
+
+class SavedBusy(SavedError):
     pass
 
 

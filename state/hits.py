@@ -114,6 +114,8 @@ class Candidate:
     """In [0, 1]; what orders the works."""
     scored_by: ScoredBy = "unscored"
     reason: str = ""
+    learned: str = ""
+    """What use of the library added to the score or took from it, and why."""
     reranked: int | None = None
     """Place among the works that a reranker reordered, from 1; it breaks ties of the score."""
     unchecked: tuple[str, ...] = ()
@@ -163,6 +165,7 @@ class Hit(Model):
     )
     scored_by: ScoredBy = "unscored"
     reason: str = ""
+    learned: str = Field("", description="Why use of the library raised or lowered it; `scores` has how much (`learned`).")
     unchecked: tuple[str, ...] = Field((), description="Rules of the coarse filter that could not be checked for lack of the field.")
     flags: tuple[str, ...] = Field((), description="Known patterns of instructions to a model in its text.")
     found_by: tuple[FoundBy, ...] = ()

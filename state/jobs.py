@@ -9,9 +9,9 @@ from pydantic import Field, JsonValue
 
 from outrider.state.model import Model
 
-JobKind = Literal["fetch", "full_text", "citations", "code_links"]
-"""`fetch` gets works that a person chose (highest priority); `full_text` reads open texts of works, one job at a time; `citations` builds
-the graph and `code_links` reads repositories, one at a time, when no fetch waits."""
+JobKind = Literal["fetch", "saved", "full_text", "citations", "code_links"]
+"""`fetch` gets works that a person chose (highest priority); `saved` runs a saved search and `full_text` reads open texts, one job of each at
+a time; `citations` builds the graph and `code_links` reads repositories, one at a time, when no fetch waits."""
 BACKGROUND: frozenset[JobKind] = frozenset({"citations", "code_links"})
 JobStatus = Literal["queued", "running", "paused", "done", "failed", "cancelled"]
 StopScope = Literal["all_jobs", "target_queue_only"]

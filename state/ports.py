@@ -13,6 +13,7 @@ from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole
 from outrider.state.filters import Filter
 from outrider.state.hits import Path, Ranked, RankedList, Scored
 from outrider.state.intent import Constraints, RepositoryWishes
+from outrider.state.learning import Preferences
 from outrider.state.records import Kind, Page, Record, Repository
 
 if TYPE_CHECKING:
@@ -206,6 +207,14 @@ class LibraryReader(Protocol):
 
     async def explain_filter(self, where: Filter) -> tuple[str, ...]:
         """For each field of a filter, how many records fail it only because they lack the field; empty for none."""
+        ...
+
+
+class PreferencesProvider(Protocol):
+    """What was learned from use of the library."""
+
+    async def __call__(self) -> tuple[Preferences | None, str]:
+        """The preferences that order hits, or None with the reason why none do."""
         ...
 
 

@@ -247,5 +247,22 @@ def test_the_working_folder_does_not_decide_where_searches_are_sent(tmp_path: Pa
     read(tmp_path, "", nested(name, address))
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("saved.uri", "theirs.sqlite"),
+        ("saved.webhook_secret", "known to them"),
+        ("learning.enabled", True),
+        ("learning.file", "theirs.sqlite"),
+    ],
+)
+def test_the_working_folder_does_not_decide_what_is_remembered_and_sent(tmp_path: Path, name: str, value: object) -> None:
+    """Saved searches of a stranger would send what they find in the user's library to the stranger's webhook."""
+    message = refusal(tmp_path, nested(name, value))
+    assert "may not decide what is remembered of your searches, and who receives it" in message
+    assert "known to them" not in message
+    read(tmp_path, "", nested(name, value))
+
+
 def test_the_working_folder_may_set_a_local_file_for_threads(tmp_path: Path) -> None:
     assert read(tmp_path, nested("threads.uri", "here.sqlite")).settings.threads.uri == "here.sqlite"

@@ -18,6 +18,7 @@ from outrider.settings.model import (
     DistillerSettings,
     LibrarySettings,
     RunSettings,
+    SavedSettings,
     SystematicSettings,
     ThreadSettings,
 )
@@ -114,6 +115,7 @@ def services_over(address: str, chat: ChatServer, folder: Path, **serve: Any) ->
         "coarse_filter": CoarseFilterSettings(updated_within_months=0, require_readme=False),
         "threads": ThreadSettings(uri=str(folder / "threads.sqlite")),
         "systematic": SystematicSettings(folder=str(folder / "runs")),
+        "saved": SavedSettings(uri=str(folder / "saved.sqlite")),
         "serve": ServeSettings(**{"request_s": PATIENT_S, **serve}),
         "run": RunSettings(run_timeout_s=PATIENT_S),
     }

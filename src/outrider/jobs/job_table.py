@@ -212,9 +212,9 @@ class JobTable:
     # Below: what the worker alone calls.
 
     def list_handovers(self) -> tuple[Handover, ...]:
-        """Jobs that are queued or running, in the order in which they should run: `fetch`, `full_text`, `citations`, then by age."""
+        """Jobs that are queued or running, in the order in which they run: `fetch`, `saved`, `full_text`, the others, each by age."""
         query = """SELECT id, kind, round, status FROM outrider_jobs WHERE status IN ('queued', 'running')
-            ORDER BY CASE kind WHEN 'fetch' THEN 0 WHEN 'full_text' THEN 1 ELSE 2 END, created, id"""
+            ORDER BY CASE kind WHEN 'fetch' THEN 0 WHEN 'saved' THEN 1 WHEN 'full_text' THEN 2 ELSE 3 END, created, id"""
         return tuple(Handover(row[0], row[1], row[2], row[3] == "running") for row in self._query(query))
 
     def start(self, number: str, round: int) -> Job | None:  # noqa: A002

@@ -36,6 +36,7 @@ EXECUTOR, VERSION = "outrider", "1"
 """DBOS recovers workflows of its own executor and version: both stay the same for ever."""
 QUEUES: Mapping[JobKind, str] = {
     "fetch": "outrider_fetch",
+    "saved": "outrider_saved",
     "full_text": "outrider_full_text",
     "citations": "outrider_citations",
     "code_links": "outrider_code_links",
@@ -73,7 +74,7 @@ class Worker:
     make_handlers: Callable[[str], Mapping[JobKind, JobHandler]]
     """The handlers for a library, by kind."""
     fetches: int = 2
-    """Concurrent `fetch` jobs. `full_text` and `citations` jobs have one slot each."""
+    """Concurrent `fetch` jobs. The other kinds have one slot each."""
     is_searching: Callable[[], bool] = no_search_runs
     """Whether searches run, which jobs make way for."""
     _dbos: Any = None

@@ -29,6 +29,7 @@ from outrider.state.ports import (
     LibraryReader,
     Neighbours,
     PageReader,
+    PreferencesProvider,
     ReadPage,
     Reranker,
     RerankerProvider,
@@ -56,7 +57,7 @@ PROTOCOLS: Mapping[str, type] = {
     kind.__name__: kind
     for kind in (
         *SERVICE, ChaseReader, Chat, Comparison, DecisionsProvider, Depending, DistillerProvider, JobSteps, LibraryReader, LinkFinder,
-        OpenLibrary, PageReader, PinnedLibrary, ReadPage, RemoteSource, Reranker, RerankerProvider, ResultStore, TextCache, TextDistiller,
+        OpenLibrary, PageReader, PinnedLibrary, PreferencesProvider, ReadPage, RemoteSource, Reranker, RerankerProvider, ResultStore, TextCache, TextDistiller,
         TextFetcher,
     )
 }  # fmt: skip

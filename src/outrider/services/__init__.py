@@ -29,9 +29,10 @@ from outrider.runtime.workers import Workers
 from outrider.services import tracing
 from outrider.services.background_reindex import BackgroundReindex
 from outrider.services.citation_queue import CitationQueue
+from outrider.services.learning import LearnedPreferences
 from outrider.services.planner import Planner
 from outrider.services.save_results import ResultSaver
-from outrider.services.sources import find_browser, make_link_sources, make_page_reader, make_sources, make_text_fetcher
+from outrider.services.sources import find_browser, make_link_sources, make_page_reader, make_sources, make_text_fetcher, without_cache
 from outrider.settings.load import load as load_settings
 from outrider.settings.model import EmbeddingSettings, RankingSettings, Settings
 from outrider.sources.library import LibrarySource
@@ -41,7 +42,7 @@ from outrider.state.code_links import LinkFinder
 from outrider.state.duplicate_decisions import NO_DECISIONS, Decisions, DecisionsProvider, load_no_decisions
 from outrider.state.errors import LibraryError, LibraryMissing, MissingExtra, ModelError, SearchError
 from outrider.state.full_text import TextFetcher
-from outrider.state.ports import Clock, Fusion, LibraryReader, PageReader, ResultStore, Source
+from outrider.state.ports import Clock, Fusion, LibraryReader, PageReader, PreferencesProvider, ResultStore, Source
 from outrider.state.records import LIBRARY, Record
 from outrider.state.request import RetrieverType, SearchRequest
 from outrider.state.reranking import NOT_PROBED
@@ -169,11 +170,9 @@ class Services:
         """Queues the citation job of a search; None where the settings want none."""
         self.links: LinkFinder = CodeFinder(self.library if shelf is None and settings.sources.library.enabled else None)
         """Finds the code of papers and the papers of repositories, in their own texts and in the library of the settings."""
-        # the history is that of the services of the settings: other sources would mislead its plans
-        self.planner = Planner(settings) if settings.planner.enabled and shelf is None and sources is None else None
-        """Records what runs take; None where the settings want no record."""
         self.decisions: DecisionsProvider = self._decisions if shelf is None else load_no_decisions
         """Splits and merges that the library of the settings remembers."""
+        self._open_histories(own=shelf is None and sources is None)
         self.workers = Workers()
         """Only a server starts them."""
         self.fuse = make_fusion(settings.ranking)
@@ -191,6 +190,14 @@ class Services:
             from outrider.services.recorded import record_ports
 
             record_ports(self)
+
+    def _open_histories(self, *, own: bool) -> None:
+        """What this installation remembers of its use. Runs over other sources than those of the settings would mislead its plans."""
+        settings = self.settings
+        self.planner = Planner(settings) if settings.planner.enabled and own else None
+        """Records what runs take; None where the settings want no record."""
+        self.preferences: PreferencesProvider | None = LearnedPreferences(settings) if settings.learning.enabled else None
+        """What was learned from use; None while that is off."""
 
     def _load_prompts(self) -> None:
         """Read here, so that no search reads a file."""
@@ -521,6 +528,20 @@ class Services:
         services._sources = (self._own_library,) if self.has_own_library else ()  # noqa: SLF001 - its own
         services._pages = services._texts = services.chat = services.keeper = services.text_keeper = services.planner = None  # noqa: SLF001
         for made in ("sources", "pages", "texts"):
+            services.__dict__.pop(made, None)
+        return services
+
+    def for_saved_run(self) -> Services:
+        """The same library and models for a search that is compared with its last run.
+
+        It asks the services anew, and saves nothing: else the library would have what a service no longer has. What is learned from use
+        does not move works in and out of it. Makes the sources.
+        """
+        services = copy(self)
+        services.keeper = services.text_keeper = services.citation_queue = services.preferences = services.planner = None
+        services._pages = self.pages  # noqa: SLF001 - its own
+        services._sources = tuple(without_cache(without_port(source)) for source in self.sources)  # noqa: SLF001 - its own
+        for made in ("sources", "pages"):
             services.__dict__.pop(made, None)
         return services
 

@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from outrider.services.citation_queue import find_job_table
+from outrider.services.saved_queue import find_saved_store, queue_due_searches
 from outrider.settings.environment import variable_name
 from outrider.settings.redact import Redactor
 from outrider.state.errors import SearchError
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 LOOK_S = 2.0
 """How often the server looks for new jobs."""
+LOOK_DUE_S = 20.0
+"""How often it looks for saved searches that are due."""
 SIGNAL_S = 0.005
 """How often it looks whether searches run, while a process runs jobs."""
 RETRY_S = 60.0
@@ -69,6 +73,8 @@ class JobProcess:
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _messages: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_LINES), init=False)
     """What the process wrote on standard error, without secrets."""
+    _next_look: float = field(default=0.0, init=False)
+    """`time.monotonic` from which on it looks again for saved searches that are due."""
     _reader: threading.Thread | None = field(default=None, init=False)
 
     async def supervise(self) -> None:
@@ -76,6 +82,7 @@ class JobProcess:
         try:
             table = await asyncio.to_thread(find_job_table, self.settings)
             while True:
+                await self._queue_due_searches()
                 if await self._run_open_jobs(table):
                     await asyncio.sleep(RETRY_S)
                 await asyncio.sleep(LOOK_S)
@@ -83,6 +90,16 @@ class JobProcess:
             log.warning("no background jobs are run: %s", error)
         finally:
             await asyncio.shield(asyncio.to_thread(self._end))
+
+    async def _queue_due_searches(self) -> None:
+        if time.monotonic() < self._next_look:
+            return
+        self._next_look = time.monotonic() + LOOK_DUE_S
+        try:
+            if count := await asyncio.to_thread(queue_due_searches, self.settings, time.time()):
+                log.info("saved searches: %d queued", count)
+        except (SearchError, OSError) as error:  # one file that cannot be read stops no other job
+            log.warning("saved searches: %s; the next try is in %.0f s", error, LOOK_DUE_S)
 
     async def _run_open_jobs(self, table: JobTable) -> bool:
         """Run a process if there are jobs; whether that failed."""
@@ -102,6 +119,7 @@ class JobProcess:
                 with suppress(OSError):  # it has just ended
                     process.stdin.write(signal_byte)  # a byte of a pipe: it does not wait
                 last = signal_byte
+            await self._queue_due_searches()
             await asyncio.sleep(SIGNAL_S)
         await asyncio.to_thread(self._log_messages)
         if process.returncode:
@@ -117,7 +135,7 @@ class JobProcess:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,  # the server's log is JSON, and its own
             bufsize=0,
-            env=os.environ | {variable_name("jobs.uri"): table.uri},
+            env=os.environ | {variable_name("jobs.uri"): table.uri, variable_name("saved.uri"): str(find_saved_store(self.settings).path)},
             start_new_session=True,  # Ctrl-C at the server does not reach it: the server ends it
         )
         self._messages.clear()

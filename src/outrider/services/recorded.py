@@ -28,7 +28,7 @@ from outrider.state.citations import CitationsRequest, CitationsResult
 from outrider.state.code_links import LinkFinder
 from outrider.state.duplicate_decisions import DecisionsProvider
 from outrider.state.pipeline import RunContext
-from outrider.state.ports import LibraryReader, RerankerProvider, ResultStore
+from outrider.state.ports import LibraryReader, PreferencesProvider, RerankerProvider, ResultStore
 from outrider.state.request import SearchRequest
 from outrider.state.response import SearchResponse
 from outrider.version import __version__
@@ -59,13 +59,14 @@ def record_ports(services: Any) -> None:
 
 def _set_ports(services: Any, book: PortBook) -> None:
     services.ports = book
-    text_keeper, links = services.text_keeper, services.links
+    text_keeper, links, preferences = services.text_keeper, services.links, services.preferences
     chat, shelf, keeper, reranker, decisions = services.chat, services.shelf, services.keeper, services.reranker, services.decisions
     services.chat = book.wrap("chat", lambda: chat, Chat)
     services.shelf = book.wrap("library", lambda: shelf, LibraryReader)
     services.keeper = book.wrap("store", lambda: keeper, ResultStore)
     services.text_keeper = book.wrap("text store", lambda: text_keeper, ResultStore)
     services.links = book.wrap("links", lambda: links, LinkFinder)
+    services.preferences = book.wrap("preferences", lambda: preferences, PreferencesProvider)
     services.reranker = book.wrap("reranker", lambda: reranker, RerankerProvider)
     services.decisions = book.wrap("decisions", lambda: decisions, DecisionsProvider)
 

@@ -124,7 +124,7 @@ def _open_browser(allowed_hosts: str, tabs: int) -> Chromium:
     """One for a process, like the pages below: all searches share its tabs."""
     from outrider.sources.web.browser import Chromium
 
-    return Chromium(_make_guard(allowed_hosts), tabs)
+    return Chromium(make_guard(allowed_hosts), tabs)
 
 
 @cache
@@ -133,14 +133,24 @@ def _open_pages(allowed_hosts: str, contact: str, tabs: int) -> PageFetcher:
     from outrider.sources.http.client import user_agent
     from outrider.sources.web.fetch import PageFetcher
 
-    return PageFetcher(_make_guard(allowed_hosts), user_agent(contact), _open_browser(allowed_hosts, tabs) if tabs else None)
+    return PageFetcher(make_guard(allowed_hosts), user_agent(contact), _open_browser(allowed_hosts, tabs) if tabs else None)
 
 
 @cache
-def _make_guard(allowed_hosts: str) -> Guard:
+def make_guard(allowed_hosts: str) -> Guard:
     from outrider.sources.http.ssrf_guard import Guard
 
     return Guard(frozenset(host.strip().lower() for host in allowed_hosts.split(",") if host.strip()))
+
+
+def without_cache(source: Source) -> Source:
+    """The same service, asked anew each time. A source of another package decides itself."""
+    from outrider.sources.adapter import ServiceSource
+    from outrider.sources.http.cache import NoCache
+
+    if not isinstance(source, ServiceSource):
+        return source
+    return replace(source, caller=replace(source.caller, answers=NoCache(), fresh_s=0.0))
 
 
 def find_detailers(sources: Sequence[Source]) -> Mapping[str, Detailer]:

@@ -373,6 +373,27 @@ class JobSettings(Section):
     retention_days: float = Field(30.0, gt=0, le=36_500, description="Days after which an ended job, or an unrun citation job, is deleted.")
 
 
+class SavedSettings(Section):
+    """Saved searches that run again: `outrider saved`."""
+
+    uri: str = Field("", description="A SQLite file; by default saved.sqlite beside the file of the threads.")
+    timezone: str = Field("UTC", min_length=1, description="Time zone of schedules that name none, such as Europe/Berlin.")
+    keep_runs: int = Field(100, ge=2, le=10_000, description="Complete runs that are kept of each saved search; the oldest are deleted.")
+    webhook_secret: ApiKey = Field(
+        SecretStr(""), description="Signs what is sent to webhooks (HMAC-SHA-256); without one no webhook can be added. Never shown."
+    )
+
+
+class LearningSettings(Section):
+    """Learning from use, on this machine only: `outrider learning`."""
+
+    enabled: bool = Field(
+        False, description="Remember which hits are kept, opened and dropped, and let that order hits once it is proven to help."
+    )
+    history: bool = Field(True, description="Remember queries for their completion, where learning is enabled.")
+    file: str = Field("", description="A SQLite file; by default learning.sqlite beside the file of the threads.")
+
+
 class CitationSettings(Section):
     """Citations of the works that were found."""
 
@@ -471,6 +492,8 @@ class Settings(Section):
     serve: ServeSettings = Field(default_factory=ServeSettings)
     threads: ThreadSettings = ThreadSettings()
     jobs: JobSettings = JobSettings()
+    saved: SavedSettings = SavedSettings()
+    learning: LearningSettings = LearningSettings()
     citations: CitationSettings = CitationSettings()
     code_links: CodeLinksSettings = CodeLinksSettings()
     planner: PlannerSettings = PlannerSettings()

@@ -1,13 +1,14 @@
 """PRISMA reports of a run: flow counts and search log as JSON, Markdown and SVG.
 
 Page MJ et al., BMJ 2021;372:n71 (PRISMA 2020, boxes "Identification" and "Screening"); Rethlefsen ML et al., Syst Rev 2021;10:39
-(PRISMA-S, 16 items). Both are made from a manifest alone. Only facts of the run are filled in; the later steps of a review are None or left
-to the authors.
+(PRISMA-S, 16 items). Both are made from a manifest alone, and the flow of an updated review from a run of a saved protocol. Only facts of
+the run are filled in; the later steps of a review are None or left to the authors.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -16,6 +17,7 @@ from outrider.pictures.flow_chart import Row, draw_flow_chart
 from outrider.state.citations import CitationSearchCounts
 from outrider.state.errors import BadRequest
 from outrider.state.records import LIBRARY
+from outrider.state.saved import RunDifference, SavedRun
 from outrider.systematic_search.manifest import Manifest, SourceResult
 
 THEIRS = "to be stated by the authors"
@@ -88,7 +90,7 @@ def make_search_log(manifest: Manifest) -> dict[str, object]:
         "9. Limits and restrictions": {"in the strategy": "see item 8; none were applied outside it", "not expressible": limits},
         "10. Search filters": THEIRS,
         "11. Prior work": THEIRS,
-        "12. Updates": "`outrider replay` runs the search again and names each record gained or lost",
+        "12. Updates": "`outrider replay` and `outrider saved run` run the search again and name each record gained or lost",
         "13. Dates of searches": {"begun": manifest.times.started_at, "ended": manifest.times.finished_at},
         "14. Peer review": THEIRS,
         "15. Total records": {
@@ -136,6 +138,10 @@ def write_reports(manifest: Manifest, folder: Path) -> tuple[Path, ...]:
         "prisma-s.json": json.dumps(make_search_log(manifest), indent=2, ensure_ascii=False) + "\n",
         "prisma-s.md": log_markdown(manifest),
     }
+    return _write_texts(texts, folder)
+
+
+def _write_texts(texts: Mapping[str, str], folder: Path) -> tuple[Path, ...]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
@@ -213,6 +219,105 @@ def flow_diagram(flow: Flow) -> str:
     """A whole SVG document."""
     warning = "" if flow.complete else f"This search is not complete: {'; '.join(flow.missing)}"
     return draw_flow_chart("PRISMA 2020 flow diagram", "Identification of studies via databases and registers", _make_rows(flow), warning)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFlow:
+    """Counts of a search that was run again, for the flow of an updated review ("previous studies" and "new studies")."""
+
+    flow: Flow
+    previous: int
+    """Works of the previous search."""
+    known: int
+    """Works of this search that the previous one had."""
+    new: int
+    changed: int
+    """Works of both searches whose record changed."""
+    retracted: int
+    """Of these, works that are reported as retracted since."""
+    gone: int
+    unknown: int
+    """Works of the previous search that a failed source may still have."""
+
+
+def make_update_flow(run: SavedRun, difference: RunDifference | None) -> UpdateFlow:
+    """The counts of a saved protocol's run. Raises `BadRequest` for the run of a ranked search."""
+    facts = run.facts
+    if facts is None or facts.identified is None:
+        raise BadRequest("a PRISMA flow counts every match of a Boolean query, and this saved search ranks; save one with --systematic")
+    counts = facts.identified
+    flow = Flow(
+        tuple(counts.by_source.items()), counts.duplicates, counts.deduplicated_by, counts.outside, counts.for_screening, counts.complete,
+        counts.missing,
+    )  # fmt: skip
+    if difference is None:
+        return UpdateFlow(flow, 0, 0, flow.for_screening, 0, 0, 0, 0)
+    new = difference.count("new")
+    retracted = sum(work.cause == "retracted" for work in difference.works)
+    return UpdateFlow(
+        flow, difference.works_before, difference.works_after - new, new, difference.count("changed"), retracted, difference.count("gone"),
+        difference.count("missing"),
+    )  # fmt: skip
+
+
+def write_update_reports(update: UpdateFlow, folder: Path) -> tuple[Path, ...]:
+    """Write the flow of an updated review as JSON, Markdown and SVG; existing files of these names are overwritten."""
+    texts = {f"prisma-2020-update.{suffix}": format_update_flow(update, form) for suffix, form in UPDATE_FORMS.items()}
+    return _write_texts(texts, folder)
+
+
+UPDATE_FORMS = {"json": "prisma-json", "md": "prisma-markdown", "svg": "prisma-svg"}
+"""Forms of the flow of an updated review, by the suffix of their files."""
+
+
+def format_update_flow(update: UpdateFlow, form: str) -> str:
+    """The flow of an updated review in one of `UPDATE_FORMS`. Boxes that only the reviewers know stay open."""
+    flow = update.flow
+    if form == "prisma-json":
+        counts = {name: getattr(update, name) for name in update.__slots__ if name != "flow"}
+        fields = {name: getattr(flow, name) for name in flow.__slots__} | {"identified": dict(flow.identified), "total": flow.total}
+        return json.dumps({**fields, **counts}, indent=2, ensure_ascii=False) + "\n"
+    if form == "prisma-markdown":
+        rows = [
+            f"| Studies and reports included in the previous version | {THEIRS} |",
+            f"| Records of the previous search | {update.previous:,} |",
+            *(f"| Records identified from {_escape_cell(name)} | {count:,} |" for name, count in flow.identified),
+            f"| Removed before screening: duplicates | {flow.duplicates:,} |",
+            f"| Removed before screening: outside the query | {flow.outside:,} |",
+            f"| Removed before screening: found by the previous search | {update.known:,} |",
+            f"| New records to be screened | {update.new:,} |",
+            f"| Records of the previous search that changed | {update.changed:,} |",
+            f"| Of these retracted since | {update.retracted:,} |",
+            f"| Records of the previous search that are gone | {update.gone:,} |",
+            f"| Not known, because a source failed | {update.unknown:,} |",
+            f"| Screened, excluded, sought, assessed, included, total | {THEIRS} |",
+        ]
+        warning = [] if flow.complete else ["", "**This search is not complete**: " + _escape_cell("; ".join(flow.missing))]
+        return "\n".join(["# PRISMA 2020 flow of an updated review", "", "| | n |", "|---|---:|", *rows, *warning, ""])
+    warning_line = "" if flow.complete else f"This search is not complete: {'; '.join(flow.missing)}"
+    heading = "Previous studies, and new studies via databases and registers"
+    return draw_flow_chart("PRISMA 2020 flow diagram for updated reviews", heading, _make_update_rows(update), warning_line)
+
+
+def _make_update_rows(update: UpdateFlow) -> list[Row]:
+    flow = update.flow
+    previous = [f"Records of the previous search (n = {update.previous:,})", f"Studies included in previous version {LATER}"]
+    since = ["Since the previous search:", f"  changed (n = {update.changed:,}), of these", f"  retracted (n = {update.retracted:,})"]
+    since += [f"  gone (n = {update.gone:,})", f"  not known: source failed (n = {update.unknown:,})"]
+    identified, screening, *later, included = _make_rows(flow)
+    removed = [*identified.excluded, f"  found by the previous search (n = {update.known:,})"]
+    return [
+        Row("Previous studies", previous, since),
+        Row("Identification", identified.included, removed),
+        Row("Screening", [f"New records to be screened (n = {update.new:,})"], screening.excluded),
+        *later,
+        Row(
+            "Included",
+            [f"New studies included in review {LATER}", f"Total studies included in review {LATER}"],
+            included.excluded,
+            dashed=True,
+        ),
+    ]
 
 
 CITATION_FORMS = ("prisma-json", "prisma-markdown", "prisma-svg")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -16,6 +16,7 @@ from pydantic import Field, JsonValue
 
 from outrider.runtime.tape import without_port
 from outrider.runtime.threads_and_loops import finish
+from outrider.services.sources import without_cache
 from outrider.state.errors import BadRequest, NothingSearchable, RateLimited, SearchError
 from outrider.state.filters import Compare, Or
 from outrider.state.model import Model
@@ -103,7 +104,7 @@ class NoticeCheck:
             raise BadRequest("--retractions asks services, and this run is offline (--offline, sources.offline); nothing was checked")
         library = await self.services.library()
         await self.services.prepare()
-        sources = {source.name: _without_cache(source) for source in map(without_port, self.services.sources) if source.name in SERVICES}
+        sources = {source.name: without_cache(source) for source in map(without_port, self.services.sources) if source.name in SERVICES}
         sources = {name: source for name, source in sources.items() if hasattr(source, "get_many")}
         if not sources:
             raise NothingSearchable(f"no service that reports retractions is switched on; these do: {', '.join(SERVICES)}")
@@ -238,16 +239,6 @@ def _name_reporter(notice: Notice, service: str) -> Notice:
     own = REPORTERS_OF[service]
     names = tuple(dict.fromkeys(name if name in own else service for name in notice.reported_by))
     return notice.model_copy(update={"reported_by": names})
-
-
-def _without_cache(source: Source) -> Source:
-    """The same service, asked anew each time. A source of another package decides itself."""
-    from outrider.sources.adapter import ServiceSource
-    from outrider.sources.http.cache import NoCache
-
-    if not isinstance(source, ServiceSource):
-        return source
-    return replace(source, caller=replace(source.caller, answers=NoCache(), fresh_s=0.0))
 
 
 def _read_pause(error: SearchError, now: float) -> float | None:

@@ -46,12 +46,14 @@ from outrider.state.citations import (
     QueueReport,
 )
 from outrider.state.errors import BadRequest, LibraryMissing, TargetPaused, did_you_mean
+from outrider.state.learning import FeedbackAction
 from outrider.state.notices import is_retracted, list_notices
 from outrider.statistics.capture_recapture import RecaptureBound, bound_recall_of_routes
 from outrider.systematic_search.prisma import CITATION_FORMS, write_citation_flow
 from outrider.usecases.citation_targets import CitationTarget, find_target, is_file
 from outrider.usecases.export import write_records
 from outrider.usecases.jobs import queue_job
+from outrider.usecases.learning import record_decisions
 from outrider.usecases.recorded_run import RecordedRun
 
 if TYPE_CHECKING:
@@ -158,6 +160,9 @@ async def queue_candidates(
         after = Chase.model_validate_json(await state.library.change_chase(state.target.name, change))
     queued = [key for key in included if key not in after.excluded]  # another call may have excluded one meanwhile
     jobs = () if dry_run else await asyncio.to_thread(_queue_fetches, services, state, table, [candidates[key] for key in queued])
+    if not dry_run:
+        chosen: dict[str, FeedbackAction] = dict.fromkeys(named, "drop" if exclude else "keep")
+        await record_decisions(services, state.target.name, len(after.rounds), tuple(candidates.values()), chosen)
     report = QueueReport(target=state.target.name, round=len(after.rounds), queued=tuple(queued), excluded=tuple(excluded), dry_run=dry_run)
     return report.model_copy(update={"jobs": jobs})
 

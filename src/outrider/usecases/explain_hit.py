@@ -54,6 +54,7 @@ def list_clauses(hit: Hit, results: Mapping[str, str], query: str = "") -> list[
     ways = [_name_words(hit, query) if way == BY_WORDS else way for way in ways]
     services = list(dict.fromkeys(name_source(row.source) for row in hit.found_by if row.source != LIBRARY))
     clauses = [hit.reason] if hit.scored_by == "model" else []
+    clauses += [hit.learned] if hit.learned else []
     clauses += [f"matched {' and '.join(ways)}"] if ways else []
     clauses += ["matches the Boolean query"] if any(row.why == MATCHES for row in own) else []
     clauses += [f"found by {', '.join(services[:MAX_LISTS])}"] if services else []

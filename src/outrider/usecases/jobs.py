@@ -8,8 +8,9 @@ jobs of its own threads and searches.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import Field
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from outrider.services import Services
+    from outrider.state.jobs import JobHandler
 
 Result = TypeVar("Result")
 
@@ -120,13 +122,20 @@ async def _call(services: Services, work: Callable[[JobTable], Result]) -> Resul
     return await asyncio.to_thread(lambda: work(find_job_table(services.settings)))
 
 
+def make_all_handlers(services: Services) -> Mapping[JobKind, JobHandler]:
+    """The handlers of the services, and that of saved searches, which runs the whole graph."""
+    from outrider.usecases.saved import run_saved_job
+
+    return {**make_job_handlers(services), "saved": partial(run_saved_job, services)}
+
+
 async def run_jobs(
     services: Services,
     *,
     wait: bool = False,
     limit: int | None = None,
     is_searching: Callable[[], bool] | None = None,
-    make_handlers: MakeHandlers = make_job_handlers,
+    make_handlers: MakeHandlers = make_all_handlers,
 ) -> int:
     """Run jobs here until none is left, or `limit` have ended; with `wait` until cancelled. The number of jobs that began.
 

@@ -38,6 +38,8 @@ COMMANDS = {
     "mcp": "serve:mcp",
     "library": "library_evaluation:library_app",
     "threads": "threads:threads_app",
+    "saved": "saved:saved_app",
+    "learning": "learning:learning_app",
     "cite": "cite:cite_app",
     "review": "review:review_app",
     "jobs": "jobs:jobs_app",

@@ -24,7 +24,7 @@ from outrider.interfaces.cli.options import (
     wait_for,
 )
 from outrider.interfaces.cli.terminal import count, exit_code, follow_run, measure_wait, note, note_remarks, print_json
-from outrider.state.errors import BadRequest
+from outrider.state.errors import BadRequest, SearchError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -43,9 +43,23 @@ LIMITS = {
 }
 
 
+def complete_words(incomplete: str) -> list[str]:
+    """Past queries and words of the library, for the shell. Nothing may be printed there, so an error completes nothing."""
+    from outrider.interfaces.cli.options import call_services
+    from outrider.usecases.learning import complete_query
+
+    try:
+        return [one.text for one in call_services(lambda services: complete_query(services, incomplete), offline=True)]
+    except SearchError:
+        return []
+
+
 def search(
     command: typer.Context,
-    query: Annotated[str, typer.Argument(help="What to search for: words or a question; - reads it from standard input.")],
+    query: Annotated[
+        str,
+        typer.Argument(help="What to search for: words or a question; - reads it from standard input.", autocompletion=complete_words),
+    ],
     top_k: Annotated[
         int,
         typer.Option(
@@ -167,11 +181,7 @@ def search(
         "user_feedback": feedback,
         "previous_strategies": [_read_strategy(path) for path in after or ()],
     }
-    if output is not None and mode == "systematic":
-        raise BadRequest("-o writes the hits of a ranked search; every match of a Boolean query goes to: outrider systematic QUERY -o FILE")
-    if plot is not None and mode == "systematic":
-        raise BadRequest("--plot draws the hits of a ranked search; the flow of a systematic one: outrider systematic QUERY --plot FILE")
-    form = _check_files(output, plot)
+    form = _check_files(output, plot, mode)
     context = make_run_context(run_timeout_s=timeout_s, max_calls=max_calls, max_cost_usd=max_cost)
     services = open_services(library, offline=offline, record=record)
     if dry_run:
@@ -184,6 +194,10 @@ def search(
             raise BadRequest("--record records a run without pauses; leave out --review-plan and --review-results")
     answer, rejected = wait_for(_answer(request, services, context, thread, quiet=as_json))
     note_recording(services)
+    if services.settings.learning.enabled and not exit_code(answer):
+        from outrider.usecases.learning import remember_query
+
+        wait_for(remember_query(services, str(request["query"])))
     if answer.waiting is not None:
         from outrider.interfaces.cli.checkpoints import WAITS, settle, show_waiting
 
@@ -324,8 +338,12 @@ def make_run_context(**limits: float | None) -> RunContext:
         raise BadRequest(f"{LIMITS[str(first['loc'][0])]}, not {first['input']!r}") from error
 
 
-def _check_files(output: Path | None, plot: Path | None) -> str:
+def _check_files(output: Path | None, plot: Path | None, mode: str) -> str:
     """The format of `-o`, empty without it. Raises `BadRequest` for a file that cannot be written."""
+    if output is not None and mode == "systematic":
+        raise BadRequest("-o writes the hits of a ranked search; every match of a Boolean query goes to: outrider systematic QUERY -o FILE")
+    if plot is not None and mode == "systematic":
+        raise BadRequest("--plot draws the hits of a ranked search; the flow of a systematic one: outrider systematic QUERY --plot FILE")
     if output is None and plot is None:
         return ""
     from outrider.interfaces.cli.export import check_output, check_picture

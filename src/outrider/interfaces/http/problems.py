@@ -19,8 +19,12 @@ from outrider.state.errors import (
     LibraryBusy,
     LibraryMissing,
     NoSuchJob,
+    NoSuchSaved,
     NoSuchThread,
+    SavedBusy,
+    SavedError,
     SearchError,
+    StoreDamaged,
     TargetPaused,
     ThreadBusy,
     is_disk_full,
@@ -74,6 +78,8 @@ STATUSES: Mapping[type[SearchError], int] = {
     TargetPaused: 409,
     NoSuchReview: 404,
     ReviewDamaged: 503,
+    NoSuchSaved: 404,
+    SavedBusy: 409,
 }
 RUN_ERRORS: Mapping[type[SearchError], str] = {
     NoSuchThread: "there is no such thread",
@@ -81,6 +87,10 @@ RUN_ERRORS: Mapping[type[SearchError], str] = {
     NoSuchJob: "there is no such job, or no job of this target",
     TargetPaused: "the jobs of this target are paused; resume them first",
     JobError: "this server cannot read or write its background jobs; its log and `outrider jobs list` say why",
+    NoSuchSaved: "there is no such saved search, or it has no such complete run",
+    SavedBusy: "this saved search is being run; ask again when that has ended",
+    SavedError: "this server cannot read or write its saved searches; `outrider saved list` says why",
+    StoreDamaged: "this server's saved searches are damaged; `outrider saved list` says what to do",
     NoSuchRun: "there is no such systematic run, or it has not ended",
     NoSuchReview: "there is no such review",
     ReviewDamaged: "the files of this review were cut or changed; `outrider review status` says where",
@@ -90,7 +100,7 @@ RUN_ERRORS: Mapping[type[SearchError], str] = {
     LedgerUnwritable: "this server cannot save the hits of the systematic run; its disk may be full",
     Tampered: "the files of this systematic run were changed; `outrider verify` says where",
 }
-"""Replaces messages of errors of runs, threads and jobs, which name commands, folders and processes of this machine."""
+"""Replaces messages of errors of runs, threads, jobs and saved searches, which name commands, folders and processes of this machine."""
 
 
 class Refusal(Exception):

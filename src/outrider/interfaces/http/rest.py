@@ -35,6 +35,7 @@ from outrider.state.pipeline import RunContext
 from outrider.state.plan import SearchPlan
 from outrider.state.request import SearchRequest, refuse_misfits
 from outrider.state.response import SearchResponse
+from outrider.usecases.learning import remember_query
 from outrider.usecases.plan import plan_request
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class RestRoutes:
         plain = SearchRequest.model_construct(**{name: getattr(body, name) for name in SearchRequest.model_fields})
         refuse_misfits(plain)
         check_lowered(body.run, self.services.settings)
+        if not self.services.settings.serve.read_only:
+            await remember_query(self.services, str(plain.query), read_owner(request))
         preferences = parse_preferences(prefer)
         is_async = "respond-async" in preferences
         run = self.runs.search(plain, body.run, read_owner(request), thread=read_thread(request), has_events=is_async)

@@ -42,7 +42,7 @@ from starlette.middleware.cors import CORSMiddleware
 from outrider.graph.analyze import build_analysis
 from outrider.graph.citations import build_citations
 from outrider.graph.pipeline import build
-from outrider.interfaces.http import cite, jobs, library, monitoring, problems, rest, review, systematic, threads
+from outrider.interfaces.http import cite, jobs, learning, library, monitoring, problems, rest, review, saved, systematic, threads
 from outrider.interfaces.http.access import KeyAuthentication, OriginCheck
 from outrider.interfaces.http.langserve import AdmissionMiddleware, add_langserve_routes
 from outrider.interfaces.http.monitoring import Metrics
@@ -249,6 +249,8 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
         rest.make_router(rest.RestRoutes(services, runs)),
         threads.make_router(threads.ThreadRoutes(runs)),
         jobs.make_router(jobs.JobRoutes(services)),
+        saved.make_router(saved.SavedRoutes(services)),
+        learning.make_router(learning.LearningRoutes(services, runs)),
         cite.make_router(cite.CiteRoutes(services, admission)),
         review.make_router(review.ReviewRoutes(services, admission)),
         systematic.make_router(systematic.SystematicRoutes(services, admission)),

@@ -213,6 +213,7 @@ class About(Model):
     version: str
     model: str = Field(description="The chat model, or why there is none.")
     answers: bool = Field(description="Whether there is a chat model that can write a short answer.")
+    learns: bool = Field(description="Whether this server learns from what is kept, opened and dropped.")
     answer_enabled: bool = Field(description="Whether it writes one unless a search says otherwise.")
     full_text: bool = Field(description="Whether open full texts can be fetched here.")
     full_text_enabled: bool = Field(description="Whether a search does so unless it says otherwise.")
@@ -231,6 +232,7 @@ def describe_server(services: Services) -> About:
         version=__version__,
         model=services.chat_says,
         answers=services.chat is not None,
+        learns=services.settings.learning.enabled and not services.settings.serve.read_only,
         answer_enabled=services.settings.answer.enabled,
         full_text=services.settings.enrich.full_text != "off" and not services.settings.sources.offline,
         full_text_enabled=services.settings.enrich.full_text == "first_n",

@@ -42,7 +42,7 @@ def read_parts(hit: Hit, answer: SearchResponse, settings: Settings) -> tuple[Sc
     by_vectors = any(rule_ranker.DENSE in other.scores for other in answer.hits)
     for halved in (by_vectors, not by_vectors):  # the work that was found by vectors may not be among the hits
         parts = _read_rule_parts(hit, rule_ranker.weigh_texts(weights, by_vectors=halved))
-        if abs(sum(part.adds for part in parts) - hit.score) < EXACT:
+        if abs(sum(part.adds for part in parts) - hit.score + hit.scores.get("learned", 0.0)) < EXACT:
             return parts
     return ()
 

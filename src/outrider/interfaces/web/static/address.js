@@ -24,6 +24,9 @@ export function makeAddress(fields) {
 /** Citation chasing from a thread, or from the records of a label. */
 export const addressOfChase = (thread, label = "") => `#/citations?${new URLSearchParams({ target: label ? `label:${label}` : thread })}`;
 
+/** The form that saves a request to run again. */
+export const addressOfSaved = (kind, request) => `#/saved?${new URLSearchParams({ kind, request: JSON.stringify(request) })}`;
+
 /** The request of an address, as `POST /api/search` takes it. */
 export function makeRequest(fields, about) {
   const filters = {};

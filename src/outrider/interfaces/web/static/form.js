@@ -4,7 +4,25 @@ import { DEFAULTS, describeFilters } from "./address.js";
 import { json } from "./api.js";
 import { byId, checkedValues, count, el, fill } from "./dom.js";
 
+const TYPING_PAUSE_MS = 200;
+const MIN_CHARS = 2;
+const MAX_CHARS = 300;
 let about = null;
+
+/** Offer past queries, and words of the library, that continue what was typed. */
+async function complete() {
+  const text = byId("query").value;
+  if (text.trim().length < MIN_CHARS || text.length > MAX_CHARS) return offer([]);
+  const { completions } = await json(`api/complete?${new URLSearchParams({ q: text })}`).catch(() => ({ completions: [] }));
+  if (byId("query").value === text) offer(completions);
+}
+
+/** The box is one with a list only while the list has something. */
+function offer(completions) {
+  fill(byId("completions"), completions.map((one) => el("option", { value: one.text })));
+  if (completions.length) byId("query").setAttribute("list", "completions");
+  else byId("query").removeAttribute("list");
+}
 
 /** Draw what depends on the server; `submitted(fields)` is called with the fields of a request. */
 export function setUpForm(serverInfo, submitted) {
@@ -13,12 +31,19 @@ export function setUpForm(serverInfo, submitted) {
   byId("answer-choice").hidden = !about.answers;
   byId("text-choice").hidden = !about.full_text;
   fill(byId("search-sources"), about.sources.map((name) => el("label", {}, el("input", { type: "checkbox", name: "sources", value: name }), ` ${about.source_names[name]}`)));
+  let typing = 0;
   form.addEventListener("submit", (event) => {
     event.preventDefault();
+    clearTimeout(typing);
+    offer([]);
     const fields = readForm();
     if (fields.q) submitted(fields);
   });
   form.addEventListener("input", () => showFilters(readForm()));
+  byId("query").addEventListener("input", ({ inputType }) => {
+    clearTimeout(typing);
+    if (inputType !== "insertReplacementText") typing = setTimeout(complete, TYPING_PAUSE_MS); // one that was chosen is complete
+  });
   byId("narrow").addEventListener("toggle", async () => {
     if (byId("narrow").open) drawLabels((await json("api/landing").catch(() => ({}))).labels ?? {});
   });

@@ -37,7 +37,7 @@ const REMOVED = {
 };
 
 export class Results {
-  /** `hooks`: `names`, `similar(hit)`, `more(number)`, `changed()` after a sort or filter, `refined()` after a work was kept or dropped. */
+  /** `hooks`: `names`, `similar(hit)`, `more(number)`, `changed()` after a sort or filter, `refined()` after a work was kept or dropped, `judged(hit, action)` when it is kept, dropped or opened. */
   constructor(answer, reading, address, view, hooks) {
     Object.assign(this, { answer, reading, address, hooks });
     this.sort = ORDERS[view.sort] ? view.sort : "rank";
@@ -129,6 +129,7 @@ export class Results {
     const on = button.getAttribute("aria-pressed") !== "true";
     button.setAttribute("aria-pressed", String(on));
     markWork("kept", hit.doc_id, hit.title || hit.doc_id, on);
+    this.hooks.judged(hit, on ? "keep" : "undo");
     this.#drawCounts(this.#list(), this.#list().slice(0, this.limit));
     this.hooks.refined();
   }
@@ -136,6 +137,7 @@ export class Results {
   #drop(hit) {
     const next = this.cards.get(hit).nextElementSibling?.dataset.id;
     markWork("dropped", hit.doc_id, hit.title || hit.doc_id, true);
+    this.hooks.judged(hit, "drop");
     this.draw();
     this.hooks.refined();
     const card = [...byId("hits").children].find((one) => one.dataset.id === next);

@@ -1,6 +1,6 @@
 // The search view: its address, and a search from its first event to its answer.
 
-import { addressOfChase, makeAddress, makeRequest, nameTab, push, readAddress, replace } from "./address.js";
+import { addressOfChase, addressOfSaved, makeAddress, makeRequest, nameTab, push, readAddress, replace } from "./address.js";
 import { Problem, ask, events, json } from "./api.js";
 import { byId, copyLink, el, fill, plural } from "./dom.js";
 import { explainEmpty, explainFailure, showFailures } from "./explain.js";
@@ -52,6 +52,10 @@ function setUpResults() {
   byId("more").addEventListener("click", () => now?.results?.showMore());
   byId("copy-link").addEventListener("click", () => copyLink(byId("saved")));
   byId("save-search").addEventListener("click", toggleSaved);
+  byId("results").addEventListener("click", ({ target }) => {
+    const opened = target.closest("#hits .hit a[href]")?.closest(".hit");
+    if (opened) now?.results?.hooks.judged({ doc_id: opened.dataset.id }, "open");
+  });
   byId("refine").addEventListener("changed", () => now?.results && (now.results.draw(), drawRefine(about)));
   byId("refine-form").addEventListener("submit", (event) => {
     event.preventDefault();
@@ -117,7 +121,7 @@ function showFrame(fields) {
   byId("landing").hidden = true;
   byId("view-search").classList.add("asked");
   byId("run").hidden = byId("results").hidden = false;
-  for (const id of ["answer", "tools", "more", "refine", "note", "review", "source-rows", "chase-thread"]) byId(id).hidden = true;
+  for (const id of ["answer", "tools", "more", "refine", "note", "review", "source-rows", "chase-thread", "repeat-search"]) byId(id).hidden = true;
   for (const id of ["hits", "failures", "shown", "saved"]) fill(byId(id));
   byId("hits-title").textContent = "Results";
   fill(byId("facets").querySelector("div"));
@@ -283,6 +287,8 @@ async function showAnswer(mine, answer) {
   showFailures(answer);
   byId("chase-thread").hidden = !mine.fields.thread || !answer.hits.length;
   byId("chase-thread").href = addressOfChase(mine.fields.thread);
+  byId("repeat-search").hidden = false;
+  byId("repeat-search").href = addressOfSaved("search", { ...makeRequest(mine.fields), distill_enabled: false });
   if (!mine.said) byId("note").hidden = true;
   // new lists, not the old ones moved: what stood there does not jump
   for (const id of ["hits", "answer"]) byId(id).replaceWith(byId(id).cloneNode(false));
@@ -292,6 +298,7 @@ async function showAnswer(mine, answer) {
     more: (number) => start({ ...mine.fields, n: String(number), run: "", f: [], sort: "" }),
     changed: () => keepView(mine),
     refined: () => drawRefine(about),
+    judged: (hit, action) => about.learns && mine.address && json("api/feedback", { method: "POST", body: { search: mine.address.split("/").at(-1), doc_id: hit.doc_id, action } }).catch(() => {}),
     explainEmpty: () => explainEmpty(mine.fields, answer, about, again),
   });
   drawRefine(about);

@@ -1,5 +1,6 @@
 // The systematic view: a query explained as it is typed, and a run to its last hit. The address holds query and run.
 
+import { addressOfSaved } from "./address.js";
 import { Problem, ask, json, lines } from "./api.js";
 import { byId, count, el, fill, plural } from "./dom.js";
 import { showError, showExplanation, showRemarks } from "./remarks.js";
@@ -37,6 +38,9 @@ export async function begin(serverInfo) {
     form().elements.syntax.value = "auto";
     explain(request());
     byId("boolean").focus();
+  });
+  byId("repeat-button").addEventListener("click", () => {
+    if (form().reportValidity()) location.hash = addressOfSaved("systematic", request());
   });
   byId("halt-button").addEventListener("click", () => now?.controller.abort());
   byId("resume-button").addEventListener("click", () => now?.run && run({ resume: now.run, after: now.cursor }, now));

@@ -1,0 +1,1 @@
+"""Learning from use: local feedback, weights that must prove themselves, past queries."""

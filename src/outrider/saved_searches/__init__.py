@@ -1,0 +1,1 @@
+"""Saved searches: when they run, what each run found, and how two runs differ."""

@@ -1,0 +1,300 @@
+"""The store of saved searches in SQLite: definitions, runs, and what each run found
+
+A run counts from the one transaction that ends it: a process that dies before leaves the earlier runs as they were. Records are stored once
+for all runs, by the hash of their content. Each method blocks, over a connection of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from outrider.state.errors import BadRequest, NoSuchSaved, SavedBusy, SavedError, StoreDamaged
+from outrider.state.saved import RunDifference, SavedRun, SavedSearch
+
+FORMAT = 1
+TABLES = (
+    "CREATE TABLE saved (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, definition TEXT NOT NULL)",
+    """CREATE TABLE runs (saved TEXT NOT NULL, number INTEGER NOT NULL, status TEXT NOT NULL, run TEXT NOT NULL,
+    difference TEXT, PRIMARY KEY (saved, number)) WITHOUT ROWID""",
+    "CREATE TABLE records (content TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
+    """CREATE TABLE works (saved TEXT NOT NULL, run INTEGER NOT NULL, place INTEGER NOT NULL, work TEXT NOT NULL,
+    PRIMARY KEY (saved, run, place)) WITHOUT ROWID""",
+    f"PRAGMA user_version = {FORMAT}",
+)
+BUSY_S = 30.0
+HEADER = 100
+MAGIC = b"SQLite format 3\0"
+CHUNK = 500
+
+
+@dataclass(slots=True)
+class Work:
+    """One work of a run: its leading record first, then the records that were merged into it."""
+
+    members: dict[str, str]
+    """Content hash by id; empty where only the id is known."""
+    kind: str
+    sources: tuple[str, ...]
+    versions: tuple[str, ...] = ()
+    """Ids of linked preprints and other versions."""
+    is_carried: bool = False
+    """Its source failed in this run; this is what the last run that read the source found."""
+    records: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)
+    """Records by content hash that are to be stored; empty for a work that was read from the store."""
+
+    @property
+    def doc_id(self) -> str:
+        return next(iter(self.members))
+
+    @property
+    def content(self) -> str:
+        return next(iter(self.members.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class SavedStore:
+    path: Path
+
+    def add(self, saved: SavedSearch, *, replace: bool = False) -> None:
+        """Raises `BadRequest` for a name that exists, unless it is to be replaced: then its runs stay."""
+        with self._write() as connection:
+            row = connection.execute("SELECT id FROM saved WHERE name = ?", (saved.name,)).fetchone()
+            if row and not replace:
+                raise BadRequest(f"there is a saved search {saved.name!r} already; choose another name, or replace it with --replace")
+            definition = saved.model_copy(update={"id": row[0]}) if row else saved
+            connection.execute("INSERT OR REPLACE INTO saved VALUES (?, ?, ?)", (definition.id, saved.name, definition.model_dump_json()))
+
+    def list_searches(self) -> tuple[SavedSearch, ...]:
+        """By name."""
+        return tuple(self._parse(SavedSearch, row[0]) for row in self._query("SELECT definition FROM saved ORDER BY name"))
+
+    def get(self, name: str) -> SavedSearch:
+        """Raises `NoSuchSaved`."""
+        rows = self._query("SELECT definition FROM saved WHERE name = ?", (name,))
+        if not rows:
+            raise NoSuchSaved(f"there is no saved search {name[:200]!r}; `outrider saved list` shows them")
+        saved: SavedSearch = self._parse(SavedSearch, rows[0][0])
+        return saved
+
+    def remove(self, saved: SavedSearch) -> int:
+        """Delete a saved search with its runs; the number of its runs."""
+        with self._write() as connection:
+            count = connection.execute("DELETE FROM runs WHERE saved = ?", (saved.id,)).rowcount
+            connection.execute("DELETE FROM works WHERE saved = ?", (saved.id,))
+            connection.execute("DELETE FROM saved WHERE id = ?", (saved.id,))
+            _drop_unused_records(connection)
+        return int(count)
+
+    def forget_claim(self, saved: SavedSearch) -> None:
+        """Delete the file of the lock of a saved search that was removed."""
+        Path(f"{self.path}.{saved.id}.lock").unlink(missing_ok=True)
+
+    def mark_queued(self, saved: SavedSearch, at: float) -> None:
+        with self._write() as connection:
+            definition = saved.model_copy(update={"queued_at": at})
+            connection.execute("UPDATE saved SET definition = ? WHERE id = ?", (definition.model_dump_json(), saved.id))
+
+    def runs(self, saved: SavedSearch) -> tuple[SavedRun, ...]:
+        """Oldest first."""
+        rows = self._query("SELECT run FROM runs WHERE saved = ? ORDER BY number", (saved.id,))
+        return tuple(self._parse(SavedRun, row[0]) for row in rows)
+
+    def begin(self, saved: SavedSearch, at: float) -> SavedRun:
+        """A new run, or the last one where that was interrupted: a systematic run is then resumed."""
+        with self._write() as connection:
+            rows = connection.execute("SELECT run FROM runs WHERE saved = ? ORDER BY number DESC LIMIT 1", (saved.id,)).fetchall()
+            last: SavedRun | None = self._parse(SavedRun, rows[0][0]) if rows else None
+            if last is not None and last.status == "running":
+                return last
+            run = SavedRun(number=last.number + 1 if last else 1, status="running", started_at=at)
+            self._put(connection, saved, run)
+        return run
+
+    def update(self, saved: SavedSearch, run: SavedRun) -> None:
+        with self._write() as connection:
+            self._put(connection, saved, run)
+
+    def finish(self, saved: SavedSearch, run: SavedRun, works: Sequence[Work], difference: RunDifference | None, keep: int) -> None:
+        """End a run with what it found, and delete the oldest runs beyond `keep`, in one transaction.
+
+        `difference` is that from the complete run before; None for the first one.
+        """
+        with self._write() as connection:
+            known = _find_known(connection, (content for work in works for content in work.records))
+            for work in works:
+                for content, record in work.records.items():
+                    if content not in known:
+                        known.add(content)
+                        connection.execute("INSERT INTO records VALUES (?, ?)", (content, zlib.compress(_dump(record).encode(), 1)))
+            rows = ((saved.id, run.number, place, _dump_work(work)) for place, work in enumerate(works))
+            connection.executemany("INSERT OR REPLACE INTO works VALUES (?, ?, ?, ?)", rows)
+            self._put(connection, saved, run)
+            if difference is not None:
+                values = (difference.model_dump_json(exclude_defaults=True), saved.id, run.number)
+                connection.execute("UPDATE runs SET difference = ? WHERE saved = ? AND number = ?", values)
+            complete = "SELECT number FROM runs WHERE saved = ? AND status = 'complete' ORDER BY number DESC LIMIT 1 OFFSET ?"
+            if oldest := connection.execute(complete, (saved.id, keep - 1)).fetchone():
+                removed = connection.execute("DELETE FROM runs WHERE saved = ? AND number < ?", (saved.id, oldest[0])).rowcount
+                connection.execute("DELETE FROM works WHERE saved = ? AND run < ?", (saved.id, oldest[0]))
+                if removed:
+                    _drop_unused_records(connection)
+
+    def differences(self, saved: SavedSearch, most: int) -> tuple[tuple[SavedRun, RunDifference | None], ...]:
+        """The newest complete runs first, each with its difference from the one before."""
+        query = "SELECT run, difference FROM runs WHERE saved = ? AND status = 'complete' ORDER BY number DESC LIMIT ?"
+        rows = self._query(query, (saved.id, most))
+        return tuple((self._parse(SavedRun, run), None if text is None else self._parse(RunDifference, text)) for run, text in rows)
+
+    def works(self, saved: SavedSearch, number: int) -> list[Work]:
+        """In the order of the run."""
+        rows = self._query("SELECT work FROM works WHERE saved = ? AND run = ? ORDER BY place", (saved.id, number))
+        return [_load_work(row[0]) for row in rows]
+
+    def records(self, contents: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Stored records by content hash; the text of a record is its hash."""
+        wanted = sorted({content for content in contents if content})
+        found: dict[str, dict[str, Any]] = {}
+        for start in range(0, len(wanted), CHUNK):
+            part = wanted[start : start + CHUNK]
+            query = f"SELECT content, record FROM records WHERE content IN ({', '.join('?' * len(part))})"  # noqa: S608 - marks
+            for content, packed in self._query(query, part):
+                try:
+                    found[content] = json.loads(zlib.decompress(packed))
+                except (zlib.error, ValueError) as error:
+                    raise self._make_damage_error("a record cannot be read") from error
+        return found
+
+    @contextmanager
+    def claim(self, saved: SavedSearch) -> Iterator[None]:
+        """One process at a time runs a saved search; the system frees the claim when it dies. Raises `SavedBusy`."""
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(f"{self.path}.{saved.id}.lock", thread_local=False)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise SavedBusy(f"the saved search {saved.name!r} is being run; wait for it to end") from error
+        except OSError as error:
+            raise SavedError(f"{self.path} cannot be written: {error.strerror or error}; name another file in saved.uri") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _put(self, connection: sqlite3.Connection, saved: SavedSearch, run: SavedRun) -> None:
+        text = run.model_dump_json(exclude_defaults=True)
+        insert = """INSERT INTO runs (saved, number, status, run) VALUES (?, ?, ?, ?)
+            ON CONFLICT (saved, number) DO UPDATE SET status = excluded.status, run = excluded.run"""
+        connection.execute(insert, (saved.id, run.number, run.status, text))
+
+    def _query(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Rows; none where there is no store yet."""
+        if not self.path.exists():
+            return []
+        with self._connect() as connection:
+            return connection.execute(query, tuple(values)).fetchall()
+
+    @contextmanager
+    def _write(self) -> Iterator[sqlite3.Connection]:
+        """A connection whose statements are one transaction."""
+        if not self.path.exists():
+            self._create()
+        with self._connect() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            with connection:
+                yield connection
+
+    def _create(self) -> None:
+        """Make the file with its tables beside its place, and put it there whole: one that is empty or cut off is damaged."""
+        part = self.path.with_name(f"{self.path.name}.{os.getpid()}-{time.time_ns()}.part")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            part.touch(mode=0o600)  # queries are private
+            with closing(sqlite3.connect(part)) as connection, connection:
+                for table in TABLES:
+                    connection.execute(table)
+            with suppress(FileExistsError):  # of another process
+                os.link(part, self.path)
+        except (OSError, sqlite3.Error) as error:
+            raise SavedError(f"searches cannot be saved in {self.path}: {error}; name another file in saved.uri") from error
+        finally:
+            part.unlink(missing_ok=True)
+
+    @contextmanager
+    def _connect(self) -> Iterator[sqlite3.Connection]:
+        self._require_whole()
+        try:
+            with closing(sqlite3.connect(self.path, timeout=BUSY_S)) as connection:
+                version = connection.execute("PRAGMA user_version").fetchone()[0]
+                if version > FORMAT:
+                    raise SavedError(f"{self.path} was written by a newer Outrider; install that, or name another file in saved.uri")
+                yield connection
+        except sqlite3.OperationalError as error:
+            raise SavedError(f"the saved searches in {self.path} cannot be read or written: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise self._make_damage_error(str(error)) from error
+
+    def _require_whole(self) -> None:
+        """Raise `StoreDamaged` for a file that is shorter than its header says: SQLite reads on until it misses a page."""
+        try:
+            with self.path.open("rb") as stream:
+                header = stream.read(HEADER)
+                size = os.fstat(stream.fileno()).st_size
+        except OSError as error:
+            raise SavedError(f"the saved searches in {self.path} cannot be read: {error.strerror or error}") from error
+        page = int.from_bytes(header[16:18], "big")
+        pages = int.from_bytes(header[28:32], "big")
+        if len(header) < HEADER or not header.startswith(MAGIC) or size < (65_536 if page == 1 else page) * pages:
+            raise self._make_damage_error("the file is cut off, or is no store")
+
+    def _parse(self, model: Any, text: str) -> Any:
+        try:
+            return model.model_validate_json(text)
+        except ValidationError as error:
+            raise self._make_damage_error("an entry cannot be read") from error
+
+    def _make_damage_error(self, why: str) -> StoreDamaged:
+        return StoreDamaged(f"the saved searches in {self.path} are damaged ({why}); restore the file from a backup, or move it away")
+
+
+def _find_known(connection: sqlite3.Connection, contents: Iterable[str]) -> set[str]:
+    wanted = sorted(set(contents))
+    known: set[str] = set()
+    for start in range(0, len(wanted), CHUNK):
+        part = wanted[start : start + CHUNK]
+        query = f"SELECT content FROM records WHERE content IN ({', '.join('?' * len(part))})"  # noqa: S608 - marks
+        known.update(row[0] for row in connection.execute(query, part))
+    return known
+
+
+def _drop_unused_records(connection: sqlite3.Connection) -> None:
+    used = {content for (text,) in connection.execute("SELECT work FROM works") for content in json.loads(text)["members"].values()}
+    unused = [row for row in connection.execute("SELECT content FROM records") if row[0] not in used]
+    connection.executemany("DELETE FROM records WHERE content = ?", unused)
+
+
+def _dump(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"))  # ASCII: a record may hold half a character
+
+
+def _dump_work(work: Work) -> str:
+    fields: dict[str, Any] = {"members": work.members, "kind": work.kind, "sources": work.sources}
+    fields |= {"versions": work.versions} if work.versions else {}
+    return _dump(fields | ({"carried": True} if work.is_carried else {}))
+
+
+def _load_work(text: str) -> Work:
+    fields = json.loads(text)
+    versions = tuple(fields.get("versions", ()))
+    return Work(fields["members"], fields["kind"], tuple(fields["sources"]), versions, fields.get("carried", False))

@@ -1,0 +1,69 @@
+"""Where saved searches are kept, which of them are due, and their background jobs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import platformdirs
+
+from outrider.jobs.job_table import POSTGRES
+from outrider.saved_searches.schedule import parse_schedule
+from outrider.saved_searches.store import SavedStore
+from outrider.services.citation_queue import find_job_table
+from outrider.state.errors import BadRequest, TargetPaused
+
+if TYPE_CHECKING:
+    from outrider.settings.model import Settings
+    from outrider.state.saved import SavedRun, SavedSearch
+
+FILE = "saved.sqlite"
+
+
+def find_saved_store(settings: Settings) -> SavedStore:
+    """The store of `saved.uri`; by default beside the threads. Raises `BadRequest` for an address of a server."""
+    uri, threads = settings.saved.uri, settings.threads.uri
+    if "://" in uri:
+        raise BadRequest("saved.uri takes a file: saved searches are kept on this machine")
+    if uri:
+        return SavedStore(Path(uri).expanduser().absolute())
+    is_file = threads and not threads.startswith(POSTGRES)
+    folder = Path(threads).expanduser().parent if is_file else platformdirs.user_data_path("outrider", appauthor=False)
+    return SavedStore((folder / FILE).absolute())
+
+
+def find_next_run(saved: SavedSearch, last: SavedRun | None) -> float | None:
+    """When it is due, in seconds since the epoch: by its schedule after its last run, or after it was saved; None without a schedule."""
+    if not saved.schedule:
+        return None
+    anchor = max(saved.created_at, saved.queued_at or 0.0, last.started_at if last else 0.0)
+    return parse_schedule(saved.schedule, saved.timezone).next_after(datetime.fromtimestamp(anchor, UTC)).timestamp()
+
+
+def list_due(store: SavedStore, now: float) -> list[SavedSearch]:
+    """Saved searches that are due; one that missed several runs is due once."""
+    due = []
+    for saved in store.list_searches():
+        if saved.schedule:
+            at = find_next_run(saved, next(iter(store.runs(saved)[-1:]), None))
+            due += [saved] if at is not None and at <= now else []
+    return due
+
+
+def queue_run(settings: Settings, saved: SavedSearch) -> str:
+    """Queue the job that runs a saved search, and return its number. Raises `TargetPaused`."""
+    return find_job_table(settings).queue("saved", saved.name, saved.library, {"saved": saved.name})
+
+
+def queue_due_searches(settings: Settings, now: float) -> int:
+    """Queue a job for each saved search that is due; the number of jobs."""
+    store, count = find_saved_store(settings), 0
+    for saved in list_due(store, now) if store.path.exists() else ():
+        try:
+            queue_run(settings, saved)
+        except TargetPaused:  # a person paused it: it is due again at its next time
+            count -= 1
+        store.mark_queued(saved, now)
+        count += 1
+    return count
