@@ -10,8 +10,8 @@ from pydantic import Field, JsonValue
 from outrider.state.model import Model
 
 JobKind = Literal["fetch", "saved", "full_text", "citations", "code_links"]
-"""`fetch` gets works that a person chose (highest priority); `saved` runs a saved search, `full_text` reads open texts, one job of each at a
-time; `citations` builds the graph and `code_links` reads repositories, one at a time, when no fetch waits."""
+"""`fetch` gets works that a person chose (highest priority); `saved` runs a saved search, `full_text` reads open texts, one job of each at
+a time; `citations` builds the graph and `code_links` reads repositories, one at a time, when no fetch waits."""
 BACKGROUND: frozenset[JobKind] = frozenset({"citations", "code_links"})
 JobStatus = Literal["queued", "running", "paused", "done", "failed", "cancelled"]
 StopScope = Literal["all_jobs", "target_queue_only"]

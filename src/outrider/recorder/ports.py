@@ -57,8 +57,8 @@ PROTOCOLS: Mapping[str, type] = {
     kind.__name__: kind
     for kind in (
         *SERVICE, ChaseReader, Chat, Comparison, DecisionsProvider, Depending, DistillerProvider, JobSteps, LibraryReader, LinkFinder,
-        OpenLibrary, PageReader, PinnedLibrary, PreferencesProvider, ReadPage, RemoteSource, Reranker, RerankerProvider, ResultStore, TextCache,
-        TextDistiller, TextFetcher,
+        OpenLibrary, PageReader, PinnedLibrary, PreferencesProvider, ReadPage, RemoteSource, Reranker, RerankerProvider, ResultStore,
+        TextCache, TextDistiller, TextFetcher,
     )
 }  # fmt: skip
 RETURNED = (Reranker, TextDistiller, PinnedLibrary, ReadPage)
