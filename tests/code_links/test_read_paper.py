@@ -28,6 +28,8 @@ def read_own(abstract: str = "", text: str = "", title: str = "Weather at scale"
         "Using PyTorch, we train a network; the source code can be found at https://github.com/lab/snowfall.",
         "The software is written in C++ and it is available at https://github.com/lab/snowfall/.",
         "All scripts are available from github.com/lab/snowfall.git.",
+        "All original code has been deposited at https://github.com/lab/snowfall and is publicly available.",
+        "We present Snowfall. Snowfall is available at https://github.com/lab/snowfall.",
     ],
 )
 def test_a_statement_of_availability_makes_code_own(abstract: str) -> None:
@@ -45,10 +47,21 @@ def test_a_statement_of_availability_makes_code_own(abstract: str) -> None:
         "Reads were trimmed with Trimmer [12] (https://github.com/other/winter).",
         "See https://github.com/other/winter for a list.",
         "We adapted the code of Frost et al., available at https://github.com/other/winter.",
+        "The data used in this study are available at https://github.com/other/winter.",
+        "All experiments were run with software available at https://github.com/other/winter.",
+        "# Code availability\n\nAll software used in this study is publicly available: Winter (https://github.com/other/winter).",
+        "# Code availability\n\nNo custom code was used. Winter is available at https://github.com/other/winter.",
+        "# Code availability\n\n• Original data are available.\n• Winter is available at https://github.com/other/winter.",
     ],
 )
 def test_what_a_paper_uses_or_names_is_not_its_own(text: str) -> None:
     assert read_own(text=f"# Methods\n\n{text}\n") == set()
+
+
+@pytest.mark.parametrize("title", ["A survey of winter", "Evaluating Winter on images", "Winter"])
+def test_a_paper_about_others_code_does_not_own_it(title: str) -> None:
+    text = "The Winter library is available at https://github.com/other/winter."
+    assert read_own(text, title=title) == ({"github:other/winter"} if title == "Winter" else set())
 
 
 def test_the_acronym_of_the_title_names_the_repository() -> None:

@@ -50,6 +50,7 @@ def test_a_request_to_cite_a_badge_or_an_official_implementation_makes_a_paper_o
         "# Snowfall\n\n## References\n\n[1] Devlin et al. BERT. https://arxiv.org/abs/1810.04805\n[2] Ho et al. https://arxiv.org/abs/2006.11239\n",
         "# Snowfall\n\nLoad a work: `get('10.1000/other')`, or https://doi.org/10.1000/other.\n",
         "# Snowfall\n\n## Citation\n\nIf you use the Winter data set, please also cite the Winter paper (https://doi.org/10.1000/winter).\n",
+        "# Snowfall\n\nThis repository reproduces the results of the paper [Snowfall](https://arxiv.org/abs/2101.00001) by Ho et al.\n",
         "# Snowfall\n\n## Acknowledgements\n\nThis code is based on [Winter](https://doi.org/10.1000/winter), thanks to its authors.\n",
     ],
 )

@@ -10,6 +10,8 @@ FORMS = {
     "http://creativecommons.org/licenses/by/4.0/": "cc-by-4.0",
     "https://creativecommons.org/licenses/by-nc-nd/3.0/legalcode": "cc-by-nc-nd-3.0",
     "CC BY": "cc-by",
+    "CCBY 4.0": "cc-by-4.0",
+    "CCC RightsLink": "ccc rightslink",
     "cc-by-nc-sa": "cc-by-nc-sa",
     "CC BY-NC 4.0": "cc-by-nc-4.0",
     "This is open access under the Creative Commons Attribution Non-Commercial License": "cc-by-nc",
@@ -50,3 +52,4 @@ def test_a_creative_commons_licence_prevails_over_the_words_beside_it() -> None:
     assert explain_refusal("© 2020. All rights reserved. CC BY 4.0", "reusable") == ""
     assert is_reusable("cc-by-nc-nd")
     assert not is_reusable("tdm")
+    assert not is_reusable(normal_licence("CCC (Copyright Clearance Center)"))

@@ -230,6 +230,56 @@ async def test_what_no_service_calls_open_is_not_asked_for(world: World) -> None
     assert not any(one.path.endswith("fullTextXML") for one in world.server.requests)
 
 
+PMC_PAGES = (
+    "https://pmc.ncbi.nlm.nih.gov/articles/PMC7/",
+    "https://www.ncbi.nlm.nih.gov/labs/pmc/articles/PMC7/",
+    "http://www.pubmedcentral.nih.gov/articlerender.fcgi?artid=7",
+    "https://europepmc.org/backend/ptpmcrender.fcgi?accid=PMC7&blobtype=pdf",
+)
+
+
+@pytest.mark.parametrize("url", PMC_PAGES)
+async def test_pages_of_pmc_are_not_asked_for(world: World, url: str) -> None:
+    """Neither where a service names one, nor behind a redirect of an address that is open."""
+    world.put("/site/x", Answer(status=302, headers={"Location": url}))
+    _, report = await world.fetch()
+    assert "leads to a page of PubMed Central" in report.reason
+    world.texts.unpaywall[DOI]["oa_locations"] = [{"url_for_landing_page": url}]
+    _, report = await world.fetch()
+    assert "is a page of PubMed Central" in report.reason
+    _, report = await world.fetch(work(identifiers=Identifiers(), metadata={"open_access_url": url}))
+    assert report.status == "not open"
+
+
+OTHER = "Renal injury by gentamicin in a cohort of children"
+
+
+async def test_an_address_does_not_prove_whose_text_it_is(world: World) -> None:
+    """Another text by an author of the work, under an address with the DOI of the work."""
+    world.put(f"/doi/{DOI}", page(html(OTHER, doi="")), page=True)
+    _, report = await world.fetch()
+    assert "another work" in report.reason
+
+
+async def test_an_identifier_of_a_location_does_not_prove_whose_text_it_is(world: World) -> None:
+    """A service that takes an author's other preprint for the work's names its number."""
+    world.texts.files["/arxiv/pdf/2101.00001"] = pdf_file(pdf(OTHER, doi="arXiv:2101.00001v1"))
+    wrong = {"url": "https://arxiv.org/abs/2101.00001", "form": "html", "found_by": "openalex"}
+    found, report = await world.fetch(work(metadata={"open_locations": [wrong]}))
+    assert "another work" in report.attempts[0].reason
+    assert report.status == "failed"
+    assert found.identifiers == work().identifiers
+
+
+async def test_what_a_text_is_refused_for_holds_for_the_time_of_the_cache(world: World, tmp_path: Path) -> None:
+    """A paywall is not asked again by each search."""
+    world.put("/site/x", page(html(head=FREE_NOT)), page=True)
+    await world.use(cache=AnswerTextCache(DiskCache(tmp_path)), fresh_s=100.0)
+    reports = [(await world.fetch())[1] for _ in range(2)]
+    assert [one.reason for one in reports] == ["a paywall: it says that it is not free to read"] * 2
+    assert world.asked() == ["/site/x"]
+
+
 async def test_only_reusable_texts_are_read_if_the_settings_say_so(world: World) -> None:
     """A licence that the service names is looked at before the request, one that the text states after it."""
     world.put("/site/x", pdf_file(pdf()), license="publisher-specific-oa")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from outrider.nodes.enrich.enrich import ORIGIN, update_stored_record
 from outrider.services import save_results
 from outrider.services.save_results import ResultSaver, maintain_library, wait_for_saves
 from outrider.state.errors import LibraryBusy, LibraryCorrupt
+from outrider.state.records import Record
 from support.fakes import paper
 from support.patience import BUSY_S
 
@@ -40,6 +42,22 @@ async def test_a_library_is_created_and_reports_new_and_changed_records(tmp_path
     )
     library = await Library.open(tmp_path / "library")
     assert [(one.origin, one.citations) for one in await library.fetch(["crossref:1"])] == [(ORIGIN, 5)]
+    library.close()
+    await asyncio.to_thread(wait_for_saves)
+
+
+async def test_what_others_write_while_records_are_embedded_is_kept(tmp_path: Path) -> None:
+    saver = make_saver(tmp_path / "library")
+    await saver.keep([ONE], update_stored_record)
+
+    async def write_meanwhile(library: Library, records: Sequence[Record]) -> None:
+        (stored,) = await library.fetch([ONE.doc_id])
+        await library.upsert([stored.model_copy(update={"text": "My notes."})])
+
+    saver = ResultSaver(saver.open_library, write_meanwhile)
+    await saver.keep([ONE.model_copy(update={"citations": 5})], update_stored_record)
+    library = await Library.open(tmp_path / "library")
+    assert [(one.text, one.citations) for one in await library.fetch([ONE.doc_id])] == [("My notes.", 5)]
     library.close()
     await asyncio.to_thread(wait_for_saves)
 

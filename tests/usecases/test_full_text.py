@@ -164,6 +164,24 @@ async def test_a_better_form_replaces_a_fetched_text_and_nothing_else_does(world
     fresh.close()
 
 
+async def test_what_others_write_meanwhile_is_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While texts are embedded, the user adds a text of their own to one record and corrects another."""
+    services = await world.services()
+
+    async def write_meanwhile(_: Services, library: Library, records: Any) -> None:
+        first, second = await library.fetch(["a", "b"])
+        own = {"text": "My own notes on livers.", "metadata": {}}
+        await library.upsert([first.model_copy(update=own), second.model_copy(update={"year": 1999})])
+
+    monkeypatch.setattr(Services, "embed_known", write_meanwhile)
+    report = await afetch_full_text("a", "b", services=services)
+    stored = await asyncio.to_thread(world.stored)
+    assert stored["a"].text == "My own notes on livers."
+    assert (stored["b"].year, bool(read_origin(stored["b"]))) == (1999, True)
+    assert [work.status for work in report.works] == ["own text", "fetched"]
+    services.close()
+
+
 async def test_reading_the_file_again_keeps_the_text(world: World, tmp_path: Path) -> None:
     """A bibliography has no full texts: they are carried, and the record counts as unchanged if nothing else changed."""
     file = tmp_path / "refs.bib"

@@ -58,24 +58,32 @@ LABEL = re.compile(
 USES = re.compile(
     r"\b(?:we|was|were|is|are|been|have)\s+(?:\w+ ){0,2}?(?:used?|using|employ(?:ed)?|adopt(?:ed)?|appl(?:y|"
     r"ied)|adapt(?:ed)?|modif(?:y|ied)|utili[sz]ed?|trained|computed|performed|evaluated|implemented|"
-    r"conducted|compared|build|built|borrow(?:ed)?|follow(?:ed)?|rel(?:y|ied))\b(?![^.]{0,20}\bto (?:release|"
+    r"run|conducted|compared|build|built|borrow(?:ed)?|follow(?:ed)?|rel(?:y|ied))\b(?![^.]{0,20}\bto (?:release|"
     r"share))"
     r"|\b(?:using|via the|with the help of|based (?:up)?on|built (?:up)?on|adapted from|modified from|"
     r"derived from|(?:provided|developed|released|published|written|maintained|implemented|described|"
     r"proposed) by|downloaded from|obtained from|taken from|borrowed from|fork(?:ed)? (?:of|from)|baselines?|"
     r"third[- ]party|existing|publicly available (?:tool|implementation|code|software) |inspired by|thanks? to|"
-    r"courtesy of|the official (?:code|implementation|repository)|original (?:code|implementation|authors?)|"
+    r"courtesy of|the official (?:code|implementation|repository)|(?<!\ball )(?<!\bour )original (?:code|implementation|authors?)|"
+    r"(?:software|tools?|packages?|programs?|data(?: ?sets?)?) used (?:in|for|by|here)|"
     r"their (?:code|implementation|official|github|released|public|repository))\b",
     re.IGNORECASE,
 )
+SUBJECT = re.compile(r"(?:^|[.;:•]\s*)(?:the )?([\w+-]{2,40})(?: \w+){0,2} (?:is|are)\b", re.IGNORECASE)
 CITED = re.compile(r"\bet al\.?|\[\d{1,3}(?:[,–-]\s?\d{1,3})*\]|\((?:[A-Z][\w-]+(?: and [A-Z][\w-]+)?,? )(?:19|20)\d\d\w?\)")
 REFERENCES = re.compile(
     r"(?:^|\n)\W{0,4}(?:\d[\d.]*\s*)?(?:references|bibliography|literature cited|works cited)\s*(?:\n|$)", re.IGNORECASE
 )
-END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!al\.)(?<!cf\.)\s+(?=[\"“(\[]?[A-Z0-9])|\n\s*\n")
+END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!al\.)(?<!cf\.)\s+(?=(?:[•▪*–-]\s*)?[\"“(\[]?[A-Z0-9])|\n\s*\n")
 ACRONYM = re.compile(r"^\W*([\w+.-]{2,30})\s*[:–—]")
 ARCHIVED = re.compile(r"^(?P<owner>[\w-]+)/(?P<name>[\w.-]+?)\s*(?::|$)")
 
+OF_OTHERS = re.compile(
+    r"^(?:an? |the |on )?(?:\w+ )?(?:survey|review|evaluation|comparison|assessment|replication|reproduction|study|overview|critique)\b"
+    r"|^(?:evaluat|compar|assess|reproduc|replicat|revisit|us|understand|benchmark|analy[sz]|review)ing\b",
+    re.IGNORECASE,
+)
+"""Titles of papers about what others made: that a repository is named in one does not make it the paper's own."""
 COMMON = frozenset(
     """code data model models learning network networks deep python tool tools software analysis toolbox library package survey
     benchmark""".split()
@@ -145,20 +153,42 @@ def count_points(record: Record, text: str, address: NameInText, *, short: bool)
     points -= 5 * bool(uses) + 2 * bool(CITED.search(before[-100:]) and not named)
     if available and not own and not named and not LABEL.search(before[-80:]):
         points -= 1  # "X is available at ...": X is rather another's
+    points += 0 if named else _judge_subject(record, before, address.name)
     return points
+
+
+def _judge_subject(record: Record, before: str, name: str) -> int:
+    """Points for "X is available at .../X": the paper's own tool if its texts present X ("we developed X", "X is a"), else another's."""
+    subject = SUBJECT.search(before)
+    word = subject[1] if subject else ""
+    if not word or _squeeze(word) != _squeeze(name.rpartition("/")[2]):
+        return 0
+    word = re.escape(word)
+    presented = (
+        rf"\b(?:we|here we|this (?:paper|work|article)) (?:\w+ ){{0,2}}(?:present|introduc|develop|propos|describ|releas|creat|design|"
+        rf"built)\w*\b[^.]{{0,60}}\b{word}\b|\bour\b[^.]{{0,40}}\b{word}\b"
+    )
+    texts = f"{record.abstract or record.description}\n{record.text[:MOST_CHARS]}"
+    return 3 if re.search(presented, texts, re.IGNORECASE) else -OWN_POINTS
+
+
+def _squeeze(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text.casefold())
 
 
 def agrees_with_title(name: str, title: str) -> bool:
     """Whether the repository is named after the paper: its acronym, or two words of the title in a row."""
-    squeezed = re.sub(r"[\W_]+", "", name.rpartition("/")[2].casefold())
+    if OF_OTHERS.match(title):
+        return False
+    squeezed = _squeeze(name.rpartition("/")[2])
     if len(squeezed) < 3:
         return False
-    words = [re.sub(r"[\W_]+", "", word.casefold()) for word in title.split()]
+    words = [_squeeze(word) for word in title.split()]
     acronym = ACRONYM.match(title)
-    if acronym and re.sub(r"[\W_]+", "", acronym[1].casefold()) == squeezed:
+    if acronym and _squeeze(acronym[1]) == squeezed:
         return True
     runs = {"".join(words[start:end]) for start in range(len(words)) for end in range(start + 1, min(start + 9, len(words)) + 1)}
-    marked = {re.sub(r"[\W_]+", "", word.casefold()) for word in re.findall(r"\b\w*[a-z]*[A-Z]\w*[A-Z]\w*\b", title)}
+    marked = {_squeeze(word) for word in re.findall(r"\b\w*[a-z]*[A-Z]\w*[A-Z]\w*\b", title)}
     return (
         squeezed in marked
         or (len(squeezed) >= 6 and squeezed in runs and squeezed not in words)

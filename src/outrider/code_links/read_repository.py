@@ -79,6 +79,7 @@ OTHERS = re.compile(
     r"ed)?|re-?implement\w*|unofficial|non-official|implements?|implementation of|follow(?:s|ing) the (?:paper|"
     r"method|approach)|as (?:described|proposed|in) |data ?sets?|corpus|benchmark from|trained on|pre-?trained|"
     r"compar(?:e|ed|ison)|alternative to|algorithms? (?:of|from|by)|taken from|according to|inspiration|"
+    r"(?:reproduces|reproduction of|replicates|replication of)\b(?![^.]{0,40}\bour\b)|"
     r"depends on|wrapper (?:for|around)|fork of|uses? the|love|for more details on|e\.g\.|for example|"
     r"example)\b",
     re.IGNORECASE,

@@ -8,7 +8,7 @@ from typing import Literal
 LicencePolicy = Literal["open", "stated", "reusable"]
 
 CREATIVE_COMMONS = re.compile(r"creativecommons\.org/licenses/([a-z+-]+)/(\d\.\d)", re.IGNORECASE)
-CC_CODE = re.compile(r"\bcc[\s_-]+(by(?:[\s_-]+(?:nc|nd|sa))*)(?:[\s_-]+v?(\d\.\d))?(?![a-z])", re.IGNORECASE)
+CC_CODE = re.compile(r"\bcc[\s_-]*(by(?:[\s_-]+(?:nc|nd|sa))*)(?:[\s_-]+v?(\d\.\d))?(?![a-z])", re.IGNORECASE)
 CC_WORDS = re.compile(
     r"creative commons attribution((?:[\s-]+(?:noncommercial|non-commercial|noderivs|no-?derivatives|share-?alike))*)", re.IGNORECASE
 )
@@ -47,7 +47,7 @@ def normal_licence(text: str) -> str:
 
 def is_reusable(licence: str) -> bool:
     """Whether a normalised licence is one of Creative Commons, or the text is in the public domain."""
-    return licence.startswith("cc") or licence == "public-domain"
+    return licence.startswith(("cc-by", "cc0", "cc-nc", "cc-sa", "cc-nd")) or licence == "public-domain"
 
 
 def explain_refusal(text: str, policy: LicencePolicy) -> str:

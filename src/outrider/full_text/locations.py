@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from outrider.linkage.identifiers import normal_arxiv, normal_pmcid
 from outrider.settings.sections import ArxivTextSettings
+from outrider.sources.web.access_barriers import find_address_barrier
 from outrider.state.full_text import LOCATIONS, Located, OpenLocation
 from outrider.state.records import Identifiers, Record
 
@@ -22,9 +23,11 @@ ARXIV = "arxiv"
 ARXIV_HOST = re.compile(r"(?:^|\.)arxiv\.org$", re.IGNORECASE)
 ARXIV_PATH = re.compile(r"^/(?:abs|pdf|html)/(.+?)(?:\.pdf)?/?$", re.IGNORECASE)
 PMC_PAGE = re.compile(
-    r"^https?://(?:(?:www\.)?ncbi\.nlm\.nih\.gov/pmc|pmc\.ncbi\.nlm\.nih\.gov|(?:www\.)?europepmc\.org)/(?:\S*?/)?(PMC\d+|\d+)?",
+    r"^https?://(?:(?:www\.)?ncbi\.nlm\.nih\.gov/(?:labs/)?pmc|(?:www\.)?pmc\.ncbi\.nlm\.nih\.gov|(?:www\.)?pubmedcentral\.(?:nih\.)?gov"
+    r"|(?:www\.)?(?:europepmc\.org|ukpmc\.ac\.uk))(?::\d+)?(?:[/?#]|$)",
     re.IGNORECASE,
 )
+PMC_NUMBER = re.compile(r"[/=]PMC(\d+)|(?:/articles/|artid=)(\d+)", re.IGNORECASE)
 LINKS = (("open_access_url", "openalex", "html"), ("pdf_url", "semantic_scholar", "pdf"))
 """Metadata with one open address: its name, the service that writes it, and the form of the text."""
 
@@ -46,11 +49,12 @@ class KnownLocations:
         arxiv, pmcid, licences = identifiers.arxiv, identifiers.pmcid, dict[str, str]()
         others: dict[str, OpenLocation] = {}
         for one in named:
-            if number := find_arxiv(one.url):
-                arxiv = arxiv or number
-                licences.setdefault(number, one.licence)
-            elif match := PMC_PAGE.match(one.url):
-                pmcid = pmcid or normal_pmcid(match[1] if (match[1] or "").upper().startswith("PMC") else f"PMC{match[1]}")
+            if preprint := find_arxiv(one.url):
+                arxiv = arxiv or preprint
+                licences.setdefault(preprint, one.licence)
+            elif PMC_PAGE.match(one.url):
+                number = PMC_NUMBER.search(one.url)
+                pmcid = pmcid or (normal_pmcid(f"PMC{number[1] or number[2]}") if number else None)
             elif self.links:
                 others.setdefault(one.url, one)
         locations = [*others.values()]
@@ -83,6 +87,11 @@ def list_recorded(record: Record) -> list[OpenLocation]:
             is_pdf = form == "pdf" or urlsplit(url).path.lower().endswith(".pdf")
             found.append(OpenLocation(url=url, form="pdf" if is_pdf else "html", found_by=service))
     return found
+
+
+def find_barrier(url: str) -> str:
+    """Why an address is not asked for, redirects included; empty for another one."""
+    return "a page of PubMed Central, which is not for programs" if PMC_PAGE.match(url) else find_address_barrier(url)
 
 
 def find_arxiv(url: str) -> str | None:

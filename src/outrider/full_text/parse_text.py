@@ -10,6 +10,7 @@ import re
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from outrider.full_text.licences import is_reusable, normal_licence
 from outrider.ingest.entry import Entry, ReadOptions
@@ -33,7 +34,7 @@ LEAST_CHARS = 1_500
 """A text that is no longer than this beyond its abstract is none: a landing page, or the front matter of an article that is not open."""
 MOST_CHARS = 4_000_000
 LICENCE_START = 200_000
-LICENCE = re.compile(r"<license\b[^>]*>(.{0,3000}?)</license>", re.DOTALL)
+LICENCE = re.compile(r"<license\b[^>]{0,1000}>(.{0,3000}?)</license>", re.DOTALL)
 STATED = re.compile(r"https?://creativecommons\.org/[^\s\"'<>]+|creative commons attribution[\w\s-]{0,60}", re.IGNORECASE)
 PRINTED_CHARS = 12_000
 """Of a PDF, where its licence is printed: the first pages."""
@@ -116,7 +117,9 @@ def read_jats(body: bytes, options: ReadOptions) -> tuple[Record, str]:
 async def _read_html(body: bytes, content_type: str, url: str) -> tuple[Record, str]:
     """The record of an open page, and its licence. Raises `NotRead`, `Malformed`."""
     markup = body.decode(errors="replace")
-    page = (await read_page(url, body, content_type if content_type == "application/xhtml+xml" else "text/html")).page
+    # an identifier in the address is that of the link, and says nothing about the page
+    host = urlsplit(url).hostname or ""
+    page = (await read_page(host, body, content_type if content_type == "application/xhtml+xml" else "text/html")).page
     if barrier := find_page_barrier(markup, len(page.text)):
         raise NotRead(barrier)
     return page, find_page_licence(markup)

@@ -2,7 +2,7 @@
 
 Services are asked one after another, and only until a text is read: first those that return JATS (Europe PMC, PubMed Central), then the
 addresses that the record holds and arXiv's, then Unpaywall. Within an answer JATS comes before PDF before HTML. An address that no service
-calls open is never asked for, and nothing is asked for again within the cache's time.
+calls open is never asked for. A text, and what one was refused for, is not asked for again within the cache's time.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from typing import Any, NamedTuple, Protocol
 from pydantic import ValidationError
 
 from outrider.full_text.licences import LicencePolicy, explain_refusal, normal_licence
+from outrider.full_text.locations import find_barrier
 from outrider.full_text.parse_text import NotRead, ParsedText, parse_text
 from outrider.full_text.same_work import explain_other_work
 from outrider.ingest.entry import ReadOptions
 from outrider.runtime.threads_and_loops import in_background
-from outrider.sources.web.access_barriers import find_address_barrier, find_reservation
+from outrider.sources.web.access_barriers import find_reservation
 from outrider.state.errors import Forbidden, SourceError
 from outrider.state.full_text import (
     Attempt,
@@ -73,6 +74,9 @@ class _Work:
     """One work on its way."""
 
     record: Paper
+    """With identifiers that services named, by which others are asked."""
+    original: Paper
+    """As it was: a text must be that of this record, since a service may take another work for it."""
     until: float
     attempts: list[Attempt] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -112,7 +116,7 @@ class OpenTextReader:
             return record, WorkText(**known, status="kept" if origin else "own text", full_text=origin)
         if not isinstance(record, Paper):
             return record, WorkText(**known, status="not a paper", reason="only papers have open copies elsewhere")
-        work = _Work(record, until)
+        work = _Work(record, record, until)
         async for located in self._locate(work):
             fresh = [one for one in located if one.url not in work.seen][: MOST_ATTEMPTS - len(work.attempts)]
             work.seen.update(one.url for one in fresh)
@@ -164,7 +168,7 @@ class OpenTextReader:
         """The record with the text of a location, or None. The attempt is added to the work's."""
         status, reason, text = "read", "", None
         try:
-            text = self._accept(work.record, location, await self._load(location, within_s))
+            text = self._accept(work.original, location, await self._load(location, within_s))
         except (NotRead, Forbidden) as error:
             status, reason = "refused", str(error)
         except SourceError as error:
@@ -204,15 +208,24 @@ class OpenTextReader:
         if self.cache and (cached := await self.cache.get(key, PATIENCE_S)) and cached.age_s < self.fresh_s:
             try:
                 fields = json.loads(cached.text)
+                if reason := fields.get("refused"):
+                    raise NotRead(reason)
                 return LoadedText(fields["url"], ParsedText(RECORD.validate_python(fields["record"]), fields["form"], fields["licence"]))
             except (ValueError, KeyError, ValidationError):  # written by another version
                 pass
-        loaded = await in_background(self._read(location, within_s))
-        if self.cache and self.fresh_s:
-            record = loaded.parsed.record
-            fields = {"url": loaded.url, "form": loaded.parsed.form, "licence": loaded.parsed.licence}
-            await self.cache.put(key, json.dumps({**fields, "record": record.model_dump(mode="json") | {"kind": record.kind}}))
+        try:
+            loaded = await in_background(self._read(location, within_s))
+        except NotRead as refusal:
+            await self._keep(key, {"refused": str(refusal)})
+            raise
+        record = loaded.parsed.record.model_dump(mode="json") | {"kind": loaded.parsed.record.kind}
+        await self._keep(key, {"url": loaded.url, "form": loaded.parsed.form, "licence": loaded.parsed.licence, "record": record})
         return loaded
+
+    async def _keep(self, key: str, fields: dict[str, Any]) -> None:
+        """What was read, or why not: neither a text nor a paywall is asked for twice within the time of the cache."""
+        if self.cache and self.fresh_s:
+            await self.cache.put(key, json.dumps(fields))
 
     async def _read(self, location: OpenLocation, within_s: float) -> LoadedText:
         until = time.monotonic() + within_s
@@ -225,7 +238,7 @@ class OpenTextReader:
             raise SourceError("fetching pages is switched off")
         else:
             most_bytes = min(MOST_FILE_BYTES, self.options.max_bytes)
-            fetched = await self.files.fetch_file(location.url, within_s, most_bytes, find_address_barrier)
+            fetched = await self.files.fetch_file(location.url, within_s, most_bytes, find_barrier)
             if reservation := find_reservation(fetched.headers):
                 raise NotRead(reservation)
             url, body, content_type = fetched.url, fetched.body, fetched.content_type

@@ -7,7 +7,7 @@ its id and its other fields: a JATS file, a PDF and a page of a work are one rec
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import Field, JsonValue
@@ -50,18 +50,30 @@ async def fetch_part(services: Services, library: Library, ids: Sequence[str], *
     within_s = services.settings.enrich.full_text_work_s * math.ceil(len(wanted) / AT_ONCE)
     fetched = await fetcher.fetch(wanted, within_s)
     read = {record.doc_id: record for record, report in fetched if report.status == "fetched"}
-    # others may have written since
-    stored = {record.doc_id: record for record in await library.fetch(list(read))}
-    renewed = {doc_id: carry_text(stored[doc_id], record) for doc_id, record in read.items() if doc_id in stored}
-    changed = [record for doc_id, record in renewed.items() if record is not stored[doc_id]]
-    if changed:
+    stored, renewed = await _carry_texts(library, read)
+    if changed := [record for doc_id, record in renewed.items() if record is not stored[doc_id]]:
         await services.embed_known(library, changed)
-        await finish(library.upsert(changed))
-    kept = {doc_id: read_origin(record) for doc_id, record in renewed.items() if record is stored[doc_id]}
-    return [
-        report.model_copy(update={"status": "kept", "full_text": kept[report.doc_id]}) if report.doc_id in kept else report
-        for _, report in fetched
-    ]
+        # embedding takes seconds, in which others may write: what they wrote is kept, and their text if it is the user's own
+        stored, renewed = await _carry_texts(library, read)
+        await finish(library.upsert([record for doc_id, record in renewed.items() if record is not stored[doc_id]]))
+    return [_report_stored(report, stored, renewed) if report.doc_id in read else report for _, report in fetched]
+
+
+def _report_stored(report: WorkText, stored: Mapping[str, Record], renewed: Mapping[str, Record]) -> WorkText:
+    """The report of a text that was fetched, by what became of the record meanwhile."""
+    record = renewed.get(report.doc_id)
+    if record is None:
+        return report.model_copy(update={"status": "unknown", "full_text": None, "reason": "the record was removed meanwhile"})
+    if record is not stored[report.doc_id]:
+        return report
+    origin = read_origin(record)
+    return report.model_copy(update={"status": "kept" if origin else "own text", "full_text": origin})
+
+
+async def _carry_texts(library: Library, read: Mapping[str, Record]) -> tuple[dict[str, Record], dict[str, Record]]:
+    """The records as they are stored now, and with the texts that were read; those that were removed are in neither."""
+    stored = {record.doc_id: record for record in await library.fetch(list(read))}
+    return stored, {doc_id: carry_text(stored[doc_id], record) for doc_id, record in read.items() if doc_id in stored}
 
 
 def _report_kept(record: Record, why_not: str) -> WorkText:

@@ -86,17 +86,24 @@ class ResultSaver:
         async with asyncio.timeout(within_s):
             library = await self.open_library()
             try:
-                known = {record.doc_id: record for record in await library.fetch([record.doc_id for record in records])}
-                renewed = [renew(record, known.get(record.doc_id)) for record in records]
-                changes = [record for record in renewed if record is not known.get(record.doc_id)]
+                known, changes = await _find_changes(library, records, renew)
+                if changes and self.prepare is not None:
+                    await self.prepare(library, changes)
+                    # that takes seconds, in which others may write: their records are not overwritten by what was read before
+                    known, changes = await _find_changes(library, records, renew)
                 if changes:
-                    if self.prepare is not None:
-                        await self.prepare(library, changes)
                     await library.upsert(changes, WAIT_S)
             finally:
                 library.close()
         updates = sum(record.doc_id in known for record in changes)
         return len(changes) - updates, updates
+
+
+async def _find_changes(library: Library, records: Sequence[Record], renew: Renew) -> tuple[dict[str, Record], list[Record]]:
+    """The records as they are stored now, and those that differ."""
+    known = {record.doc_id: record for record in await library.fetch([record.doc_id for record in records])}
+    renewed = [renew(record, known.get(record.doc_id)) for record in records]
+    return known, [record for record in renewed if record is not known.get(record.doc_id)]
 
 
 async def maintain_library(open_library: Callable[[], Awaitable[Library]]) -> None:

@@ -24,11 +24,11 @@ CAPTCHA = re.compile(
     r"|robot check|access denied|pardon our interruption|security check)",
     re.IGNORECASE,
 )
-PASSWORD = re.compile(r"<input[^>]{0,300}\btype\s*=\s*[\"']?password", re.IGNORECASE)
+PASSWORD = re.compile(r"<input[^<>]{0,300}\btype\s*=\s*[\"']?password", re.IGNORECASE)
 NOT_FREE = re.compile(r"[\"']isAccessibleForFree[\"']\s*:\s*[\"']?(?:false|no)\b", re.IGNORECASE)
 """Of schema.org, as search engines ask publishers to mark what is behind a paywall."""
 ACCESS_META = re.compile(
-    r"<meta[^>]{0,200}\bname\s*=\s*[\"'](?:access|dc\.accessrights|citation_access|article:content_tier)[\"'][^>]{0,200}"
+    r"<meta[^<>]{0,200}\bname\s*=\s*[\"'](?:access|dc\.accessrights|citation_access|article:content_tier)[\"'][^<>]{0,200}"
     r"\bcontent\s*=\s*[\"'](?:no|closed|restricted|locked|metered)",
     re.IGNORECASE,
 )
@@ -39,14 +39,14 @@ PAYWALL = re.compile(
     r"|you do not (?:currently )?have access|this (?:content|article) is (?:only )?available (?:only )?to subscribers|check access",
     re.IGNORECASE,
 )
-RESERVED = re.compile(r"<meta[^>]{0,200}\bname\s*=\s*[\"']tdm-reservation[\"'][^>]{0,200}\bcontent\s*=\s*[\"']1[\"']", re.IGNORECASE)
+RESERVED = re.compile(r"<meta[^<>]{0,200}\bname\s*=\s*[\"']tdm-reservation[\"'][^<>]{0,200}\bcontent\s*=\s*[\"']1[\"']", re.IGNORECASE)
 """W3C's TDM Reservation Protocol: the owner reserves text and data mining. A header of the same name means the same."""
 LICENCE_LINK = re.compile(
-    r"<(?:a|link)\b(?=[^>]{0,500}\brel\s*=\s*[\"']?(?:[^\"'>]{0,50}\s)?license\b)[^>]{0,500}\bhref\s*=\s*[\"']([^\"'>]{1,300})",
+    r"<(?:a|link)\b(?=[^<>]{0,500}\brel\s*=\s*[\"']?(?:[^\"'>]{0,50}\s)?license\b)[^<>]{0,500}\bhref\s*=\s*[\"']([^\"'>]{1,300})",
     re.IGNORECASE,
 )
 LICENCE_META = re.compile(
-    r"<meta[^>]{0,200}\bname\s*=\s*[\"'](?:dc\.rights|dcterms\.license|dcterms\.rights|citation_license)[\"'][^>]{0,200}"
+    r"<meta[^<>]{0,200}\bname\s*=\s*[\"'](?:dc\.rights|dcterms\.license|dcterms\.rights|citation_license)[\"'][^<>]{0,200}"
     r"\bcontent\s*=\s*[\"']([^\"'>]{1,300})",
     re.IGNORECASE,
 )
