@@ -32,6 +32,8 @@ NOT_ASKED = frozenset({"budget", "within_s", "progress", "into", "shape"})
 """Arguments that do not decide an answer, or are no values."""
 NOT_STORED = frozenset({"seen"})
 """Of a harvest: ids that only its own adapter reads, as many as there are hits."""
+EARLIER_FIELDS = ("strategy", "judged")
+"""Fields of the state that a search takes over from the one before on its thread."""
 PACKAGES = ("langgraph", "langchain-core", "pydantic", "lancedb", "numpy")
 OPEN_LICENCES = (
     "cc by", "cc0", "public domain", "publicdomain", "pd", "mit", "apache", "bsd", "isc", "gpl", "lgpl", "agpl", "mpl", "epl", "unlicense",
@@ -203,7 +205,7 @@ class RecordingMaker:
             settings=self._clean(without_hidden(redact(self.settings))),
             environment=dict(describe_environment()),
             prompts=dict(prompts),
-            earlier=self._store(self.encoder.encode(earlier)) if (earlier := getattr(tape.first_state, "strategy", None)) else "",
+            earlier=self._store(self.encoder.encode(earlier)) if (earlier := read_earlier(tape.first_state)) else "",
             facts=self._clean(dict(facts)),
             ports=self._clean(self.ports.describe(self.encoder)),
             calls=calls,
@@ -258,6 +260,12 @@ class RecordingMaker:
     def _make_update(self, node: str, update: Mapping[str, Any]) -> UpdateEntry:
         blob = self._store(self.encoder.encode(update))
         return UpdateEntry(node=node, blob=blob, sha256=blob)
+
+
+def read_earlier(state: Any) -> dict[str, Any]:
+    """What the first state of a search has of those before on its thread: the plan, and what a person said about works."""
+    fields = {name: getattr(state, name, None) for name in EARLIER_FIELDS}
+    return {name: value for name, value in fields.items() if value is not None and value != type(state).model_fields[name].default}
 
 
 def without_hidden(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class Index(Model):
     made_at: str
     request: dict[str, Any]
     limits: dict[str, Any] = Field(default_factory=dict)
-    earlier: str = Field("", description="Blob of the plan of the search before on the same thread.")
+    earlier: str = Field("", description="Blob of what the first state has of the searches before on the same thread.")
     settings: dict[str, Any]
     environment: dict[str, str]
     prompts: dict[str, str] = Field(description="Texts by name.")

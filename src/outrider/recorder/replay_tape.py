@@ -137,15 +137,18 @@ class ReplayTape:
         return asyncio.get_running_loop().time()
 
     def begin_run(self, state: Any) -> Any:
-        """The first state, with the plan of the search before on the same thread."""
+        """The first state, with what it has of the searches before on the same thread."""
         if earlier := self.recording.index.earlier:
-            state = state.model_copy(update={"strategy": self.decoder.decode(self.recording.value(earlier))})
+            state = state.model_copy(update=self.decoder.decode(self.recording.value(earlier)))
         self.first_state = state
         return state
 
     def add_update(self, node: str, state: Any, update: Mapping[str, Any]) -> None:
         self.first_state = state if self.first_state is None else self.first_state
         self.updates.append(NodeUpdate(node, dict(update)))
+
+    def leave_unwritten(self, why: str) -> None:
+        """A replay writes nothing."""
 
     # Calls
 

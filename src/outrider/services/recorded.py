@@ -6,6 +6,7 @@ import json
 import logging
 import secrets
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,8 +35,6 @@ from outrider.state.response import SearchResponse
 from outrider.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pydantic import BaseModel
 
 log = logging.getLogger(__name__)
@@ -46,6 +45,8 @@ STATES: Mapping[Kind, tuple[type[BaseModel], type[BaseModel]]] = {
     "citations": (CitationsRequest, CitationsResult),
 }
 """What each graph takes and returns."""
+PLAN_CACHE = "plan cache"
+"""The port of `services.make_nodes.make_plan_cache`."""
 FACTS = ("chat_is_of_settings",)
 """Values of the services themselves that nodes depend on."""
 
@@ -85,6 +86,8 @@ class RunRecorder:
 
     services: Any
     kind: Kind
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What the nodes depend on besides the services."""
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self) -> RecordingTape:
@@ -92,6 +95,9 @@ class RunRecorder:
 
     def write(self, tape: RecordingTape, context: Any) -> None:
         """Write the recording of a run that has ended; a failure is logged."""
+        if tape.unwritten:
+            log.warning("this run is not recorded: %s", tape.unwritten)
+            return
         try:
             if tape.first_state is not None:
                 request, response = read_run(self.kind, tape)
@@ -104,6 +110,7 @@ class RunRecorder:
         limits = context.model_dump(mode="json", exclude_none=True) if isinstance(context, RunContext) else {}
         prompts = read_prompts(services)
         facts = {name: getattr(services, name) for name in FACTS} | {"chat_says": services.chat_says, "versions": dict(services.versions)}
+        facts |= self.facts
         facts["run_folder"] = find_run_folder_of(response)
         now = datetime.now(UTC)
         index, blobs = RecordingMaker(services.settings, services.ports).make(
@@ -178,6 +185,8 @@ def replay_services(make: Any, recording: Recording, tape: ReplayTape, folder: s
     ports = {
         name: None if description is None else Port.restore(name, description, tape.decoder) for name, description in index.ports.items()
     }
+    if not index.facts.get("plans_kept", True):  # other runs of these services may have looked for cached plans
+        ports[PLAN_CACHE] = None
     _set_ports(services, PortBook(ports))
     services.clock = WallClock(services.clock)
     services.citation_queue = services.planner = None
