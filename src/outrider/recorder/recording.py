@@ -28,6 +28,8 @@ MOST_FILES, MOST_FILE_BYTES, MOST_BYTES = 200_000, 64 << 20, 1 << 30
 """Limits on what a recording may unpack to: a zip bomb is small."""
 MOST_RATIO = 400
 """Deflate reaches 1,032 on zeros alone; answers of services stay below 100."""
+METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+"""LZMA takes as much memory as the file says."""
 BLOB_NAME = re.compile(r"[0-9a-f]{64}")
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The same recording is the same file."""
@@ -200,6 +202,8 @@ def _read_part(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, lef
     most = min(MOST_FILE_BYTES, left)
     if entry.flag_bits & 0x1:
         raise BadRequest(f"{path} is no recording: {entry.filename[:80]!r} is encrypted")
+    if entry.compress_type not in METHODS:
+        raise BadRequest(f"{path} is refused: {entry.filename[:80]!r} is compressed by a method that no recording has")
     if entry.file_size > most or entry.file_size > MOST_RATIO * max(entry.compress_size, 1) + (1 << 16):
         raise BadRequest(f"{path} is refused: {entry.filename[:80]!r} unpacks to {entry.file_size:,} bytes")
     with archive.open(entry) as stream:
