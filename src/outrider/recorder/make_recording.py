@@ -204,7 +204,7 @@ class RecordingMaker:
             limits=dict(limits),
             settings=self._clean(without_hidden(redact(self.settings))),
             environment=dict(describe_environment()),
-            prompts=dict(prompts),
+            prompts=self._clean(dict(prompts)),
             earlier=self._store(self.encoder.encode(earlier)) if (earlier := read_earlier(tape.first_state)) else "",
             facts=self._clean(dict(facts)),
             ports=self._clean(self.ports.describe(self.encoder)),

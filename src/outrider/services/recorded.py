@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import platformdirs
 from pydantic import ValidationError
 
+from outrider.prompts import DOMAINS, OWN_DOMAIN
 from outrider.recorder.codec import Unreadable, dump
 from outrider.recorder.make_recording import RecordingMaker
 from outrider.recorder.ports import Port, PortBook
@@ -168,8 +169,19 @@ def make_response_bytes(response: BaseModel) -> bytes:
     return response.model_dump_json().encode()
 
 
+def copy_domain(name: str, prompts: Mapping[str, str], folder: Path) -> str:
+    """The domain of a replayed run: a file of one's own is read from the recording, and not from this machine."""
+    if name in DOMAINS:
+        return name
+    if not prompts.get(OWN_DOMAIN):
+        raise Unreadable(f"it lacks the text of llm.domain, {name}")
+    file = folder / f"{OWN_DOMAIN}.md"
+    file.write_text(prompts[OWN_DOMAIN], encoding="utf-8")
+    return str(file)
+
+
 def replay_services(make: Any, recording: Recording, tape: ReplayTape, folder: str) -> Any:
-    """Services that take everything from a recording. `make` builds them from settings; `folder` is for ledgers."""
+    """Services that take everything from a recording. `make` builds them from settings; `folder` is for its files."""
     index = recording.index
     try:
         settings = Settings.model_validate(index.settings)
@@ -180,7 +192,8 @@ def replay_services(make: Any, recording: Recording, tape: ReplayTape, folder: s
     recorder = settings.recorder.model_copy(update={"enabled": False})
     settings = settings.model_copy(update={"systematic": systematic, "recorder": recorder})
     # made without a model, whose packages may not be here; nodes read the recorded settings
-    services = make(settings.model_copy(update={"llm": settings.llm.model_copy(update={"model": "none"})}))
+    llm = settings.llm.model_copy(update={"model": "none", "domain": copy_domain(settings.llm.domain, index.prompts, Path(folder))})
+    services = make(settings.model_copy(update={"llm": llm}))
     services.settings = settings
     ports = {
         name: None if description is None else Port.restore(name, description, tape.decoder) for name, description in index.ports.items()
