@@ -296,3 +296,11 @@ async def test_the_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     file = tmp_path / "run.zip"
     await record_search(file)
     assert file.stat().st_mode & 0o077 == 0
+
+
+async def test_a_replay_names_the_record_that_lacks_a_key(tmp_path: Path) -> None:
+    readme = "Liver injury by drugs. ![badge](https://codecov.io/gh/a/b/badge.svg?token=ABCDEFGH)"
+    await record_search(tmp_path / "run.zip", shelf=Shelf([paper("badge", "Liver injury by drugs", abstract=readme, year=2019)]))
+    result = await asyncio.to_thread(outrider.replay_recording, tmp_path / "run.zip")
+    assert not result.same
+    assert result.lacks == ("keys in links of badge, which the hash of its content depends on",)

@@ -24,6 +24,7 @@ from outrider.version import __version__
 RISK = re.compile(r"""://[^/\s"]*@|[?&;][^=?&;#\s"'<>]{1,200}=|outrider_""")
 """What a password or a key in an address, or a key of our server, begins with."""
 WORD = re.compile(r"\w+")
+HIDDEN_BYTES = HIDDEN.encode()
 SHINGLE = 8
 """Words in sequence that count as a quotation of a text that must stay out."""
 LONG_TEXT = 2_000
@@ -96,6 +97,8 @@ class RecordFilter:
     texts: TextsToKeep
     secrets: SecretFilter
     left_out: dict[str, LeftOut] = field(default_factory=dict)
+    redacted: dict[str, None] = field(default_factory=dict)
+    """Records with a secret, such as a badge whose address has a token."""
     closed: ClosedTexts = field(default_factory=ClosedTexts)
 
     def __call__(self, fields: dict[str, Json]) -> bytes:
@@ -107,7 +110,10 @@ class RecordFilter:
             fields["text"] = ""
             fields[LEFT_OUT] = leave_out(text)
             self.left_out[str(fields["doc_id"])] = LeftOut(doc_id=str(fields["doc_id"]), licence=licence or "none stated", chars=len(text))
-        return self.secrets.dump(fields)
+        content = self.secrets.dump(fields)
+        if HIDDEN_BYTES in content and content != dump(fields):
+            self.redacted[str(fields["doc_id"])] = None
+        return content
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +221,7 @@ class RecordingMaker:
             response_sha256=digest(response),
             response_bytes=len(response),
             left_out=tuple(self.filter.left_out.values()),
+            redacted=tuple(map(self._clean, self.filter.redacted)),
         )
         return index, {**self.blobs, **self.encoder.blobs}
 

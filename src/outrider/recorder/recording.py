@@ -90,6 +90,7 @@ class Index(Model):
     response_sha256: str
     response_bytes: int
     left_out: tuple[LeftOut, ...] = ()
+    redacted: tuple[str, ...] = Field((), description="Ids of records that lack a secret, so that their hashes are others.")
 
 
 @dataclass(frozen=True, slots=True)
