@@ -17,6 +17,7 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
+from langgraph.types import Command
 from pydantic import ConfigDict
 
 from outrider.models.chat.journal import JOURNAL_KEY, run_with_journal
@@ -52,6 +53,8 @@ GRACE_S = 1.0
 RUN_FIELDS = tuple(name for name in PipelineState.model_fields if name not in SearchRequest.model_fields)
 RUN_KEY = "__outrider_run"
 """Of the run in a node's configuration. LangGraph saves no key that begins with two underscores."""
+RESUMING_KEY = "__pregel_resuming"
+"""LangGraph's own, of a graph in another one that goes on after an interruption."""
 RECORDER = "outrider_recorder"
 CALLER: ContextVar[RunnableConfig | None] = ContextVar("CALLER", default=None)
 """The configuration that a run was called with, while it reads its input. A sequence of LangChain in a parent's node passes it to the graph
@@ -80,12 +83,13 @@ class Run:
     tape: Tape | None = None
 
     @classmethod
-    def begin(cls, graph: str, config: RunnableConfig | None, recorder: Recorder | None = None) -> Run:
-        """A run without an id of its own has that of its caller or its thread."""
-        metadata = (config or {}).get("metadata") or {}
-        thread = ((config or {}).get("configurable") or {}).get("thread_id")
+    def begin(cls, graph: str, value: Any, config: RunnableConfig | None, recorder: Recorder | None = None) -> Run:
+        """A run without an id of its own has that of its caller or its thread. One that goes on where it stopped is not recorded."""
+        metadata, configured = (config or {}).get("metadata") or {}, (config or {}).get("configurable") or {}
+        thread = configured.get("thread_id")
         name = RUN.get() or str(metadata.get("run") or metadata.get("run_id") or thread or uuid.uuid4().hex[:12])
-        tape = TAPE.get() or (recorder.begin() if recorder and not is_nobodys_search() else None)
+        is_resumed = value is None or isinstance(value, Command) or bool(configured.get(RESUMING_KEY))
+        tape = TAPE.get() or (recorder.begin() if recorder and not is_resumed and not is_nobodys_search() else None)
         return cls(name, begin_span(graph, name), tape=tape)
 
     def add_to(self, config: RunnableConfig | None) -> RunnableConfig:
@@ -122,7 +126,7 @@ class TracedGraph(CompiledStateGraph[Any, RunContext, Any, Any]):
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:  # noqa: A002
         recorder = self.recorder
-        run, error = Run.begin(self.get_name(), config, recorder), None
+        run, error = Run.begin(self.get_name(), input, config, recorder), None
         try:
             options["context"] = check_context(options.get("context"))
             parts: Any = super().stream(input, self._add(run, config), **options)
@@ -141,7 +145,7 @@ class TracedGraph(CompiledStateGraph[Any, RunContext, Any, Any]):
 
     async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002
         recorder = self.recorder
-        run, error = Run.begin(self.get_name(), config, recorder), None
+        run, error = Run.begin(self.get_name(), input, config, recorder), None
         try:
             options["context"] = check_context(options.get("context"))
             parts: Any = super().astream(input, self._add(run, config), **options)
@@ -160,12 +164,15 @@ class TracedGraph(CompiledStateGraph[Any, RunContext, Any, Any]):
             run.end(error)
 
 
-def add_recorder(graph: StateGraph[Any, Any, Any, Any], services: Services, kind: Kind) -> None:
-    """Have the runs of a graph over these services recorded, if they are to be. Call it before the graph is compiled."""
+def add_recorder(graph: StateGraph[Any, Any, Any, Any], services: Services, kind: Kind, **facts: Any) -> None:
+    """Have the runs of a graph over these services recorded, if they are to be. Call it before the graph is compiled.
+
+    `facts` are what its nodes depend on besides the services.
+    """
     if services.ports is not None and not services.ports.is_replay:
         from outrider.services.recorded import RunRecorder  # most processes record nothing
 
-        setattr(graph, RECORDER, RunRecorder(services, kind))
+        setattr(graph, RECORDER, RunRecorder(services, kind, facts))
 
 
 @contextmanager
@@ -298,6 +305,8 @@ class Guard:
         async def run_review(state: PipelineState, runtime: Runtime[RunContext]) -> Update:
             if get_config().get("configurable", {}).get("__pregel_checkpointer") is None:
                 raise BadRequest(f"{name} waits for a person, and this run is not saved: give it a thread, or ask with checkpoints=()")
+            if tape := TAPE.get():
+                tape.leave_unwritten(f"it waits for a person ({name})")
             runtime.stream_writer({"node": name, "event": "started"})
             update = await node(state, runtime)
             waited_s = max(0.0, self.clock() - (state.started_at + state.execution_time_ms / 1_000))

@@ -188,7 +188,7 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | bool | No
             graph.add_edge(name, edge)
         else:
             graph.add_conditional_edges(name, *edge)
-    add_recorder(graph, services, "search")
+    add_recorder(graph, services, "search", plans_kept=not checkpointer)
     inherited = None if services.chat else False
     compiled = TracedGraph.wrap(graph.compile(inherited if checkpointer is None else checkpointer, name="search"))
 

@@ -5,7 +5,7 @@ The person may keep works, drop them, or ask for more like them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,8 +31,6 @@ from outrider.state.response import provenance_hash
 from outrider.text.sanitize import without_control
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from langgraph.runtime import Runtime
 
 TITLE_CHARS, ABOUT_CHARS = 300, 300

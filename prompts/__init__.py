@@ -28,6 +28,8 @@ ESCAPED = re.compile(r"[<\uff1c\ufe64\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\
 """`<` and its look-alikes, controls, line separators, overrides of the writing direction, surrogates, tags (invisible ASCII)."""
 DOMAINS = ("general", "biomedical", "computer_science", "software")
 """The first adds nothing."""
+OWN_DOMAIN = "domain"
+"""The name of the prompt that a file of one's own is read as."""
 MAX_DOMAIN_CHARS = 20_000
 SECTION = re.compile(r"^#+[ \t]*(planning|judging)[ \t]*$", re.MULTILINE | re.IGNORECASE)
 
@@ -85,7 +87,7 @@ def load_domain(name: str) -> Prompt | None:
         raise SettingsError(f"llm.domain: {path} is empty; write what a prompt should know of your field, or take general")
     if len(text) > MAX_DOMAIN_CHARS:
         raise SettingsError(f"llm.domain: {path} has {len(text):,} characters; every call would pay for them. At most {MAX_DOMAIN_CHARS:,}")
-    return Prompt("domain", text, frozenset())
+    return Prompt(OWN_DOMAIN, text, frozenset())
 
 
 def select_section(field: Prompt | None, step: Literal["planning", "judging"]) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -60,3 +62,20 @@ def test_a_file_that_is_no_database_raises_what_callers_expect(tmp_path: Path) -
     (tmp_path / "runs.sqlite").write_text("no database, but text that is long enough to be read as a header of one\n" * 50)
     with pytest.raises(ERRORS):
         RunHistory(tmp_path / "runs.sqlite", 100).read()
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("features", "[]"), ("features", '{"cold": "x"}'), ("features", "[" * 100_000), ("outcome", '{"seconds": -5}'),
+        ("outcome", '{"seconds": null}'), ("outcome", '{"seconds": NaN}'), ("predicted", '{"seconds": [1]}'), ("predicted", "[1]"),
+        ("begun", "yesterday"), ("ended", ""),
+    ],
+)  # fmt: skip
+def test_a_damaged_row_is_left_out(tmp_path: Path, column: str, value: str) -> None:
+    history = RunHistory(tmp_path / "runs.sqlite", 100)
+    for number in (1, 2, 3):
+        history.add(make_row(number))
+    with closing(sqlite3.connect(history.path)) as connection, connection:
+        connection.execute(f"UPDATE runs SET {column} = ? WHERE id = 2", (value,))
+    assert list(history.read()) == [make_row(1), make_row(3)]

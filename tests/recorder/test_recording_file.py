@@ -70,6 +70,12 @@ def add_pickle_type(parts: Parts) -> Parts:
     return {**parts, f"blobs/{digest(content)}": content, INDEX: json.dumps(index).encode()}
 
 
+def nest_a_port(parts: Parts) -> Parts:
+    """Deep enough for a decoder, and not too deep for a reader of JSON."""
+    changed = change_index(parts, ports={"chat": {"protocols": ["Chat"], "values": {"name": "DEEP"}}})
+    return {**changed, INDEX: changed[INDEX].replace(b'"DEEP"', b"[" * 900 + b"]" * 900)}
+
+
 DAMAGES: dict[str, tuple[Callable[[Parts], Parts], str]] = {
     "another format": (lambda parts: change_index(parts, format=99), "has the format 99"),
     "no index": (lambda parts: {name: content for name, content in parts.items() if name != INDEX}, "it holds no recording.json"),
@@ -81,6 +87,7 @@ DAMAGES: dict[str, tuple[Callable[[Parts], Parts], str]] = {
     "path outside": (lambda parts: {**parts, "../../evil": b"x"}, "it holds the file '../../evil'"),
     "absolute path": (lambda parts: {**parts, "/etc/passwd": b"x"}, "it holds the file '/etc/passwd'"),
     "bomb": (lambda parts: {**parts, f"blobs/{'0' * 64}": b"\0" * (30 << 20)}, "unpacks to 31,457,280 bytes"),
+    "port that is deeply nested": (nest_a_port, "nested too deeply"),
     "unknown type": (add_pickle_type, "unknown type 'os:system'"),
 }
 
@@ -96,6 +103,31 @@ def test_a_damaged_recording_is_refused_with_the_reason(
     assert run(["replay", str(file)]) == 2
     assert reason in " ".join(capsys.readouterr().err.split())
     assert [path.name for path in tmp_path.iterdir()] == ["damaged.zip"]
+
+
+def test_answers_that_no_node_can_read_are_a_difference_and_no_crash(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a recording of another version may have them, or one that somebody made up."""
+    parts, content = read_parts(whole), b"true"
+    index = json.loads(parts[INDEX])
+    for call in index["calls"]:
+        call["answer"] = digest(content) if call.get("answer") else ""
+    file = tmp_path / "made-up.zip"
+    write_parts(file, {**parts, f"blobs/{digest(content)}": content, INDEX: json.dumps(index).encode()})
+    assert run(["replay", str(file)]) == 3
+    assert "systematic fails (" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_only_the_usual_compression_is_unpacked(whole: Path, tmp_path: Path, method: int) -> None:
+    """The header of an LZMA stream says how much memory it takes."""
+    file = tmp_path / "other.zip"
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, content in read_parts(whole).items():
+            archive.writestr(name, content)
+    with pytest.raises(BadRequest, match="is compressed by a method that no recording has"):
+        read_recording(file)
 
 
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.99])
@@ -264,3 +296,11 @@ async def test_the_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     file = tmp_path / "run.zip"
     await record_search(file)
     assert file.stat().st_mode & 0o077 == 0
+
+
+async def test_a_replay_names_the_record_that_lacks_a_key(tmp_path: Path) -> None:
+    readme = "Liver injury by drugs. ![badge](https://codecov.io/gh/a/b/badge.svg?token=ABCDEFGH)"
+    await record_search(tmp_path / "run.zip", shelf=Shelf([paper("badge", "Liver injury by drugs", abstract=readme, year=2019)]))
+    result = await asyncio.to_thread(outrider.replay_recording, tmp_path / "run.zip")
+    assert not result.same
+    assert result.lacks == ("keys in links of badge, which the hash of its content depends on",)

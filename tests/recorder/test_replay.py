@@ -17,6 +17,7 @@ from outrider.recorder.recording import Recording, read_recording
 from outrider.settings.model import LlmSettings
 from outrider.usecases.replay_recording import run_again
 from support import fake_services
+from support.chat_client import llm_settings
 from support.chat_server import Reply
 from support.chat_server import Request as Question
 from support.fakes import Shelf
@@ -24,6 +25,7 @@ from support.http_server import Answer, Request, refusal
 from support.recorded_worlds import (
     QUERY,
     SHELVED,
+    SearchWorld,
     answer_as_model,
     hash_response,
     record_analysis,
@@ -193,3 +195,15 @@ async def test_the_public_function_gives_the_response(tmp_path: Path) -> None:
     result = await replay(file)
     assert result.response["query"] == QUERY
     assert [hit["doc_id"] for hit in result.response["hits"]] == [hit.doc_id for hit in response.hits]
+
+
+async def test_a_domain_of_ones_own_is_read_from_the_recording(tmp_path: Path) -> None:
+    """On another machine the file is missing, or another one."""
+    domain = tmp_path / "rivers.md"
+    domain.write_text("Otters live in rivers.")
+    with SearchWorld() as world:
+        await world.record(tmp_path / "run.zip", changes={"llm": llm_settings(world.chat, timeout_s=60.0, domain=str(domain))})
+    domain.write_text("Something else.")
+    assert (await asyncio.to_thread(outrider.replay_recording, tmp_path / "run.zip")).same
+    domain.unlink()
+    assert (await asyncio.to_thread(outrider.replay_recording, tmp_path / "run.zip")).same

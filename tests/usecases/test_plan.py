@@ -17,7 +17,7 @@ from outrider.graph.pipeline import build
 from outrider.planner.run_row import RunRow
 from outrider.services import Services
 from outrider.services.planner import THREAD, Planner
-from outrider.settings.model import LibrarySettings, LlmSettings, PlannerSettings, Settings, SystematicSettings
+from outrider.settings.model import LibrarySettings, LlmSettings, PlannerSettings, RecorderSettings, Settings, SystematicSettings
 from outrider.settings.sections import CacheSettings
 from outrider.sources.http.cache import flush_cache
 from outrider.state.errors import BadRequest, NothingSearchable
@@ -203,3 +203,16 @@ async def test_the_record_is_bounded(shelved: Path, tmp_path: Path) -> None:
     await outrider.asearch("aspirin", services=services)
     assert len(await read_rows(services)) == 20
     services.close()
+
+
+async def test_the_recorder_changes_no_plan(tmp_path: Path) -> None:
+    """Its ports stand before sources and model, whose services and prices a plan reads."""
+    plans = []
+    for is_recorded in (False, True):
+        with ChatServer(lambda _: Reply({})) as chat:
+            settings = make_settings(tmp_path, llm=llm_settings(chat), recorder=RecorderSettings(enabled=is_recorded))
+            services = Services(settings)
+            planned = await outrider.aplan_search("aspirin liver", services=services)
+            services.close()
+        plans.append([(one.quantity, one.of) for one in planned.estimates] + [one.why for one in planned.unknown])
+    assert plans[0] == plans[1]

@@ -6,6 +6,7 @@ Each method blocks, over a connection of its own. An error of the disk or of SQL
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -90,7 +91,7 @@ class RunHistory:
         if last < self._last or (not last and self._rows):  # another process cleared it
             self._rows, self._last = [], 0
         fresh = connection.execute(SELECT, (max(self._last, first - 1),)).fetchall()
-        self._rows += [_load(row) for row in fresh]
+        self._rows += [loaded for row in fresh if (loaded := _load(row)) is not None]
         self._rows = sorted(self._rows[-self.most :], key=lambda row: row.ended) if fresh else self._rows
         self._last = last
 
@@ -120,7 +121,14 @@ def _dump_intervals(row: RunRow) -> str:
     return json.dumps(dict(rounded), separators=(",", ":"))
 
 
-def _load(row: tuple[float, float, int, str, str, str]) -> RunRow:
-    begun, ended, request, features, outcome, predicted = row
-    intervals = {name: Interval(*values) for name, values in json.loads(predicted).items()}
-    return RunRow(begun, ended, request, json.loads(features), json.loads(outcome), intervals)
+def _load(row: tuple[float, float, int, str, str, str]) -> RunRow | None:
+    """None for a damaged row: the others still tell what runs take."""
+    begun, ended, request, *texts = row
+    try:
+        features, outcome, predicted = map(json.loads, texts)
+        intervals = {name: Interval(*values) for name, values in predicted.items()}
+        numbers = (begun, ended, *features.values(), *outcome.values(), *(bound for interval in intervals.values() for bound in interval))
+        is_sound = all(map(math.isfinite, numbers)) and min(outcome.values(), default=0.0) >= 0.0
+    except (AttributeError, RecursionError, TypeError, ValueError):
+        return None
+    return RunRow(begun, ended, request, features, outcome, intervals) if is_sound else None

@@ -169,6 +169,8 @@ def compare_replay(recording: Recording, replay: Replay) -> Comparison:
         differences += prompts
         differences += _compare_mappings("", "environment", index.environment, describe_environment())
     lacks = tuple(f"text of {one.doc_id} ({one.chars:,} characters): its licence is {one.licence}" for one in index.left_out)
+    if not is_same:
+        lacks += tuple(f"keys in links of {doc_id}, which the hash of its content depends on" for doc_id in index.redacted)
     unused = [call for call in replay.tape.list_unused() if call.port != THREAD] if not replay.problem else []
     remarks = tuple(f"{call.node} did not ask {call.port}.{call.method} again" for call in unused[:MOST_SHOWN])
     response = json.loads(replay.response) if replay.response else None

@@ -24,6 +24,7 @@ from outrider.version import __version__
 RISK = re.compile(r"""://[^/\s"]*@|[?&;][^=?&;#\s"'<>]{1,200}=|outrider_""")
 """What a password or a key in an address, or a key of our server, begins with."""
 WORD = re.compile(r"\w+")
+HIDDEN_BYTES = HIDDEN.encode()
 SHINGLE = 8
 """Words in sequence that count as a quotation of a text that must stay out."""
 LONG_TEXT = 2_000
@@ -32,6 +33,8 @@ NOT_ASKED = frozenset({"budget", "within_s", "progress", "into", "shape"})
 """Arguments that do not decide an answer, or are no values."""
 NOT_STORED = frozenset({"seen"})
 """Of a harvest: ids that only its own adapter reads, as many as there are hits."""
+EARLIER_FIELDS = ("strategy", "judged")
+"""Fields of the state that a search takes over from the one before on its thread."""
 PACKAGES = ("langgraph", "langchain-core", "pydantic", "lancedb", "numpy")
 OPEN_LICENCES = (
     "cc by", "cc0", "public domain", "publicdomain", "pd", "mit", "apache", "bsd", "isc", "gpl", "lgpl", "agpl", "mpl", "epl", "unlicense",
@@ -94,6 +97,8 @@ class RecordFilter:
     texts: TextsToKeep
     secrets: SecretFilter
     left_out: dict[str, LeftOut] = field(default_factory=dict)
+    redacted: dict[str, None] = field(default_factory=dict)
+    """Records with a secret, such as a badge whose address has a token."""
     closed: ClosedTexts = field(default_factory=ClosedTexts)
 
     def __call__(self, fields: dict[str, Json]) -> bytes:
@@ -105,7 +110,10 @@ class RecordFilter:
             fields["text"] = ""
             fields[LEFT_OUT] = leave_out(text)
             self.left_out[str(fields["doc_id"])] = LeftOut(doc_id=str(fields["doc_id"]), licence=licence or "none stated", chars=len(text))
-        return self.secrets.dump(fields)
+        content = self.secrets.dump(fields)
+        if HIDDEN_BYTES in content and content != dump(fields):
+            self.redacted[str(fields["doc_id"])] = None
+        return content
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +210,8 @@ class RecordingMaker:
             limits=dict(limits),
             settings=self._clean(without_hidden(redact(self.settings))),
             environment=dict(describe_environment()),
-            prompts=dict(prompts),
-            earlier=self._store(self.encoder.encode(earlier)) if (earlier := getattr(tape.first_state, "strategy", None)) else "",
+            prompts=self._clean(dict(prompts)),
+            earlier=self._store(self.encoder.encode(earlier)) if (earlier := read_earlier(tape.first_state)) else "",
             facts=self._clean(dict(facts)),
             ports=self._clean(self.ports.describe(self.encoder)),
             calls=calls,
@@ -213,6 +221,7 @@ class RecordingMaker:
             response_sha256=digest(response),
             response_bytes=len(response),
             left_out=tuple(self.filter.left_out.values()),
+            redacted=tuple(map(self._clean, self.filter.redacted)),
         )
         return index, {**self.blobs, **self.encoder.blobs}
 
@@ -258,6 +267,12 @@ class RecordingMaker:
     def _make_update(self, node: str, update: Mapping[str, Any]) -> UpdateEntry:
         blob = self._store(self.encoder.encode(update))
         return UpdateEntry(node=node, blob=blob, sha256=blob)
+
+
+def read_earlier(state: Any) -> dict[str, Any]:
+    """What the first state of a search has of those before on its thread: the plan, and what a person said about works."""
+    fields = {name: getattr(state, name, None) for name in EARLIER_FIELDS}
+    return {name: value for name, value in fields.items() if value is not None and value != type(state).model_fields[name].default}
 
 
 def without_hidden(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,8 @@ MOST_FILES, MOST_FILE_BYTES, MOST_BYTES = 200_000, 64 << 20, 1 << 30
 """Limits on what a recording may unpack to: a zip bomb is small."""
 MOST_RATIO = 400
 """Deflate reaches 1,032 on zeros alone; answers of services stay below 100."""
+METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+"""LZMA takes as much memory as the file says."""
 BLOB_NAME = re.compile(r"[0-9a-f]{64}")
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The same recording is the same file."""
@@ -75,7 +77,7 @@ class Index(Model):
     made_at: str
     request: dict[str, Any]
     limits: dict[str, Any] = Field(default_factory=dict)
-    earlier: str = Field("", description="Blob of the plan of the search before on the same thread.")
+    earlier: str = Field("", description="Blob of what the first state has of the searches before on the same thread.")
     settings: dict[str, Any]
     environment: dict[str, str]
     prompts: dict[str, str] = Field(description="Texts by name.")
@@ -88,6 +90,7 @@ class Index(Model):
     response_sha256: str
     response_bytes: int
     left_out: tuple[LeftOut, ...] = ()
+    redacted: tuple[str, ...] = Field((), description="Ids of records that lack a secret, so that their hashes are others.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +203,8 @@ def _read_part(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, lef
     most = min(MOST_FILE_BYTES, left)
     if entry.flag_bits & 0x1:
         raise BadRequest(f"{path} is no recording: {entry.filename[:80]!r} is encrypted")
+    if entry.compress_type not in METHODS:
+        raise BadRequest(f"{path} is refused: {entry.filename[:80]!r} is compressed by a method that no recording has")
     if entry.file_size > most or entry.file_size > MOST_RATIO * max(entry.compress_size, 1) + (1 << 16):
         raise BadRequest(f"{path} is refused: {entry.filename[:80]!r} unpacks to {entry.file_size:,} bytes")
     with archive.open(entry) as stream:

@@ -137,15 +137,18 @@ class ReplayTape:
         return asyncio.get_running_loop().time()
 
     def begin_run(self, state: Any) -> Any:
-        """The first state, with the plan of the search before on the same thread."""
+        """The first state, with what it has of the searches before on the same thread."""
         if earlier := self.recording.index.earlier:
-            state = state.model_copy(update={"strategy": self.decoder.decode(self.recording.value(earlier))})
+            state = state.model_copy(update=self.decoder.decode(self.recording.value(earlier)))
         self.first_state = state
         return state
 
     def add_update(self, node: str, state: Any, update: Mapping[str, Any]) -> None:
         self.first_state = state if self.first_state is None else self.first_state
         self.updates.append(NodeUpdate(node, dict(update)))
+
+    def leave_unwritten(self, why: str) -> None:
+        """A replay writes nothing."""
 
     # Calls
 
@@ -217,9 +220,19 @@ class ReplayTape:
         return call
 
     def _fail(self, message: str, question: Question | None) -> NotRecorded:
-        problem = NotRecorded(message, NODE.get(), question)
+        return self._note(NotRecorded(message, NODE.get(), question))
+
+    def _note(self, problem: NotRecorded) -> NotRecorded:
         self.problems.append(problem)
         return problem
+
+    def add_failure(self, error: Exception) -> str:
+        """Why the run broke off: what it was answered is nothing that its nodes can work with."""
+        updates = self.recording.index.updates
+        node = updates[min(len(self.updates), len(updates) - 1)].node if updates else ""
+        left_out = " without the texts that the recording leaves out" if self.recording.index.left_out else ""
+        reason = " ".join(str(error).split())[:200]
+        return str(self._note(NotRecorded(f"{node} fails{left_out} ({type(error).__name__}: {reason})", node)))
 
     def list_unused(self) -> list[CallEntry]:
         """Recorded calls that the replayed run did not make."""

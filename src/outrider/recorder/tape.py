@@ -98,6 +98,8 @@ class RecordingTape:
     """What the first node was given."""
     limits: Any = None
     """The run's own limits (`RunContext`)."""
+    unwritten: str = ""
+    """Why no recording is written; empty if one is."""
     _order: Iterator[int] = field(default_factory=itertools.count)
 
     def read(self, name: str, live: Callable[[], float]) -> float:
@@ -113,6 +115,9 @@ class RecordingTape:
         if self.first_state is None:
             self.first_state = state
         self.updates.append(NodeUpdate(node, dict(update)))
+
+    def leave_unwritten(self, why: str) -> None:
+        self.unwritten = why
 
     async def run_work(self, name: str, work: Callable[[], Any], live: Callable[[], Awaitable[Any]]) -> Any:
         call = self._begin(Question(THREAD, name, {}))

@@ -34,6 +34,10 @@ class Tape(Protocol):
         """What a node was given and what it wrote."""
         ...
 
+    def leave_unwritten(self, why: str) -> None:
+        """The run cannot be replayed, so that no recording of it is written."""
+        ...
+
 
 TAPE: ContextVar[Tape | None] = ContextVar("tape", default=None)
 NODE: ContextVar[str] = ContextVar("node", default="")

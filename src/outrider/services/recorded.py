@@ -6,6 +6,7 @@ import json
 import logging
 import secrets
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import platformdirs
 from pydantic import ValidationError
 
+from outrider.prompts import DOMAINS, OWN_DOMAIN
 from outrider.recorder.codec import Unreadable, dump
 from outrider.recorder.make_recording import RecordingMaker
 from outrider.recorder.ports import Port, PortBook
@@ -34,8 +36,6 @@ from outrider.state.response import SearchResponse
 from outrider.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pydantic import BaseModel
 
 log = logging.getLogger(__name__)
@@ -46,6 +46,8 @@ STATES: Mapping[Kind, tuple[type[BaseModel], type[BaseModel]]] = {
     "citations": (CitationsRequest, CitationsResult),
 }
 """What each graph takes and returns."""
+PLAN_CACHE = "plan cache"
+"""The port of `services.make_nodes.make_plan_cache`."""
 FACTS = ("chat_is_of_settings",)
 """Values of the services themselves that nodes depend on."""
 
@@ -86,6 +88,8 @@ class RunRecorder:
 
     services: Any
     kind: Kind
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What the nodes depend on besides the services."""
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self) -> RecordingTape:
@@ -93,6 +97,9 @@ class RunRecorder:
 
     def write(self, tape: RecordingTape, context: Any) -> None:
         """Write the recording of a run that has ended; a failure is logged."""
+        if tape.unwritten:
+            log.warning("this run is not recorded: %s", tape.unwritten)
+            return
         try:
             if tape.first_state is not None:
                 request, response = read_run(self.kind, tape)
@@ -105,6 +112,7 @@ class RunRecorder:
         limits = context.model_dump(mode="json", exclude_none=True) if isinstance(context, RunContext) else {}
         prompts = read_prompts(services)
         facts = {name: getattr(services, name) for name in FACTS} | {"chat_says": services.chat_says, "versions": dict(services.versions)}
+        facts |= self.facts
         facts["run_folder"] = find_run_folder_of(response)
         now = datetime.now(UTC)
         index, blobs = RecordingMaker(services.settings, services.ports).make(
@@ -162,8 +170,19 @@ def make_response_bytes(response: BaseModel) -> bytes:
     return response.model_dump_json().encode()
 
 
+def copy_domain(name: str, prompts: Mapping[str, str], folder: Path) -> str:
+    """The domain of a replayed run: a file of one's own is read from the recording, and not from this machine."""
+    if name in DOMAINS:
+        return name
+    if not prompts.get(OWN_DOMAIN):
+        raise Unreadable(f"it lacks the text of llm.domain, {name}")
+    file = folder / f"{OWN_DOMAIN}.md"
+    file.write_text(prompts[OWN_DOMAIN], encoding="utf-8")
+    return str(file)
+
+
 def replay_services(make: Any, recording: Recording, tape: ReplayTape, folder: str) -> Any:
-    """Services that take everything from a recording. `make` builds them from settings; `folder` is for ledgers."""
+    """Services that take everything from a recording. `make` builds them from settings; `folder` is for its files."""
     index = recording.index
     try:
         settings = Settings.model_validate(index.settings)
@@ -174,11 +193,14 @@ def replay_services(make: Any, recording: Recording, tape: ReplayTape, folder: s
     recorder = settings.recorder.model_copy(update={"enabled": False})
     settings = settings.model_copy(update={"systematic": systematic, "recorder": recorder})
     # made without a model, whose packages may not be here; nodes read the recorded settings
-    services = make(settings.model_copy(update={"llm": settings.llm.model_copy(update={"model": "none"})}))
+    llm = settings.llm.model_copy(update={"model": "none", "domain": copy_domain(settings.llm.domain, index.prompts, Path(folder))})
+    services = make(settings.model_copy(update={"llm": llm}))
     services.settings = settings
     ports = {
         name: None if description is None else Port.restore(name, description, tape.decoder) for name, description in index.ports.items()
     }
+    if not index.facts.get("plans_kept", True):  # other runs of these services may have looked for cached plans
+        ports[PLAN_CACHE] = None
     _set_ports(services, PortBook(ports))
     services.clock = WallClock(services.clock)
     services.citation_queue = services.planner = None

@@ -14,7 +14,7 @@ from outrider.nodes.scout import plan_tasks
 from outrider.nodes.translator.rule_plan import parse_intent, plan_by_rules
 from outrider.planner.run_row import ASKED, CALLS_TO, TASKS
 from outrider.runtime.run_calls import RunTally, get_tally
-from outrider.runtime.tape import use_tape
+from outrider.runtime.tape import use_tape, without_port
 from outrider.services.planner import BegunRun, Planner
 from outrider.sources.http.rate_limit import get_rate_limiter
 from outrider.state.errors import SearchError
@@ -93,7 +93,7 @@ def describe_request(services: Services, request: SearchRequest, strategy: Searc
         count = min(queries, most.queries)
         features[TASKS + name] = features.get(TASKS + name, 0.0) + count
         if name != LIBRARY:  # two sources may be one service
-            service = f"{CALLS_TO}{getattr(getattr(task.source, 'service', None), 'name', name)}"
+            service = f"{CALLS_TO}{getattr(find_service(task.source), 'name', name)}"
             features[service] = features.get(service, 0.0) + count
         asked = min(most.most, limit) if name != LIBRARY else limit * 2
         features[ASKED + name] = features.get(ASKED + name, 0.0) + asked * count
@@ -121,11 +121,16 @@ def describe_machine(remote: Sequence[Source]) -> dict[str, float]:
     load = os.getloadavg()[0] / (os.cpu_count() or 1) if hasattr(os, "getloadavg") else 0.0
     now, waits = time.time(), [0.0]
     for source in remote:
-        service: Any = getattr(source, "service", None)
+        service = find_service(source)
         if service is not None:
             limiter = get_rate_limiter(service)
             waits.append(max(limiter.window.wait_s(), limiter.closed_until - now))
     return {"load": load, "wait_s": max(waits)}
+
+
+def find_service(source: Source) -> Any:
+    """The service that a source calls; None where its requests have no limit."""
+    return getattr(without_port(source), "service", None)
 
 
 async def describe_library(services: Services, features: Mapping[str, float]) -> dict[str, float]:
@@ -154,4 +159,5 @@ def describe_systematic(services: Services, names: Sequence[str], words: int) ->
 
 
 def is_priced(services: Services) -> bool:
-    return isinstance(services.chat, EndpointChat) and services.chat.is_priced
+    chat = without_port(services.chat)
+    return isinstance(chat, EndpointChat) and chat.is_priced

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -26,6 +27,8 @@ from outrider.state.pipeline import RunContext
 from outrider.usecases.cite import find_candidates
 from outrider.usecases.recorded_run import make_systematic_response
 
+log = logging.getLogger(__name__)
+
 
 def replay_recording(path: str | PathLike[str], diff: str | PathLike[str] | None = None) -> Comparison:
     """Run the nodes of a recorded run again, without a library, a model or a network, and compare.
@@ -41,6 +44,8 @@ def replay_recording(path: str | PathLike[str], diff: str | PathLike[str] | None
         return compare_replay(recording, run_again(recording))
     except Unreadable as error:
         raise BadRequest(f"{path} is no whole recording: {error}") from error
+    except RecursionError as error:
+        raise BadRequest(f"{path} is refused: its values are nested too deeply") from error
 
 
 def run_again(recording: Recording) -> Replay:
@@ -69,22 +74,21 @@ def _run_on_loop(recording: Recording, folder: str) -> Replay:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"its request or its ports are none of this version ({type(error).__name__})") from error
     loop = ReplayLoop(tape)
-    problem = ""
+    problem, response = "", b""
     try:
         asyncio.set_event_loop(loop)
         loop.run_until_complete(_run(recording.index.kind, tape, services, request, context))
+        response = read_run(recording.index.kind, tape)[1]
     except NotRecorded as error:
         problem = str(error)
-    except Unreadable:
+    except (BadRequest, Unreadable):
         raise
-    except Exception as error:
-        if not recording.index.left_out:
-            raise
-        problem = f"a node fails without the texts that the recording leaves out ({type(error).__name__}: {error})"
+    except Exception as error:  # an answer that no node expects: of another version, left out, or of nobody
+        log.debug("a node fails in a replay", exc_info=True)
+        problem = tape.add_failure(error)
     finally:
         _close(loop)
         asyncio.set_event_loop(None)
-    response = b"" if problem else read_run(recording.index.kind, tape)[1]
     updates = [(update.node, tape.encoder.encode(update.update)) for update in tape.updates]
     here, there = find_run_folder_of(response), str(recording.index.facts.get("run_folder", ""))
     if here and there:  # the only path in a response

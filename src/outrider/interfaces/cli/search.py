@@ -181,6 +181,8 @@ def search(
         "user_feedback": feedback,
         "previous_strategies": [_read_strategy(path) for path in after or ()],
     }
+    if record is not None and dry_run:
+        raise BadRequest("--dry-run runs nothing, so that --record has nothing to record; leave out one of them")
     form = _check_files(output, plot, mode)
     context = make_run_context(run_timeout_s=timeout_s, max_calls=max_calls, max_cost_usd=max_cost)
     services = open_services(library, offline=offline, record=record)
@@ -188,10 +190,7 @@ def search(
         from outrider.interfaces.cli.plan import show_planned
 
         return show_planned(services, request, context=context, as_json=as_json)
-    if review_plan is not None or review_results is not None:
-        request["checkpoints"] = _list_checkpoints(services, review_plan, review_results)
-        if record is not None and request["checkpoints"]:
-            raise BadRequest("--record records a run without pauses; leave out --review-plan and --review-results")
+    request |= _choose_checkpoints(services, mode, review_plan, review_results, record)
     answer, rejected = wait_for(_answer(request, services, context, thread, quiet=as_json))
     note_recording(services)
     if services.settings.learning.enabled and not exit_code(answer):
@@ -244,14 +243,20 @@ def _show_plan(answer: SearchResponse) -> None:
     note(f"Limits read from the request: {_describe_limits(plan.constraints)}")
 
 
-def _list_checkpoints(services: Services, review_plan: bool | None, review_results: bool | None) -> list[str]:
-    """The points where the search waits for a person: as the options say, else the settings."""
+def _choose_checkpoints(
+    services: Services, mode: str, review_plan: bool | None, review_results: bool | None, record: Path | None
+) -> dict[str, list[str]]:
+    """Where the search waits for a person, as the options say, else the settings; empty where no option says anything."""
     own = services.settings.checkpoints
+    is_ranked = mode == "discovery"  # the settings concern no other search
     wishes = (
-        ("plan", own.after_plan if review_plan is None else review_plan),
-        ("results", own.after_results if review_results is None else review_results),
+        ("plan", own.after_plan and is_ranked if review_plan is None else review_plan),
+        ("results", own.after_results and is_ranked if review_results is None else review_results),
     )
-    return [point for point, is_on in wishes if is_on]
+    points = [point for point, is_on in wishes if is_on]
+    if record is not None and points:
+        raise BadRequest("--record records a run without pauses; give --no-review-plan and --no-review-results")
+    return {} if review_plan is None and review_results is None else {"checkpoints": points}
 
 
 def _write_files(answer: SearchResponse, output: Path | None, form: str, plot: Path | None) -> None:
@@ -297,8 +302,6 @@ async def _stream(request: SearchRequest, services: Services, context: RunContex
 
     await services.prepare()
     if thread is None and not services.settings.checkpoints.list_points(request):
-        from outrider.runtime.threads_and_loops import load_module
-
         pipeline = await load_module("outrider.graph.pipeline")
         parts: Any = pipeline.build(services).astream(request, context=context, stream_mode=["custom", "updates", "values"])
         async for kind, part in parts:
