@@ -32,7 +32,7 @@ IRREGULAR = set(
     meant said seen sent shown spent stood taken taught thrown told understood written
     """.split()
 )
-NO_PARTICIPLE = {"bleed", "embed", "exceed", "feed", "need", "proceed", "red", "seed", "speed", "succeed"}
+NO_PARTICIPLE = {"bleed", "embed", "exceed", "feed", "need", "proceed", "red", "reseed", "seed", "speed", "succeed"}
 RIDDLES = {"asked", "found", "given", "heard", "held", "kept", "made", "said", "shown", "told"}
 PUBLIC = {
     "src/outrider/state/ports.py": {"named", "connected", "asked"},  # documented ports, which others implement

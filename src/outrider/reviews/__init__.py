@@ -1,1 +1,1 @@
-"""Screening of reviews: projects, their append-only log, the ranker, and the formats of other screening tools."""
+"""Screening of reviews: their append-only log, the ranker, and formats of other tools."""

@@ -1,4 +1,4 @@
-"""Projects of ASReview: records and labels read from any of its versions, and written as version 3 opens them.
+"""Projects of ASReview: read from any of its versions, and written as version 3 opens them.
 
 A project is a ZIP file `NAME.asreview` (ASReview 3.0.8, `asreview.project.api` and its migrations):
 

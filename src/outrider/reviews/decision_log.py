@@ -1,4 +1,4 @@
-"""The log of a review: chained JSON lines, one a change, appended under a lock and flushed to the disk.
+"""The log of a review: chained JSON lines, appended under a lock and flushed to the disk.
 
 The first line creates the review; the others are imports, decisions, notes and settings (`review_state`). Lines are chained as those of a
 ledger (`systematic_search.ledger`), so a line that was changed or removed from the middle is found. The end of a line that a killed

@@ -1,4 +1,4 @@
-"""Exports of a review: records with their labels for other tools, and the counts of screening for PRISMA 2020
+"""Exports of a review: records with their labels, and the counts of screening for PRISMA
 
 CSV and RIS carry the label as ASReview reads it (`included`, `ASReview_relevant` in a note); the CSV has the decision in words, the reason,
 reviewers and notes in further columns. `maybe`, conflicts and waiting records are unlabelled there.

@@ -1,4 +1,4 @@
-"""Open reviews of a process, each with its ranker, and the choice of the next record for a reviewer"""
+"""Open reviews of a process, each with its ranker, and the choice of the next record"""
 
 from __future__ import annotations
 

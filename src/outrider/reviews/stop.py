@@ -1,4 +1,4 @@
-"""What the labels of a review tell about its recall: the one place from which status, page and reports take it"""
+"""What the labels of a review tell about its recall, for status, page and reports"""
 
 from __future__ import annotations
 

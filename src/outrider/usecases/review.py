@@ -1,4 +1,4 @@
-"""Screening of reviews: projects, imports, the next record, decisions of several reviewers, status and exports
+"""Screening of reviews: imports, the next record, decisions, status and exports
 
 A review is a folder (`reviews.review`), named by its name among the reviews of the settings or, on this machine, by its path. All
 reviewers of a server work on the same reviews; the owner of an API key is the reviewer's name.

@@ -1,4 +1,4 @@
-"""Records for a review: from a systematic run, a thread, a label of the library, a file, or a project of ASReview"""
+"""Records for a review: from a run, a thread, a label, a file, or a project of ASReview"""
 
 from __future__ import annotations
 

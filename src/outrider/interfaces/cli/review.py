@@ -1,4 +1,4 @@
-"""`outrider review`: screening of records by one or several reviewers, in an order that learns from their decisions"""
+"""`outrider review`: screening of records in an order that learns from the decisions"""
 
 from __future__ import annotations
 
