@@ -66,6 +66,8 @@ class CodeFinder:
 
 def group_links(evidence: Sequence[LinkEvidence], names: Mapping[str, Sequence[str]]) -> dict[str, tuple[CodeLink, ...]]:
     """By record, the links of which it is an end. Evidence under several names of a record is about one work."""
+    if not evidence:  # as in most searches
+        return {}
     canonical: defaultdict[str, list[str]] = defaultdict(list)
     holders: defaultdict[str, list[str]] = defaultdict(list)
     for doc_id, known in names.items():
