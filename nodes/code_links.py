@@ -75,7 +75,7 @@ async def attach_code(candidates: Sequence[Candidate], finder: LinkFinder, now: 
     attached = []
     for candidate in candidates:
         links = known.links.get(candidate.record.doc_id, ())
-        code, papers = describe_links(candidate.record, links, known, now)
+        code, papers = describe_links(candidate.record, links, known, now) if links else ((), ())
         attached.append(replace(candidate, code=code, papers=papers) if code or papers else candidate)
     return tuple(attached)
 

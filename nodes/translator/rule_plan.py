@@ -44,20 +44,21 @@ STARS = re.compile(
 )
 UPPER = frozenset({"under", "fewer than", "less than", "at most"})
 
-OF_CODE = (
-    r"(?:(?:open[- ]source|open|public|publicly available|available|released|official|github|source|accompanying|working|usable|their) )*"
-    r"(?:source code|code|implementations?|repositor(?:y|ies)|repos?|codebases?)"
+CODE_QUALITY = (
+    r"(?:open[- ]source|open|public|publicly available|available|released|official|github|source|accompanying|working|usable|their) "
 )
+CODE_NOUN = r"(?:source code|code|implementations?|repositor(?:y|ies)|repos?|codebases?)"
+OF_CODE = rf"(?:{CODE_QUALITY})*{CODE_NOUN}"
 ENDS = (
     r"(?=\s*(?:$|[,.;:?!)]|"
     r"(?:and|or|available|released|since|after|before|for|in|on|that|which|published|by|from (?:19|20)\d\d)\b))"
 )
 """Only what ends a phrase follows: "with code generation" and "with code of conduct" are not about code that works have."""
-ON_PLACE = r"(?: (?:is |are )?(?:publicly |openly |freely )?(?:available|released|online))?(?: on (?:github|gitlab))?"
-WITH = (
-    r"\b(?:with|having|(?:that|which) (?:has|have|come with|comes with|provides?|releases?|publish(?:es)?|ships? with)) "
-    r"(?:an? |some |the )?"
-)
+ON_HOST = r"(?: on (?:github|gitlab))"
+ONLINE = r"(?: (?:is |are )?(?:publicly |openly |freely )?(?:available|released|online))"
+ON_PLACE = rf"{ONLINE}?{ON_HOST}?"
+HAS = r"\b(?:that|which) (?:has|have|come with|comes with|provides?|releases?|publish(?:es)?|ships? with) (?:an? |some |the )?"
+WITH = rf"(?:\b(?:with|having) (?:an? |some |the )?|{HAS})"
 ALIVE = r"(?:(?:still |actively |well[- ]?)?maintained|actively developed|alive|living|active|up[- ]to[- ]date)"
 MAINTAINED_CODE = re.compile(
     rf"{WITH}(?:still )?{ALIVE},? (?:and )?{OF_CODE}{ON_PLACE}{ENDS}"
@@ -66,9 +67,26 @@ MAINTAINED_CODE = re.compile(
     re.IGNORECASE,
 )
 HAS_CODE = re.compile(
-    rf"{WITH}{OF_CODE}{ON_PLACE}{ENDS}"
+    rf"{HAS}{OF_CODE}{ON_PLACE}{ENDS}"
+    rf"|\b(?:with|having) (?:(?:an? |some ){OF_CODE}|(?:an? |some |the )?(?:{CODE_QUALITY})+{CODE_NOUN}){ON_PLACE}{ENDS}"
+    rf"|\b(?:with|having) {CODE_NOUN}(?:{ONLINE}{ON_HOST}?|{ON_HOST}){ENDS}"
     rf"|\bwhose (?:source )?(?:code|implementation) is (?:publicly |openly |freely )?(?:available|public|open|released){ENDS}"
+    rf"|\bwhose authors (?:have )?(?:release|publish|share|provide)[sd]? (?:their |the )?(?:source )?code{ENDS}"
     rf"|\b(?:and|with|,) (?:source )?code (?:is )?(?:publicly )?available{ENDS}",
+    re.IGNORECASE,
+)
+BARE_CODE = re.compile(
+    r"\b(?P<before>[\w-]+),? (?P<wish>with (?:source )?code)(?:(?P<ends>\s*(?:$|[,.;:?!)]|(?:since|after|before|from (?:19|20)\d\d)\b))"
+    r"|(?= (?:for|in|on|that|which|published|by)\b))",
+    re.IGNORECASE,
+)
+""""With code" alone is often no wish: "prompting with code", "children with code for dyslexia"."""
+WORK_NOUN = re.compile(
+    r"(?:papers?|articles?|publications?|works?|methods?|algorithms?|approach(?:es)?|techniques?|surveys?|studies|research)$", re.IGNORECASE
+)
+DOES_WITH = re.compile(
+    r"(?:^|\b(?:of|by|for|to|and|or|on|in|that|who|which|can|is|are) )\w+ing$"
+    r"|\b(?:interact|work|deal|act|cope|help|comply|play|think|reason|do|train|prompt|teach|learn)(?:s|ing|ed)?$",
     re.IGNORECASE,
 )
 
@@ -124,10 +142,18 @@ def read_code_wish(query: str) -> tuple[bool, bool, str]:
         return False, False, query
     alive = MAINTAINED_CODE.search(query)
     match = alive or HAS_CODE.search(query)
-    if match is None:
+    if match is None and (bare := BARE_CODE.search(query)) and _is_wish(query, bare):
+        rest = " ".join((query[: bare.start("wish")] + " " + query[bare.end("wish") :]).split())
+    elif match is not None:
+        rest = _cut_out(query, match)
+    else:
         return False, False, query
-    rest = _cut_out(query, match)
     return True, alive is not None, rest if searchable(rest) else query
+
+
+def _is_wish(query: str, bare: re.Match[str]) -> bool:
+    """Whether "with code" is what works have: behind a word for works, or at the end of a phrase and of nothing that is done with code."""
+    return bool(WORK_NOUN.match(bare["before"]) or (bare["ends"] is not None and not DOES_WITH.search(query[: bare.end("before")])))
 
 
 def star_range(query: str, bounds: StarsSettings) -> NumberRange | None:

@@ -168,6 +168,15 @@ async def test_what_is_not_open_or_not_the_work_s_is_refused(world: World, name:
     assert [one.status for one in report.attempts] == ["refused"]
 
 
+async def test_an_address_that_is_none_costs_no_other_work_its_text(world: World) -> None:
+    """Of a record, and of a redirect."""
+    world.put("/site/x", Answer(status=302, headers={"Location": "http://[broken/x"}))
+    world.put("/site/y", pdf_file(pdf(doi="10.1000/liver.2")), doi="10.1000/liver.2")
+    broken = work(doc_id="w3", identifiers=Identifiers(), metadata={"open_access_url": "http://[broken"})
+    fetched = await world.reader.fetch([work(), broken, work(doc_id="w2", identifiers=Identifiers(doi="10.1000/liver.2"))], 20.0)
+    assert [report.status for _, report in fetched] == ["failed", "refused", "fetched"]
+
+
 async def test_a_connection_that_breaks_off_is_a_failure(world: World) -> None:
     world.put("/site/x", cut(pdf_file(pdf())))
     found, report = await world.fetch()

@@ -50,6 +50,16 @@ async def test_a_record_is_written_with_its_evidence_and_both_directions_agree(l
     assert (await find(library, CODE))["github:lab/snowfall"] == [pair]
 
 
+async def test_evidence_by_title_is_about_each_work_of_the_title(library: Library) -> None:
+    """A preprint and its publication that are two records."""
+    cites = "# Snowfall\n\n## Citation\n\nPlease cite\n\n@article{a, title={Snowfall: weather at scale}, author={Doe, J}}\n"
+    await library.upsert([CODE.model_copy(update={"text": cites})])
+    preprint = Paper(doc_id="r", title=PAPER.title, identifiers=Identifiers(arxiv="2101.00001"))
+    links = await find(library, PAPER.model_copy(update={"abstract": ""}), preprint)
+    assert [(link[0], link[1]) for link in links["p"]] == [("doi:10.1000/snow", "github:lab/snowfall")]
+    assert [(link[0], link[1]) for link in links["r"]] == [("arxiv:2101.00001", "github:lab/snowfall")]
+
+
 async def test_the_other_end_is_the_record_of_the_library(library: Library) -> None:
     await library.upsert([PAPER, CODE])
 

@@ -228,6 +228,7 @@ async def test_no_secret_is_in_a_recording(tmp_path: Path) -> None:
         ("https://www.elsevier.com/tdm/userlicense/1.0/", "as_licensed", False),
         ("All rights reserved", "as_licensed", False),
         ("publisher-specific-oa", "as_licensed", False),
+        ("arxiv-nonexclusive-distrib", "as_licensed", False),
         ("MIT", "open", True),
         ("", "open", False),
         ("All rights reserved", "all", True),
@@ -237,10 +238,18 @@ def test_the_licence_decides_on_a_text(licence: str, texts: TextsToKeep, kept: b
     assert may_pass_on(licence, texts) is kept
 
 
-async def test_a_text_is_left_out_where_its_licence_asks(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"licence": "All rights reserved"},
+        # of a text that was fetched, the licence of the text counts, and not that of the record
+        {"licence": "CC0", "full_text": {"url": "https://x.org/a", "form": "pdf", "licence": "All rights reserved"}},
+    ],
+)
+async def test_a_text_is_left_out_where_its_licence_asks(tmp_path: Path, metadata: dict[str, Any]) -> None:
     closed = "A sentence that must not leave this house. " * 5
     shelf = Shelf([
-        paper("own1", "Liver injury by drugs", text=closed, metadata={"licence": "All rights reserved"}),
+        paper("own1", "Liver injury by drugs", text=closed, metadata=metadata),
         paper("own2", "Liver injury by drugs, two", text="An open sentence on liver injury by drugs.", metadata={"licence": "CC-BY-4.0"}),
     ])  # fmt: skip
     file = tmp_path / "run.zip"

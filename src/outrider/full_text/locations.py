@@ -84,7 +84,7 @@ def list_recorded(record: Record) -> list[OpenLocation]:
             and (record.source == service or name == "open_access_url")
             and url not in {one.url for one in found}
         ):
-            is_pdf = form == "pdf" or urlsplit(url).path.lower().endswith(".pdf")
+            is_pdf = form == "pdf" or url.partition("?")[0].lower().endswith(".pdf")
             found.append(OpenLocation(url=url, form="pdf" if is_pdf else "html", found_by=service))
     return found
 

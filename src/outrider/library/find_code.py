@@ -66,14 +66,20 @@ class CodeFinder:
 
 def group_links(evidence: Sequence[LinkEvidence], names: Mapping[str, Sequence[str]]) -> dict[str, tuple[CodeLink, ...]]:
     """By record, the links of which it is an end. Evidence under several names of a record is about one work."""
-    canonical = {name: known[0] for known in names.values() for name in known}
+    if not evidence:  # as in most searches
+        return {}
+    canonical: defaultdict[str, list[str]] = defaultdict(list)
     holders: defaultdict[str, list[str]] = defaultdict(list)
     for doc_id, known in names.items():
         holders[known[0]].append(doc_id)
+        for name in known:  # a preprint and its publication have the same title
+            canonical[name] = list(dict.fromkeys((*canonical[name], known[0])))
     # what is stored of a record that is here, too, is the same evidence
     unique = {
-        (one.read_in, one.place, one.field, one.start, canonical.get(one.work, one.work), canonical.get(one.target, one.target)): one
+        (one.read_in, one.place, one.field, one.start, work, target): one
         for one in evidence
+        for work in canonical.get(one.work, [one.work])
+        for target in canonical.get(one.target, [one.target])
     }
     renamed = [one.model_copy(update={"work": key[4], "target": key[5]}) for key, one in unique.items()]
     links: defaultdict[str, list[CodeLink]] = defaultdict(list)

@@ -18,6 +18,7 @@ from outrider.recorder.recording import FORMAT, CallEntry, Index, Kind, LeftOut,
 from outrider.recorder.tape import END, THREAD, RecordedCall, RecordingTape
 from outrider.settings.model import Settings, TextsToKeep
 from outrider.settings.redact import Redactor, redact
+from outrider.state.full_text import KEY as FULL_TEXT
 from outrider.text.sanitize import HIDDEN
 from outrider.version import __version__
 
@@ -43,7 +44,8 @@ OPEN_LICENCES = (
 """Beginnings or parts of licences under which a text may be passed on."""
 CLOSED_LICENCES = (
     "all rights reserved", "copyright", "tdm", "elsevier", "springer", "wiley", "acs.org", "closed", "proprietary", "no redistribution",
-    "publisher-specific", "implied-oa", "arxiv.org/licenses/nonexclusive", "noassertion",
+    "publisher-specific", "implied-oa", "arxiv.org/licenses/nonexclusive", "arxiv-nonexclusive",
+    "noassertion",
 )  # fmt: skip
 """Parts of licences under which it may not."""
 
@@ -103,7 +105,9 @@ class RecordFilter:
 
     def __call__(self, fields: dict[str, Json]) -> bytes:
         metadata = fields.get("metadata") or {}
-        licence = str(fields.get("licence") or metadata.get("licence") or "")
+        fetched = metadata.get(FULL_TEXT)  # a fetched text has a licence of its own, or states none
+        own = fetched.get("licence") if isinstance(fetched, dict) else fields.get("licence") or metadata.get("licence")
+        licence = str(own or "")
         text = fields.get("text") or ""
         if text and not may_pass_on(licence, self.texts):
             self.closed.add(text)

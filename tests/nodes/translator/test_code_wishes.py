@@ -34,6 +34,9 @@ def test_maintained_code_is_required(query: str, rest: str) -> None:
         ("image segmentation with open-source code available", "image segmentation"),
         ("graph matching with a public implementation on GitHub", "graph matching"),
         ("graph matching, code available", "graph matching"),
+        ("graph matching whose authors released their code", "graph matching"),
+        ("methods with code since 2020", "methods since 2020"),
+        ("graph matching with open source implementation in Rust", "graph matching in Rust"),
         ("surveys which come with code, since 2020", "surveys , since 2020"),
     ],
 )
@@ -56,6 +59,17 @@ def test_code_is_required(query: str, rest: str) -> None:
         "error correction with repository mining",
         "implementation of quality programmes",
         "dead code elimination",
+        "code review tools",
+        "QR code detection",
+        "compliance with the building code",
+        "interventions with implementation in schools",
+        "health policies with implementation by local governments",
+        "children with code for dyslexia",
+        "language models with code and text pretraining",
+        "prompting with code",
+        "agents that interact with code",
+        "pattern languages with code on paper",
+        "training on text with repositories",
     ],
 )
 def test_other_words_of_code_stay_in_the_topic(query: str) -> None:

@@ -133,7 +133,7 @@ class PageFetcher:
                     result = await self._get_file(target, most_bytes)
                     if isinstance(result, FetchedFile):
                         return result
-                    url = urljoin(target.url, result)
+                    url = follow_redirect(target.url, result)
                 raise SourceUnavailable(f"{url} redirects more than {MOST_REDIRECTS} times")
         except TimeoutError as error:
             raise SourceTimeout(f"{start_url} did not answer within {max(within_s, 0.0):.3g} s") from error
@@ -194,7 +194,7 @@ class PageFetcher:
                         result = await read_page(target.url, *response) if isinstance(response, tuple) else response
                     if isinstance(result, FetchedPage):
                         return await self._load_in_browser(result, until)
-                    url = urljoin(target.url, result)
+                    url = follow_redirect(target.url, result)
                 raise SourceUnavailable(f"{url} redirects more than {MOST_REDIRECTS} times")
         except TimeoutError as error:
             raise SourceTimeout(f"{start_url} did not answer within {max(within_s, 0.0):.3g} s") from error
@@ -259,7 +259,7 @@ class PageFetcher:
             async with _errors(target.host), self._http().stream("GET", target.url) as response:
                 status = response.status_code
                 if status in REDIRECTS and response.headers.get("location"):
-                    url = urljoin(target.url, response.headers["location"])
+                    url = follow_redirect(target.url, response.headers["location"])
                     continue
                 if status == 429 or status >= 500:
                     return RobotsRules(refusing=f"it could not be read ({status})")
@@ -294,6 +294,14 @@ class PageFetcher:
                 },
             )
         return self._client
+
+
+def follow_redirect(url: str, location: str) -> str:
+    """The address that a page redirects to. Raises `Malformed` for one that is none, such as `http://[x`."""
+    try:
+        return urljoin(url, location)
+    except ValueError as error:
+        raise Malformed(f"{url} redirects to what is no address: {redact(location[:100], '')}") from error
 
 
 def _known_by_link(url: str) -> FetchedPage | None:
