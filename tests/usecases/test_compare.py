@@ -238,3 +238,23 @@ def test_the_command_prints_and_exits(tmp_path: Path, monkeypatch: pytest.Monkey
     assert codes == [2, 2, 3, 0]
     assert "different kinds" in out + err
     assert json.loads(out.splitlines()[-1])["kind"] == "repository"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Das Paket unterstützt Wiederholungen bei Zeitüberschreitungen.", "Das Paket, bei Zeitüberschreitung Wiederholung unterstützend."),
+        ("It has auto-reconnect, multi-processing, WebSocket clients.", "It has autoreconnect, multiprocessing, web sockets: client."),
+        ("It supports autoreconnect with multiprocessing for web sockets.", "It supports auto-reconnect, multi-processing; a WebSocket."),
+        ("It supports naïve cafés and résumé uploads.", "It supports naive cafes, resume upload."),
+        ("It supports analyses of dictionaries.", "It supports one analysis, one dictionary."),
+    ],
+)  # fmt: skip
+def test_other_forms_and_spellings_of_a_word_are_mentions_of_it(one: str, other: str) -> None:
+    assert find_differences(make_text("a", one), [make_text("b", other)]) == []
+
+
+def test_words_that_only_begin_alike_are_different_words() -> None:
+    own = make_text("a", "It has transformers and an interface for internals.")
+    (difference,) = find_differences(own, [make_text("b", "It has transfers over the internet of interferences.")])
+    assert difference.unmentioned == ("transformers", "interface", "internals")
