@@ -147,6 +147,18 @@ async def test_what_cannot_be_compared_is_refused_with_the_reason(
         await run_comparison(tmp_path, *targets)
 
 
+async def test_one_work_under_two_ids_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two services, or two records of one, may have the same DOI."""
+
+    def answer(request: Request) -> Answer:
+        return as_json({**make_work("1"), "id": "https://openalex.org/W9"}) if "2101.00001" in request.path else answer_as_services(request)
+
+    answer_as_services = handler
+    monkeypatch.setitem(globals(), "handler", answer)
+    with pytest.raises(BadRequest, match=r"are the same work \(doi:10.1000/w1\)"):
+        await run_comparison(tmp_path, "10.1000/w1", "arxiv:2101.00001")
+
+
 async def test_a_models_differences_are_bound_to_quotes(tmp_path: Path) -> None:
     """One that cites nothing, one with a changed number and one that cites both works are removed."""
 
