@@ -10,6 +10,7 @@
                                                                                     without a model's    if asked for   if asked for
                                                                                     scores
 
+If asked for, `review_plan` stands between translator and scout, and `review_results` after the organizer: they wait for a person.
 To END with `failures`: if nothing can be searched, or if the provider rejects the model's key.
 As a node of another graph it reads the parent's state: `graph.parent`.
 """

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from pydantic import JsonValue
 
@@ -35,6 +37,8 @@ MAX_EACH = 5
 MIN_WORDS, MAX_WORDS = 5, 60
 MIN_UNMENTIONED, MIN_SHARE = 2, 0.25
 """Words that the other texts lack, and their share of a sentence's content words: one new word may be a synonym."""
+SAME_BEGINNING, SAME_SHARE = 6, 0.8
+"""Letters, and their share of the longer word, with which two words begin that count as forms of one."""
 MIN_LETTERS = 0.6
 """Share of letters and blanks: what has fewer is a command, a table or a link."""
 MAX_SHOWN_WORDS, MIN_STEM = 8, 3
@@ -57,6 +61,45 @@ CUE = re.compile(
 CUE_WEIGHT = 1.3
 
 
+def plain_stem(word: str) -> str:
+    """The stem without accents: one writes naïve, another naive."""
+    if not word.isascii():
+        word = "".join(char for char in unicodedata.normalize("NFKD", word) if not unicodedata.combining(char))
+    return stem(word)
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The words of a text, in the forms under which another text may name the same thing."""
+
+    forms: frozenset[str]
+    """Stems, also of two words in sequence as one: `auto-reconnect` is `autoreconnect`, and `web sockets` are `WebSockets`."""
+    beginnings: Mapping[str, frozenset[str]]
+    """The forms by their first letters: the stemmer knows English, and only its regular forms."""
+
+    @classmethod
+    def read(cls, *texts: str) -> Vocabulary:
+        forms: set[str] = set()
+        for text in texts:
+            every = content_words(text)
+            forms.update(map(plain_stem, every), map(plain_stem, map("".join, pairwise(every))))
+        beginnings: dict[str, set[str]] = {}
+        for form in forms:
+            if len(form) >= SAME_BEGINNING:
+                beginnings.setdefault(form[:SAME_BEGINNING], set()).add(form)
+        return cls(frozenset(forms), {beginning: frozenset(those) for beginning, those in beginnings.items()})
+
+    def has(self, form: str) -> bool:
+        """Whether the text has the word, or one that begins with four fifths of it: `Wiederholungen` and `Wiederholung`."""
+        return form in self.forms or any(_begin_alike(form, other) for other in self.beginnings.get(form[:SAME_BEGINNING], ()))
+
+
+def _begin_alike(one: str, other: str) -> bool:
+    pairs = enumerate(zip(one, other, strict=False))
+    shared = next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
+    return shared >= SAME_SHARE * max(len(one), len(other))
+
+
 @dataclass(frozen=True, slots=True)
 class ComparedText:
     """A work's text and all that is known about the work, as words."""
@@ -64,8 +107,8 @@ class ComparedText:
     key: str
     record: Record
     segmented: SegmentedText
-    known: frozenset[str]
-    """Stems of its text, title, description, tags, authors and subject headings."""
+    known: Vocabulary
+    """Of its text, title, description, tags, authors and subject headings."""
     counts: Counter[str] = field(default_factory=Counter)
 
     @classmethod
@@ -73,14 +116,25 @@ class ComparedText:
         segmented = segment_text(Reading(record.doc_id, record.full_text(), record.title, key))
         about = " ".join((record.title, record.description, record.abstract, record.language or "", *record.tags, *record.authors))
         counts = Counter(one for unit in segmented.stems() for one in unit)
-        return cls(key, record, segmented, frozenset((*stems(record.full_text()), *stems(about))), counts)
+        return cls(key, record, segmented, Vocabulary.read(record.full_text(), about), counts)
 
 
 def find_unmentioned(text: str, others: Sequence[ComparedText], own: ComparedText) -> frozenset[str]:
-    """Stems of a text's content words that none of the others has. The name of a repository is no feature."""
+    """Stems of a text's content words that none of the others has. The name of a repository is no feature, and
+    neither is a word such as `supports`.
+    """
     name = frozenset(stems(own.record.title)) if isinstance(own.record, Repository) else frozenset()
-    content = {one for one in stems(text) if len(one) >= MIN_STEM and not one.isdigit()}
-    return frozenset(content - name).difference(*(other.known for other in others))
+    every = content_words(text)
+    joined = ["", *map("".join, pairwise(every)), ""]
+    absent: set[str] = set()
+    for at, word in enumerate(every):
+        own_stem, form = stem(word), plain_stem(word)
+        if len(own_stem) < MIN_STEM or own_stem.isdigit() or own_stem in name or CUE.fullmatch(word):
+            continue
+        with_neighbours = {plain_stem(pair) for pair in joined[at : at + 2] if pair}
+        if not any(other.known.has(form) or not with_neighbours.isdisjoint(other.known.forms) for other in others):
+            absent.add(own_stem)
+    return frozenset(absent)
 
 
 def list_words(text: str, wanted: frozenset[str]) -> tuple[str, ...]:

@@ -86,7 +86,7 @@ class Difference(Model):
     doc_id: str
     statement: str = Field("", description="A model's sentence about the quotes, checked against them; empty without a model.")
     quotes: tuple[Quote, ...] = Field(min_length=1)
-    unmentioned: tuple[str, ...] = Field(description="Words of the quotes that no other of the compared texts has in any form.")
+    unmentioned: tuple[str, ...] = Field(description="Words of the quotes that no other of the compared texts has, also in another form.")
     by: Literal["rules", "model"] = "rules"
 
 

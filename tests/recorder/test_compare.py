@@ -12,7 +12,7 @@ import pytest
 import outrider
 from outrider import prompts
 from outrider.nodes.fine_scorer import dimensions
-from outrider.recorder.compare import Comparison
+from outrider.recorder.compare import RunComparison
 from outrider.settings.model import RankingSettings
 from support import fake_services
 from support.chat_server import Reply
@@ -21,7 +21,7 @@ from support.http_server import Answer, Request
 from support.recorded_worlds import SearchWorld, answer_as_model, record_analysis, record_search
 
 
-async def replay(file: Path, other: Path | None = None) -> Comparison:
+async def replay(file: Path, other: Path | None = None) -> RunComparison:
     return await asyncio.to_thread(outrider.replay_recording, file, other)
 
 

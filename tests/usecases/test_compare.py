@@ -147,6 +147,18 @@ async def test_what_cannot_be_compared_is_refused_with_the_reason(
         await run_comparison(tmp_path, *targets)
 
 
+async def test_one_work_under_two_ids_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two services, or two records of one, may have the same DOI."""
+
+    def answer(request: Request) -> Answer:
+        return as_json({**make_work("1"), "id": "https://openalex.org/W9"}) if "2101.00001" in request.path else answer_as_services(request)
+
+    answer_as_services = handler
+    monkeypatch.setitem(globals(), "handler", answer)
+    with pytest.raises(BadRequest, match=r"are the same work \(doi:10.1000/w1\)"):
+        await run_comparison(tmp_path, "10.1000/w1", "arxiv:2101.00001")
+
+
 async def test_a_models_differences_are_bound_to_quotes(tmp_path: Path) -> None:
     """One that cites nothing, one with a changed number and one that cites both works are removed."""
 
@@ -238,3 +250,23 @@ def test_the_command_prints_and_exits(tmp_path: Path, monkeypatch: pytest.Monkey
     assert codes == [2, 2, 3, 0]
     assert "different kinds" in out + err
     assert json.loads(out.splitlines()[-1])["kind"] == "repository"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Das Paket unterstützt Wiederholungen bei Zeitüberschreitungen.", "Das Paket, bei Zeitüberschreitung Wiederholung unterstützend."),
+        ("It has auto-reconnect, multi-processing, WebSocket clients.", "It has autoreconnect, multiprocessing, web sockets: client."),
+        ("It supports autoreconnect with multiprocessing for web sockets.", "It supports auto-reconnect, multi-processing; a WebSocket."),
+        ("It supports naïve cafés and résumé uploads.", "It supports naive cafes, resume upload."),
+        ("It supports analyses of dictionaries.", "It supports one analysis, one dictionary."),
+    ],
+)  # fmt: skip
+def test_other_forms_and_spellings_of_a_word_are_mentions_of_it(one: str, other: str) -> None:
+    assert find_differences(make_text("a", one), [make_text("b", other)]) == []
+
+
+def test_words_that_only_begin_alike_are_different_words() -> None:
+    own = make_text("a", "It has transformers and an interface for internals.")
+    (difference,) = find_differences(own, [make_text("b", "It has transfers over the internet of interferences.")])
+    assert difference.unmentioned == ("transformers", "interface", "internals")

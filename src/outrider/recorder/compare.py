@@ -42,7 +42,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunComparison:
     """`first_node` is the first one that differs; empty where none does."""
 
     same: bool
@@ -139,7 +139,7 @@ def _are_close(before: Json, now: Json) -> bool:
     return isinstance(before, float) and isinstance(now, float) and math.isclose(before, now, rel_tol=CLOSE)
 
 
-def compare_replay(recording: Recording, replay: Replay) -> Comparison:
+def compare_replay(recording: Recording, replay: Replay) -> RunComparison:
     """The recorded run and its replay by this version."""
     index = recording.index
     old, new = Values(recording.blobs), Values({**recording.blobs, **replay.blobs})
@@ -175,10 +175,10 @@ def compare_replay(recording: Recording, replay: Replay) -> Comparison:
     remarks = tuple(f"{call.node} did not ask {call.port}.{call.method} again" for call in unused[:MOST_SHOWN])
     response = json.loads(replay.response) if replay.response else None
     ordered = tuple(sorted(differences, key=lambda one: one.node != first)) if first else tuple(differences)
-    return Comparison(is_same, first, ordered, tuple(nodes), lacks, response, index.response_sha256, replay.sha256, remarks)
+    return RunComparison(is_same, first, ordered, tuple(nodes), lacks, response, index.response_sha256, replay.sha256, remarks)
 
 
-def compare_recordings(one: Recording, other: Recording) -> Comparison:
+def compare_recordings(one: Recording, other: Recording) -> RunComparison:
     """Two recorded runs, without running anything. Times are left out: they differ between any two runs."""
     old, new = Values(one.blobs), Values(other.blobs)
     before, now = one.index, other.index
@@ -204,7 +204,9 @@ def compare_recordings(one: Recording, other: Recording) -> Comparison:
         if node != counterpart.node:
             break
     same = before.response_sha256 == now.response_sha256
-    return Comparison(same, first, tuple(differences), tuple(nodes), sha256_before=before.response_sha256, sha256_now=now.response_sha256)
+    return RunComparison(
+        same, first, tuple(differences), tuple(nodes), sha256_before=before.response_sha256, sha256_now=now.response_sha256
+    )
 
 
 def _compare_calls(one: Recording, other: Recording, node: str, old: Values, new: Values) -> Iterator[Difference]:

@@ -42,6 +42,8 @@ HIDDEN_FACTS = frozenset({"tree"})
 """Lists of names that no table aligns; the analysis has them."""
 NOT_COMPARED = ("alternatives:", "related_code:", "references:", "citations:")
 """Beginnings of notes on parts of an analysis that a comparison does not show."""
+OWN_SCHEMES = frozenset({"doi", "pmid", "pmcid", "arxiv", "openalex", "s2"})
+"""Not those of a paper's code or of the book that it stands in."""
 SHORT_TEXT = 2_000
 """Characters of a text in which the absence of a word says little."""
 Analyzed = tuple[Analysis, "Record | None"]
@@ -135,10 +137,18 @@ def _refuse_unfit(targets: Sequence[str], analyses: Sequence[Analysis]) -> None:
         if analysis.kind is None:
             raise NothingSearchable(reasons or f"{target} is not known to any source")
     for (one, other), (first, second) in zip(combinations(targets, 2), combinations(analyses, 2), strict=True):
-        if first.doc_id == second.doc_id:
-            raise BadRequest(f"{one} and {other} are the same work ({first.doc_id}); name two different ones")
+        if first.doc_id == second.doc_id or (shared := list_own_identifiers(first) & list_own_identifiers(second)):
+            name = first.doc_id if first.doc_id == second.doc_id else ":".join(min(shared))
+            raise BadRequest(f"{one} and {other} are the same work ({name}); name two different ones")
         if first.kind != second.kind:
             raise BadRequest(f"{one} is a {first.kind} and {other} a {second.kind}; compare works of one kind")
+
+
+def list_own_identifiers(analysis: Analysis) -> set[tuple[str, str]]:
+    """Identifiers that one work alone has, as (scheme, value): two services may describe a work under ids of their own."""
+    identifiers = analysis.facts.get("identifiers")
+    known = identifiers.items() if isinstance(identifiers, dict) else ()
+    return {(scheme, str(value)) for scheme, value in known if scheme in OWN_SCHEMES}
 
 
 async def _analyze(services: Services, target: str, request: CompareRequest, context: RunContext) -> Analyzed:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.recorder.codec import Unreadable, digest, dump
-from outrider.recorder.compare import Comparison, Replay, compare_recordings, compare_replay
+from outrider.recorder.compare import Replay, RunComparison, compare_recordings, compare_replay
 from outrider.recorder.recording import Kind, Recording, read_recording
 from outrider.recorder.replay_tape import NotRecorded, ReplayLoop, ReplayTape
 from outrider.runtime.tape import use_tape
@@ -30,7 +30,7 @@ from outrider.usecases.recorded_run import make_systematic_response
 log = logging.getLogger(__name__)
 
 
-def replay_recording(path: str | PathLike[str], diff: str | PathLike[str] | None = None) -> Comparison:
+def replay_recording(path: str | PathLike[str], diff: str | PathLike[str] | None = None) -> RunComparison:
     """Run the nodes of a recorded run again, without a library, a model or a network, and compare.
 
     `.same` is whether the response is the recorded one, byte for byte; `.response` is the replayed one; `.differences` says at which node
