@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 import time
@@ -28,6 +29,14 @@ class NextRecord(NamedTuple):
     terms: tuple[str, ...]
     """Words that speak most for inclusion."""
     left: int
+
+
+class _Screen(NamedTuple):
+    """The record that a reviewer sees, since when (seconds), and why."""
+
+    number: int
+    at: float
+    shown: Shown
 
 
 @dataclass(slots=True)
@@ -60,15 +69,16 @@ class ReviewSession:
             return NextRecord(None, Shown(), (), 0)
         ranking, sealed = self._rank(by, order, pool)
         open_numbers = [number for number in ranking.numbers if number not in sealed]
-        taken = self._claim(by) if state.reviewers == 1 else set()
+        taken = self._list_taken(by) if state.reviewers == 1 else set()
         place = next((place for place, number in enumerate(open_numbers) if number not in taken and number not in skip), None)
         if place is None:
             place = next((place for place, number in enumerate(open_numbers) if number not in skip), 0)
         number = open_numbers[place]
-        if state.reviewers == 1:
-            self._claim(by, number)
-        passed = tuple(sorted(sealed.intersection(ranking.numbers[: ranking.numbers.index(number)]))) if sealed else ()
+        # not what lies behind a skipped record: reviewers skip relevant ones more often, and the proof would not see them
+        first = ranking.numbers.index(open_numbers[0])
+        passed = tuple(sorted(sealed.intersection(ranking.numbers[:first])))
         shown = Shown(order=ranking.order, rank=place + 1, model=ranking.model, passed=passed)
+        self._write_screen(by, _Screen(number, time.time(), shown))
         return NextRecord(number, shown, ranking.terms, len(pool))
 
     def remarks(self) -> tuple[str, ...]:
@@ -83,7 +93,7 @@ class ReviewSession:
         ranker = self.prepare()
         with self._lock:
             state = self.review.state
-            sealed = frozenset(state.list_sealed()) - frozenset(pool)
+            sealed = frozenset(state.list_sealed(by)) - frozenset(pool)
             key = f"{order} {by}"
             lines, ranking = self._rankings.get(key, (-1, None))
             if ranking is None or lines != state.lines:
@@ -91,24 +101,39 @@ class ReviewSession:
                 self._rankings[key] = (state.lines, ranking)
             return ranking, sealed
 
-    def _claim(self, by: str, number: int | None = None) -> set[int]:
-        """The records that others see at the moment; notes that this reviewer sees a record.
+    def find_shown(self, by: str, number: int, shown: Shown | None = None) -> Shown:
+        """How a reviewer came to see a record: as the caller tells, else as it was shown to the reviewer last.
 
-        A lost note costs nothing: two reviewers then see one record, and both decisions count.
+        A caller may show the record once more, with a note or a message, or not know of `Shown`. A draw must not get lost by that: its
+        label would steer the ranking.
         """
-        path, now = self.review.folder / ON_SCREENS, time.time()
-        screens: dict[str, tuple[int, float]] = {}
-        with suppress(OSError, ValueError, TypeError):
-            for name, (shown, at) in json.loads(path.read_text(encoding="utf-8")).items():
-                if 0 <= now - float(at) < SHOWN_S:
-                    screens[str(name)] = (int(shown), float(at))
-        if number is not None:
-            screens[by] = (number, now)
-            part = path.with_name(f"{ON_SCREENS}.{threading.get_ident()}.part")
-            with suppress(OSError):
-                part.write_text(json.dumps(screens), encoding="utf-8")
-                part.replace(path)
-        return {shown for name, (shown, _) in screens.items() if name != by}
+        if shown is None or shown.order == "chosen":
+            screen = self._read_screens().get(by)
+            return screen.shown if screen is not None and screen.number == number else Shown()
+        return shown
+
+    def _list_taken(self, by: str) -> set[int]:
+        """The records that others see at the moment.
+
+        A lost note costs little: two reviewers then see one record, and both decisions count.
+        """
+        now = time.time()
+        return {screen.number for name, screen in self._read_screens().items() if name != by and 0 <= now - screen.at < SHOWN_S}
+
+    def _read_screens(self) -> dict[str, _Screen]:
+        screens: dict[str, _Screen] = {}
+        with suppress(OSError, ValueError, TypeError, AttributeError):
+            for name, (number, at, shown) in json.loads((self.review.folder / ON_SCREENS).read_text(encoding="utf-8")).items():
+                screens[str(name)] = _Screen(int(number), float(at), Shown.model_validate(shown))
+        return screens
+
+    def _write_screen(self, by: str, screen: _Screen) -> None:
+        screens = {**self._read_screens(), by: screen}
+        rows = {name: (one.number, one.at, one.shown.model_dump(exclude_defaults=True)) for name, one in screens.items()}
+        part = self.review.folder / f"{ON_SCREENS}.{os.getpid()}.{threading.get_ident()}.part"
+        with suppress(OSError):
+            part.write_text(json.dumps(rows), encoding="utf-8")
+            part.replace(self.review.folder / ON_SCREENS)
 
 
 class OpenReviews:

@@ -156,7 +156,8 @@ async def get_record(services: Services, name: str, record_id: str, *, by: str |
     session, reviewer = await _open(services, name), find_reviewer(services, by)
     (number,) = await run_in_thread(lambda: find_numbers(session.review, [record_id]))
     left = await asyncio.to_thread(lambda: len(session.review.state.find_open(reviewer)))
-    return await _make_candidate(services, session, reviewer, number, Shown(), (), left)
+    shown = await asyncio.to_thread(session.find_shown, reviewer, number)
+    return await _make_candidate(services, session, reviewer, number, shown, (), left)
 
 
 async def decide(
@@ -185,7 +186,9 @@ async def decide(
                     f"a decision is include, exclude or maybe, not {shorten(word)}{did_you_mean(word, ('include', 'exclude', 'maybe'))}"
                 )
             leader = review.state.leader(number)
-            one = NewDecision(leader, verdict, reviewer, _check_text("a reason", reason), shown or Shown(), resolves=resolve)
+            one = NewDecision(
+                leader, verdict, reviewer, _check_text("a reason", reason), session.find_shown(reviewer, leader, shown), resolves=resolve
+            )
             earlier = new.setdefault(leader, one)
             if earlier.verdict != verdict:
                 raise ConflictingLabels(
