@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +164,26 @@ def test_a_hundred_thousand_labels_open_in_two_seconds_of_work(tmp_path: Path) -
     took = time.process_time() - began
     assert (state.count_decided("ann"), state.state(labels)) == (labels, "exclude")
     assert took < 2.0
+
+
+def test_the_next_record_is_found_while_others_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = ReviewSession(make_review(tmp_path / "otters", records=2_000))
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # more decisions in the time
+
+    def write() -> None:
+        for number in range(1, 500):
+            decide(session.review, number, "include")
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(1) as writer:
+            done = writer.submit(write)
+            while not done.done():
+                assert session.next_record("bob", "random").left
+                with session.review.reading() as state:
+                    assert {*state.list_labels("bob").values()} <= {True}
+    finally:
+        sys.setswitchinterval(interval)
+    done.result()
+    assert session.next_record("bob", "random").left == 1_501

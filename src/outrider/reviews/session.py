@@ -65,10 +65,10 @@ class ReviewSession:
         """The best record on which a reviewer may decide. Without others it is the first of those skipped."""
         self.review.refresh()
         state = self.review.state
-        if not (pool := state.find_open(by)):
-            return NextRecord(None, Shown(), (), 0)
-        ranking, sealed = self._rank(by, order, pool)
+        ranking, sealed = self._draw(by) if order == "random" else self._rank(by, order)
         open_numbers = [number for number in ranking.numbers if number not in sealed]
+        if not open_numbers:
+            return NextRecord(None, Shown(), (), 0)
         taken = self._list_taken(by) if state.reviewers == 1 else set()
         place = next((place for place, number in enumerate(open_numbers) if number not in taken and number not in skip), None)
         if place is None:
@@ -79,26 +79,31 @@ class ReviewSession:
         passed = tuple(sorted(sealed.intersection(ranking.numbers[:first])))
         shown = Shown(order=ranking.order, rank=place + 1, model=ranking.model, passed=passed)
         self._write_screen(by, _Screen(number, time.time(), shown))
-        return NextRecord(number, shown, ranking.terms, len(pool))
+        return NextRecord(number, shown, ranking.terms, len(open_numbers))
 
     def remarks(self) -> tuple[str, ...]:
         learns = self._ranker is None or self._ranker[2].learns
         return (*self.review.remarks, *(() if learns else (NO_MODEL,)))
 
-    def _rank(self, by: str, order: Order, pool: list[int]) -> tuple[Ranking, frozenset[int]]:
+    def _draw(self, by: str) -> tuple[Ranking, frozenset[int]]:
+        with self.review.reading() as state:
+            pool = frozenset(state.find_open(by))
+            return Ranking(tuple(number for number in state.list_draws() if number in pool), "random"), frozenset()
+
+    def _rank(self, by: str, order: Order) -> tuple[Ranking, frozenset[int]]:
         """The ranking, and the drawn records in it that it ranks without knowing their labels."""
-        if order == "random":
-            left = frozenset(pool)
-            return Ranking(tuple(number for number in self.review.state.list_draws() if number in left), "random"), frozenset()
-        ranker = self.prepare()
         with self._lock:
-            state = self.review.state
-            sealed = frozenset(state.list_sealed(by)) - frozenset(pool)
+            ranker = self.prepare()
+            with self.review.reading() as state:
+                if state.total != ranker.size:  # an import came in between
+                    ranker = self.prepare()
+                pool, labels, lines = state.find_open(by), state.list_labels(by), state.lines
+                sealed = frozenset(state.list_sealed(by)) - frozenset(pool)
             key = f"{order} {by}"
-            lines, ranking = self._rankings.get(key, (-1, None))
-            if ranking is None or lines != state.lines:
-                ranking = ranker.rank(state.list_labels(by), [*pool, *sealed], order)
-                self._rankings[key] = (state.lines, ranking)
+            ranked_lines, ranking = self._rankings.get(key, (-1, None))
+            if ranking is None or ranked_lines != lines:
+                ranking = ranker.rank(labels, [*pool, *sealed], order)
+                self._rankings[key] = (lines, ranking)
             return ranking, sealed
 
     def find_shown(self, by: str, number: int, shown: Shown | None = None) -> Shown:
