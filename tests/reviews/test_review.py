@@ -187,3 +187,20 @@ def test_the_next_record_is_found_while_others_decide(tmp_path: Path, monkeypatc
         sys.setswitchinterval(interval)
     done.result()
     assert session.next_record("bob", "random").left == 1_501
+
+
+def test_of_an_import_that_was_cut_off_nothing_holds(tmp_path: Path) -> None:
+    folder = tmp_path / "otters"
+    review = make_review(folder)
+    before = (folder / NAME).stat().st_size
+    labels = [NewDecision(6 + number, "include", "a file", imported=True) for number in range(3)]
+    batch = NewBatch("another file", [paper(f"q{number}", f"Otters of {number}") for number in range(3)], {})
+    review.import_batch(batch, labels, "ann", AT, 5)
+    whole = (folder / NAME).read_bytes()
+    for size in (before + 1, *(at + 1 for at in range(before, len(whole) - 1) if whole[at : at + 1] == b"\n"), len(whole) - 1):
+        (folder / NAME).write_bytes(whole[:size])
+        cut = Review(folder)
+        assert (cut.state.total, cut.state.list_labels("ann"), len(cut.remarks)) == (5, {}, 1)
+    cut.import_batch(batch, labels, "ann", AT, 5)
+    review = Review(folder)
+    assert (review.state.total, len(review.state.list_labels("ann")), review.remarks) == (8, 3, ())
