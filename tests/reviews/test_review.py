@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +164,43 @@ def test_a_hundred_thousand_labels_open_in_two_seconds_of_work(tmp_path: Path) -
     took = time.process_time() - began
     assert (state.count_decided("ann"), state.state(labels)) == (labels, "exclude")
     assert took < 2.0
+
+
+def test_the_next_record_is_found_while_others_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = ReviewSession(make_review(tmp_path / "otters", records=2_000))
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # more decisions in the time
+
+    def write() -> None:
+        for number in range(1, 500):
+            decide(session.review, number, "include")
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(1) as writer:
+            done = writer.submit(write)
+            while not done.done():
+                assert session.next_record("bob", "random").left
+                with session.review.reading() as state:
+                    assert {*state.list_labels("bob").values()} <= {True}
+    finally:
+        sys.setswitchinterval(interval)
+    done.result()
+    assert session.next_record("bob", "random").left == 1_501
+
+
+def test_of_an_import_that_was_cut_off_nothing_holds(tmp_path: Path) -> None:
+    folder = tmp_path / "otters"
+    review = make_review(folder)
+    before = (folder / NAME).stat().st_size
+    labels = [NewDecision(6 + number, "include", "a file", imported=True) for number in range(3)]
+    batch = NewBatch("another file", [paper(f"q{number}", f"Otters of {number}") for number in range(3)], {})
+    review.import_batch(batch, labels, "ann", AT, 5)
+    whole = (folder / NAME).read_bytes()
+    for size in (before + 1, *(at + 1 for at in range(before, len(whole) - 1) if whole[at : at + 1] == b"\n"), len(whole) - 1):
+        (folder / NAME).write_bytes(whole[:size])
+        cut = Review(folder)
+        assert (cut.state.total, cut.state.list_labels("ann"), len(cut.remarks)) == (5, {}, 1)
+    cut.import_batch(batch, labels, "ann", AT, 5)
+    review = Review(folder)
+    assert (review.state.total, len(review.state.list_labels("ann")), review.remarks) == (8, 3, ())

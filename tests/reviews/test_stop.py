@@ -10,16 +10,16 @@ from outrider.reviews.review import NewBatch, NewDecision, Review
 from outrider.reviews.session import ReviewSession
 from outrider.reviews.stop import assess_review, describe_stop
 from outrider.state.records import Record
-from outrider.state.reviews import Order, Shown
+from outrider.state.reviews import Order, Shown, Verdict
 from support.fakes import paper
 from support.review_folder import AT
 
 RECORDS, RELEVANT = 120, 40
 
 
-def make_session(folder: Path) -> ReviewSession:
+def make_session(folder: Path, reviewers: int = 1) -> ReviewSession:
     """Every third record is about otters and relevant."""
-    review = Review.create(folder, {"name": folder.name, "created": AT, "seed": 0, "reviewers": 1, "question": "otters"})
+    review = Review.create(folder, {"name": folder.name, "created": AT, "seed": 0, "reviewers": reviewers, "question": "otters"})
     records: list[Record] = [
         paper(f"p{number}", f"{'Otters' if number % 3 == 0 else 'Badgers'} in river {number}", abstract=f"They are {number}.")
         for number in range(1, RECORDS + 1)
@@ -32,11 +32,12 @@ def is_relevant(number: int) -> bool:
     return number % 3 == 0
 
 
-def screen(session: ReviewSession, order: Order) -> tuple[int, Shown]:
+def screen(session: ReviewSession, order: Order, by: str = "ann") -> tuple[int, Shown]:
     """Decide on the next record as it is."""
-    found = session.next_record("ann", order)
+    found = session.next_record(by, order)
     assert found.number is not None
-    session.review.decide([NewDecision(found.number, "include" if is_relevant(found.number) else "exclude", "ann", shown=found.shown)], AT)
+    verdict: Verdict = "include" if is_relevant(found.number) else "exclude"
+    session.review.decide([NewDecision(found.number, verdict, by, shown=found.shown)], AT)
     return found.number, found.shown
 
 
@@ -47,16 +48,16 @@ def test_the_ranking_learns_a_drawn_label_once_it_has_passed_the_record(tmp_path
     assert drawn == [*state.list_draws()[:6]]
     assert {is_relevant(number) for number in drawn} == {True, False}
     assert state.list_labels("ann") == {}
-    assert state.list_sealed() == drawn
+    assert state.list_sealed("ann") == drawn
     passed: set[int] = set()
     for _ in range(RELEVANT):
         _, shown = screen(session, "model")
         passed.update(shown.passed)
-        assert not passed & {*state.list_sealed()}
+        assert not passed & {*state.list_sealed("ann")}
     assert passed >= {number for number in drawn if is_relevant(number)}
     again = Review(tmp_path / "rivers").state
     assert again.list_labels("ann") == state.list_labels("ann")
-    assert {*again.list_sealed()} == {*drawn} - passed
+    assert {*again.list_sealed("ann")} == {*drawn} - passed
     sealed = {*drawn} - passed
     for label in again.list_screened():
         assert (label.is_drawn, label.is_reached) == (label.record in drawn, label.record not in sealed)
@@ -108,3 +109,80 @@ def test_an_impossible_target_is_a_clear_error(tmp_path: Path, target: float) ->
     screen(session, "model")
     with pytest.raises(BadRequest, match="target recall"):
         assess_review(session.review.state.list_screened(), session.review.state.list_draws(), target)
+
+
+def test_a_skipped_record_holds_back_what_the_ranking_has_behind_it(tmp_path: Path) -> None:
+    session = make_session(tmp_path / "rivers")
+    for _ in range(30):
+        screen(session, "random")
+    skipped: set[int] = set()
+    for _ in range(20):
+        found = session.next_record("ann", "model", skip=skipped)
+        assert found.number is not None
+        if not skipped:
+            skipped.add(found.number)
+            held = session.review.state.list_sealed("ann")
+        else:
+            session.review.decide([NewDecision(found.number, "exclude", "ann", shown=found.shown)], AT)
+    ranking = session.next_record("ann", "model")
+    assert ranking.number in skipped
+    assert not {*held} - {*session.review.state.list_sealed("ann")} - {*ranking.shown.passed}
+
+
+@pytest.mark.parametrize("takes_back", [False, True])
+def test_a_corrected_draw_stays_a_draw(tmp_path: Path, takes_back: bool) -> None:
+    session = make_session(tmp_path / "rivers")
+    number, _ = screen(session, "random")
+    if takes_back:
+        session.review.undo("ann", AT)
+    session.review.decide([NewDecision(number, "maybe", "ann")], AT)
+    state = Review(tmp_path / "rivers").state
+    assert state.list_sealed("ann") == [number]
+    assert [(label.is_drawn, label.is_reached) for label in state.list_screened()] == [(True, False)]
+
+
+def test_a_record_that_is_shown_once_more_stays_a_draw(tmp_path: Path) -> None:
+    session = make_session(tmp_path / "rivers")
+    found = session.next_record("ann", "random")
+    assert found.number is not None
+    again = ReviewSession(Review(tmp_path / "rivers"))
+    assert again.find_shown("ann", found.number) == again.find_shown("ann", found.number, Shown()) == found.shown
+    assert again.find_shown("bob", found.number) == again.find_shown("ann", found.number + 1) == Shown()
+    assert again.find_shown("ann", found.number, Shown(order="model", rank=2)) == Shown(order="model", rank=2)
+
+
+def test_of_two_reviewers_both_rankings_must_reach_a_draw(tmp_path: Path) -> None:
+    session = make_session(tmp_path / "rivers", reviewers=2)
+    state = session.review.state
+    for by in ("ann", "bob"):
+        for _ in range(20):
+            screen(session, "random", by)
+    drawn = state.list_screened()
+    for _ in range(RECORDS - 20):
+        screen(session, "model", "ann")
+    assert [label.is_reached for label in drawn] == [False] * 20
+    assert assess_review(state.list_screened(), state.list_draws(), 0.8).proof.state != "proven"
+    assert {*state.list_labels("bob")} == set()
+    while state.find_open("bob"):
+        screen(session, "model", "bob")
+    assert sum(label.is_reached for label in state.list_screened()) > RECORDS - 20
+
+
+def test_draws_that_were_skipped_are_no_evidence(tmp_path: Path) -> None:
+    """Whoever skips the relevant draws must not lower the bound of those that are missing."""
+    session = make_session(tmp_path / "rivers")
+    state = session.review.state
+    skipped: set[int] = set()
+    while (found := session.next_record("ann", "random", skip=skipped)).number not in skipped:
+        assert found.number is not None
+        if is_relevant(found.number):
+            skipped.add(found.number)
+        else:
+            session.review.decide([NewDecision(found.number, "exclude", "ann", shown=found.shown)], AT)
+    for _ in range(RELEVANT // 2):
+        screen(session, "random")
+    bound = assess_review(state.list_screened(), state.list_draws()).recall
+    assert bound.lower <= 0.5
+    for _ in range(3):
+        screen(session, "model")  # an earlier draw, which the ranking takes
+    assert assess_review(state.list_screened(), state.list_draws()).recall.lower <= 0.6

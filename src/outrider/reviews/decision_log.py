@@ -1,8 +1,9 @@
 """The log of a review: chained JSON lines, appended under a lock and flushed to the disk.
 
 The first line creates the review; the others are imports, decisions, notes and settings (`review_state`). Lines are chained as those of a
-ledger (`systematic_search.ledger`), so a line that was changed or removed from the middle is found. The end of a line that a killed
-process left behind never was an entry: it is reported, and the next entry replaces it.
+ledger (`systematic_search.ledger`), so a line that was changed or removed from the middle is found. Entries that were appended together
+hold together: the first has their number (`together`). What a killed process left of them, or of a line, never was an entry: it is
+reported, and the next entry replaces it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ NAME = "decisions.jsonl"
 LOCK = ".lock"
 WAIT_S = 30.0
 """How long to wait for another process that writes."""
+TOGETHER = "together"
 Entry = Mapping[str, Any]
 
 
@@ -59,24 +61,31 @@ class DecisionLog:
                 raw = stream.read()
         except OSError as error:
             raise NoSuchReview(f"there is no review at {self.folder} ({error.strerror or error})") from error
-        whole = raw[: raw.rfind(b"\n") + 1]
-        self.torn = len(raw) - len(whole)
-        for line in whole.splitlines(keepends=True):
-            self._take(line)
+        lines = raw[: raw.rfind(b"\n") + 1].splitlines(keepends=True)
+        start, chain = self._offset, self._chain
+        pending: list[tuple[Entry, str, int]] = []
+        for number, line in enumerate(lines, start=self._lines + 1):
+            following = check_line(line, chain)
+            if following is None:
+                raise ReviewDamaged(
+                    f"{self.path}, line {number:,}: is not the line that was written there, or a line before it is missing; "
+                    "restore the file from a copy. Nothing was written"
+                )
+            chain = following
+            pending.append((json.loads(line), chain, len(line)))
+            if len(pending) >= pending[0][0].get(TOGETHER, 1):
+                for one in pending:
+                    self._take(*one)
+                pending.clear()
+        self.torn = len(raw) - (self._offset - start)
         if not self._lines:
             raise ReviewDamaged(f"{self.path} is cut off in its first line; restore it from a copy, or delete the folder {self.folder}")
 
-    def _take(self, line: bytes) -> None:
-        chain = check_line(line, self._chain)
-        if chain is None:
-            raise ReviewDamaged(
-                f"{self.path}, line {self._lines + 1:,}: is not the line that was written there, or a line before it is missing; "
-                "restore the file from a copy. Nothing was written"
-            )
+    def _take(self, entry: Entry, chain: str, size: int) -> None:
         self._chain = chain
-        self._offset += len(line)
+        self._offset += size
         self._lines += 1
-        self._on_entry(json.loads(line))
+        self._on_entry(entry)
 
     @contextmanager
     def writing(self) -> Iterator[Callable[[Sequence[Entry]], None]]:
@@ -96,10 +105,13 @@ class DecisionLog:
             raise ReviewBusy(f"another process writes to the review {self.folder.name}; try again") from error
 
     def _append(self, entries: Sequence[Entry]) -> None:
-        lines, chain = [], self._chain
+        chain, lines, written = self._chain, [], []
+        if len(entries) > 1:
+            entries = [{**entries[0], TOGETHER: len(entries)}, *entries[1:]]
         for entry in entries:
             line, chain = chain_line(entry, chain)
             lines.append(line)
+            written.append((entry, chain, len(line)))
         try:
             with self.path.open("r+b") as stream:
                 stream.truncate(self._offset)
@@ -110,8 +122,8 @@ class DecisionLog:
         except OSError as error:
             raise ReviewUnwritable(f"{self.path} cannot be written: {error.strerror or error}; the decision was not saved") from error
         self.torn = 0
-        for line in lines:
-            self._take(line)
+        for one in written:
+            self._take(*one)
 
 
 def create_log(folder: Path, entry: Entry) -> None:

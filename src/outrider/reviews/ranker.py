@@ -65,6 +65,10 @@ class Ranker:
         self._seed = seed
         self._settings = settings
 
+    @property
+    def size(self) -> int:
+        return len(self._texts)
+
     def rank(self, labels: Mapping[int, bool], pool: Sequence[int], order: Order = "model") -> Ranking:
         """The records of the pool, by the model where both classes are labelled."""
         numbers = np.asarray(sorted(pool), np.int64)

@@ -188,6 +188,12 @@ class Review:
             )
 
     @contextmanager
+    def reading(self) -> Iterator[ReviewState]:
+        """The state, which no other thread changes meanwhile."""
+        with self._lock:
+            yield self.state
+
+    @contextmanager
     def _writing(self) -> Iterator[Any]:
         with self._lock, self._log.writing() as append:
             yield append

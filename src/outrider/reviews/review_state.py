@@ -57,9 +57,9 @@ class ScreenedLabel(NamedTuple):
     record: int
     included: bool
     is_drawn: bool
-    """It was decided on because it was drawn at random, by each of its reviewers."""
+    """The decision that made its verdict final was made because it was drawn at random."""
     is_reached: bool
-    """The ranking has put it before all others that were left, or it was decided on without a draw."""
+    """Rankings have put it before all others that were left, or it was decided on without a draw: for as many reviewers as it takes."""
 
 
 @dataclass(slots=True)
@@ -82,8 +82,10 @@ class ReviewState:
     _resolved: dict[int, Entry] = field(default_factory=dict)
     _before: dict[tuple[int, str, bool], list[Entry]] = field(default_factory=dict)
     """By record, reviewer and whether it resolves: earlier decisions, to which `undo` returns."""
-    _passed: set[int] = field(default_factory=set)
-    """Drawn records that a ranking put before one that was decided on."""
+    _drawn: set[tuple[int, str]] = field(default_factory=set)
+    """Records and the reviewers who decided on them as draws; they stay so when the decision is corrected or taken back."""
+    _passed: dict[int, set[str]] = field(default_factory=dict)
+    """By drawn record: the reviewers whose ranking put it before all that they had left."""
     _draws: tuple[tuple[int, int], tuple[int, ...]] = ((0, 0), ())
     _recent: dict[str, list[int]] = field(default_factory=dict)
     """By reviewer: records in the order of their decisions, which `undo` takes back from the end."""
@@ -123,7 +125,10 @@ class ReviewState:
         if (before := place.get(key)) is not None:
             self._before.setdefault((record, by, resolves), []).append(before)
         self._recent.setdefault(by, []).append(record)
-        self._passed.update(shown.get("passed", ()))
+        for number in shown.get("passed", ()):
+            self._passed.setdefault(number, set()).add(by)
+        if new.order == "random":
+            self._drawn.add((record, by))
         place[key] = new
         if reason:
             self.reasons_used[reason] += 1
@@ -204,15 +209,17 @@ class ReviewState:
     def list_labels(self, viewer: str) -> dict[int, bool]:
         """What the ranking may learn from for a reviewer: final verdicts, and the reviewer's own decisions; true for inclusions.
 
-        Drawn records that no ranking has reached are left out: a proof of recall rests on that (`list_sealed`).
+        Drawn records that the ranking has not reached are left out: a proof of recall rests on that (`list_sealed`).
         """
         labels = {}
         for record, decided in self._decided.items():
-            if self._is_sealed(record, decided):
+            own, state = decided.get(viewer), self.state(record)
+            if self._is_reached(record, decided):
+                verdict = own.verdict if state == "waiting" and own else state
+            elif own and viewer in self._list_passers(record, decided):
+                verdict = own.verdict
+            else:
                 continue
-            own = decided.get(viewer)
-            state = self.state(record)
-            verdict = own.verdict if state == "waiting" and own else state
             if verdict in ("include", "exclude"):
                 labels[record] = verdict == "include"
         return labels
@@ -225,21 +232,37 @@ class ReviewState:
             self._draws = size, tuple(map(int, order_draws(ids, f"{self.name}\0{self.created}\0{self.seed}")))
         return self._draws[1]
 
-    def list_sealed(self) -> list[int]:
-        """Drawn records that no ranking has reached yet: it still ranks them, without their labels."""
-        return [record for record, decided in self._decided.items() if self._is_sealed(record, decided)]
+    def list_sealed(self, viewer: str) -> list[int]:
+        """Drawn records that the ranking has not reached for a reviewer: it still ranks them, without their labels."""
+        return [
+            record
+            for record, decided in self._decided.items()
+            if not self._is_reached(record, decided) and viewer not in self._list_passers(record, decided)
+        ]
 
-    def _is_sealed(self, record: int, decided: Mapping[str, Entry]) -> bool:
-        return record not in self._passed and _is_drawn(decided)
+    def _is_reached(self, record: int, decided: Mapping[str, Entry]) -> bool:
+        """Whether as many rankings reached a record as it takes reviewers: undrawn, it would have its verdict by now."""
+        if any(entry.imported for entry in decided.values()):
+            return True
+        return len(self._list_passers(record, decided)) >= self.reviewers
+
+    def _list_passers(self, record: int, decided: Mapping[str, Entry]) -> set[str]:
+        """The reviewers whose ranking has reached a record, and those who chose it."""
+        chosen = {by for by, entry in decided.items() if not self._is_draw(record, entry)}
+        return chosen | self._passed.get(record, set())
+
+    def _is_draw(self, record: int, entry: Entry) -> bool:
+        return entry.order == "random" or (entry.order == "chosen" and (record, entry.by) in self._drawn)
 
     def list_screened(self) -> list[ScreenedLabel]:
         """The final verdicts in the order in which they became final."""
         final = []
         for record, decided in self._decided.items():
             if (state := self.state(record)) in VERDICTS:
-                last = self._resolved.get(record) or max(decided.values(), key=lambda entry: entry.line)
-                is_drawn = _is_drawn(decided)
-                final.append((last.line, ScreenedLabel(record, state != "exclude", is_drawn, not is_drawn or record in self._passed)))
+                decisive = max(decided.values(), key=lambda entry: entry.line)
+                last = self._resolved.get(record) or decisive
+                label = ScreenedLabel(record, state != "exclude", self._is_draw(record, decisive), self._is_reached(record, decided))
+                final.append((last.line, label))
         return [label for _, label in sorted(final)]
 
     def count_by_reviewer(self) -> dict[str, tuple[int, str]]:
@@ -258,7 +281,3 @@ class ReviewState:
         """Reasons for exclusion: the most used first, then those of the review that were not used yet."""
         used = sorted((+self.reasons_used), key=lambda reason: (-self.reasons_used[reason], reason))
         return tuple(dict.fromkeys([*used, *self.reasons]))
-
-
-def _is_drawn(decided: Mapping[str, Entry]) -> bool:
-    return all(entry.order == "random" for entry in decided.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 import time
@@ -28,6 +29,14 @@ class NextRecord(NamedTuple):
     terms: tuple[str, ...]
     """Words that speak most for inclusion."""
     left: int
+
+
+class _Screen(NamedTuple):
+    """The record that a reviewer sees, since when (seconds), and why."""
+
+    number: int
+    at: float
+    shown: Shown
 
 
 @dataclass(slots=True)
@@ -56,59 +65,80 @@ class ReviewSession:
         """The best record on which a reviewer may decide. Without others it is the first of those skipped."""
         self.review.refresh()
         state = self.review.state
-        if not (pool := state.find_open(by)):
-            return NextRecord(None, Shown(), (), 0)
-        ranking, sealed = self._rank(by, order, pool)
+        ranking, sealed = self._draw(by) if order == "random" else self._rank(by, order)
         open_numbers = [number for number in ranking.numbers if number not in sealed]
-        taken = self._claim(by) if state.reviewers == 1 else set()
+        if not open_numbers:
+            return NextRecord(None, Shown(), (), 0)
+        taken = self._list_taken(by) if state.reviewers == 1 else set()
         place = next((place for place, number in enumerate(open_numbers) if number not in taken and number not in skip), None)
         if place is None:
             place = next((place for place, number in enumerate(open_numbers) if number not in skip), 0)
         number = open_numbers[place]
-        if state.reviewers == 1:
-            self._claim(by, number)
-        passed = tuple(sorted(sealed.intersection(ranking.numbers[: ranking.numbers.index(number)]))) if sealed else ()
+        # not what lies behind a skipped record: reviewers skip relevant ones more often, and the proof would not see them
+        first = ranking.numbers.index(open_numbers[0])
+        passed = tuple(sorted(sealed.intersection(ranking.numbers[:first])))
         shown = Shown(order=ranking.order, rank=place + 1, model=ranking.model, passed=passed)
-        return NextRecord(number, shown, ranking.terms, len(pool))
+        self._write_screen(by, _Screen(number, time.time(), shown))
+        return NextRecord(number, shown, ranking.terms, len(open_numbers))
 
     def remarks(self) -> tuple[str, ...]:
         learns = self._ranker is None or self._ranker[2].learns
         return (*self.review.remarks, *(() if learns else (NO_MODEL,)))
 
-    def _rank(self, by: str, order: Order, pool: list[int]) -> tuple[Ranking, frozenset[int]]:
+    def _draw(self, by: str) -> tuple[Ranking, frozenset[int]]:
+        with self.review.reading() as state:
+            pool = frozenset(state.find_open(by))
+            return Ranking(tuple(number for number in state.list_draws() if number in pool), "random"), frozenset()
+
+    def _rank(self, by: str, order: Order) -> tuple[Ranking, frozenset[int]]:
         """The ranking, and the drawn records in it that it ranks without knowing their labels."""
-        if order == "random":
-            left = frozenset(pool)
-            return Ranking(tuple(number for number in self.review.state.list_draws() if number in left), "random"), frozenset()
-        ranker = self.prepare()
         with self._lock:
-            state = self.review.state
-            sealed = frozenset(state.list_sealed()) - frozenset(pool)
+            ranker = self.prepare()
+            with self.review.reading() as state:
+                if state.total != ranker.size:  # an import came in between
+                    ranker = self.prepare()
+                pool, labels, lines = state.find_open(by), state.list_labels(by), state.lines
+                sealed = frozenset(state.list_sealed(by)) - frozenset(pool)
             key = f"{order} {by}"
-            lines, ranking = self._rankings.get(key, (-1, None))
-            if ranking is None or lines != state.lines:
-                ranking = ranker.rank(state.list_labels(by), [*pool, *sealed], order)
-                self._rankings[key] = (state.lines, ranking)
+            ranked_lines, ranking = self._rankings.get(key, (-1, None))
+            if ranking is None or ranked_lines != lines:
+                ranking = ranker.rank(labels, [*pool, *sealed], order)
+                self._rankings[key] = (lines, ranking)
             return ranking, sealed
 
-    def _claim(self, by: str, number: int | None = None) -> set[int]:
-        """The records that others see at the moment; notes that this reviewer sees a record.
+    def find_shown(self, by: str, number: int, shown: Shown | None = None) -> Shown:
+        """How a reviewer came to see a record: as the caller tells, else as it was shown to the reviewer last.
 
-        A lost note costs nothing: two reviewers then see one record, and both decisions count.
+        A caller may show the record once more, with a note or a message, or not know of `Shown`. A draw must not get lost by that: its
+        label would steer the ranking.
         """
-        path, now = self.review.folder / ON_SCREENS, time.time()
-        screens: dict[str, tuple[int, float]] = {}
-        with suppress(OSError, ValueError, TypeError):
-            for name, (shown, at) in json.loads(path.read_text(encoding="utf-8")).items():
-                if 0 <= now - float(at) < SHOWN_S:
-                    screens[str(name)] = (int(shown), float(at))
-        if number is not None:
-            screens[by] = (number, now)
-            part = path.with_name(f"{ON_SCREENS}.{threading.get_ident()}.part")
-            with suppress(OSError):
-                part.write_text(json.dumps(screens), encoding="utf-8")
-                part.replace(path)
-        return {shown for name, (shown, _) in screens.items() if name != by}
+        if shown is None or shown.order == "chosen":
+            screen = self._read_screens().get(by)
+            return screen.shown if screen is not None and screen.number == number else Shown()
+        return shown
+
+    def _list_taken(self, by: str) -> set[int]:
+        """The records that others see at the moment.
+
+        A lost note costs little: two reviewers then see one record, and both decisions count.
+        """
+        now = time.time()
+        return {screen.number for name, screen in self._read_screens().items() if name != by and 0 <= now - screen.at < SHOWN_S}
+
+    def _read_screens(self) -> dict[str, _Screen]:
+        screens: dict[str, _Screen] = {}
+        with suppress(OSError, ValueError, TypeError, AttributeError):
+            for name, (number, at, shown) in json.loads((self.review.folder / ON_SCREENS).read_text(encoding="utf-8")).items():
+                screens[str(name)] = _Screen(int(number), float(at), Shown.model_validate(shown))
+        return screens
+
+    def _write_screen(self, by: str, screen: _Screen) -> None:
+        screens = {**self._read_screens(), by: screen}
+        rows = {name: (one.number, one.at, one.shown.model_dump(exclude_defaults=True)) for name, one in screens.items()}
+        part = self.review.folder / f"{ON_SCREENS}.{os.getpid()}.{threading.get_ident()}.part"
+        with suppress(OSError):
+            part.write_text(json.dumps(rows), encoding="utf-8")
+            part.replace(self.review.folder / ON_SCREENS)
 
 
 class OpenReviews:

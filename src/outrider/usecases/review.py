@@ -23,6 +23,7 @@ from outrider.reviews.decision_log import NAME
 from outrider.reviews.export import FORMATS, SUFFIXES, export_views
 from outrider.reviews.labels import ConflictingLabels, parse_verdict
 from outrider.reviews.review import MAX_NAMED, NewBatch, NewDecision, NewNote, Review
+from outrider.reviews.review_state import ReviewState
 from outrider.reviews.session import ReviewSession
 from outrider.reviews.stop import CONFIDENCE, TARGET_RECALL, describe_stop
 from outrider.runtime.threads_and_loops import run_in_background, run_in_thread
@@ -155,8 +156,13 @@ async def get_record(services: Services, name: str, record_id: str, *, by: str |
     """A record by its number, DOI or another identifier, as the reviewer may see it."""
     session, reviewer = await _open(services, name), find_reviewer(services, by)
     (number,) = await run_in_thread(lambda: find_numbers(session.review, [record_id]))
-    left = await asyncio.to_thread(lambda: len(session.review.state.find_open(reviewer)))
-    return await _make_candidate(services, session, reviewer, number, Shown(), (), left)
+
+    def read() -> tuple[Shown, int]:
+        with session.review.reading() as state:
+            return session.find_shown(reviewer, number), len(state.find_open(reviewer))
+
+    shown, left = await asyncio.to_thread(read)
+    return await _make_candidate(services, session, reviewer, number, shown, (), left)
 
 
 async def decide(
@@ -185,7 +191,9 @@ async def decide(
                     f"a decision is include, exclude or maybe, not {shorten(word)}{did_you_mean(word, ('include', 'exclude', 'maybe'))}"
                 )
             leader = review.state.leader(number)
-            one = NewDecision(leader, verdict, reviewer, _check_text("a reason", reason), shown or Shown(), resolves=resolve)
+            one = NewDecision(
+                leader, verdict, reviewer, _check_text("a reason", reason), session.find_shown(reviewer, leader, shown), resolves=resolve
+            )
             earlier = new.setdefault(leader, one)
             if earlier.verdict != verdict:
                 raise ConflictingLabels(
@@ -234,8 +242,7 @@ async def get_status(
     """Counts, conflicts and imports of a review, and what its labels tell about the recall. Raises `BadRequest`."""
     session = await _open(services, name)
 
-    def read() -> ReviewStatus:
-        state = session.review.state
+    def read(state: ReviewState) -> ReviewStatus:
         states = {number: state.state(number) for number in state.leaders()}
         counts = Counter(states.values())
         excluded = (number for number, one in states.items() if one == "exclude")
@@ -273,7 +280,11 @@ async def get_status(
             remarks=session.remarks(),
         )
 
-    return await run_in_thread(read)
+    def read_consistently() -> ReviewStatus:
+        with session.review.reading() as state:
+            return read(state)
+
+    return await run_in_thread(read_consistently)
 
 
 async def list_conflicts(services: Services, name: str, *, by: str | None = None) -> ConflictList:
@@ -281,9 +292,9 @@ async def list_conflicts(services: Services, name: str, *, by: str | None = None
     session, reviewer = await _open(services, name), find_reviewer(services, by)
 
     def read() -> ConflictList:
-        review, state = session.review, session.review.state
-        numbers = [number for number in state.leaders() if state.state(number) == "conflict"]
-        return ConflictList(review=state.name, conflicts=tuple(review.view(number, reviewer) for number in numbers))
+        with session.review.reading() as state:
+            numbers = [number for number in state.leaders() if state.state(number) == "conflict"]
+            return ConflictList(review=state.name, conflicts=tuple(session.review.view(number, reviewer) for number in numbers))
 
     return await run_in_thread(read)
 
@@ -476,7 +487,8 @@ async def _make_candidate(
     services: Services, session: ReviewSession, reviewer: str, number: int | None, shown: Shown, terms: Sequence[str], left: int
 ) -> Candidate:
     review, state = session.review, session.review.state
-    counts = {"left": left, "decided": state.count_decided(reviewer), "reasons": state.list_reasons(), "remarks": session.remarks()}
+    with review.reading():
+        counts = {"left": left, "decided": state.count_decided(reviewer), "reasons": state.list_reasons(), "remarks": session.remarks()}
     if number is None:
         return Candidate(review=state.name, by=reviewer, **counts)
     view = await run_in_thread(lambda: review.view(number, reviewer))
@@ -508,13 +520,14 @@ async def _find_sentences(services: Services, question: str, record: Record) -> 
 
 def _summarize(services: Services, folder: Path) -> ReviewSummary:
     try:
-        state = services.reviews.open(folder).review.state
+        review = services.reviews.open(folder).review
     except SearchError as error:
         return ReviewSummary(name=folder.name, question="", created="", reviewers=1, records=0, screened=0, problem=str(error))
-    return ReviewSummary(
-        name=state.name, question=state.question, created=state.created, reviewers=state.reviewers, records=state.total,
-        screened=len(state.list_screened()),
-    )  # fmt: skip
+    with review.reading() as state:
+        return ReviewSummary(
+            name=state.name, question=state.question, created=state.created, reviewers=state.reviewers, records=state.total,
+            screened=len(state.list_screened()),
+        )  # fmt: skip
 
 
 def _check_text(what: str, text: str) -> str:
