@@ -38,6 +38,8 @@ class ReviewSession:
     _ranker: tuple[int, str, Ranker] | None = None
     _rankings: dict[str, tuple[int, Ranking]] = field(default_factory=dict)
     """By reviewer: the last ranking, and the number of entries of the log from which it was made."""
+    _shown: dict[tuple[str, int], Shown] = field(default_factory=dict)
+    """By reviewer and record: how it was last shown. A note, help or an undone decision shows the record again, not chosen."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def prepare(self) -> Ranker:
@@ -69,7 +71,12 @@ class ReviewSession:
             self._claim(by, number)
         passed = tuple(sorted(sealed.intersection(ranking.numbers[: ranking.numbers.index(number)]))) if sealed else ()
         shown = Shown(order=ranking.order, rank=place + 1, model=ranking.model, passed=passed)
+        self._shown[by, number] = shown
         return NextRecord(number, shown, ranking.terms, len(pool))
+
+    def last_shown(self, by: str, number: int) -> Shown:
+        """How a record was last shown to a reviewer; `chosen` if it was not."""
+        return self._shown.get((by, number), Shown())
 
     def remarks(self) -> tuple[str, ...]:
         learns = self._ranker is None or self._ranker[2].learns

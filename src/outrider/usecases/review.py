@@ -156,7 +156,7 @@ async def get_record(services: Services, name: str, record_id: str, *, by: str |
     session, reviewer = await _open(services, name), find_reviewer(services, by)
     (number,) = await run_in_thread(lambda: find_numbers(session.review, [record_id]))
     left = await asyncio.to_thread(lambda: len(session.review.state.find_open(reviewer)))
-    return await _make_candidate(services, session, reviewer, number, Shown(), (), left)
+    return await _make_candidate(services, session, reviewer, number, session.last_shown(reviewer, number), (), left)
 
 
 async def decide(
