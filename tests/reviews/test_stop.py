@@ -96,6 +96,18 @@ def test_a_draw_that_is_passed_over_ends_the_sample(tmp_path: Path) -> None:
     assert assess_review(state.list_screened(), state.list_draws()).proof.drawn == 0
 
 
+def test_a_draw_that_is_shown_again_stays_a_draw(tmp_path: Path) -> None:
+    session = make_session(tmp_path / "rivers")
+    number, shown = screen(session, "random")
+    assert session.last_shown("ann", number) == shown
+    assert session.last_shown("bob", number) == Shown()
+    session.review.undo("ann", AT)
+    again = session.last_shown("ann", number)
+    session.review.decide([NewDecision(number, "include", "ann", shown=again)], AT)
+    (label,) = session.review.state.list_screened()
+    assert (label.record, label.is_drawn) == (number, True)
+
+
 def test_nothing_is_said_before_the_first_verdict(tmp_path: Path) -> None:
     state = make_session(tmp_path / "rivers").review.state
     assert describe_stop("rivers", state.list_screened(), state.list_draws()) == ()

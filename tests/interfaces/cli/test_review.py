@@ -190,9 +190,14 @@ def test_records_are_decided_by_single_keys(folder: Path, capsys: pytest.Capture
     terminal.press("n")
     terminal.expect("Note")
     terminal.press("ask Bob\r")
-    terminal.expect("Note of ann: ask Bob")
+    again = STYLE.sub("", terminal.expect("Note of ann: ask Bob"))
+    assert ", question #" in again  # the order in which the record came, not "chosen"
     terminal.press("m")
     terminal.expect("maybe ")
+    terminal.press("er")
+    terminal.expect("Reason")
+    terminal.press("too\x1b")  # goes back, and excludes nothing
+    terminal.expect("? help")
     terminal.press("er")
     terminal.expect("Reason")
     terminal.press("too old\r")

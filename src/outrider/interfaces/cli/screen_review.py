@@ -82,14 +82,14 @@ class Keyboard:
             raise EOFError
         return key
 
-    def read_line(self, what: str) -> str:
-        """A line, shown as it is typed; empty after Esc."""
+    def read_line(self, what: str) -> str | None:
+        """A line, shown as it is typed; None after Esc."""
         text = ""
         self._echo(f"{what}: ")
         while (key := self.read()) not in ENTER:
             if key == ESCAPE:
-                text = ""
-                break
+                self._echo("\n")
+                return None
             if key in BACKSPACE:
                 self._echo("\b \b" * cell_len(text[-1:]))
                 text = text[:-1]
