@@ -99,10 +99,10 @@ def test_a_draw_that_is_passed_over_ends_the_sample(tmp_path: Path) -> None:
 def test_a_draw_that_is_shown_again_stays_a_draw(tmp_path: Path) -> None:
     session = make_session(tmp_path / "rivers")
     number, shown = screen(session, "random")
-    assert session.last_shown("ann", number) == shown
-    assert session.last_shown("bob", number) == Shown()
+    assert session.find_shown("ann", number) == shown
+    assert session.find_shown("bob", number) == Shown()
     session.review.undo("ann", AT)
-    again = session.last_shown("ann", number)
+    again = session.find_shown("ann", number)
     session.review.decide([NewDecision(number, "include", "ann", shown=again)], AT)
     (label,) = session.review.state.list_screened()
     assert (label.record, label.is_drawn) == (number, True)

@@ -87,6 +87,8 @@ class ReviewState:
     _passed: dict[int, set[str]] = field(default_factory=dict)
     """By drawn record: the reviewers whose ranking put it before all that they had left."""
     _draws: tuple[tuple[int, int], tuple[int, ...]] = ((0, 0), ())
+    _undone: dict[tuple[int, str], Entry] = field(default_factory=dict)
+    """By record and reviewer: the last decision that was taken back."""
     _recent: dict[str, list[int]] = field(default_factory=dict)
     """By reviewer: records in the order of their decisions, which `undo` takes back from the end."""
 
@@ -141,13 +143,18 @@ class ReviewState:
         resolves = resolved is not None and resolved.by == by and (own is None or resolved.line > own.line)
         place: dict[Any, Entry] = self._resolved if resolves else decided
         key = record if resolves else by
-        undone = place.pop(key)
+        undone = self._undone[record, by] = place.pop(key)
         if before := self._before.get((record, by, resolves)):
             place[key] = before.pop()
         if not decided:
             self._decided.pop(record, None)
         if undone.reason:
             self.reasons_used[undone.reason] -= 1
+
+    def find_undone(self, by: str, record: int) -> Shown:
+        """How a record was shown for the last decision on it that the reviewer took back; `chosen` for none."""
+        undone = self._undone.get((record, by))
+        return Shown() if undone is None else Shown(order=undone.order, rank=undone.rank, model=undone.model)
 
     def last_decided(self, by: str) -> int | None:
         """The record whose decision `undo` takes back."""

@@ -107,14 +107,16 @@ class ReviewSession:
             return ranking, sealed
 
     def find_shown(self, by: str, number: int, shown: Shown | None = None) -> Shown:
-        """How a reviewer came to see a record: as the caller tells, else as it was shown to the reviewer last.
+        """How a reviewer came to see a record: as the caller tells, else as it was shown to the reviewer last, or for a decision taken back.
 
         A caller may show the record once more, with a note or a message, or not know of `Shown`. A draw must not get lost by that: its
         label would steer the ranking.
         """
         if shown is None or shown.order == "chosen":
             screen = self._read_screens().get(by)
-            return screen.shown if screen is not None and screen.number == number else Shown()
+            if screen is not None and screen.number == number:
+                return screen.shown
+            return self.review.state.find_undone(by, number)
         return shown
 
     def _list_taken(self, by: str) -> set[int]:
