@@ -107,7 +107,7 @@ class ReviewSession:
             return ranking, sealed
 
     def find_shown(self, by: str, number: int, shown: Shown | None = None) -> Shown:
-        """How a reviewer came to see a record: as the caller tells, else as it was shown to the reviewer last, or for a decision taken back.
+        """How a reviewer came to see a record: as the caller tells, else as it was shown last, or for a decision taken back.
 
         A caller may show the record once more, with a note or a message, or not know of `Shown`. A draw must not get lost by that: its
         label would steer the ranking.
