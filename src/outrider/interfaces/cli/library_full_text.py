@@ -11,10 +11,9 @@ from outrider.interfaces.cli.library import library_app
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, OfflineOption, open_services, wait_for
 from outrider.interfaces.cli.terminal import BAD_INPUT, INTERRUPTION_REPORTED, Progress, console, count, note, one_line, plain, print_json
 from outrider.state.errors import BadRequest
-from outrider.state.full_text import FullTextReport
 
 if TYPE_CHECKING:
-    from outrider.state.full_text import WorkText
+    from outrider.state.full_text import FullTextReport, WorkText
 
 STYLES = {"fetched": "green", "kept": "dim", "own text": "dim", "planned": "cyan"}
 
@@ -38,6 +37,7 @@ def fetch_full_texts(
     Asks Europe PMC, PubMed Central, arXiv and Unpaywall by identifier, and reads JATS before PDF before HTML. Nothing is fetched that no
     service calls open. Ctrl-C keeps what is done. Exit code 2 if none of the records exists.
     """
+    from outrider.state.full_text import FullTextReport
     from outrider.usecases.full_text import afetch_full_text, queue_full_text
 
     if queue and dry_run:
