@@ -108,9 +108,11 @@ def test_a_draw_that_is_shown_again_stays_a_draw(tmp_path: Path) -> None:
     assert (label.record, label.is_drawn) == (number, True)
 
 
-def test_nothing_is_said_before_the_first_verdict(tmp_path: Path) -> None:
+def test_before_the_first_verdict_only_the_next_step_is_told(tmp_path: Path) -> None:
     state = make_session(tmp_path / "rivers").review.state
-    assert describe_stop("rivers", state.list_screened(), state.list_draws()) == ()
+    (sentence,) = describe_stop("rivers", state.list_screened(), state.list_draws())
+    assert sentence == "Next: decide on the first records: outrider review screen rivers"
+    assert describe_stop("rivers", (), ()) == ()
 
 
 @pytest.mark.parametrize("target", [0.0, 1.0, 2.0])

@@ -14,6 +14,7 @@ NEXT_STEPS = {
     "draw": "Next: decide on records that are drawn at random: outrider review screen {name} --random, or the box on the page",
     "stop": "Next: you may stop.",
 }
+FIRST_STEP = "Next: decide on the first records: outrider review screen {name}"
 
 
 def assess_review(
@@ -57,8 +58,8 @@ def _settle_draws(labels: Sequence[ScreenedLabel], draws: Sequence[int]) -> list
 def describe_stop(
     name: str, labels: Sequence[ScreenedLabel], draws: Sequence[int], target_recall: float = TARGET_RECALL, confidence: float = CONFIDENCE
 ) -> tuple[str, ...]:
-    """Sentences on the recall so far, each with its method and confidence, and what to do next; none before the first verdict."""
+    """Sentences on the recall so far, each with its method and confidence, and what to do next; before the first verdict only that."""
     if not labels:
-        return ()
+        return (FIRST_STEP.format(name=name),) if draws else ()
     found = assess_review(labels, draws, target_recall, confidence)
     return (found.advice.sentence, found.proof.sentence, found.recall.sentence, NEXT_STEPS[found.next_step].format(name=name))

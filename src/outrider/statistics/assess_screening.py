@@ -89,7 +89,8 @@ def _check(labels: Sequence[bool], total: int, sample: DrawnSample, target_recal
 
 
 def _advise(p_value: float, target_recall: float, confidence: float) -> str:
-    what = f"The ranked test (hypergeometric, Callaghan and Müller-Hansen 2020; p = {p_value:.3f})"
+    shown = "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+    what = f"The ranked test (hypergeometric, Callaghan and Müller-Hansen 2020; {shown})"
     if p_value < 1 - confidence:
         return (
             f"{what} suggests that a recall of {target_recall:.0%} is reached. This is advice, not proof: it trusts the ranking, and is "

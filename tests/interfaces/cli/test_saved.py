@@ -13,6 +13,7 @@ from outrider.interfaces.cli import run
 from outrider.library.library import Library
 from outrider.saved_searches.store import SavedStore
 from outrider.state.records import Record
+from outrider.usecases.saved import Outcome, RunSummary
 from support.saved_searches import article
 from support.small_library import fill_library
 
@@ -83,6 +84,25 @@ def test_a_ranked_search_reads_the_library_that_it_was_saved_with(
     assert call(capsys, "run", "kidney")["difference"]["works"] == [], "of the year 2015"
     assert run(["saved", "show", "kidney", "--report", str(tmp_path)]) == 2
     assert "save one with --systematic" in capsys.readouterr().err
+
+
+def test_a_search_saved_offline_reads_the_library_alone(shelf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(capsys, "add", "kidney", "aspirin", "--offline")["request"]["sources"] == ["library"]
+    assert call(capsys, "add", "liver", "aspirin", "--offline", "-s", "pubmed")["request"]["sources"] == ["pubmed"]
+
+
+def test_the_first_run_names_the_sources_that_failed(
+    shelf: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summary = RunSummary(number=1, status="complete", started_at=0.0, works=3, failed_sources={"pubmed": "it is unreachable"})
+
+    async def run_now(*_: object) -> Outcome:
+        return Outcome(name="liver", run=summary)
+
+    call(capsys, "add", "liver", "aspirin")
+    monkeypatch.setattr("outrider.usecases.saved.run_now", run_now)
+    assert run(["saved", "run", "liver"]) == 0
+    assert "pubmed was not read to its end: it is unreachable" in capsys.readouterr().err
 
 
 def test_what_is_due_runs_and_a_failure_stops_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,6 +25,14 @@ from support.systematic_runs import LibraryVersions, make_papers
 LATER = {"Prefer": "respond-async"}
 
 
+def test_every_id_of_the_page_is_used_once() -> None:
+    """A script finds the first element with an id: a second one stays empty."""
+    for page in ("index.html", "playground.html"):
+        ids = re.findall(r'\bid="([^"]+)"', (Path(files.__file__).parent / "static" / page).read_text(encoding="utf-8"))
+        assert ids
+        assert [one for one in ids if ids.count(one) > 1] == [], page
+
+
 async def test_files_are_served_to_everybody_under_a_strict_policy() -> None:
     addresses = await asyncio.to_thread(files.addresses)
     async with open_client(services(api_keys={"ann": hash_key("key of ann")}), needs_key=True) as client:

@@ -29,6 +29,8 @@ OPTIONAL = (
     ("redis", ("redis",), "the response cache in Redis"),
     ("tracing", ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"), "traces through OpenTelemetry"),
     ("sign", ("cryptography",), "signed manifests of systematic runs"),
+    ("object-storage", ("obstore",), "a library in an object store (s3://, gs://, az://)"),
+    ("review", ("scikit-learn",), "screening in an order that learns from the decisions: `outrider review`"),
     ("studio", ("langgraph-cli", "langgraph-api"), "LangGraph Studio: `langgraph dev`"),
 )
 """The extras and Studio: the packages that show whether they are installed, and what they add."""

@@ -91,6 +91,7 @@ def import_(
         note(f"{report.source}: {', '.join(parts)}")
         for remark in report.remarks:
             note(f"{remark[0].upper()}{remark[1:]}")
+    note(f"To decide on them: outrider review screen {name}")
 
 
 @review_app.command()
@@ -250,9 +251,10 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", help="Delete it, with all its decisions.")] = False,
 ) -> None:
     """Delete a review with its records and decisions."""
-    from outrider.usecases.review import delete_review
+    from outrider.usecases.review import delete_review, get_status
 
     if not yes:
+        call_services(lambda services: get_status(services, name))  # a wrong name is told first
         raise BadRequest(f"this deletes {name} with all its decisions; to confirm: outrider review delete {name} --yes")
     call_services(lambda services: delete_review(services, name))
     note(f"Review {name} deleted")

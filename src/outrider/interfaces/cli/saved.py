@@ -79,7 +79,7 @@ def add(
     else:
         request = {
             "query": text,
-            "sources": source,
+            "sources": ["library"] if offline and not source else source,
             "top_k": top_k,
             "search_mode": search_mode,
             "filters": narrow_filters(parse_filters(filters), year, None, None, kind),
@@ -274,6 +274,8 @@ def _run_one(saved: SavedSearch, *, offline: bool, quiet: bool) -> Outcome:
 def _show_outcome(outcome: Outcome) -> None:
     if outcome.difference is None:
         note(f"{outcome.name}: {count(outcome.run.works, 'work')}; the next run is compared with this one")
+        for name, why in outcome.run.failed_sources.items():
+            note(f"{name} was not read to its end: {why or 'it failed'}")
     else:
         _show_difference(outcome.difference)
     if outcome.run.webhook:

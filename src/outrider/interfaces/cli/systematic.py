@@ -301,7 +301,7 @@ def _replay_recording(file: Path, other: str | None, *, diff: bool, as_json: boo
     from outrider.usecases.replay_recording import replay_recording
 
     if other is not None and not diff:
-        raise BadRequest(f"two recordings are compared with --diff: outrider replay {file} --diff {other}")
+        raise BadRequest(f"two recordings are compared with --diff: outrider replay {file} {other} --diff")
     result = replay_recording(file, other)
     if as_json:
         print_json(result.to_json())
@@ -313,9 +313,11 @@ def _replay_recording(file: Path, other: str | None, *, diff: bool, as_json: boo
         where = f" First difference at node {result.first_node}." if result.first_node else ""
         out.print(plain(f"Another response.{where}", "bold"))
     if diff:
+        # a text that the recording leaves out makes a node differ, though not the response
+        different = "different, without effect on the response" if result.same else "different"
         listing = table("node", "compared")
         for node, same in result.nodes:
-            listing.add_row(plain(node), plain("the same" if same else "different"))
+            listing.add_row(plain(node), plain("the same" if same else different))
         out.print(listing)
     for difference in result.differences if diff else result.differences[:MAX_HITS]:
         out.print(plain(difference.describe()), soft_wrap=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from outrider.usecases.threads import Threads
 
-threads_app = typer.Typer(help="List, show, resume and delete saved searches.", no_args_is_help=True)
+threads_app = typer.Typer(help="List, show, resume and delete threads: searches that can go on.", no_args_is_help=True)
 ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's name, as `threads list` shows it.")]
 STATES = {"ended": "ended", "waiting": "waiting for you", "begun": "interrupted or under way", "failed": "interrupted"}
 
