@@ -6,7 +6,7 @@ Whether a repository is alive follows from two of its six dimensions (`fine_scor
 dead     archived; or no push and no release for two years, and a maintenance below 5 of 10
 alive    a push or release within two years, and an activity of 2 or a maintenance of 5 of 10, or more
 quiet    neither
-unknown  no date of a push or release is known: it is said, and not guessed
+unknown  no date of a push or release is known, or it was not abandoned yet when its host was last asked: it is said, and not guessed
 =======  ============================================================================================================
 """
 
@@ -19,6 +19,7 @@ from outrider.code_links.names import list_names, repository_url
 from outrider.nodes.fine_scorer.dimensions import DAY_S, Facts, dimensions
 from outrider.state.code_links import (
     LIVENESS_ORDER,
+    READ_AT,
     CodeLink,
     KnownLinks,
     LinkedCode,
@@ -56,6 +57,9 @@ def judge_liveness(record: Repository, now: float) -> tuple[Liveness, str]:
     what = "last push" if ages.get("updated_at") == last else "last release"
     why = f"{what} {last:,.0f} day{'s' if round(last) != 1 else ''} ago; activity {activity:.1f} and maintenance {maintenance:.1f} of 10"
     if last > ABANDONED_DAYS:
+        read_days = (facts.age_s(READ_AT) or 0.0) / DAY_S
+        if last - read_days <= ABANDONED_DAYS:
+            return "unknown", f"it was read {read_days:,.0f} days ago; {why}"
         return ("quiet", why) if maintenance >= ALIVE_MAINTENANCE else ("dead", f"abandoned: {why}")
     return ("alive" if activity >= ALIVE_ACTIVITY or maintenance >= ALIVE_MAINTENANCE else "quiet"), why
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from pydantic import Field
 
@@ -18,6 +18,8 @@ OWN: frozenset[LinkKind] = frozenset({"paper's own code", "repository's paper"})
 EvidencePlace = Literal[
     "abstract", "description", "text", "README", "CITATION.cff", "codemeta.json", "metadata", "topics", "link file", "record",
 ]  # fmt: skip
+READ_AT: Final = "read_at"
+"""In the metadata of a repository that is no record: when its host described it."""
 Liveness = Literal["alive", "quiet", "unknown", "dead"]
 LIVENESS_ORDER: tuple[Liveness, ...] = ("alive", "quiet", "unknown", "dead")
 

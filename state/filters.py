@@ -111,13 +111,13 @@ def resolve_retracted(where: Filter, doc_ids: Sequence[str]) -> Filter:
         case Not(part):
             return Not(resolve_retracted(part, doc_ids))
         case Compare(field, _, value) if field == RETRACTED:
-            among = Compare("doc_id", "$in", tuple(doc_ids))
+            among = Or((Compare("doc_id", "$in", tuple(doc_ids)), Compare("kind", "$eq", "repository")))
             return among if value else Not(among)
     return where
 
 
 def resolve_has_code(where: Filter, doc_ids: Sequence[str]) -> Filter:
-    """The filter with the ids of the records that have code of their own in place of the flag."""
+    """The filter with the ids of the records that have code of their own in place of the flag. A repository is its own code."""
     match where:
         case And(parts):
             return And(tuple(resolve_has_code(part, doc_ids) for part in parts))
@@ -126,7 +126,7 @@ def resolve_has_code(where: Filter, doc_ids: Sequence[str]) -> Filter:
         case Not(part):
             return Not(resolve_has_code(part, doc_ids))
         case Compare(field, _, value) if field == HAS_CODE:
-            among = Compare("doc_id", "$in", tuple(doc_ids))
+            among = Or((Compare("doc_id", "$in", tuple(doc_ids)), Compare("kind", "$eq", "repository")))
             return among if value else Not(among)
     return where
 

@@ -95,6 +95,9 @@ async def test_records_are_filtered_by_whether_they_have_code(library: Library) 
 
     assert await ids(has_code=True) == ["p"]
     assert await ids(has_code=False) == ["q"]
+    await library.upsert([CODE])
+    assert await ids(has_code=True) == [CODE.doc_id, "p"]  # a repository is its own code, as in a search
+    assert await ids(has_code=False) == ["q"]
     with pytest.raises(BadRequest, match="code_alive is judged by a search"):
         await ids(code_alive=True)
 

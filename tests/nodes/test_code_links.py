@@ -46,6 +46,10 @@ def paper(name: str, code: str = "") -> Paper:
         ({"updated_at": days_ago(800), "metadata": {"closed_issues": 90, "open_issues": 2, "issue_response_days": 1}}, "quiet", "800 days"),
         ({"updated_at": days_ago(1500), "metadata": {"last_release_at": days_ago(20)}}, "alive", "last release 20 days ago"),
         ({"stars": 9_000}, "unknown", "no date"),
+        # it was alive when it was read, and nobody has looked since
+        ({"updated_at": days_ago(1500), "metadata": {"read_at": days_ago(1400)}}, "unknown", "was read 1,400 days ago"),
+        ({"updated_at": days_ago(1500), "metadata": {"read_at": days_ago(30)}}, "dead", "abandoned"),
+        ({"updated_at": days_ago(1500), "archived": True, "metadata": {"read_at": days_ago(1400)}}, "dead", "archived"),
         ({"updated_at": "soon"}, "unknown", "no date"),
     ],
 )

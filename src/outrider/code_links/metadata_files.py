@@ -13,7 +13,6 @@ from typing import Any
 from outrider.code_links.names import find_papers, is_archive, normal_paper, parse_repository_address, title_name
 from outrider.state.code_links import LinkEvidence, LinkKind
 
-PAPER_TYPES = frozenset("article conference-paper proceedings report thesis unpublished book magazine-article conference generic".split())
 MAX_WORDS = 200
 
 

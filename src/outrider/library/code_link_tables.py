@@ -23,7 +23,7 @@ from outrider.library.metadata_tables import MetadataTable
 from outrider.library.record_table import chunk_ids, open_listed_table
 from outrider.library.text_search import ALL_ROWS
 from outrider.runtime.threads_and_loops import finish
-from outrider.state.code_links import OWN, LinkEvidence
+from outrider.state.code_links import OWN, READ_AT, LinkEvidence
 from outrider.state.records import Repository
 
 if TYPE_CHECKING:
@@ -152,7 +152,10 @@ class CodeRepositoryTable(MetadataTable[KnownRepository]):
             found: dict[str, Repository] = {}
             for chunk in chunk_ids(sorted(names)):
                 rows = (await self._reader.query().where(in_list("name", chunk)).limit(ALL_ROWS).to_arrow()).to_pylist()
-                found.update((row["name"], Repository.model_validate_json(row["repository"])) for row in rows)
+                for row in rows:
+                    described = Repository.model_validate_json(row["repository"])
+                    metadata = {**described.metadata, READ_AT: row["read_at"]}
+                    found[row["name"]] = described.model_copy(update={"metadata": metadata})
         return found
 
     async def _write(self, items: Sequence[KnownRepository]) -> None:
