@@ -46,8 +46,8 @@ DISTINGUISHING = ("publication_types", "article_type")
 
 @dataclass(frozen=True, slots=True)
 class CoarseFilter:
-    """Reads candidates, strategy, filters, top_k; writes candidates with their code and papers, rejected, and in bypassed the retracted
-    works that it left out, and how many for their code.
+    """Reads candidates, strategy, filters, top_k, judged; writes candidates with their code and papers, rejected, further ids of dropped
+    works in judged, and in bypassed the retracted works that it left out, and how many for their code.
     """
 
     settings: CoarseFilterSettings
@@ -60,7 +60,7 @@ class CoarseFilter:
         now = self.clock()
         rules = Rules(constraints, self.settings, datetime.fromtimestamp(now, UTC), find_conditions(state))
         _, excludes_retracted = split_retracted(split_code(parse_filter(state.filters or {}))[0])
-        wanted, dropped = leave_out_dropped(state.candidates, state.judged)
+        wanted, dropped, judged = leave_out_dropped(state.candidates, state.judged)
         sound, retracted = leave_out_retracted(wanted) if excludes_retracted else (wanted, ())
         failures = state.failures
         if self.links is not None:
@@ -76,18 +76,31 @@ class CoarseFilter:
         remarks += [left_out] if left_out else []
         update: Update = {"candidates": candidates, "rejected": (*dropped, *retracted, *rejected, *beyond)}
         update = {**update, "failures": failures} if failures != state.failures else update
+        update = {**update, "judged": judged} if judged != state.judged else update
         return {**update, "bypassed": (*state.bypassed, *remarks)} if remarks else update
 
 
-def leave_out_dropped(candidates: tuple[Candidate, ...], judged: Judgements) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
-    """The candidates without the works that a person dropped on this thread, whatever record of them leads now; and those works."""
-    dropped = {work_id for work in judged.select("drop") for work_id in work.ids}
-    if not dropped:
-        return candidates, ()
-    is_dropped = [not dropped.isdisjoint(list_work_ids(candidate)) for candidate in candidates]
-    left_out = (candidate.record for candidate, is_out in zip(candidates, is_dropped, strict=True) if is_out)
-    rejected = tuple(Rejected(doc_id=record.doc_id, title=record.title, why=DROPPED) for record in left_out)
-    return tuple(candidate for candidate, is_out in zip(candidates, is_dropped, strict=True) if not is_out), rejected
+def leave_out_dropped(
+    candidates: tuple[Candidate, ...], judged: Judgements
+) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...], Judgements]:
+    """The candidates without the works that a person dropped on this thread, whatever record of them leads now; those works; and the
+    judgements with the further ids that they have now: the next search may know them by these alone.
+    """
+    works = {work_id: work for work in judged.select("drop") for work_id in work.ids}
+    if not works:
+        return candidates, (), judged
+    wanted: list[Candidate] = []
+    rejected: list[Rejected] = []
+    further: dict[str, tuple[str, ...]] = {}
+    for candidate in candidates:
+        ids = list_work_ids(candidate)
+        work = next((works[work_id] for work_id in ids if work_id in works), None)
+        if work is None:
+            wanted.append(candidate)
+            continue
+        rejected.append(Rejected(doc_id=candidate.record.doc_id, title=candidate.record.title, why=DROPPED))
+        further[work.doc_id] = tuple(dict.fromkeys((*work.ids, *further.get(work.doc_id, ()), *ids)))
+    return tuple(wanted), tuple(rejected), judged.add_ids(further)
 
 
 @dataclass(frozen=True, slots=True)

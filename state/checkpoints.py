@@ -200,6 +200,11 @@ class Judgements(Model):
         more_like = tuple(work.doc_id for work in new if work.judgement == "more_like")
         return Judgements(works=tuple(latest.values())[-MAX_JUDGED_WORKS:], more_like=more_like, feedback=feedback)
 
+    def add_ids(self, ids: Mapping[str, tuple[str, ...]]) -> Self:
+        """With all ids of some works, by `doc_id`."""
+        works = tuple(work.model_copy(update={"ids": ids[work.doc_id]}) if work.doc_id in ids else work for work in self.works)
+        return self.model_copy(update={"works": works})
+
     def select(self, *judgements: Judgement) -> tuple[JudgedWork, ...]:
         return tuple(work for work in self.works if work.judgement in judgements)
 

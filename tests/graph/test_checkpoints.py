@@ -121,6 +121,8 @@ async def test_dropped_works_leave_the_run_and_stay_away_on_the_thread() -> None
     rejected = (await graph.aget_state(THREAD)).values["rejected"]
     assert set(ids(again)) == {"a", "c"}
     assert [(row.doc_id, row.why) for row in rejected] == [("other", "you dropped it on this thread")]
+    shelf.records[1] = paper("other", "Aspirin in the heart")  # without the DOI, by which it was the dropped work
+    assert set(ids(await graph.ainvoke({"query": "aspirin in a heart"}, THREAD))) == {"a", "c"}
 
 
 async def test_the_next_round_looks_for_works_like_the_wanted_ones() -> None:
