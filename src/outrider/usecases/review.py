@@ -450,16 +450,28 @@ def _find_duplicates(review: Review, source: SourceRecords, *, link: bool) -> di
     from outrider.linkage.normalized_record import make_keys
     from outrider.linkage.resolve import resolve_keys
 
-    before = review.state.total
-    own = {place: before + 1 + of for place, of in source.duplicate_of.items()}
-    if not link:
-        return own
-    records: list[Record] = [*review.all_records(), *source.records]
-    duplicates: dict[int, int] = {}
-    for group in resolve_keys([make_keys(record) for record in records]).groups:
-        leader = review.state.leader(group[0] + 1)
-        duplicates |= {member - before: leader for member in group if member >= before and member + 1 != leader}
-    return {**own, **duplicates}
+    before, total = review.state.total, len(source.records)
+    if not all(0 <= of < total for of in source.duplicate_of.values()):
+        raise BadRequest(f"{source.name} calls a record the duplicate of one that it lacks. Nothing was imported")
+    linked: dict[int, int] = {}
+    if link:
+        records: list[Record] = [*review.all_records(), *source.records]
+        for group in resolve_keys([make_keys(record) for record in records]).groups:
+            leader = review.state.leader(group[0] + 1)
+            linked |= {member + 1: leader for member in group if member >= before and member + 1 != leader}
+    linked |= {before + 1 + place: before + 1 + of for place, of in source.duplicate_of.items()}
+    leaders = {number: _find_leader(linked, number) for number in linked}
+    return {number - before - 1: leader for number, leader in leaders.items() if number != leader}
+
+
+def _find_leader(linked: Mapping[int, int], number: int) -> int:
+    """The end of a chain of duplicates; of a circle its first record."""
+    chain = [number]
+    while (following := linked.get(chain[-1])) is not None:
+        if following in chain:
+            return min(chain[chain.index(following) :])
+        chain.append(following)
+    return chain[-1]
 
 
 def _make_decisions(review: Review, source: SourceRecords, duplicates: Mapping[int, int], before: int) -> list[NewDecision]:

@@ -1,0 +1,90 @@
+"""Records of a library, a run and a thread for a review, and what a source says of its duplicates."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.interfaces.cli import run
+from outrider.reviews.asreview import LabelledRecord
+from outrider.services import open_services
+from outrider.services.citation_queue import OWNER
+from outrider.state.errors import BadRequest
+from outrider.usecases import review_sources
+from outrider.usecases.review import create_review, decide, get_status, import_records
+from support.fakes import doi, paper
+from support.small_library import RECORDS, fill_library
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OUTRIDER_LIBRARY__URI", str(tmp_path / "library"))
+    monkeypatch.setenv("OUTRIDER_REVIEW__FOLDER", str(tmp_path / "reviews"))
+    monkeypatch.setenv("OUTRIDER_SYSTEMATIC__FOLDER", str(tmp_path / "runs"))
+    monkeypatch.setenv("OUTRIDER_THREADS__URI", str(tmp_path / "threads.sqlite"))
+    return fill_library(tmp_path / "library", RECORDS)
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert run([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_records_of_a_run_a_thread_and_a_label_are_added_and_linked(library: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shelf = ("--library", str(library))
+    assert run(["systematic", "aspirin[tiab]", *shelf, "-o", str(library.parent / "hits.jsonl")]) == 0
+    assert run(["search", "aspirin liver", *shelf, "--thread", "livers"]) == 0
+    assert run(["library", "label", "b", "--add", "hearts", *shelf]) == 0
+    (folder,) = (path.parent for path in (library.parent / "runs").glob("*/ledger.jsonl"))
+    capsys.readouterr()
+    call(capsys, "review", "new", "livers")
+    of_run = call(capsys, "review", "import", "livers", folder.name, *shelf)
+    assert (of_run["source"], of_run["records"], of_run["duplicates"]) == (folder.name, 1, 0)
+    of_thread = call(capsys, "review", "import", "livers", "livers", *shelf)
+    assert (of_thread["records"] >= 1, of_thread["duplicates"], of_thread["first"]) == (True, 1, 2)
+    of_label = call(capsys, "review", "import", "livers", "label:hearts", *shelf)
+    assert (of_label["source"], of_label["records"]) == ("label:hearts", 1)
+    status = call(capsys, "review", "status", "livers")
+    assert [one["source"] for one in status["imports"]] == [folder.name, "livers", "label:hearts"]
+    for wrong in ("label:harts", "nothing"):
+        assert run(["review", "import", "livers", wrong, *shelf]) == 2
+    assert call(capsys, "review", "status", "livers") == status
+
+
+async def test_a_client_names_no_place_of_the_server(library: Path) -> None:
+    (library.parent / "papers.csv").write_text("title\nOtters\n", encoding="utf-8")
+    async with open_services(None, None) as services:
+        await create_review(services, "otters")
+        token = OWNER.set("ann")
+        try:
+            for place in (str(library.parent / "papers.csv"), "papers.csv", "../papers.csv", "~/papers.csv"):
+                with pytest.raises(BadRequest, match="there is no source"):
+                    await import_records(services, "otters", place)
+        finally:
+            OWNER.reset(token)
+
+
+async def test_a_chain_of_duplicates_is_one_work(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project may call a record a duplicate of one that the review has."""
+    titles = ("Otters in rivers of the north", "Notes on beasts", "Fish eaters")
+    project = [LabelledRecord(paper(f"p{at}", title), duplicate_of=at - 1 if at else None) for at, title in enumerate(titles)]
+    project[0] = LabelledRecord(paper("p0", titles[0], identifiers=doi("10.5555/w.1")))
+    (library.parent / "project.asreview").write_bytes(b"")
+    (library.parent / "first.csv").write_text(f"title,doi\n{titles[0]},10.5555/w.1\n", encoding="utf-8")
+    monkeypatch.setattr(review_sources, "read_project", lambda path, max_bytes: project)
+    async with open_services(None, None) as services:
+        await create_review(services, "otters")
+        await import_records(services, "otters", "first.csv")
+        assert (await import_records(services, "otters", "project.asreview")).duplicates == 3
+        await decide(services, "otters", [("4", "include", "")], by="ann")
+        status = await get_status(services, "otters")
+        assert (status.included, status.unscreened) == (1, 0)
+        project[0] = LabelledRecord(project[0].record, duplicate_of=3)
+        with pytest.raises(BadRequest, match="duplicate of one that it lacks"):
+            await import_records(services, "otters", "project.asreview")
+        project[0] = LabelledRecord(paper("p0", "Beavers"), duplicate_of=2)
+        assert (await import_records(services, "otters", "project.asreview")).duplicates == 2
+        assert (await get_status(services, "otters")).unscreened == 1
