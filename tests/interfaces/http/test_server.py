@@ -209,7 +209,7 @@ async def test_the_engines_parts_are_told(shelved: Path) -> None:
     async with open_client(await asyncio.to_thread(Services.for_library, shelved)) as client:
         told = (await client.get("/health")).json()
     assert told["status"] == "ok"
-    assert json.dumps(told["parts"]).count('"what"') == 5
+    assert json.dumps(told["parts"]).count('"what"') == 7
 
 
 @pytest.mark.parametrize("alone", [True, False])
