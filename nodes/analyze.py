@@ -80,6 +80,11 @@ class Subject:
             raise NothingSearchable(f"{scheme}:{value} cannot be looked up: {why}")
         if result.record is None:
             problems = f" ({'; '.join(result.problems)})" if result.problems else ""
+            if set(result.unreachable) >= set(result.sources):
+                verb = "is" if len(result.sources) == 1 else "are"
+                raise NothingSearchable(
+                    f"{scheme}:{value} cannot be looked up: {', '.join(result.sources)} {verb} unreachable (no network?)"
+                )
             raise NothingSearchable(f"{scheme}:{value} is not known to {', '.join(result.sources)}{problems}")
         record, notes = result.record, list(result.problems)
         dependencies: tuple[str, ...] = ()

@@ -178,6 +178,13 @@ async def test_a_recent_analysis_is_reused_unless_fresh(tmp_path: Path) -> None:
     )
 
 
+async def test_without_a_network_a_work_is_not_called_unknown(tmp_path: Path) -> None:
+    with serving(handler) as server:
+        address = server.base_url
+    analysis = await aanalyze("liver/dose", services=make_services(address, tmp_path), context=RunContext(run_timeout_s=60))
+    assert analysis.failures[0].message == "github:liver/dose cannot be looked up: github is unreachable (no network?)"
+
+
 async def test_an_unknown_target_names_the_services_that_were_queried(tmp_path: Path) -> None:
     analysis = await run_analysis("no/such", tmp_path)
     assert (analysis.kind, analysis.failures[0].error) == (None, "NothingSearchable")

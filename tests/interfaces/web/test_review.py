@@ -100,7 +100,9 @@ async def test_a_review_is_begun_filled_and_screened_by_keys_and_buttons(opens: 
         await check(tab)
         await tab.get_by_role("button", name="Include record 1").click()
         await expect(tab, "Resolved: record 1 is included.")
-        assert "1 included" in await tab.locator("#review-counts").inner_text()
+        counts = await tab.locator("#review-counts").inner_text()
+        assert "1 included" in counts
+        assert "Next: read on by rank." in counts
         async with tab.expect_download() as saved:
             await tab.get_by_role("button", name="Export").click()
         assert (await saved.value).suggested_filename == "otters.csv"

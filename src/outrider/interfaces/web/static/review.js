@@ -134,7 +134,7 @@ function drawCounts(mine) {
     question ? el("p", { dir: "auto" }, question) : null,
     works ? el("progress", { max: String(works), value: String(works - unscreened - waiting), "aria-label": "Records screened" }) : null,
     el("p", { class: "meta" }, works ? `${plural(works, "work")}: ${parts.filter(Boolean).join(", ")}` : "No record yet: add some below."),
-    stop.map((one) => el("p", { class: "meta" }, one)),
+    stop.map((one) => el("p", { class: "meta" }, one.replace(/: outrider review screen .*$/, "."))), // the command is for a terminal
     works && unscreened ? drawBox(mine) : null,
     remarks.map((one) => el("p", { class: "caution meta" }, one)),
   );
