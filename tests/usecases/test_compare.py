@@ -238,3 +238,11 @@ def test_the_command_prints_and_exits(tmp_path: Path, monkeypatch: pytest.Monkey
     assert codes == [2, 2, 3, 0]
     assert "different kinds" in out + err
     assert json.loads(out.splitlines()[-1])["kind"] == "repository"
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"), [(["a/b"], "takes at least 2, not 1"), (["a/1", "a/2", "a/3", "a/4", "a/5"], "takes at most 4, not 5")]
+)
+def test_a_wrong_number_of_works_is_a_plain_error(targets: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", *targets]) == 2
+    assert f"targets: {message}" in capsys.readouterr().err
