@@ -306,6 +306,9 @@ def did_you_mean(wrong: object, names: Iterable[str]) -> str:
     return f"; did you mean {close!r}?" if close else ""
 
 
+LENGTH = re.compile(r"(?:Tuple|List) should have (at (?:least|most) \d+) items? after validation")
+
+
 def explain_wrong_fields(details: Iterable[Mapping[str, Any]], names: Collection[str]) -> str:
     """The first problem of each field, from `ValidationError.errors()`; `names` are those of the model, for misspelt ones."""
     lines: dict[str, str] = {}
@@ -317,6 +320,7 @@ def explain_wrong_fields(details: Iterable[Mapping[str, Any]], names: Collection
             lines.setdefault(whole, f"unknown field {whole!r}{did_you_mean(field, names) if len(path) == 1 else ''}")
         else:
             reason = detail["msg"].removeprefix("Value error, ").replace("a valid tuple", "a valid list")  # JSON has no tuples
+            reason = LENGTH.sub(r"takes \1", reason)
             lines.setdefault(field, f"{field}: {reason}")
     return "; ".join(lines.values())
 

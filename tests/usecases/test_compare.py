@@ -270,3 +270,11 @@ def test_words_that_only_begin_alike_are_different_words() -> None:
     own = make_text("a", "It has transformers and an interface for internals.")
     (difference,) = find_differences(own, [make_text("b", "It has transfers over the internet of interferences.")])
     assert difference.unmentioned == ("transformers", "interface", "internals")
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"), [(["a/b"], "takes at least 2, not 1"), (["a/1", "a/2", "a/3", "a/4", "a/5"], "takes at most 4, not 5")]
+)
+def test_a_wrong_number_of_works_is_a_plain_error(targets: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", *targets]) == 2
+    assert f"targets: {message}" in capsys.readouterr().err

@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from outrider.state.errors import BadRequest, NoSuchSaved, SavedBusy, SavedError, StoreDamaged
+from outrider.state.errors import BadRequest, NoSuchSaved, SavedBusy, SavedError, StoreDamaged, did_you_mean
 from outrider.state.saved import RunDifference, SavedRun, SavedSearch
 
 FORMAT = 1
@@ -83,7 +83,9 @@ class SavedStore:
         """Raises `NoSuchSaved`."""
         rows = self._query("SELECT definition FROM saved WHERE name = ?", (name,))
         if not rows:
-            raise NoSuchSaved(f"there is no saved search {name[:200]!r}; `outrider saved list` shows them")
+            names = [] if "/" in name else [one for (one,) in self._query("SELECT name FROM saved") if "/" not in one]
+            hint = did_you_mean(name, names)  # what owners of keys saved has their name before it, and nobody else is told of it
+            raise NoSuchSaved(f"there is no saved search {name[:200]!r}{hint or '; `outrider saved list` shows them'}")
         saved: SavedSearch = self._parse(SavedSearch, rows[0][0])
         return saved
 

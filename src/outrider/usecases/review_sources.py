@@ -15,6 +15,7 @@ from outrider.ingest.readers.select_reader import NoReader, select_reader
 from outrider.ingest.record_ids import make_id
 from outrider.reviews.asreview import SUFFIX, read_project
 from outrider.reviews.labels import read_label
+from outrider.runtime.threads_and_loops import load_module
 from outrider.services.citation_queue import OWNER
 from outrider.services.systematic import RUN_NAME, find_run_folder
 from outrider.state.errors import BadRequest, NoSuchThread, did_you_mean, shorten
@@ -24,7 +25,6 @@ from outrider.systematic_search.ledger import NoSuchRun, read_lines
 from outrider.systematic_search.ledger_reader import is_done, make_run_hit
 from outrider.usecases.citation_targets import LABEL, is_file
 from outrider.usecases.export import make_record
-from outrider.usecases.threads import find_client_target, open_threads
 
 if TYPE_CHECKING:
     from outrider.services import Services
@@ -138,8 +138,9 @@ async def _read_label(services: Services, text: str, options: SourceOptions) -> 
 
 
 async def _read_thread(services: Services, text: str, options: SourceOptions) -> SourceRecords:
-    name = await find_client_target(services, text, OWNER.get())
-    async with open_threads(services) as threads:
+    usecase = await load_module("outrider.usecases.threads")  # it loads the graph, which no other source needs
+    name = await usecase.find_client_target(services, text, OWNER.get())
+    async with usecase.open_threads(services) as threads:
         answer = await threads.last(name)
     return _make_source(text, [make_record(hit) for hit in answer.hits] if answer else [], options, [])
 

@@ -78,6 +78,8 @@ def test_a_ranked_search_reads_the_library_that_it_was_saved_with(
     shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     call(capsys, "add", "kidney", "aspirin", "-k", "20", "--year", "2000-2010")
+    assert run(["saved", "run", "kindey"]) == 2
+    assert "did you mean 'kidney'" in capsys.readouterr().err
     monkeypatch.setenv("OUTRIDER_LIBRARY", str(tmp_path / "nowhere"))
     assert call(capsys, "run", "kidney")["run"]["works"] == 3
     add_record(shelf, article(15))
