@@ -16,13 +16,13 @@ from outrider.ingest.readers.select_reader import FileReader, select_reader
 from outrider.jobs.job_table import MAX_TARGET_CHARS
 from outrider.library.citation_network import find_nodes
 from outrider.library.entity_names import make_entity
+from outrider.runtime.threads_and_loops import load_module
 from outrider.services.citation_queue import OWNER
 from outrider.services.citations import find_seeds
 from outrider.state.errors import BadRequest, NoSuchThread, UnreadableFile, did_you_mean, shorten
 from outrider.text.encoding import NotText, decode_text
 from outrider.usecases.jobs import is_visible
 from outrider.usecases.library import MAX_LABEL_CHARS
-from outrider.usecases.threads import open_threads
 
 if TYPE_CHECKING:
     from outrider.library.library import Library
@@ -106,8 +106,9 @@ async def _find_thread(services: Services, library: Library, name: str) -> Citat
     """None where there is no such thread, or where it is another owner's."""
     if not is_visible(services, name, OWNER.get()):
         return None
+    usecase = await load_module("outrider.usecases.threads")  # it loads the graph, which no other target needs
     with suppress(NoSuchThread):
-        async with open_threads(services) as threads:
+        async with usecase.open_threads(services) as threads:
             await threads.runs(name)
             answer = await threads.last(name)
         hits = [hit for hit in answer.hits if hit.kind == "paper"] if answer else []
