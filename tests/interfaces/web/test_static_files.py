@@ -25,6 +25,14 @@ from support.systematic_runs import LibraryVersions, make_papers
 LATER = {"Prefer": "respond-async"}
 
 
+def test_each_id_of_the_page_is_there_once() -> None:
+    """A view that another part's element of the same id hides is dead."""
+    page = (Path(files.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")
+    ids = re.findall(r'\sid="([^"]+)"', page)
+    assert len(ids) > 100
+    assert sorted(ids) == sorted({*ids})
+
+
 async def test_files_are_served_to_everybody_under_a_strict_policy() -> None:
     addresses = await asyncio.to_thread(files.addresses)
     async with open_client(services(api_keys={"ann": hash_key("key of ann")}), needs_key=True) as client:

@@ -8,7 +8,7 @@ const JUDGEMENTS = [["keep", "Keep"], ["drop", "Not this"], ["more_like", "More 
 
 /** `send(answer)` resolves when the search goes on, and fails with the reason if the answer is refused; `names` are those of sources. */
 export function showReview(review, names, send) {
-  const place = byId("review");
+  const place = byId("checkpoint");
   const said = el("p", { role: "alert", class: "failed" }, review.problem);
   const isPlan = review.review === "plan";
   const { parts, read } = isPlan ? plan(review, names) : results(review);
@@ -24,7 +24,7 @@ export function showReview(review, names, send) {
       go.disabled = false;
     }
   };
-  const title = el("h2", { id: "review-title", tabindex: "-1" }, isPlan ? "This is the plan. Change it, or go on" : "Look through the results, then go on");
+  const title = el("h2", { id: "checkpoint-title", tabindex: "-1" }, isPlan ? "This is the plan. Change it, or go on" : "Look through the results, then go on");
   fill(place, title, el("form", { submit }, parts, said, el("p", { class: "inline" }, go)));
   place.hidden = false;
   title.focus({ preventScroll: true });

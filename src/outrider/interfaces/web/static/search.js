@@ -121,7 +121,7 @@ function showFrame(fields) {
   byId("landing").hidden = true;
   byId("view-search").classList.add("asked");
   byId("run").hidden = byId("results").hidden = false;
-  for (const id of ["answer", "tools", "more", "refine", "note", "review", "source-rows", "chase-thread", "repeat-search"]) byId(id).hidden = true;
+  for (const id of ["answer", "tools", "more", "refine", "note", "checkpoint", "source-rows", "chase-thread", "repeat-search"]) byId(id).hidden = true;
   for (const id of ["hits", "failures", "shown", "saved"]) fill(byId(id));
   byId("hits-title").textContent = "Results";
   fill(byId("facets").querySelector("div"));
@@ -255,7 +255,7 @@ async function showWaiting(mine, review) {
     const state = await json(`${mine.address}/resume`, { method: "POST", body: answer, headers: { Prefer: "respond-async" }, signal: mine.controller.signal });
     if (now !== mine) return;
     if (answer.sources) mine.progress.expected = answer.sources;
-    byId("review").hidden = true;
+    byId("checkpoint").hidden = true;
     byId("results").setAttribute("aria-busy", "true");
     byId("hits-title").focus({ preventScroll: true }); // the form that had the focus is gone
     mine.progress.goOn();
@@ -335,7 +335,7 @@ function stop() {
 
 function showStopped(mine) {
   setRunning(false);
-  byId("review").hidden = true;
+  byId("checkpoint").hidden = true;
   mine.progress.markEnded();
   mine.progress.say("Stopped");
   byId("answer").hidden = byId("facets").hidden = true;
