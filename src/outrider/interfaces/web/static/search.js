@@ -121,7 +121,7 @@ function showFrame(fields) {
   byId("landing").hidden = true;
   byId("view-search").classList.add("asked");
   byId("run").hidden = byId("results").hidden = false;
-  for (const id of ["answer", "tools", "more", "refine", "note", "review", "source-rows", "chase-thread", "repeat-search"]) byId(id).hidden = true;
+  for (const id of ["answer", "tools", "more", "refine", "note", "checkpoint", "source-rows", "chase-thread", "repeat-search"]) byId(id).hidden = true;
   for (const id of ["hits", "failures", "shown", "saved"]) fill(byId(id));
   byId("hits-title").textContent = "Results";
   fill(byId("facets").querySelector("div"));
