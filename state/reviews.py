@@ -29,7 +29,7 @@ class ReviewDamaged(BadRequest):
     """A file of a review is not what was written there."""
 
 
-class Shown(Model):
+class Presentation(Model):
     """What a reviewer saw when deciding."""
 
     order: Order = "chosen"
@@ -48,7 +48,7 @@ class Decision(Model):
     reason: str = ""
     by: str
     at: str = Field(description="ISO 8601, UTC.")
-    shown: Shown = Shown()
+    shown: Presentation = Presentation()
     imported: bool = Field(False, description="Whether it came with an imported file.")
     resolves: bool = Field(False, description="Whether it resolves a conflict.")
 
@@ -79,7 +79,7 @@ class Candidate(Model):
     review: str
     by: str
     record: ReviewRecord | None = None
-    shown: Shown = Shown()
+    shown: Presentation = Presentation()
     terms: tuple[str, ...] = Field((), description="Words to highlight: the question's, and those that speak for inclusion.")
     sentences: tuple[tuple[int, int], ...] = Field((), description="Sentences of the abstract that answer the question: [start, end].")
     left: int = Field(0, description="Records that this reviewer may still decide on, this one included.")

@@ -18,7 +18,7 @@ from outrider.reviews.decision_log import NAME
 from outrider.reviews.review import NewBatch, NewDecision, NewNote, Review
 from outrider.reviews.session import ReviewSession
 from outrider.state.errors import BadRequest
-from outrider.state.reviews import ReviewDamaged, Shown
+from outrider.state.reviews import Presentation, ReviewDamaged
 from support.fakes import paper
 from support.review_folder import AT, make_review
 
@@ -29,13 +29,13 @@ def decide(review: Review, record: int, verdict: Any, by: str = "ann", **fields:
 
 def test_decisions_hold_in_another_process_and_undo_returns_to_the_one_before(tmp_path: Path) -> None:
     review = make_review(tmp_path / "otters")
-    decide(review, 1, "include", shown=Shown(order="model", rank=1, model="svm 12"))
+    decide(review, 1, "include", shown=Presentation(order="model", rank=1, model="svm 12"))
     decide(review, 2, "exclude", reason="wrong animal")
     decide(review, 2, "maybe")
     review.decide([NewNote(2, "ask Bob", "ann")], AT)
     again = Review(tmp_path / "otters")
     assert [again.state.state(number) for number in (1, 2, 3)] == ["include", "maybe", "unscreened"]
-    assert again.state.decisions(1)[0].shown == Shown(order="model", rank=1, model="svm 12")
+    assert again.state.decisions(1)[0].shown == Presentation(order="model", rank=1, model="svm 12")
     assert again.view(2).notes[0].text == "ask Bob"
     assert again.undo("ann", AT) == 2
     review.refresh()
@@ -157,7 +157,7 @@ def test_a_hundred_thousand_labels_open_in_two_seconds_of_work(tmp_path: Path) -
     folder, labels = tmp_path / "year", 100_000
     review = Review.create(folder, {"name": "year", "created": AT, "reviewers": 1})
     review.import_batch(NewBatch("a file", [paper("p1", "Otters")] * labels, {}), [], "ann", AT, 0)
-    shown = Shown(order="model", rank=1, model="svm 12345")
+    shown = Presentation(order="model", rank=1, model="svm 12345")
     review.decide([NewDecision(number, "exclude", "ann", "wrong population", shown) for number in range(1, labels + 1)], AT)
     began = time.process_time()
     state = Review(folder).state

@@ -10,7 +10,7 @@ from outrider.reviews.review import NewBatch, NewDecision, Review
 from outrider.reviews.session import ReviewSession
 from outrider.reviews.stop import assess_review, describe_stop
 from outrider.state.records import Record
-from outrider.state.reviews import Order, Shown, Verdict
+from outrider.state.reviews import Order, Presentation, Verdict
 from support.fakes import paper
 from support.review_folder import AT
 
@@ -32,7 +32,7 @@ def is_relevant(number: int) -> bool:
     return number % 3 == 0
 
 
-def screen(session: ReviewSession, order: Order, by: str = "ann") -> tuple[int, Shown]:
+def screen(session: ReviewSession, order: Order, by: str = "ann") -> tuple[int, Presentation]:
     """Decide on the next record as it is."""
     found = session.next_record(by, order)
     assert found.number is not None
@@ -99,10 +99,10 @@ def test_a_draw_that_is_passed_over_ends_the_sample(tmp_path: Path) -> None:
 def test_a_draw_that_is_shown_again_stays_a_draw(tmp_path: Path) -> None:
     session = make_session(tmp_path / "rivers")
     number, shown = screen(session, "random")
-    assert session.find_shown("ann", number) == shown
-    assert session.find_shown("bob", number) == Shown()
+    assert session.find_presentation("ann", number) == shown
+    assert session.find_presentation("bob", number) == Presentation()
     session.review.undo("ann", AT)
-    again = session.find_shown("ann", number)
+    again = session.find_presentation("ann", number)
     session.review.decide([NewDecision(number, "include", "ann", shown=again)], AT)
     (label,) = session.review.state.list_screened()
     assert (label.record, label.is_drawn) == (number, True)
@@ -160,9 +160,9 @@ def test_a_record_that_is_shown_once_more_stays_a_draw(tmp_path: Path) -> None:
     found = session.next_record("ann", "random")
     assert found.number is not None
     again = ReviewSession(Review(tmp_path / "rivers"))
-    assert again.find_shown("ann", found.number) == again.find_shown("ann", found.number, Shown()) == found.shown
-    assert again.find_shown("bob", found.number) == again.find_shown("ann", found.number + 1) == Shown()
-    assert again.find_shown("ann", found.number, Shown(order="model", rank=2)) == Shown(order="model", rank=2)
+    assert again.find_presentation("ann", found.number) == again.find_presentation("ann", found.number, Presentation()) == found.shown
+    assert again.find_presentation("bob", found.number) == again.find_presentation("ann", found.number + 1) == Presentation()
+    assert again.find_presentation("ann", found.number, Presentation(order="model", rank=2)) == Presentation(order="model", rank=2)
 
 
 def test_of_two_reviewers_both_rankings_must_reach_a_draw(tmp_path: Path) -> None:

@@ -25,13 +25,13 @@ from outrider.reviews.decision_log import DecisionLog, create_log, sync_folder, 
 from outrider.reviews.review_state import RESOLVE, Batch, ReviewState
 from outrider.state.errors import BadRequest
 from outrider.state.records import RECORD, Record
-from outrider.state.reviews import VERDICTS, ReviewDamaged, ReviewRecord, Shown, Verdict
+from outrider.state.reviews import VERDICTS, Presentation, ReviewDamaged, ReviewRecord, Verdict
 
 MAX_NAMED = 5
 """Records that an error names."""
 
 
-NOT_SHOWN = Shown()
+NOT_SHOWN = Presentation()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class NewDecision:
     verdict: Verdict
     by: str
     reason: str = ""
-    shown: Shown = NOT_SHOWN
+    shown: Presentation = NOT_SHOWN
     imported: bool = False
     resolves: bool = False
 

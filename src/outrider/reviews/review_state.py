@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
-from outrider.state.reviews import VERDICTS, Decision, Order, RecordState, ReviewDamaged, ReviewNote, Shown, Verdict
+from outrider.state.reviews import VERDICTS, Decision, Order, Presentation, RecordState, ReviewDamaged, ReviewNote, Verdict
 from outrider.statistics.recall_certificate import order_draws
 
 RESOLVE = "resolve"
@@ -36,7 +36,7 @@ class Entry(NamedTuple):
 
     def decision(self, record: int) -> Decision:
         fields = self._asdict()
-        shown = Shown(order=fields.pop("order"), rank=fields.pop("rank"), model=fields.pop("model"))
+        shown = Presentation(order=fields.pop("order"), rank=fields.pop("rank"), model=fields.pop("model"))
         del fields["line"]
         return Decision(record=record, shown=shown, **fields)
 
@@ -151,10 +151,10 @@ class ReviewState:
         if undone.reason:
             self.reasons_used[undone.reason] -= 1
 
-    def find_undone(self, by: str, record: int) -> Shown:
+    def find_undone(self, by: str, record: int) -> Presentation:
         """How a record was shown for the last decision on it that the reviewer took back; `chosen` for none."""
         undone = self._undone.get((record, by))
-        return Shown() if undone is None else Shown(order=undone.order, rank=undone.rank, model=undone.model)
+        return Presentation() if undone is None else Presentation(order=undone.order, rank=undone.rank, model=undone.model)
 
     def last_decided(self, by: str) -> int | None:
         """The record whose decision `undo` takes back."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from outrider.reviews import decision_log
 from outrider.reviews.ranker import NO_MODEL, Ranker, Ranking
 from outrider.reviews.review import Review
-from outrider.state.reviews import NoSuchReview, Order, Shown
+from outrider.state.reviews import NoSuchReview, Order, Presentation
 
 ON_SCREENS = "shown.json"
 SHOWN_S = 1_800.0
@@ -25,7 +25,7 @@ SHOWN_S = 1_800.0
 
 class NextRecord(NamedTuple):
     number: int | None
-    shown: Shown
+    shown: Presentation
     terms: tuple[str, ...]
     """Words that speak most for inclusion."""
     left: int
@@ -36,7 +36,7 @@ class _Screen(NamedTuple):
 
     number: int
     at: float
-    shown: Shown
+    shown: Presentation
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class ReviewSession:
         ranking, sealed = self._draw(by) if order == "random" else self._rank(by, order)
         open_numbers = [number for number in ranking.numbers if number not in sealed]
         if not open_numbers:
-            return NextRecord(None, Shown(), (), 0)
+            return NextRecord(None, Presentation(), (), 0)
         taken = self._list_taken(by) if state.reviewers == 1 else set()
         place = next((place for place, number in enumerate(open_numbers) if number not in taken and number not in skip), None)
         if place is None:
@@ -77,7 +77,7 @@ class ReviewSession:
         # not what lies behind a skipped record: reviewers skip relevant ones more often, and the proof would not see them
         first = ranking.numbers.index(open_numbers[0])
         passed = tuple(sorted(sealed.intersection(ranking.numbers[:first])))
-        shown = Shown(order=ranking.order, rank=place + 1, model=ranking.model, passed=passed)
+        shown = Presentation(order=ranking.order, rank=place + 1, model=ranking.model, passed=passed)
         self._write_screen(by, _Screen(number, time.time(), shown))
         return NextRecord(number, shown, ranking.terms, len(open_numbers))
 
@@ -106,18 +106,18 @@ class ReviewSession:
                 self._rankings[key] = (lines, ranking)
             return ranking, sealed
 
-    def find_shown(self, by: str, number: int, shown: Shown | None = None) -> Shown:
+    def find_presentation(self, by: str, number: int, presentation: Presentation | None = None) -> Presentation:
         """How a reviewer came to see a record: as the caller tells, else as it was shown last, or for a decision taken back.
 
-        A caller may show the record once more, with a note or a message, or not know of `Shown`. A draw must not get lost by that: its
-        label would steer the ranking.
+        A caller may show the record once more, with a note or a message, or not know of `Presentation`. A draw must not get lost by that:
+        its label would steer the ranking.
         """
-        if shown is None or shown.order == "chosen":
+        if presentation is None or presentation.order == "chosen":
             screen = self._read_screens().get(by)
             if screen is not None and screen.number == number:
                 return screen.shown
             return self.review.state.find_undone(by, number)
-        return shown
+        return presentation
 
     def _list_taken(self, by: str) -> set[int]:
         """The records that others see at the moment.
@@ -131,7 +131,7 @@ class ReviewSession:
         screens: dict[str, _Screen] = {}
         with suppress(OSError, ValueError, TypeError, AttributeError):
             for name, (number, at, shown) in json.loads((self.review.folder / ON_SCREENS).read_text(encoding="utf-8")).items():
-                screens[str(name)] = _Screen(int(number), float(at), Shown.model_validate(shown))
+                screens[str(name)] = _Screen(int(number), float(at), Presentation.model_validate(shown))
         return screens
 
     def _write_screen(self, by: str, screen: _Screen) -> None:

@@ -40,13 +40,13 @@ from outrider.state.reviews import (
     ImportReport,
     NoSuchReview,
     Order,
+    Presentation,
     RecordState,
     ReviewerCount,
     ReviewList,
     ReviewRecord,
     ReviewStatus,
     ReviewSummary,
-    Shown,
 )
 from outrider.text.encoding import NotText, decode_text
 from outrider.text.strip_markup import fold_text
@@ -157,12 +157,12 @@ async def get_record(services: Services, name: str, record_id: str, *, by: str |
     session, reviewer = await _open(services, name), find_reviewer(services, by)
     (number,) = await run_in_thread(lambda: find_numbers(session.review, [record_id]))
 
-    def read() -> tuple[Shown, int]:
+    def read() -> tuple[Presentation, int]:
         with session.review.reading() as state:
-            return session.find_shown(reviewer, number), len(state.find_open(reviewer))
+            return session.find_presentation(reviewer, number), len(state.find_open(reviewer))
 
-    shown, left = await asyncio.to_thread(read)
-    return await _make_candidate(services, session, reviewer, number, shown, (), left)
+    presentation, left = await asyncio.to_thread(read)
+    return await _make_candidate(services, session, reviewer, number, presentation, (), left)
 
 
 async def decide(
@@ -172,7 +172,7 @@ async def decide(
     *,
     by: str | None = None,
     resolve: bool = False,
-    shown: Shown | None = None,
+    presentation: Presentation | None = None,
 ) -> DecisionReport:
     """Record decisions of a reviewer: an id (number, DOI, ...), `include`, `exclude` or `maybe`, and a reason or an empty text.
 
@@ -192,7 +192,12 @@ async def decide(
                 )
             leader = review.state.leader(number)
             one = NewDecision(
-                leader, verdict, reviewer, _check_text("a reason", reason), session.find_shown(reviewer, leader, shown), resolves=resolve
+                leader,
+                verdict,
+                reviewer,
+                _check_text("a reason", reason),
+                session.find_presentation(reviewer, leader, presentation),
+                resolves=resolve,
             )
             earlier = new.setdefault(leader, one)
             if earlier.verdict != verdict:
@@ -496,7 +501,13 @@ def _make_decisions(review: Review, source: SourceRecords, duplicates: Mapping[i
 
 
 async def _make_candidate(
-    services: Services, session: ReviewSession, reviewer: str, number: int | None, shown: Shown, terms: Sequence[str], left: int
+    services: Services,
+    session: ReviewSession,
+    reviewer: str,
+    number: int | None,
+    presentation: Presentation,
+    terms: Sequence[str],
+    left: int,
 ) -> Candidate:
     review, state = session.review, session.review.state
     with review.reading():
@@ -508,7 +519,7 @@ async def _make_candidate(
         review=state.name,
         by=reviewer,
         record=view,
-        shown=shown,
+        shown=presentation,
         terms=_find_terms(view.record, {*map(stem, terms), *map(stem, content_words(state.question))}),
         sentences=await _find_sentences(services, state.question, view.record),
         **counts,

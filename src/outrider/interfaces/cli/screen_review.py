@@ -168,7 +168,9 @@ class Screening:
                 if reason is None:
                     self._again = number
                     return True
-                self._call(decide(self._services, self._name, [(str(number), VERDICTS[key], reason)], by=self._by, shown=candidate.shown))
+                self._call(
+                    decide(self._services, self._name, [(str(number), VERDICTS[key], reason)], by=self._by, presentation=candidate.shown)
+                )
                 self._message = f"{KEYS[key]}d {number}" if key != "m" else f"maybe {number}"
             elif key == "u":
                 (self._again,) = self._call(undo(self._services, self._name, by=self._by)).undone

@@ -25,10 +25,10 @@ from outrider.state.reviews import (
     ConflictList,
     DecisionReport,
     ImportReport,
+    Presentation,
     ReviewList,
     ReviewRecord,
     ReviewStatus,
-    Shown,
     Verdict,
 )
 from outrider.usecases import review as reviews
@@ -82,7 +82,7 @@ class DecisionBody(ReviewerBody):
     decision: Verdict
     reason: Text = ""
     resolve: bool = Field(False, description="Whether it resolves a conflict between reviewers.")
-    shown: Shown = Field(Shown(), description="As it came with the record.")
+    shown: Presentation = Field(Presentation(), description="As it came with the record.")
 
 
 class UndoBody(ReviewerBody):
@@ -158,7 +158,7 @@ class ReviewRoutes:
         """Decide on a record. The answer comes when the decision is on the disk."""
         self._require_writable()
         decisions = [(body.record, body.decision, body.reason)]
-        return await reviews.decide(self.services, name, decisions, by=body.by, resolve=body.resolve, shown=body.shown)
+        return await reviews.decide(self.services, name, decisions, by=body.by, resolve=body.resolve, presentation=body.shown)
 
     async def undo(self, name: Name, body: UndoBody) -> DecisionReport:
         """Take back a reviewer's last decision."""
