@@ -13,15 +13,12 @@ import pytest
 
 from outrider.boolean.printer import format_tree
 from outrider.services import Services
-from outrider.services.citation_queue import find_job_table
 from outrider.settings.model import (
     CoarseFilterSettings,
     DistillerSettings,
-    JobSettings,
     LibrarySettings,
     RunSettings,
     SavedSettings,
-    Settings,
     SystematicSettings,
     ThreadSettings,
 )
@@ -117,7 +114,6 @@ def services_over(address: str, chat: ChatServer, folder: Path, **serve: Any) ->
         "distiller": DistillerSettings(bypass=False),  # on a busy machine it might not be worth its time
         "coarse_filter": CoarseFilterSettings(updated_within_months=0, require_readme=False),
         "threads": ThreadSettings(uri=str(folder / "threads.sqlite")),
-        "jobs": JobSettings(uri=find_job_table(Settings()).uri),  # where a test finds them
         "systematic": SystematicSettings(folder=str(folder / "runs")),
         "saved": SavedSettings(uri=str(folder / "saved.sqlite")),
         "serve": ServeSettings(**{"request_s": PATIENT_S, **serve}),

@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from outrider.services.citation_queue import find_job_table
-from outrider.settings.model import Settings
+from outrider.jobs.job_table import JobTable
+from outrider.services.citation_queue import FILE
+from support.chat_server import ChatServer
 from support.page_site import check
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from playwright.async_api import Page
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 
-async def test_jobs_are_listed_under_status_and_stopped_by_keyboard(page: Page) -> None:
-    table = await asyncio.to_thread(find_job_table, Settings())  # as the server of these tests finds it
+async def test_jobs_are_listed_under_status_and_stopped_by_keyboard(page: Page, page_world: tuple[str, ChatServer, Path]) -> None:
+    table = JobTable(str(page_world[2] / FILE))  # beside the threads of the server
     target = "<b>aspirin</b> and the liver, with a name that is as long as a query of several words"
     number = await asyncio.to_thread(table.queue, "citations", target, "", {"works": ["a"]})
     await page.get_by_role("button", name="Status").click()
