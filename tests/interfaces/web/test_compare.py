@@ -23,7 +23,7 @@ COMPARE = """async ([hits, address]) => {
   const about = await (await fetch("/api/about")).json();
   const comparison = new Comparison(() => address, about.source_names);
   for (const hit of hits) comparison.hits.set(hit.doc_id, hit);
-  comparison.show();
+  await comparison.show();
 }"""
 OVERFLOWING = """() => [...document.querySelectorAll("#compare-dialog *")].filter((one) => {
   if (one.closest(".hidden, svg")) return false;
@@ -52,6 +52,7 @@ async def test_up_to_four_hits_are_compared_side_by_side(results_page: Page) -> 
     assert "4 hits are compared at most" in await results_page.locator("#compare-said").inner_text()
     await results_page.locator("#compare-button").click()
     dialog = results_page.get_by_role("dialog", name="Side by side")
+    await dialog.wait_for()
     assert await dialog.get_by_role("article").count() == 4
     facts = await dialog.locator("article").first.locator("dt").all_inner_texts()
     assert {"Authors", "Published", "Licence", "Version", "Last activity", "Score", "Why it is here"} <= set(facts)
@@ -172,7 +173,7 @@ TEXTS = """async (hits) => {
   const { Comparison } = await import("/page/compare.js");
   const comparison = new Comparison(() => "", {}, "doses");
   for (const hit of hits) comparison.hits.set(hit.doc_id, hit);
-  comparison.show();
+  await comparison.show();
 }"""
 HOSTILE = '<img src=x onerror="document.title=1"> It streams measurements.'
 

@@ -227,6 +227,6 @@ async def test_the_first_paint_is_small_and_the_form_soon_works(opens: Opens) ->
     total = sum(size for _, size in sizes) + len(files["/"].packed)
     assert len(sizes) > 10
     assert gzip.decompress(files["/"].packed) == files["/"].body
-    assert total <= 64_000
+    assert total <= 60_000
     assert interactive_ms <= 2_000  # many times as long on a busy machine; `python -m bench page` measures it beside a bare page
     assert shift < 0.05
