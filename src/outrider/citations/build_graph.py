@@ -39,8 +39,6 @@ FULL_TEXT = "full text"
 MOST_FAILURES = 3
 PATIENCE_S = 60.0
 """A longer pause that a service asks for ends its part of the job."""
-PER_CALL = 100
-"""Works on a page of the service with the smallest pages: so many are asked for as the calls that are left can bring."""
 STEP_S = 120.0
 """Time limit of one request with all its pages."""
 MOST_MISSING = 20
