@@ -433,7 +433,8 @@ async def _import(services: Services, session: ReviewSession, source: SourceReco
         expected = review.state.total
         duplicates = _find_duplicates(review, source, link=link)
         decisions = _make_decisions(review, source, duplicates, expected)
-        notes = [NewNote(expected + 1 + place, text[:MAX_TEXT_CHARS], source.name) for place, text in sorted(source.notes.items())]
+        works = ((duplicates.get(place, expected + 1 + place), text) for place, text in sorted(source.notes.items()))
+        notes = dict.fromkeys(NewNote(work, text[:MAX_TEXT_CHARS], source.name) for work, text in works)  # a project repeats them
         batch = NewBatch(source.name, source.records, duplicates)
         review.import_batch(batch, [*decisions, *notes], reviewer, _now(services), expected)
         return ImportReport(
