@@ -510,21 +510,26 @@ async def _make_candidate(
     terms: Sequence[str],
     left: int,
 ) -> Candidate:
-    review, state = session.review, session.review.state
-    with review.reading():
-        counts = {"left": left, "decided": state.count_decided(reviewer), "reasons": state.list_reasons(), "remarks": session.remarks()}
-    if number is None:
-        return Candidate(review=state.name, by=reviewer, **counts)
-    view = await run_in_thread(lambda: review.view(number, reviewer))
-    return Candidate(
-        review=state.name,
-        by=reviewer,
-        record=view,
-        shown=presentation,
-        terms=_find_terms(view.record, {*map(stem, terms), *map(stem, content_words(state.question))}),
-        sentences=await _find_sentences(services, state.question, view.record),
-        **counts,
-    )
+    def read() -> tuple[Candidate, str]:  # in a thread: another one may hold the review while it waits for a process that writes
+        with session.review.reading() as state:
+            candidate = Candidate(
+                review=state.name,
+                by=reviewer,
+                left=left,
+                decided=state.count_decided(reviewer),
+                reasons=state.list_reasons(),
+                remarks=session.remarks(),
+            )
+            if number is None:
+                return candidate, ""
+            view = session.review.view(number, reviewer)
+            marked = _find_terms(view.record, {*map(stem, terms), *map(stem, content_words(state.question))})
+            return candidate.model_copy(update={"record": view, "shown": presentation, "terms": marked}), state.question
+
+    candidate, question = await run_in_thread(read)
+    if candidate.record is None:
+        return candidate
+    return candidate.model_copy(update={"sentences": await _find_sentences(services, question, candidate.record.record)})
 
 
 def _find_terms(record: Record, stems: Collection[str]) -> tuple[str, ...]:
