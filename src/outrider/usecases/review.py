@@ -34,6 +34,7 @@ from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest, SearchError, did_you_mean, shorten
 from outrider.state.reviews import (
     MAX_REVIEWERS,
+    VERDICTS,
     Candidate,
     ConflictList,
     DecisionReport,
@@ -172,39 +173,33 @@ async def decide(
     *,
     by: str | None = None,
     resolve: bool = False,
+    note: str = "",
     presentation: Presentation | None = None,
 ) -> DecisionReport:
     """Record decisions of a reviewer: an id (number, DOI, ...), `include`, `exclude` or `maybe`, and a reason or an empty text.
 
-    `resolve` decides conflicts. Raises `BadRequest` for unknown ids and decisions, `ConflictingLabels` for two decisions on one work: then
-    nothing is written.
+    `resolve` decides conflicts; a note is added to the records. Raises `BadRequest` for unknown ids and decisions, `ConflictingLabels` for
+    two decisions on one work: then nothing is written.
     """
     session, reviewer = await _open(services, name), find_reviewer(services, by)
 
     def write() -> DecisionReport:
         review = session.review
         numbers = find_numbers(review, [record for record, _, _ in decisions])
+        leaders = [review.state.leader(number) for number in numbers]
+        shown = session.find_presentations(reviewer, leaders, presentation)
         new: dict[int, NewDecision] = {}
-        for number, (record, word, reason) in zip(numbers, decisions, strict=True):
+        for leader, (record, word, reason) in zip(leaders, decisions, strict=True):
             if (verdict := parse_verdict(word)) is None:
-                raise BadRequest(
-                    f"a decision is include, exclude or maybe, not {shorten(word)}{did_you_mean(word, ('include', 'exclude', 'maybe'))}"
-                )
-            leader = review.state.leader(number)
-            one = NewDecision(
-                leader,
-                verdict,
-                reviewer,
-                _check_text("a reason", reason),
-                session.find_presentation(reviewer, leader, presentation),
-                resolves=resolve,
-            )
+                raise BadRequest(f"a decision is include, exclude or maybe, not {shorten(word)}{did_you_mean(word, VERDICTS)}")
+            one = NewDecision(leader, verdict, reviewer, _check_text("a reason", reason), shown[leader], resolves=resolve)
             earlier = new.setdefault(leader, one)
             if earlier.verdict != verdict:
                 raise ConflictingLabels(
                     f"the decisions on record {record} contradict each other: {earlier.verdict} and {verdict}; nothing was written"
                 )
-        review.decide([*new.values()], _now(services))
+        text = _check_text("a note", note)
+        review.decide([*new.values(), *(NewNote(leader, text, reviewer) for leader in new if text)], _now(services))
         made = [one for number in new for one in review.state.decisions(number, reviewer) if one.by == reviewer]
         return DecisionReport(
             review=review.state.name, decisions=tuple(made), states={number: review.state.state(number) for number in new}
@@ -490,7 +485,7 @@ def _make_decisions(review: Review, source: SourceRecords, duplicates: Mapping[i
         title = shorten(source.records[place].title or source.records[place].doc_id)
         if one.verdict != verdict:
             clashes.append(f"{title} is labelled {one.verdict} and {verdict}")
-        elif work <= before and (state := review.state.state(work)) in ("include", "exclude", "maybe") and state != verdict:
+        elif work <= before and (state := review.state.state(work)) in VERDICTS and state != verdict:
             clashes.append(f"{title} is labelled {verdict}, and the review has {state}")
     if clashes:
         more = f", and {len(clashes) - MAX_NAMED} more" if len(clashes) > MAX_NAMED else ""

@@ -107,6 +107,9 @@ def test_conflicting_labels_and_damaged_files_change_nothing(folder: Path, capsy
     assert "contradict each other" in fail(capsys, "label", "otters", "-f", str(folder / "labels.txt"))
     (folder / "labels.csv").write_text("id,decision,reason\n3,include,\n99,exclude,\n", encoding="utf-8")
     assert "no record '99'" in fail(capsys, "label", "otters", "-f", str(folder / "labels.csv"))
+    assert "at most 5,000 characters" in fail(capsys, "label", "otters", "3", "include", "--note", "x" * 5_001)
+    assert "go with the decision" in fail(capsys, "label", "otters", "-f", str(folder / "labels.txt"), "--note", "ask Bob")
+    assert "go with the decision" in fail(capsys, "label", "otters", "1", "undo", "--note", "ask Bob")
     assert run(["review", "export", "otters", "-o", str(folder / "x.asreview")]) == 0
     (folder / "x.asreview").write_bytes((folder / "x.asreview").read_bytes()[:-100])
     assert "no whole project" in fail(capsys, "import", "otters", str(folder / "x.asreview"))
