@@ -70,7 +70,7 @@ async def test_a_client_names_no_place_of_the_server(library: Path) -> None:
 async def test_a_chain_of_duplicates_is_one_work(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A project may call a record a duplicate of one that the review has."""
     titles = ("Otters in rivers of the north", "Notes on beasts", "Fish eaters")
-    project = [LabelledRecord(paper(f"p{at}", title), None, "ask Bob", None, at - 1 if at else None) for at, title in enumerate(titles)]
+    project = [LabelledRecord(paper(f"p{at}", title), None, "ask Bob", at - 1 if at else None) for at, title in enumerate(titles)]
     project[0] = LabelledRecord(paper("p0", titles[0], identifiers=doi("10.5555/w.1")))
     (library.parent / "project.asreview").write_bytes(b"")
     (library.parent / "first.csv").write_text(f"title,doi\n{titles[0]},10.5555/w.1\n", encoding="utf-8")

@@ -133,10 +133,6 @@ class Review:
             append([{"kind": "undo", "record": number, "by": by, "at": at}])
             return number
 
-    def change_settings(self, settings: Mapping[str, Any], by: str, at: str) -> None:
-        with self._writing() as append:
-            append([{"kind": "settings", "by": by, "at": at, **settings}])
-
     def import_batch(self, new: NewBatch, decisions: Sequence[NewDecision | NewNote], by: str, at: str, expected: int) -> None:
         """Append records, and the decisions that came with them: all, or none.
 
@@ -168,11 +164,11 @@ class Review:
     def all_records(self) -> Iterator[Record]:
         return (self._parse(number) for number in range(1, self.state.total + 1))
 
-    def texts(self) -> list[tuple[str, str]]:
-        """Title with abstract, and keywords, of every record; read without making records of them."""
+    def texts(self) -> list[str]:
+        """Title with abstract of every record; read without making records of them."""
         with self._lock:
             rows = [row for batch in self.state.batches for row in self._open(batch)]
-        return [(_join_texts(row), " ; ".join([*row.get("tags", ()), *row.get("mesh", ())])) for row in map(json.loads, rows)]
+        return [_join_texts(row) for row in map(json.loads, rows)]
 
     def view(self, number: int, viewer: str | None = None) -> ReviewRecord:
         """A record as a reviewer may see it."""

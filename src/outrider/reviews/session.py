@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from outrider.reviews import decision_log
-from outrider.reviews.ranker import NO_MODEL, Ranker, Ranking
+from outrider.reviews.ranker import EXTRA, NO_MODEL, Ranker, Ranking
 from outrider.reviews.review import Review
+from outrider.state.errors import install_hint
 from outrider.state.reviews import NoSuchReview, Order, Presentation
 
 ON_SCREENS = "shown.json"
@@ -55,7 +56,7 @@ class ReviewSession:
             state = self.review.state
             key = (state.total, state.question)
             if self._ranker is None or self._ranker[:2] != key:
-                ranker = Ranker([text for text, _ in self.review.texts()], state.question, state.seed)
+                ranker = Ranker(self.review.texts(), state.question, state.seed)
                 ranker.fit_features()
                 self._ranker = (*key, ranker)
                 self._rankings.clear()
@@ -83,7 +84,7 @@ class ReviewSession:
 
     def remarks(self) -> tuple[str, ...]:
         learns = self._ranker is None or self._ranker[2].learns
-        return (*self.review.remarks, *(() if learns else (NO_MODEL,)))
+        return (*self.review.remarks, *(() if learns else (NO_MODEL.format(install_hint(EXTRA)),)))
 
     def _draw(self, by: str) -> tuple[Ranking, frozenset[int]]:
         with self.review.reading() as state:
