@@ -125,7 +125,8 @@ def label(
     as_json: JsonOption = False,
 ) -> None:
     """Record decisions without a terminal: one, or those of a file, all or none."""
-    from outrider.usecases.review import add_note, decide, read_decisions, undo
+    from outrider.reviews.labels import read_decisions
+    from outrider.usecases.review import add_note, decide, undo
 
     if (file is None) == (record is None) or (record is not None and decision is None and not text):
         raise BadRequest("give ID DECISION, or --file FILE")
