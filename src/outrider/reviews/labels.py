@@ -89,7 +89,8 @@ def read_decisions(path: Path, max_bytes: int) -> list[tuple[str, str, str]]:
         text = decode_text(path.read_bytes(), None).text
     except (OSError, NotText) as error:
         raise BadRequest(f"{path}: {getattr(error, 'strerror', '') or error}") from error
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    numbered = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip() and not line.startswith("#")]
+    lines = [line for _, line in numbered]
     if not lines:
         raise BadRequest(f"{path} holds no decisions")
     delimiter = max(",;\t", key=lines[0].count)
@@ -98,13 +99,12 @@ def read_decisions(path: Path, max_bytes: int) -> list[tuple[str, str, str]]:
     verdict_column = next((name for name in VERDICT_COLUMNS if name in header), "")
     if id_column and verdict_column:
         rows = [dict(zip(header, cells, strict=False)) for cells in csv.reader(lines[1:], delimiter=delimiter)]
-        return [
-            (row.get(id_column, "").strip(), row.get(verdict_column, "").strip(), row.get("reason", "").strip())
-            for row in rows
-            if row.get(verdict_column, "").strip()
-        ]
+        cells = [[row.get(column, "").strip() for column in (id_column, verdict_column, "reason")] for row in rows]
+        if not (labelled := [(record, verdict, reason) for record, verdict, reason in cells if verdict]):
+            raise BadRequest(f"{path} holds no decisions: its column {verdict_column} is empty")
+        return labelled
     decisions = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in numbered:
         parts = line.replace("\t", " ").split(maxsplit=2)
         if len(parts) < 2:
             raise BadRequest(
