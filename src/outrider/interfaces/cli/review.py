@@ -173,7 +173,7 @@ def status(
         print_json(found.model_dump(mode="json") | {"conflicting": [one.model_dump(mode="json") for one in conflicts.conflicts]})
         return
     out = console()
-    out.print(plain(f"{found.name}: {count(found.records - found.duplicates, 'work')} in {count(found.records, 'record')}", "bold"))
+    out.print(plain(f"{found.name}: {count(found.works, 'work')} in {count(found.records, 'record')}", "bold"))
     if found.question:
         out.print(plain(found.question))
     listing = table("state", "works")
