@@ -9,8 +9,6 @@ comes. Works outside a review's own records have no label: they connect works, a
 
 from __future__ import annotations
 
-import gzip
-import json
 import random
 import statistics
 import time
@@ -20,7 +18,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from bench.data import Absent, collection, data_folder
+from bench.data import SYNERGY, collection, read_review
 from bench.report import Cell, Report, progress, table
 from outrider.citations.chase import PATIENCE, ROUND, find_stop, list_candidates, record_round, start_chase
 from outrider.citations.citation_matrices import CitationMatrices
@@ -28,7 +26,6 @@ from outrider.citations.rank_candidates import DEFAULT_WEIGHTS, CandidateRanker,
 from outrider.state.citations import CitationNetwork
 from outrider.state.records import Paper
 
-REVIEWS = ("Donners_2021", "Sep_2021", "van_der_Valk_2021", "Jeyaraman_2020", "Nelson_2002")
 PUBLISHED = {"Donners_2021": 1.00, "Sep_2021": 0.95, "van_der_Valk_2021": 0.89, "Jeyaraman_2020": 0.93, "Nelson_2002": 0.37}
 """Recall of the exhaustive chase in the README of the data."""
 DRAWS, START, SHARE, FOLDS = 20, 3, 0.6, 10
@@ -57,15 +54,13 @@ class Draw:
 
 
 def run() -> Report:
-    if not (folder := data_folder() / "synergy").is_dir():
-        raise Absent(f"{folder} is not there; set OUTRIDER_DATA to a folder that holds synergy")
     tables = [_run_reviews(hops) for hops in (1, 2)]
     return Report("chase", tables[0].columns, tables[0].rows, tables[0].notes, (*tables[1:], measure_bound(), run_cacm()))
 
 
 def _run_reviews(hops: int) -> Report:
     rows: list[tuple[Cell, ...]] = []
-    for name in REVIEWS:
+    for name in SYNERGY:
         review = load_review(name)
         draws = [chase_review(review, seed, hops) for seed in range(DRAWS)]
         needed = [draw.needed if draw.needed is not None else float("inf") for draw in draws]
@@ -91,8 +86,7 @@ def _run_reviews(hops: int) -> Report:
 
 
 def load_review(name: str) -> Review:
-    with gzip.open(data_folder() / "synergy" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
+    rows = read_review(name)
     works = {
         row["openalex"]: Paper(doc_id=row["openalex"], title=row["title"] or "", abstract=row["abstract"] or "", year=row["year"])
         for row in rows
@@ -153,7 +147,7 @@ def measure_bound() -> Report:
     No chase has so many labels before its end. The records of the exhaustive chase are read in the order of these scores.
     """
     rows: list[tuple[Cell, ...]] = []
-    for name in REVIEWS:
+    for name in SYNERGY:
         review = load_review(name)
         scores = _score_with_all_labels(review)
         recalls, exhaustive_recalls = [], []
@@ -273,14 +267,14 @@ FIT_SEEDS = range(100, 104)
 def choose_weights(hops: int = 1) -> Report:
     """For each review the weights that are best for the other four, and its own figures with them."""
     progress(f"{len(GRID)} settings")
-    reviews = {name: load_review(name) for name in REVIEWS}
+    reviews = {name: load_review(name) for name in SYNERGY}
     shares = {
         name: [_mean_share([chase_review(review, seed, hops, weights) for seed in FIT_SEEDS]) for weights in GRID]
         for name, review in reviews.items()
     }
     rows: list[tuple[Cell, ...]] = []
-    for name in REVIEWS:
-        others = [statistics.mean(shares[other][at] for other in REVIEWS if other != name) for at in range(len(GRID))]
+    for name in SYNERGY:
+        others = [statistics.mean(shares[other][at] for other in SYNERGY if other != name) for at in range(len(GRID))]
         best = max(range(len(GRID)), key=others.__getitem__)
         chosen = GRID[best]
         own = shares[name]

@@ -1,4 +1,4 @@
-"""The retrieval collections, read from `$OUTRIDER_DATA` or `../shared/data`.
+"""The retrieval collections and screened reviews, read from `$OUTRIDER_DATA` or `../shared/data`.
 
 They are not part of the repository. A collection is a folder under `ir/` with `corpus.jsonl.gz` (`id`, `title`, `text`, in CACM also
 `linked`), `queries.jsonl.gz` (`id`, `text`) and `qrels.tsv` (header `query doc relevance`).
@@ -19,6 +19,8 @@ from outrider.state.records import Edge, Paper
 
 ROOT = Path(__file__).parents[1]
 COLLECTIONS = ("scifact", "cranfield", "cisi", "cacm")
+REVIEWS = ("ADHD", "Antihistamines", "Kitchenham_2010", "NSAIDS", "Triptans")
+SYNERGY = ("Donners_2021", "Sep_2021", "van_der_Valk_2021", "Jeyaraman_2020", "Nelson_2002")
 
 
 class Absent(Exception):
@@ -55,6 +57,18 @@ def collection(name: str) -> Collection:
         for row in csv.DictReader(lines, delimiter="\t"):
             qrels.setdefault(row["query"], {})[row["doc"]] = int(row["relevance"])
     return Collection(name, documents, {key: text for key, text in queries.items() if key in qrels}, qrels)
+
+
+def read_review(name: str) -> list[dict[str, Any]]:
+    """The rows of one of `REVIEWS`, or of `SYNERGY`, where works also have references. Raises `Absent`."""
+    group, suffix = ("synergy", "jsonl.gz") if name in SYNERGY else ("reviews", "csv")
+    file = data_folder() / group / f"{name}.{suffix}"
+    if not file.is_file():
+        raise Absent(f"{file} is not there; set OUTRIDER_DATA to a folder that holds {group}")
+    if name in SYNERGY:
+        return [*_rows(file)]
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        return [*csv.DictReader(lines)]
 
 
 def thinned(source: Collection, queries: int) -> Collection:

@@ -18,8 +18,7 @@ from itertools import combinations
 
 import numpy as np
 
-from bench.chase import REVIEWS
-from bench.data import Absent, collection, data_folder
+from bench.data import SYNERGY, collection, data_folder, read_review
 from bench.report import Cell, Report, progress
 from outrider.statistics.capture_recapture import MAX_ROUTES, bound_recall_of_routes
 
@@ -101,11 +100,8 @@ def _measure(cases: Sequence[Case]) -> tuple[Cell, ...]:
 
 def read_synergy() -> Iterator[Case]:
     """Three or five known works; abstracts and titles like theirs, works that they cite or that cite them, works that share references."""
-    for name in REVIEWS:
-        if not (file := data_folder() / "synergy" / f"{name}.jsonl.gz").is_file():
-            raise Absent(f"{file} is not there; set OUTRIDER_DATA to a folder that holds synergy")
-        with gzip.open(file, "rt", encoding="utf-8") as lines:
-            works = [json.loads(line) for line in lines]
+    for name in SYNERGY:
+        works = read_review(name)
         keys = [work["openalex"] for work in works]
         included = frozenset(work["openalex"] for work in works if work["included"])
         references = {work["openalex"]: frozenset(work["referenced_works"]) for work in works}

@@ -10,9 +10,6 @@ ASReview is in the extra group `bench` of pyproject.toml. Where it has an enviro
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
 import math
 import random
 import statistics
@@ -22,17 +19,14 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from bench.data import Absent, data_folder
+from bench.data import REVIEWS, SYNERGY, Absent, read_review
 from bench.report import Cell, Report, progress
 from outrider.reviews.asreview import write_project
 from outrider.reviews.ranker import Ranker
 from outrider.reviews.review import NewBatch, NewDecision, Review
 from outrider.state.records import Paper
 
-REVIEWS = ("ADHD", "Antihistamines", "Kitchenham_2010", "NSAIDS", "Triptans")
-SYNERGY = ("Donners_2021", "Sep_2021", "van_der_Valk_2021", "Jeyaraman_2020", "Nelson_2002")
 SEEDS = 10
 RECALL = 0.95
 LARGE, LABELLED, STEPS = 5_000, 1_000, 20
@@ -95,18 +89,8 @@ def find_t() -> float:
 
 
 def load_review(name: str) -> LabelledReview:
-    folder = data_folder()
-    if not (folder / "reviews").is_dir() or not (folder / "synergy").is_dir():
-        raise Absent(f"set OUTRIDER_DATA to a folder that holds reviews and synergy; {folder} does not")
-    if name in REVIEWS:
-        csv.field_size_limit(10**8)
-        with (folder / "reviews" / f"{name}.csv").open(encoding="utf-8-sig", newline="") as lines:
-            rows: list[dict[str, Any]] = [*csv.DictReader(lines)]
-        included = [bool(int(float(row["label_included"] or 0))) for row in rows]
-    else:
-        with gzip.open(folder / "synergy" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
-            rows = [json.loads(line) for line in lines]
-        included = [bool(row["included"]) for row in rows]
+    rows = read_review(name)
+    included = [bool(int(float(row["label_included"] or 0) if name in REVIEWS else row["included"])) for row in rows]
     return LabelledReview([row["title"] or "" for row in rows], [row["abstract"] or "" for row in rows], included)
 
 

@@ -8,9 +8,6 @@ is installed.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
 import random
 import statistics
 from collections.abc import Callable, Sequence
@@ -18,14 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.data import Absent, data_folder
+from bench.data import REVIEWS, SYNERGY, read_review
 from bench.report import Cell, Report, progress
 from outrider.statistics.assess_screening import START_OF_DRAWING, assess_screening
 from outrider.statistics.ranked_stop import compute_ranked_p_value
 from outrider.statistics.recall_certificate import OpenSample, count_tolerated, size_sealed_sample
 
-COHEN = ("ADHD", "Antihistamines", "Kitchenham_2010", "NSAIDS", "Triptans")
-SYNERGY = ("Donners_2021", "Sep_2021", "van_der_Valk_2021", "Jeyaraman_2020", "Nelson_2002")
 ABSTRACTS = ("ADHD", "Antihistamines", "NSAIDS", "Triptans")
 TARGET, CONFIDENCE = 0.95, 0.95
 SEEDS, DRAWS, OPEN_DRAWS = 4, 300, 25
@@ -42,7 +37,7 @@ def run() -> Report:
     rows: list[tuple[Cell, ...]] = []
     saved: dict[str, list[tuple[float, ...]]] = {}
     disagreements = 0
-    for group, names in (("reviews", COHEN), ("synergy", SYNERGY), ("reviews, labels of abstract screening", ABSTRACTS)):
+    for group, names in (("reviews", REVIEWS), ("synergy", SYNERGY), ("reviews, labels of abstract screening", ABSTRACTS)):
         for name in names:
             texts, relevant = load_review(name, group)
             orders = [rank(texts, relevant, seed) for seed in range(SEEDS)]
@@ -75,19 +70,10 @@ def run() -> Report:
 
 def load_review(name: str, group: str) -> tuple[list[str], list[bool]]:
     """Texts and labels. Raises `Absent`."""
-    folder = data_folder()
-    if group == "synergy":
-        if not (file := folder / "synergy" / f"{name}.jsonl.gz").is_file():
-            raise Absent(f"{file} is not there; set OUTRIDER_DATA to a folder that holds synergy")
-        with gzip.open(file, "rt", encoding="utf-8") as lines:
-            works = [json.loads(line) for line in lines]
-        return [f"{work['title'] or ''} {work['abstract'] or ''}" for work in works], [bool(work["included"]) for work in works]
-    if not (file := folder / "reviews" / f"{name}.csv").is_file():
-        raise Absent(f"{file} is not there; set OUTRIDER_DATA to a folder that holds reviews")
-    column = "label_included" if group == "reviews" else "label_abstract_screening"
-    with file.open(encoding="utf-8", newline="") as lines:
-        records = list(csv.DictReader(lines))
-    return [f"{record['title']} {record['abstract']}" for record in records], [record[column] == "1" for record in records]
+    records = read_review(name)
+    column = "included" if group == "synergy" else "label_included" if group == "reviews" else "label_abstract_screening"
+    texts = [f"{record['title'] or ''} {record['abstract'] or ''}" for record in records]
+    return texts, [record[column] in ("1", True) for record in records]
 
 
 def rank(texts: Sequence[str], relevant: Sequence[bool], seed: int) -> list[bool]:

@@ -152,6 +152,16 @@ class ReviewStatus(Model):
     stop: tuple[str, ...] = Field((), description="What the labels tell about the recall, with method and confidence, and what to do next.")
     remarks: tuple[str, ...] = ()
 
+    @property
+    def works(self) -> int:
+        """Records without duplicates."""
+        return self.records - self.duplicates
+
+    @property
+    def screened(self) -> int:
+        """Works that have a verdict, or a conflict."""
+        return self.included + self.excluded + self.maybe + len(self.conflicts)
+
 
 class ReviewList(Model):
     reviews: tuple[ReviewSummary, ...] = ()

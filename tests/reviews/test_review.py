@@ -73,6 +73,14 @@ def test_a_reviewer_sees_no_decision_of_others_until_all_decided_and_a_decision_
     assert [(one.record, one.included) for one in review.state.list_screened()] == [(2, False)]
 
 
+def test_a_note_on_a_duplicate_is_one_on_its_work(tmp_path: Path) -> None:
+    review = make_review(tmp_path / "otters")
+    review.import_batch(NewBatch("another file", [paper("q1", "Study 2 of otters")], {0: 2}), [], "ann", AT, 5)
+    review.decide([NewNote(6, "ask Bob", "ann")], AT)
+    for again in (review, Review(tmp_path / "otters")):
+        assert [[note.text for note in again.view(number, "ann").notes] for number in (1, 2, 6)] == [[], ["ask Bob"], ["ask Bob"]]
+
+
 def test_a_torn_last_line_is_told_and_dropped_and_damage_elsewhere_is_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "otters"
     decide(make_review(folder), 1, "include")

@@ -14,7 +14,7 @@ from outrider.services import open_services
 from outrider.services.citation_queue import OWNER
 from outrider.state.errors import BadRequest
 from outrider.usecases import review_sources
-from outrider.usecases.review import create_review, decide, get_status, import_records
+from outrider.usecases.review import create_review, decide, get_record, get_status, import_records
 from support.fakes import doi, paper
 from support.small_library import RECORDS, fill_library
 
@@ -70,7 +70,7 @@ async def test_a_client_names_no_place_of_the_server(library: Path) -> None:
 async def test_a_chain_of_duplicates_is_one_work(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A project may call a record a duplicate of one that the review has."""
     titles = ("Otters in rivers of the north", "Notes on beasts", "Fish eaters")
-    project = [LabelledRecord(paper(f"p{at}", title), duplicate_of=at - 1 if at else None) for at, title in enumerate(titles)]
+    project = [LabelledRecord(paper(f"p{at}", title), None, "ask Bob", at - 1 if at else None) for at, title in enumerate(titles)]
     project[0] = LabelledRecord(paper("p0", titles[0], identifiers=doi("10.5555/w.1")))
     (library.parent / "project.asreview").write_bytes(b"")
     (library.parent / "first.csv").write_text(f"title,doi\n{titles[0]},10.5555/w.1\n", encoding="utf-8")
@@ -78,7 +78,11 @@ async def test_a_chain_of_duplicates_is_one_work(library: Path, monkeypatch: pyt
     async with open_services(None, None) as services:
         await create_review(services, "otters")
         await import_records(services, "otters", "first.csv")
-        assert (await import_records(services, "otters", "project.asreview")).duplicates == 3
+        report = await import_records(services, "otters", "project.asreview")
+        assert (report.duplicates, report.notes) == (3, 1)  # a project repeats a work's note on each of its records
+        view = (await get_record(services, "otters", "1", by="ann")).record
+        assert view is not None
+        assert [note.text for note in view.notes] == ["ask Bob"]
         await decide(services, "otters", [("4", "include", "")], by="ann")
         status = await get_status(services, "otters")
         assert (status.included, status.unscreened) == (1, 0)

@@ -63,12 +63,11 @@ MODEL = {
 
 @dataclass(frozen=True, slots=True)
 class LabelledRecord:
-    """A record of a project. `included` is None for an unscreened one; `at` are seconds since 1970."""
+    """A record of a project. `included` is None for an unscreened one."""
 
     record: Record
     included: bool | None = None
     note: str = ""
-    at: float | None = None
     duplicate_of: int | None = None
     """Place (from 0) of the record that stands for it."""
 
@@ -106,7 +105,7 @@ class _Project:
         labels = self._read_labels(results) if results in self.archive.namelist() else {}
         if unknown := labels.keys() - set(range(len(records))):
             raise ValueError(f"it has labels of records that it lacks, such as {min(unknown)}")
-        return [LabelledRecord(record, *labels.get(place, (None, "", None)), of) for place, (record, of) in enumerate(records)]
+        return [LabelledRecord(record, *labels.get(place, (None, "")), of) for place, (record, of) in enumerate(records)]
 
     def _find_results(self) -> str:
         """The database of the first review that was begun."""
@@ -133,17 +132,16 @@ class _Project:
         reader = select_reader(target)
         if isinstance(reader, NoReader):
             raise UnreadableFile(f"{name}: {reader.reason}")
-        entries = [entry for entry in reader.read(target, ReadOptions(max_bytes=self.max_bytes)) if not isinstance(entry, str)]
+        entries = reader.read(target, ReadOptions(max_bytes=self.max_bytes))
         return [(entry.record, None) for entry in entries if isinstance(entry, Entry)]
 
-    def _read_labels(self, member: str) -> dict[int, tuple[bool | None, str, float | None]]:
+    def _read_labels(self, member: str) -> dict[int, tuple[bool | None, str]]:
         rows = self._query(member, "SELECT * FROM results WHERE label IS NOT NULL")
-        labels: dict[int, tuple[bool | None, str, float | None]] = {}
+        labels: dict[int, tuple[bool | None, str]] = {}
         for row in rows:
             names = row.keys()
             note = next((str(row[name]) for name in ("note", "notes") if name in names and row[name]), "")
-            at = row["time"] if "time" in names and isinstance(row["time"], int | float) else None
-            labels[int(row["record_id"])] = (bool(row["label"]), note, at)
+            labels[int(row["record_id"])] = (bool(row["label"]), note)
         return labels
 
 

@@ -73,15 +73,13 @@ def _label_record(view: ReviewRecord, form: str) -> Record:
 
 def make_flow(status: ReviewStatus) -> dict[str, object]:
     """The counts of screening in PRISMA 2020's words."""
-    works = status.records - status.duplicates
-    screened = status.included + status.excluded + status.maybe + len(status.conflicts)
     return {
         "review": status.name,
         "records_identified": status.records,
         "sources": [{"source": one.source, "records": one.records} for one in status.imports],
         "duplicates_removed": status.duplicates,
-        "records_to_screen": works,
-        "records_screened": screened,
+        "records_to_screen": status.works,
+        "records_screened": status.screened,
         "records_excluded": status.excluded,
         "excluded_by_reason": status.excluded_by_reason,
         "records_included": status.included,
@@ -94,14 +92,12 @@ def make_flow(status: ReviewStatus) -> dict[str, object]:
 
 
 def write_flow(status: ReviewStatus) -> str:
-    works = status.records - status.duplicates
-    screened = status.included + status.excluded + status.maybe + len(status.conflicts)
     rows = [
         ("Records identified", status.records),
         *((f"- from {one.source}", one.records) for one in status.imports),
         ("Duplicate records removed before screening", status.duplicates),
-        ("Records to screen", works),
-        ("Records screened", screened),
+        ("Records to screen", status.works),
+        ("Records screened", status.screened),
         ("Records excluded", status.excluded),
         *((f"- {reason}", number) for reason, number in status.excluded_by_reason.items()),
         ("Records included for retrieval", status.included),

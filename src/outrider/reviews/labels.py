@@ -1,4 +1,4 @@
-"""Labels of screening in records of files: the columns and notes in which tools write them
+"""Labels of screening in files: columns and notes of other tools, and lists of decisions
 
 Tables: the columns that ASReview reads (`ingest.export.csv_json.LABELS`), or one that is named. RIS notes: `ASReview_relevant` and
 `ASReview_irrelevant` (ASReview), `RAYYAN-INCLUSION: {"ann"=>"Included"}` (Rayyan, of one or more reviewers). Repeated labels that
@@ -7,8 +7,10 @@ contradict each other are an error: nobody could say which one holds.
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from pydantic import JsonValue
 
@@ -17,6 +19,7 @@ from outrider.ingest.export.csv_json import NO, YES, find_label
 from outrider.state.errors import BadRequest
 from outrider.state.records import Record
 from outrider.state.reviews import VERDICTS, Verdict
+from outrider.text.encoding import NotText, decode_text
 
 NOTES = ("N1", "notes", "note", "RN", "AN")
 RELEVANT = re.compile(r"\bASReview_(relevant|irrelevant|not_seen)\b")
@@ -24,6 +27,7 @@ RAYYAN = re.compile(r"RAYYAN-INCLUSION:\s*\{([^}]*)\}")
 RAYYAN_VERDICT = re.compile(r'=>\s*"(Included|Excluded|Maybe)"')
 RAYYAN_REASONS = re.compile(r"RAYYAN-EXCLUSION-REASONS:\s*([^|\n]+)")
 RAYYAN_VERDICTS: Mapping[str, Verdict] = {"Included": "include", "Excluded": "exclude", "Maybe": "maybe"}
+ID_COLUMNS, VERDICT_COLUMNS = ("id", "record", "number", "record_id", "doi", "doc_id"), ("decision", "verdict", "label", "included")
 SHORT: Mapping[str, Verdict] = {"i": "include", "e": "exclude", "m": "maybe"}
 
 
@@ -72,3 +76,39 @@ def find_field(metadata: Mapping[str, JsonValue], name: str) -> JsonValue:
 
 def _list_texts(value: JsonValue) -> str:
     return "\n".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
+
+
+def read_decisions(path: Path, max_bytes: int) -> list[tuple[str, str, str]]:
+    """Decisions of a file: a table with the columns `id` and `decision`, and `reason` if it likes; or lines `ID DECISION REASON`.
+
+    Raises `BadRequest`.
+    """
+    try:
+        if path.stat().st_size > max_bytes:
+            raise BadRequest(f"{path} has more than {max_bytes:,} bytes (ingest.max_bytes)")
+        text = decode_text(path.read_bytes(), None).text
+    except (OSError, NotText) as error:
+        raise BadRequest(f"{path}: {getattr(error, 'strerror', '') or error}") from error
+    numbered = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip() and not line.startswith("#")]
+    lines = [line for _, line in numbered]
+    if not lines:
+        raise BadRequest(f"{path} holds no decisions")
+    delimiter = max(",;\t", key=lines[0].count)
+    header = [name.strip().lower() for name in next(csv.reader([lines[0]], delimiter=delimiter))]
+    id_column = next((name for name in ID_COLUMNS if name in header), "")
+    verdict_column = next((name for name in VERDICT_COLUMNS if name in header), "")
+    if id_column and verdict_column:
+        rows = [dict(zip(header, cells, strict=False)) for cells in csv.reader(lines[1:], delimiter=delimiter)]
+        cells = [[row.get(column, "").strip() for column in (id_column, verdict_column, "reason")] for row in rows]
+        if not (labelled := [(record, verdict, reason) for record, verdict, reason in cells if verdict]):
+            raise BadRequest(f"{path} holds no decisions: its column {verdict_column} is empty")
+        return labelled
+    decisions = []
+    for number, line in numbered:
+        parts = line.replace("\t", " ").split(maxsplit=2)
+        if len(parts) < 2:
+            raise BadRequest(
+                f"{path}, line {number}: a line is ID DECISION REASON, such as 12 exclude wrong population; nothing was written"
+            )
+        decisions.append((parts[0], parts[1], parts[2] if len(parts) > 2 else ""))
+    return decisions

@@ -24,7 +24,7 @@ from outrider.text.strip_markup import fold_text
 from outrider.text.words import STOP_WORDS, stem, words
 
 EXTRA = "review"
-NO_MODEL = "the order does not learn from decisions: scikit-learn is not installed"
+NO_MODEL = "the order does not learn from decisions: scikit-learn is not installed; to install it: {}"
 
 
 @dataclass(frozen=True, slots=True)

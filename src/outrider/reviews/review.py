@@ -12,7 +12,7 @@ import json
 import shutil
 import threading
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from outrider.reviews import decision_log
 from outrider.reviews.decision_log import DecisionLog, create_log, sync_folder, write_file
 from outrider.reviews.review_state import RESOLVE, Batch, ReviewState
-from outrider.state.errors import BadRequest
+from outrider.state.errors import BadRequest, shorten
 from outrider.state.records import RECORD, Record
 from outrider.state.reviews import VERDICTS, Presentation, ReviewDamaged, ReviewRecord, Verdict
 
@@ -133,10 +133,6 @@ class Review:
             append([{"kind": "undo", "record": number, "by": by, "at": at}])
             return number
 
-    def change_settings(self, settings: Mapping[str, Any], by: str, at: str) -> None:
-        with self._writing() as append:
-            append([{"kind": "settings", "by": by, "at": at, **settings}])
-
     def import_batch(self, new: NewBatch, decisions: Sequence[NewDecision | NewNote], by: str, at: str, expected: int) -> None:
         """Append records, and the decisions that came with them: all, or none.
 
@@ -168,11 +164,26 @@ class Review:
     def all_records(self) -> Iterator[Record]:
         return (self._parse(number) for number in range(1, self.state.total + 1))
 
-    def texts(self) -> list[tuple[str, str]]:
-        """Title with abstract, and keywords, of every record; read without making records of them."""
+    def find_numbers(self, ids: Sequence[str]) -> list[int]:
+        """The numbers of records by number, DOI, PMID or another id. Raises `BadRequest` that names the unknown ones."""
+        total = self.state.total
+        numbers = {one: int(one) for one in ids if one.isdecimal() and len(one) < 10 and 1 <= int(one) <= total}
+        if rest := {one for one in ids if one not in numbers}:
+            names = _name_records(self.all_records())
+            numbers |= {one: names[one.strip().lower()] for one in rest if one.strip().lower() in names}
+        if unknown := [one for one in dict.fromkeys(ids) if one not in numbers]:
+            more = f" and {len(unknown) - MAX_NAMED} more" if len(unknown) > MAX_NAMED else ""
+            listed = ", ".join(shorten(one) for one in unknown[:MAX_NAMED])
+            raise BadRequest(
+                f"{self.state.name} has no record {listed}{more}; its {total:,} records are numbered from 1. Nothing was written"
+            )
+        return [numbers[one] for one in ids]
+
+    def texts(self) -> list[str]:
+        """Title with abstract of every record; read without making records of them."""
         with self._lock:
             rows = [row for batch in self.state.batches for row in self._open(batch)]
-        return [(_join_texts(row), " ; ".join([*row.get("tags", ()), *row.get("mesh", ())])) for row in map(json.loads, rows)]
+        return [_join_texts(row) for row in map(json.loads, rows)]
 
     def view(self, number: int, viewer: str | None = None) -> ReviewRecord:
         """A record as a reviewer may see it."""
@@ -258,3 +269,13 @@ class _RecordsFile(Sequence[bytes]):
 
 def _join_texts(row: Mapping[str, Any]) -> str:
     return f"{row.get('title', '')} {row.get('abstract') or row.get('description') or row.get('text', '')}"
+
+
+def _name_records(records: Iterable[Record]) -> dict[str, int]:
+    names: dict[str, int] = {}
+    for number, record in enumerate(records, start=1):
+        own = [value for scheme, value in record.identifiers.pairs() if scheme == "doi"]
+        own += [f"{scheme}:{value}" for scheme, value in record.identifiers.pairs()]
+        for name in (record.doc_id, *own):
+            names.setdefault(name.lower(), number)
+    return names

@@ -74,6 +74,7 @@ class ReviewState:
     batches: list[Batch] = field(default_factory=list)
     duplicate_of: dict[int, int] = field(default_factory=dict)
     notes: dict[int, list[ReviewNote]] = field(default_factory=dict)
+    """By work."""
     reasons_used: Counter[str] = field(default_factory=Counter)
     lines: int = 0
     """Entries of the log so far."""
@@ -103,7 +104,7 @@ class ReviewState:
         elif kind == "undo":
             self._undo(entry["record"], entry["by"])
         elif kind == "note":
-            self.notes.setdefault(entry["record"], []).append(
+            self.notes.setdefault(self.leader(entry["record"]), []).append(
                 ReviewNote(record=entry["record"], text=entry["text"], by=entry["by"], at=entry["at"])
             )
         elif kind == "import":

@@ -7,15 +7,16 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from outrider.reviews import decision_log
-from outrider.reviews.ranker import NO_MODEL, Ranker, Ranking
+from outrider.reviews.ranker import EXTRA, NO_MODEL, Ranker, Ranking
 from outrider.reviews.review import Review
+from outrider.state.errors import install_hint
 from outrider.state.reviews import NoSuchReview, Order, Presentation
 
 ON_SCREENS = "shown.json"
@@ -55,7 +56,7 @@ class ReviewSession:
             state = self.review.state
             key = (state.total, state.question)
             if self._ranker is None or self._ranker[:2] != key:
-                ranker = Ranker([text for text, _ in self.review.texts()], state.question, state.seed)
+                ranker = Ranker(self.review.texts(), state.question, state.seed)
                 ranker.fit_features()
                 self._ranker = (*key, ranker)
                 self._rankings.clear()
@@ -83,7 +84,7 @@ class ReviewSession:
 
     def remarks(self) -> tuple[str, ...]:
         learns = self._ranker is None or self._ranker[2].learns
-        return (*self.review.remarks, *(() if learns else (NO_MODEL,)))
+        return (*self.review.remarks, *(() if learns else (NO_MODEL.format(install_hint(EXTRA)),)))
 
     def _draw(self, by: str) -> tuple[Ranking, frozenset[int]]:
         with self.review.reading() as state:
@@ -107,17 +108,19 @@ class ReviewSession:
             return ranking, sealed
 
     def find_presentation(self, by: str, number: int, presentation: Presentation | None = None) -> Presentation:
-        """How a reviewer came to see a record: as the caller tells, else as it was shown last, or for a decision taken back.
+        return self.find_presentations(by, [number], presentation)[number]
+
+    def find_presentations(self, by: str, numbers: Iterable[int], presentation: Presentation | None = None) -> dict[int, Presentation]:
+        """How a reviewer came to see records: as the caller tells, else as they were shown last, or for a decision taken back.
 
         A caller may show the record once more, with a note or a message, or not know of `Presentation`. A draw must not get lost by that:
         its label would steer the ranking.
         """
-        if presentation is None or presentation.order == "chosen":
-            screen = self._read_screens().get(by)
-            if screen is not None and screen.number == number:
-                return screen.shown
-            return self.review.state.find_undone(by, number)
-        return presentation
+        if presentation is not None and presentation.order != "chosen":
+            return dict.fromkeys(numbers, presentation)
+        screen = self._read_screens().get(by)
+        shown = {} if screen is None else {screen.number: screen.shown}
+        return {number: shown.get(number) or self.review.state.find_undone(by, number) for number in numbers}
 
     def _list_taken(self, by: str) -> set[int]:
         """The records that others see at the moment.

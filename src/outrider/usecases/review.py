@@ -7,11 +7,10 @@ reviewers of a server work on the same reviews; the owner of an API key is the r
 from __future__ import annotations
 
 import asyncio
-import csv
 import getpass
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from os import PathLike
@@ -22,7 +21,7 @@ from outrider.ingest.entry import ReadOptions
 from outrider.reviews.decision_log import NAME
 from outrider.reviews.export import FORMATS, SUFFIXES, export_views
 from outrider.reviews.labels import ConflictingLabels, parse_verdict
-from outrider.reviews.review import MAX_NAMED, NewBatch, NewDecision, NewNote, Review
+from outrider.reviews.review import NewBatch, NewDecision, NewNote, Review
 from outrider.reviews.review_state import ReviewState
 from outrider.reviews.session import ReviewSession
 from outrider.reviews.stop import CONFIDENCE, TARGET_RECALL, describe_stop
@@ -34,6 +33,7 @@ from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest, SearchError, did_you_mean, shorten
 from outrider.state.reviews import (
     MAX_REVIEWERS,
+    VERDICTS,
     Candidate,
     ConflictList,
     DecisionReport,
@@ -48,10 +48,9 @@ from outrider.state.reviews import (
     ReviewStatus,
     ReviewSummary,
 )
-from outrider.text.encoding import NotText, decode_text
 from outrider.text.strip_markup import fold_text
 from outrider.text.words import WORD, content_words, stem
-from outrider.usecases.review_sources import SourceOptions, SourceRecords, read_file, read_source
+from outrider.usecases.review_sources import SourceOptions, SourceRecords, find_duplicates, make_decisions, read_file, read_source
 
 if TYPE_CHECKING:
     from outrider.state.records import Record
@@ -64,7 +63,6 @@ SENTENCES = 3
 """Sentences of an abstract that are marked."""
 ENGINE = "words"
 """Of the distiller: a reviewer waits for it at each record, so no model is loaded."""
-ID_COLUMNS, VERDICT_COLUMNS = ("id", "record", "number", "record_id", "doi", "doc_id"), ("decision", "verdict", "label", "included")
 STATES: tuple[RecordState, ...] = ("include", "exclude", "maybe", "conflict", "waiting", "unscreened")
 
 
@@ -155,7 +153,7 @@ async def get_next(
 async def get_record(services: Services, name: str, record_id: str, *, by: str | None = None) -> Candidate:
     """A record by its number, DOI or another identifier, as the reviewer may see it."""
     session, reviewer = await _open(services, name), find_reviewer(services, by)
-    (number,) = await run_in_thread(lambda: find_numbers(session.review, [record_id]))
+    (number,) = await run_in_thread(lambda: session.review.find_numbers([record_id]))
 
     def read() -> tuple[Presentation, int]:
         with session.review.reading() as state:
@@ -172,39 +170,33 @@ async def decide(
     *,
     by: str | None = None,
     resolve: bool = False,
+    note: str = "",
     presentation: Presentation | None = None,
 ) -> DecisionReport:
     """Record decisions of a reviewer: an id (number, DOI, ...), `include`, `exclude` or `maybe`, and a reason or an empty text.
 
-    `resolve` decides conflicts. Raises `BadRequest` for unknown ids and decisions, `ConflictingLabels` for two decisions on one work: then
-    nothing is written.
+    `resolve` decides conflicts; a note is added to the records. Raises `BadRequest` for unknown ids and decisions, `ConflictingLabels` for
+    two decisions on one work: then nothing is written.
     """
     session, reviewer = await _open(services, name), find_reviewer(services, by)
 
     def write() -> DecisionReport:
         review = session.review
-        numbers = find_numbers(review, [record for record, _, _ in decisions])
+        numbers = review.find_numbers([record for record, _, _ in decisions])
+        leaders = [review.state.leader(number) for number in numbers]
+        shown = session.find_presentations(reviewer, leaders, presentation)
         new: dict[int, NewDecision] = {}
-        for number, (record, word, reason) in zip(numbers, decisions, strict=True):
+        for leader, (record, word, reason) in zip(leaders, decisions, strict=True):
             if (verdict := parse_verdict(word)) is None:
-                raise BadRequest(
-                    f"a decision is include, exclude or maybe, not {shorten(word)}{did_you_mean(word, ('include', 'exclude', 'maybe'))}"
-                )
-            leader = review.state.leader(number)
-            one = NewDecision(
-                leader,
-                verdict,
-                reviewer,
-                _check_text("a reason", reason),
-                session.find_presentation(reviewer, leader, presentation),
-                resolves=resolve,
-            )
+                raise BadRequest(f"a decision is include, exclude or maybe, not {shorten(word)}{did_you_mean(word, VERDICTS)}")
+            one = NewDecision(leader, verdict, reviewer, _check_text("a reason", reason), shown[leader], resolves=resolve)
             earlier = new.setdefault(leader, one)
             if earlier.verdict != verdict:
                 raise ConflictingLabels(
                     f"the decisions on record {record} contradict each other: {earlier.verdict} and {verdict}; nothing was written"
                 )
-        review.decide([*new.values()], _now(services))
+        text = _check_text("a note", note)
+        review.decide([*new.values(), *(NewNote(leader, text, reviewer) for leader in new if text)], _now(services))
         made = [one for number in new for one in review.state.decisions(number, reviewer) if one.by == reviewer]
         return DecisionReport(
             review=review.state.name, decisions=tuple(made), states={number: review.state.state(number) for number in new}
@@ -219,7 +211,7 @@ async def undo(services: Services, name: str, record_id: str = "", *, by: str | 
 
     def write() -> DecisionReport:
         review = session.review
-        record = find_numbers(review, [record_id])[0] if record_id else None
+        record = review.find_numbers([record_id])[0] if record_id else None
         number = review.undo(reviewer, _now(services), record)
         return DecisionReport(review=review.state.name, undone=(number,), states={number: review.state.state(number)})
 
@@ -234,7 +226,7 @@ async def add_note(services: Services, name: str, record_id: str, text: str, *, 
 
     def write() -> ReviewRecord:
         review = session.review
-        (number,) = find_numbers(review, [record_id])
+        (number,) = review.find_numbers([record_id])
         review.decide([NewNote(number, _check_text("a note", text), reviewer)], _now(services))
         return review.view(number, reviewer)
 
@@ -327,42 +319,6 @@ def find_export_format(path: Path) -> str:
     return SUFFIXES[path.suffix.lower()]
 
 
-def read_decisions(path: Path, max_bytes: int) -> list[tuple[str, str, str]]:
-    """Decisions of a file: a table with the columns `id` and `decision`, and `reason` if it likes; or lines `ID DECISION REASON`.
-
-    Raises `BadRequest`.
-    """
-    try:
-        if path.stat().st_size > max_bytes:
-            raise BadRequest(f"{path} has more than {max_bytes:,} bytes (ingest.max_bytes)")
-        text = decode_text(path.read_bytes(), None).text
-    except (OSError, NotText) as error:
-        raise BadRequest(f"{path}: {getattr(error, 'strerror', '') or error}") from error
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    if not lines:
-        raise BadRequest(f"{path} holds no decisions")
-    delimiter = max(",;\t", key=lines[0].count)
-    header = [name.strip().lower() for name in next(csv.reader([lines[0]], delimiter=delimiter))]
-    id_column = next((name for name in ID_COLUMNS if name in header), "")
-    verdict_column = next((name for name in VERDICT_COLUMNS if name in header), "")
-    if id_column and verdict_column:
-        rows = [dict(zip(header, cells, strict=False)) for cells in csv.reader(lines[1:], delimiter=delimiter)]
-        return [
-            (row.get(id_column, "").strip(), row.get(verdict_column, "").strip(), row.get("reason", "").strip())
-            for row in rows
-            if row.get(verdict_column, "").strip()
-        ]
-    decisions = []
-    for number, line in enumerate(lines, start=1):
-        parts = line.replace("\t", " ").split(maxsplit=2)
-        if len(parts) < 2:
-            raise BadRequest(
-                f"{path}, line {number}: a line is ID DECISION REASON, such as 12 exclude wrong population; nothing was written"
-            )
-        decisions.append((parts[0], parts[1], parts[2] if len(parts) > 2 else ""))
-    return decisions
-
-
 def find_reviewer(services: Services, by: str | None) -> str:
     """The reviewer: the owner of the key on a server with keys, else the name, else that of the user."""
     owner = OWNER.get()
@@ -383,32 +339,6 @@ def find_reviewer(services: Services, by: str | None) -> str:
     return name
 
 
-def find_numbers(review: Review, ids: Sequence[str]) -> list[int]:
-    """The numbers of records by number, DOI, PMID or another id. Raises `BadRequest` that names the unknown ones."""
-    total = review.state.total
-    numbers = {one: int(one) for one in ids if one.isdecimal() and len(one) < 10 and 1 <= int(one) <= total}
-    if rest := {one for one in ids if one not in numbers}:
-        names = _name_records(review.all_records())
-        numbers |= {one: names[one.strip().lower()] for one in rest if one.strip().lower() in names}
-    if unknown := [one for one in dict.fromkeys(ids) if one not in numbers]:
-        more = f" and {len(unknown) - MAX_NAMED} more" if len(unknown) > MAX_NAMED else ""
-        listed = ", ".join(shorten(one) for one in unknown[:MAX_NAMED])
-        raise BadRequest(
-            f"{review.state.name} has no record {listed}{more}; its {total:,} records are numbered from 1. Nothing was written"
-        )
-    return [numbers[one] for one in ids]
-
-
-def _name_records(records: Any) -> dict[str, int]:
-    names: dict[str, int] = {}
-    for number, record in enumerate(records, start=1):
-        own = [value for scheme, value in record.identifiers.pairs() if scheme == "doi"]
-        own += [f"{scheme}:{value}" for scheme, value in record.identifiers.pairs()]
-        for name in (record.doc_id, *own):
-            names.setdefault(name.lower(), number)
-    return names
-
-
 async def _open(services: Services, name: str) -> ReviewSession:
     return await asyncio.to_thread(lambda: services.reviews.open(_find_folder(services, name)))
 
@@ -426,14 +356,15 @@ def _find_folder(services: Services, name: str) -> Path:
 
 
 async def _import(services: Services, session: ReviewSession, source: SourceRecords, by: str | None, *, link: bool) -> ImportReport:
-    reviewer = find_reviewer(services, by) if OWNER.get() is None or by or OWNER.get() else ""
+    reviewer = "" if OWNER.get() == "" and not by else find_reviewer(services, by)  # a server without keys need not know who imports
     review = session.review
 
     def write() -> ImportReport:
         expected = review.state.total
-        duplicates = _find_duplicates(review, source, link=link)
-        decisions = _make_decisions(review, source, duplicates, expected)
-        notes = [NewNote(expected + 1 + place, text[:MAX_TEXT_CHARS], source.name) for place, text in sorted(source.notes.items())]
+        duplicates = find_duplicates(review, source, link=link)
+        decisions = make_decisions(review, source, duplicates)
+        works = ((duplicates.get(place, expected + 1 + place), text) for place, text in sorted(source.notes.items()))
+        notes = dict.fromkeys(NewNote(work, text[:MAX_TEXT_CHARS], source.name) for work, text in works)  # a project repeats them
         batch = NewBatch(source.name, source.records, duplicates)
         review.import_batch(batch, [*decisions, *notes], reviewer, _now(services), expected)
         return ImportReport(
@@ -450,56 +381,6 @@ async def _import(services: Services, session: ReviewSession, source: SourceReco
     return await run_in_thread(write)
 
 
-def _find_duplicates(review: Review, source: SourceRecords, *, link: bool) -> dict[int, int]:
-    """By place in the source: the number of the record that stands for it, from all that the records say."""
-    from outrider.linkage.normalized_record import make_keys
-    from outrider.linkage.resolve import resolve_keys
-
-    before, total = review.state.total, len(source.records)
-    if not all(0 <= of < total for of in source.duplicate_of.values()):
-        raise BadRequest(f"{source.name} calls a record the duplicate of one that it lacks. Nothing was imported")
-    linked: dict[int, int] = {}
-    if link:
-        records: list[Record] = [*review.all_records(), *source.records]
-        for group in resolve_keys([make_keys(record) for record in records]).groups:
-            leader = review.state.leader(group[0] + 1)
-            linked |= {member + 1: leader for member in group if member >= before and member + 1 != leader}
-    linked |= {before + 1 + place: before + 1 + of for place, of in source.duplicate_of.items()}
-    leaders = {number: _find_leader(linked, number) for number in linked}
-    return {number - before - 1: leader for number, leader in leaders.items() if number != leader}
-
-
-def _find_leader(linked: Mapping[int, int], number: int) -> int:
-    """The end of a chain of duplicates; of a circle its first record."""
-    chain = [number]
-    while (following := linked.get(chain[-1])) is not None:
-        if following in chain:
-            return min(chain[chain.index(following) :])
-        chain.append(following)
-    return chain[-1]
-
-
-def _make_decisions(review: Review, source: SourceRecords, duplicates: Mapping[int, int], before: int) -> list[NewDecision]:
-    """The labels of the source as decisions on works. Raises `ConflictingLabels`."""
-    new: dict[int, NewDecision] = {}
-    clashes = []
-    for place, (verdict, reason) in sorted(source.labels.items()):
-        work = duplicates.get(place, before + 1 + place)
-        one = new.setdefault(work, NewDecision(work, verdict, source.name, reason, imported=True))
-        title = shorten(source.records[place].title or source.records[place].doc_id)
-        if one.verdict != verdict:
-            clashes.append(f"{title} is labelled {one.verdict} and {verdict}")
-        elif work <= before and (state := review.state.state(work)) in ("include", "exclude", "maybe") and state != verdict:
-            clashes.append(f"{title} is labelled {verdict}, and the review has {state}")
-    if clashes:
-        more = f", and {len(clashes) - MAX_NAMED} more" if len(clashes) > MAX_NAMED else ""
-        raise ConflictingLabels(
-            f"the labels of {source.name} contradict each other: {'; '.join(clashes[:MAX_NAMED])}{more}. Nothing was imported; import "
-            "without labels (--no-labels), or without linking duplicates (--keep-duplicates) where these are different works"
-        )
-    return [one for work, one in new.items() if work > before or review.state.state(work) in ("unscreened", "waiting")]
-
-
 async def _make_candidate(
     services: Services,
     session: ReviewSession,
@@ -509,21 +390,26 @@ async def _make_candidate(
     terms: Sequence[str],
     left: int,
 ) -> Candidate:
-    review, state = session.review, session.review.state
-    with review.reading():
-        counts = {"left": left, "decided": state.count_decided(reviewer), "reasons": state.list_reasons(), "remarks": session.remarks()}
-    if number is None:
-        return Candidate(review=state.name, by=reviewer, **counts)
-    view = await run_in_thread(lambda: review.view(number, reviewer))
-    return Candidate(
-        review=state.name,
-        by=reviewer,
-        record=view,
-        shown=presentation,
-        terms=_find_terms(view.record, {*map(stem, terms), *map(stem, content_words(state.question))}),
-        sentences=await _find_sentences(services, state.question, view.record),
-        **counts,
-    )
+    def read() -> tuple[Candidate, str]:  # in a thread: another one may hold the review while it waits for a process that writes
+        with session.review.reading() as state:
+            candidate = Candidate(
+                review=state.name,
+                by=reviewer,
+                left=left,
+                decided=state.count_decided(reviewer),
+                reasons=state.list_reasons(),
+                remarks=session.remarks(),
+            )
+            if number is None:
+                return candidate, ""
+            view = session.review.view(number, reviewer)
+            marked = _find_terms(view.record, {*map(stem, terms), *map(stem, content_words(state.question))})
+            return candidate.model_copy(update={"record": view, "shown": presentation, "terms": marked}), state.question
+
+    candidate, question = await run_in_thread(read)
+    if candidate.record is None:
+        return candidate
+    return candidate.model_copy(update={"sentences": await _find_sentences(services, question, candidate.record.record)})
 
 
 def _find_terms(record: Record, stems: Collection[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Records for a review: from a run, a thread, a label, a file, or a project of ASReview"""
+"""Records for a review from runs, threads, labels, files, ASReview; duplicates and decisions"""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from outrider.ingest.entry import BadEntry, Entry, FileNote, ReadOptions
 from outrider.ingest.readers.select_reader import NoReader, select_reader
 from outrider.ingest.record_ids import make_id
 from outrider.reviews.asreview import SUFFIX, read_project
-from outrider.reviews.labels import read_label
+from outrider.reviews.labels import ConflictingLabels, read_label
+from outrider.reviews.review import MAX_NAMED, NewDecision, Review
 from outrider.runtime.threads_and_loops import load_module
 from outrider.services.citation_queue import OWNER
 from outrider.services.systematic import RUN_NAME, find_run_folder
 from outrider.state.errors import BadRequest, NoSuchThread, did_you_mean, shorten
-from outrider.state.reviews import Verdict
+from outrider.state.reviews import VERDICTS, Verdict
 from outrider.systematic_search import ledger
 from outrider.systematic_search.ledger import NoSuchRun, read_lines
 from outrider.systematic_search.ledger_reader import is_done, make_run_hit
@@ -159,3 +160,53 @@ def _require(records: list[Record], name: str) -> list[Record]:
     if not records:
         raise BadRequest(f"{name} holds no records")
     return records
+
+
+def find_duplicates(review: Review, source: SourceRecords, *, link: bool) -> dict[int, int]:
+    """By place in the source: the number of the record of the review that stands for it, from all that the records say."""
+    from outrider.linkage.normalized_record import make_keys
+    from outrider.linkage.resolve import resolve_keys
+
+    before, total = review.state.total, len(source.records)
+    if not all(0 <= of < total for of in source.duplicate_of.values()):
+        raise BadRequest(f"{source.name} calls a record the duplicate of one that it lacks. Nothing was imported")
+    linked: dict[int, int] = {}
+    if link:
+        records: list[Record] = [*review.all_records(), *source.records]
+        for group in resolve_keys([make_keys(record) for record in records]).groups:
+            leader = review.state.leader(group[0] + 1)
+            linked |= {member + 1: leader for member in group if member >= before and member + 1 != leader}
+    linked |= {before + 1 + place: before + 1 + of for place, of in source.duplicate_of.items()}
+    leaders = {number: _find_leader(linked, number) for number in linked}
+    return {number - before - 1: leader for number, leader in leaders.items() if number != leader}
+
+
+def _find_leader(linked: Mapping[int, int], number: int) -> int:
+    """The end of a chain of duplicates; of a circle its first record."""
+    chain = [number]
+    while (following := linked.get(chain[-1])) is not None:
+        if following in chain:
+            return min(chain[chain.index(following) :])
+        chain.append(following)
+    return chain[-1]
+
+
+def make_decisions(review: Review, source: SourceRecords, duplicates: Mapping[int, int]) -> list[NewDecision]:
+    """The labels of the source as decisions on works. Raises `ConflictingLabels`."""
+    new: dict[int, NewDecision] = {}
+    clashes, before = [], review.state.total
+    for place, (verdict, reason) in sorted(source.labels.items()):
+        work = duplicates.get(place, before + 1 + place)
+        one = new.setdefault(work, NewDecision(work, verdict, source.name, reason, imported=True))
+        title = shorten(source.records[place].title or source.records[place].doc_id)
+        if one.verdict != verdict:
+            clashes.append(f"{title} is labelled {one.verdict} and {verdict}")
+        elif work <= before and (state := review.state.state(work)) in VERDICTS and state != verdict:
+            clashes.append(f"{title} is labelled {verdict}, and the review has {state}")
+    if clashes:
+        more = f", and {len(clashes) - MAX_NAMED} more" if len(clashes) > MAX_NAMED else ""
+        raise ConflictingLabels(
+            f"the labels of {source.name} contradict each other: {'; '.join(clashes[:MAX_NAMED])}{more}. Nothing was imported; import "
+            "without labels (--no-labels), or without linking duplicates (--keep-duplicates) where these are different works"
+        )
+    return [one for work, one in new.items() if work > before or review.state.state(work) in ("unscreened", "waiting")]

@@ -107,6 +107,13 @@ def test_conflicting_labels_and_damaged_files_change_nothing(folder: Path, capsy
     assert "contradict each other" in fail(capsys, "label", "otters", "-f", str(folder / "labels.txt"))
     (folder / "labels.csv").write_text("id,decision,reason\n3,include,\n99,exclude,\n", encoding="utf-8")
     assert "no record '99'" in fail(capsys, "label", "otters", "-f", str(folder / "labels.csv"))
+    (folder / "labels.csv").write_text("id,decision\n3,\n", encoding="utf-8")
+    assert "column decision is empty" in fail(capsys, "label", "otters", "-f", str(folder / "labels.csv"))
+    (folder / "lines.txt").write_text("# a remark\n\n3 include\n4\n", encoding="utf-8")
+    assert "line 4: a line is ID DECISION REASON" in fail(capsys, "label", "otters", "-f", str(folder / "lines.txt"))
+    assert "at most 5,000 characters" in fail(capsys, "label", "otters", "3", "include", "--note", "x" * 5_001)
+    assert "go with the decision" in fail(capsys, "label", "otters", "-f", str(folder / "labels.txt"), "--note", "ask Bob")
+    assert "go with the decision" in fail(capsys, "label", "otters", "1", "undo", "--note", "ask Bob")
     assert run(["review", "export", "otters", "-o", str(folder / "x.asreview")]) == 0
     (folder / "x.asreview").write_bytes((folder / "x.asreview").read_bytes()[:-100])
     assert "no whole project" in fail(capsys, "import", "otters", str(folder / "x.asreview"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import httpx
 import pytest
 
 from outrider.interfaces.http.access import hash_key
+from outrider.reviews.review import Review
+from outrider.reviews.session import NextRecord, ReviewSession
 from outrider.services import Services
 from outrider.settings.load import load
 from support.http_app import open_client
@@ -83,6 +87,33 @@ async def test_undo_notes_and_deletion(tmp_path: Path) -> None:
     assert skipped["record"]["number"] == 4
     assert [(one["name"], one["records"]) for one in listed] == [("otters", 4)]
     assert (gone.status_code, missing.status_code) == (204, 404)
+
+
+async def test_the_server_answers_others_while_a_review_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, release, find_next = threading.Event(), threading.Event(), ReviewSession.next_record
+
+    def hold(review: Review) -> None:
+        with review.reading():
+            held.set()
+            release.wait(5)
+
+    def find_and_hold(session: ReviewSession, *arguments: Any) -> NextRecord:
+        following = find_next(session, *arguments)
+        threading.Thread(target=hold, args=(session.review,)).start()
+        held.wait(5)
+        return following
+
+    async with open_client(await make_services(tmp_path)) as client:
+        await begin(client, {})
+        monkeypatch.setattr(ReviewSession, "next_record", find_and_hold)
+        wanted = asyncio.create_task(client.get("/api/reviews/otters/next", params={"by": "ann"}))
+        await asyncio.to_thread(held.wait, 5)
+        began = time.monotonic()
+        await asyncio.sleep(0.2)
+        took = time.monotonic() - began
+        release.set()
+        assert (await wanted).json()["left"] == 4
+    assert took < 3
 
 
 @pytest.mark.parametrize(

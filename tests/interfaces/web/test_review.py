@@ -118,3 +118,11 @@ async def test_an_unknown_review_is_explained(opens: Opens, review_site: str) ->
         await tab.evaluate("location.hash = '#/review?name=otters'")
         await tab.locator("#review-heading").wait_for()
         await shoot(tab, "review-360-dark")
+        await tab.get_by_text("Add records").click()
+        lines = b'{"title": "Shrews"}\n{"title": 3\n'
+        await tab.get_by_label("Or a file").set_input_files({"name": "more.jsonl", "mimeType": "text/plain", "buffer": lines})
+        await tab.get_by_role("button", name="Add", exact=True).click()
+        await tab.get_by_text("more.jsonl: 1 record, 0 duplicates, 0 labels.").wait_for()
+        await tab.get_by_text("not read: line 2: not JSON").wait_for()
+        await shoot(tab, "review-remarks")
+        await check(tab)

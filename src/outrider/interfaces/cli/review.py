@@ -125,23 +125,22 @@ def label(
     as_json: JsonOption = False,
 ) -> None:
     """Record decisions without a terminal: one, or those of a file, all or none."""
-    from outrider.usecases.review import add_note, decide, read_decisions, undo
+    from outrider.reviews.labels import read_decisions
+    from outrider.usecases.review import add_note, decide, undo
 
     if (file is None) == (record is None) or (record is not None and decision is None and not text):
         raise BadRequest("give ID DECISION, or --file FILE")
+    if (reason and decision in (None, "undo")) or (text and (file is not None or decision == "undo")):
+        raise BadRequest("--reason and --note go with the decision on one record; reasons of a file stand in its column reason")
 
     async def write(services: Services) -> Any:
-        if record is not None and decision == "undo":
-            return await undo(services, name, record, by=by)
-        report: Any = None
         if file is not None:
-            report = await decide(services, name, read_decisions(file, services.settings.ingest.max_bytes), by=by, resolve=resolve)
-        elif record is not None and decision is not None:
-            report = await decide(services, name, [(record, decision, reason)], by=by, resolve=resolve)
-        if record is not None and text:
-            noted = await add_note(services, name, record, text, by=by)
-            report = report or noted
-        return report
+            return await decide(services, name, read_decisions(file, services.settings.ingest.max_bytes), by=by, resolve=resolve)
+        if decision is None:
+            return await add_note(services, name, record or "", text, by=by)
+        if decision == "undo":
+            return await undo(services, name, record or "", by=by)
+        return await decide(services, name, [(record or "", decision, reason)], by=by, resolve=resolve, note=text)
 
     report = call_services(write)
     if as_json:
@@ -174,7 +173,7 @@ def status(
         print_json(found.model_dump(mode="json") | {"conflicting": [one.model_dump(mode="json") for one in conflicts.conflicts]})
         return
     out = console()
-    out.print(plain(f"{found.name}: {count(found.records - found.duplicates, 'work')} in {count(found.records, 'record')}", "bold"))
+    out.print(plain(f"{found.name}: {count(found.works, 'work')} in {count(found.records, 'record')}", "bold"))
     if found.question:
         out.print(plain(found.question))
     listing = table("state", "works")

@@ -307,10 +307,9 @@ async def _stream(request: SearchRequest, services: Services, context: RunContex
         async for kind, part in parts:
             yield kind, part
         return
-    from outrider.usecases.threads import make_thread_name, open_threads
-
-    name = make_thread_name() if thread is None else thread  # what waits for a person is saved
-    async with open_threads(services) as threads, aclosing(threads.search(name, request, context)) as saved_parts:
+    usecase = await load_module("outrider.usecases.threads")
+    name = usecase.make_thread_name() if thread is None else thread  # what waits for a person is saved
+    async with usecase.open_threads(services) as threads, aclosing(threads.search(name, request, context)) as saved_parts:
         async for kind, part in saved_parts:
             yield kind, part
 

@@ -22,6 +22,7 @@ from outrider.text.sanitize import without_control
 
 if TYPE_CHECKING:
     from outrider.services import Services
+    from outrider.statistics.capture_recapture import RecaptureBound
     from outrider.systematic_search.manifest import Manifest
     from outrider.systematic_search.run import Run
 
@@ -70,8 +71,6 @@ def systematic(
     Hits are written to a ledger on disk, page by page; the manifest lists queries, sources and counts. Exit code 3 if a source was not
     read to its last hit.
     """
-    from outrider.statistics.capture_recapture import bound_recall_of_routes
-    from outrider.systematic_search.ledger_reader import read_routes
     from outrider.systematic_search.prisma import flow_diagram, make_flow, write_reports
     from outrider.usecases.export import find_run_format
 
@@ -108,7 +107,7 @@ def systematic(
         note(f"Reports: {', '.join(map(str, write_reports(manifest, report)))}")
     if plot is not None:
         write_picture(plot, flow_diagram(make_flow(manifest)))
-    recall = bound_recall_of_routes(read_routes(run.ledger.path)) if len(manifest.sources) > 1 else None
+    recall = _bound_recall(run) if len(manifest.sources) > 1 else None
     if as_json:
         fields = {"result_set": run.result_set().model_dump(mode="json"), "manifest": manifest.model_dump(mode="json")}
         print_json(fields | {"recall_of_sources": recall.model_dump(mode="json")} if recall else fields)
@@ -117,6 +116,13 @@ def systematic(
         if recall:
             note(recall.sentence)
     return 0 if manifest.complete else INCOMPLETE
+
+
+def _bound_recall(run: Run) -> RecaptureBound:
+    from outrider.statistics.capture_recapture import bound_recall_of_routes  # imports NumPy, which a run of one source does not need
+    from outrider.systematic_search.ledger_reader import read_routes
+
+    return bound_recall_of_routes(read_routes(run.ledger.path))
 
 
 def _check_shown(option: str, query: str | None, plot: Path | None) -> None:

@@ -334,7 +334,8 @@ function drawMore(mine) {
     try {
       const by = reviewer();
       const report = await json(path(mine, "/import"), { method: "POST", body: { ...body, ...(by && { by }) } });
-      said.textContent = `${report.source}: ${plural(report.records, "record")}, ${plural(report.duplicates, "duplicate")}, ${plural(report.labels, "label")}.`;
+      const added = `${report.source}: ${plural(report.records, "record")}, ${plural(report.duplicates, "duplicate")}, ${plural(report.labels, "label")}.`;
+      fill(said, added, report.remarks.map((one) => el("span", { class: "caution meta" }, el("br"), one)));
       event.target.reset();
       if (now === mine) await refresh(mine);
     } catch (error) {
