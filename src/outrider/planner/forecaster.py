@@ -12,12 +12,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from outrider.planner.intervals import Floats, adapt_misses, find_interval
+from outrider.planner.intervals import adapt_misses, find_interval
 from outrider.planner.run_row import ASKED, CALLS, CALLS_TO, COST, HITS_OF, MODEL, SECONDS, TASKS, TOOK, Interval, RunRow, Values
 from outrider.state.records import LIBRARY
+
+if TYPE_CHECKING:
+    from outrider.planner.intervals import Floats
 
 MOST_ROWS = 200
 """Latest runs that a forecast reads."""
