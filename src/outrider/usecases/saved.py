@@ -327,16 +327,13 @@ async def write_digest(
     return text
 
 
-async def read_run(
-    services: Services, name: str, number: int | None = None, owner: str | None = None
-) -> tuple[SavedSearch, SavedRun, RunDifference | None]:
-    """A complete run, by default the last one, with its difference from the one before."""
+async def read_run(services: Services, name: str, owner: str | None = None) -> tuple[SavedRun, RunDifference | None]:
+    """The last complete run, with its difference from the one before."""
     store, saved = await _find(services, name, owner)
-    found = await asyncio.to_thread(store.differences, saved, 10_000)
-    for run, difference in found:
-        if number in (None, run.number):
-            return saved, run, difference
-    raise NoSuchSaved(f"{saved.name!r} has no complete run{f' {number}' if number else ''}; run it with: outrider saved run {saved.name}")
+    runs = await asyncio.to_thread(store.differences, saved, 1)
+    if not runs:
+        raise NoSuchSaved(f"{saved.name!r} has no complete run; run it with: outrider saved run {saved.name}")
+    return runs[0]
 
 
 async def _find(services: Services, name: str, owner: str | None) -> tuple[SavedStore, SavedSearch]:
@@ -356,7 +353,7 @@ def _is_visible(settings: Settings, stored: str, owner: str | None) -> bool:
 
 def _describe(store: SavedStore, saved: SavedSearch, most: int = MOST_RUNS, owner: str | None = None) -> SavedInfo:
     runs = store.runs(saved)
-    differences = {run.number: difference for run, difference in store.differences(saved, most + 1)}
+    differences = {run.number: difference for run, difference in store.differences(saved, most)}
     next_run_at, problem = None, ""
     try:
         next_run_at = find_next_run(saved, runs[-1] if runs else None)

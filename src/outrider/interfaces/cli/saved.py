@@ -145,7 +145,7 @@ def show(
     if report is not None:
         from outrider.systematic_search.prisma import make_update_flow, write_update_reports
 
-        _, last, difference = call_services(lambda services: read_run(services, name))
+        last, difference = call_services(lambda services: read_run(services, name))
         note(f"Reports: {', '.join(map(str, write_update_reports(make_update_flow(last, difference), report)))}")
     info = call_services(lambda services: show_saved(services, name))
     if as_json:

@@ -141,7 +141,7 @@ class SavedRoutes:
 
     async def flow(self, request: Request, name: SavedName) -> Response:
         """The PRISMA 2020 flow of an updated review from a protocol's last run, as SVG."""
-        _, run, difference = await read_run(self.services, name, owner=read_owner(request))
+        run, difference = await read_run(self.services, name, read_owner(request))
         return make_picture_response(format_update_flow(make_update_flow(run, difference), "prisma-svg"))
 
     async def _write(self, request: Request, name: str, file: str) -> Response:
