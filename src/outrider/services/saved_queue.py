@@ -8,12 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import platformdirs
-
-from outrider.jobs.job_table import POSTGRES
 from outrider.saved_searches.schedule import parse_schedule
 from outrider.saved_searches.store import SavedStore
-from outrider.services.citation_queue import find_job_table
+from outrider.services.citation_queue import find_data_folder, find_job_table
 from outrider.state.errors import BadRequest, TargetPaused
 
 if TYPE_CHECKING:
@@ -27,14 +24,12 @@ log = logging.getLogger(__name__)
 
 def find_saved_store(settings: Settings) -> SavedStore:
     """The store of `saved.uri`; by default beside the threads. Raises `BadRequest` for an address of a server."""
-    uri, threads = settings.saved.uri, settings.threads.uri
+    uri = settings.saved.uri
     if "://" in uri:
         raise BadRequest("saved.uri takes a file: saved searches are kept on this machine")
     if uri:
         return SavedStore(Path(uri).expanduser().absolute())
-    is_file = threads and not threads.startswith(POSTGRES)
-    folder = Path(threads).expanduser().parent if is_file else platformdirs.user_data_path("outrider", appauthor=False)
-    return SavedStore((folder / FILE).absolute())
+    return SavedStore((find_data_folder(settings) / FILE).absolute())
 
 
 def find_next_run(saved: SavedSearch, last: SavedRun | None) -> float | None:
