@@ -384,6 +384,9 @@ async def test_a_time_zone_that_is_gone_stops_no_other_saved_search(tmp_path: Pa
     settings = settings.model_copy(update={"jobs": settings.jobs.model_copy(update={"uri": str(tmp_path / "jobs.sqlite")})})
     assert queue_due_searches(settings, world.now) == 2
     assert "moved" in caplog.text
+    world.store.mark_queued(moved.model_copy(update={"schedule": "weekly"}), world.now)
+    stored = world.store.get("moved")
+    assert (stored.schedule, stored.queued_at) == ("daily", world.now), "what was saved meanwhile stays"
 
 
 class Steps:
