@@ -79,15 +79,15 @@ def test_feedback_is_stored_undone_and_forgotten(tmp_path: object) -> None:
     store = LearningStore(Path(str(tmp_path)) / "learning.sqlite")
     (shown,) = make_lists(1, liked=None)
     assert store.read("library", "") == []
-    store.record(shown, "library", "ann", "0-1", "open")
-    store.record(shown, "library", "ann", "0-1", "keep")
-    store.record(shown, "library", "ann", "0-1", "open")
-    store.record(shown, "library", "ann", "0-2", "drop")
+    store.record(shown, "library", "ann", {"0-1": "open"})
+    store.record(shown, "library", "ann", {"0-1": "keep"})
+    store.record(shown, "library", "ann", {"0-1": "open"})
+    store.record(shown, "library", "ann", {"0-2": "drop"})
     (kept,) = store.read("library", "ann")
     assert {work.doc_id: work.action for work in kept.works if work.action} == {"0-1": "keep", "0-2": "drop"}
     assert store.read("library", "bob") == store.read("other", "ann") == []
-    store.record(shown, "library", "ann", "0-1", "undo")
-    store.record(shown, "library", "ann", "0-2", "undo")
+    store.record(shown, "library", "ann", {"0-1": "undo"})
+    store.record(shown, "library", "ann", {"0-2": "undo"})
     assert store.read("library", "ann") == []
     assert (store.path.stat().st_mode & 0o777, store.reset("library", "ann"), store.reset("library", "ann")) == (0o600, 1, 0)
 

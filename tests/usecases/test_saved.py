@@ -15,7 +15,7 @@ from outrider.services.saved_queue import find_next_run, list_due, queue_due_sea
 from outrider.state.errors import BadRequest, LibraryError, NoSuchSaved, NothingSearchable, SavedBusy, SourceUnavailable, StoreDamaged
 from outrider.state.records import Identifiers
 from outrider.usecases.run_saved import run_saved
-from outrider.usecases.saved import add_saved, diff_runs, list_saved, remove_saved, run_saved_job, show_saved
+from outrider.usecases.saved import add_saved, diff_runs, find_due, list_saved, remove_saved, run_saved_job, show_saved
 from support.fakes import NOON, Shelf
 from support.saved_searches import SavedWorld, article, list_changes, replace_record
 from support.systematic_runs import LibraryVersions, MemorySource
@@ -364,6 +364,29 @@ async def test_a_missed_schedule_is_due_once(tmp_path: Path) -> None:
     assert queue_due_searches(settings, due + 5 * 86_400) == 1
     assert queue_due_searches(settings, due + 5 * 86_400 + 60) == 0, "five missed runs are one"
     assert queue_due_searches(settings, due + 6 * 86_400 + 60) == 1
+
+
+@pytest.mark.blocking
+async def test_a_time_zone_that_is_gone_stops_no_other_saved_search(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    world = make_world(tmp_path)
+    for name in ("alert", "moved", "other"):
+        await world.save(PROTOCOL, name=name, schedule="daily")
+    moved = world.store.get("moved").model_copy(update={"timezone": "Mars/Olympus"})
+    world.store.add(moved, replace=True)
+    world.now += 2 * 86_400
+    problems: dict[str, str] = {}
+    due = await find_due(world.services, lambda saved, error: problems.update({saved.name: str(error)}))
+    assert [one.name for one in due] == ["alert", "other"]
+    assert list(problems) == ["moved"]
+    assert "Mars/Olympus" in problems["moved"]
+    assert [one.schedule_problem for one in await list_saved(world.services)] == ["", problems["moved"], ""]
+    settings = world.services.settings
+    settings = settings.model_copy(update={"jobs": settings.jobs.model_copy(update={"uri": str(tmp_path / "jobs.sqlite")})})
+    assert queue_due_searches(settings, world.now) == 2
+    assert "moved" in caplog.text
+    world.store.mark_queued(moved.model_copy(update={"schedule": "weekly"}), world.now)
+    stored = world.store.get("moved")
+    assert (stored.schedule, stored.queued_at) == ("daily", world.now), "what was saved meanwhile stays"
 
 
 class Steps:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,17 +47,19 @@ class LearningStore:
             return 0, 0
         return status.st_mtime_ns, status.st_size
 
-    def record(self, hits: FeedbackList, library: str, owner: str, doc_id: str, action: FeedbackAction) -> None:
-        """What was done with a work of a list. Of a work the last action counts; `open` undoes no `keep` and no `drop`."""
+    def record(self, hits: FeedbackList, library: str, owner: str, actions: Mapping[str, FeedbackAction]) -> None:
+        """What was done with works of a list, by id. Of a work the last action counts; `open` undoes no `keep` and no `drop`."""
         with self._connect() as connection:
             works = json.dumps([work.model_dump(mode="json", exclude={"action"}) for work in hits.works[:MOST_WORKS]])
             insert = "INSERT OR IGNORE INTO lists VALUES (?, ?, ?, ?, ?, ?)"
             connection.execute(insert, (hits.id, library, owner, hits.query, works, time.time()))
-            if action == "undo":
-                connection.execute("DELETE FROM feedback WHERE list = ? AND doc_id = ?", (hits.id, doc_id))
-            else:
-                verb = "IGNORE" if action == "open" else "REPLACE"
-                connection.execute(f"INSERT OR {verb} INTO feedback VALUES (?, ?, ?)", (hits.id, doc_id, action))  # noqa: S608 - our word
+            for doc_id, action in actions.items():
+                if action == "undo":
+                    connection.execute("DELETE FROM feedback WHERE list = ? AND doc_id = ?", (hits.id, doc_id))
+                else:
+                    verb = "IGNORE" if action == "open" else "REPLACE"
+                    insert = f"INSERT OR {verb} INTO feedback VALUES (?, ?, ?)"  # noqa: S608 - our word
+                    connection.execute(insert, (hits.id, doc_id, action))
             old = "SELECT id FROM lists WHERE library = ? AND owner = ? ORDER BY at DESC LIMIT -1 OFFSET ?"
             for (number,) in connection.execute(old, (library, owner, MOST_LISTS)).fetchall():
                 connection.execute("DELETE FROM lists WHERE id = ?", (number,))

@@ -9,15 +9,19 @@ jackknife+").
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from outrider.planner.intervals import Floats, adapt_misses, find_interval
+from outrider.planner.intervals import adapt_misses, find_interval
 from outrider.planner.run_row import ASKED, CALLS, CALLS_TO, COST, HITS_OF, MODEL, SECONDS, TASKS, TOOK, Interval, RunRow, Values
 from outrider.state.records import LIBRARY
+
+if TYPE_CHECKING:
+    from outrider.planner.intervals import Floats
 
 MOST_ROWS = 200
 """Latest runs that a forecast reads."""
@@ -36,6 +40,8 @@ AGE_HALVES = 60
 """Runs after which a run counts half."""
 RECENT_HALVES = 6
 """The same for the structural estimate, which follows a service that has become slower."""
+MOST_RECENT = 20 * RECENT_HALVES
+"""Latest runs that tell what we compute ourselves."""
 RIDGE = 4.0
 MOST_LEVERAGE = 0.75
 FURTHEST = 5.0
@@ -197,10 +203,10 @@ def estimate_seconds(features: Values, rows: Sequence[RunRow]) -> float:
     waits = [_estimate_source_s(name, features, rows) for name in list_sources(features)]
     prior = OWN_S + COLD_S * features.get("cold", 0.0) + MODEL_S * features.get(MODEL, 0.0)
     total, logs = 0.3, 0.3 * math.log(prior)
-    for age, row in enumerate(reversed(rows)):
-        weight = 0.5 ** (age / (2 * RECENT_HALVES)) if age < 20 * RECENT_HALVES else 0.0
-        weight *= UNLIKE ** (2 * sum(row.features.get(name, 0.0) != features.get(name, 0.0) for name in FLAGS))
-        own = row.outcome.get(SECONDS, 0.0) - max(_list_took(row).values(), default=0.0)
+    for age, row in enumerate(reversed(rows[-MOST_RECENT:])):
+        unlike = sum(row.features.get(name, 0.0) != features.get(name, 0.0) for name in FLAGS)
+        weight = 0.5 ** (age / (2 * RECENT_HALVES)) * UNLIKE ** (2 * unlike)
+        own = row.outcome.get(SECONDS, 0.0) - max((took for name, took in row.outcome.items() if name.startswith(TOOK)), default=0.0)
         total, logs = total + weight, logs + weight * math.log(max(SMALLEST_S, own))
     return max(waits, default=0.0) + math.exp(logs / total)
 
@@ -218,10 +224,6 @@ def _estimate_source_s(name: str, features: Values, rows: Sequence[RunRow]) -> f
         if weight < 0.01:
             break
     return math.exp(logs / total)
-
-
-def _list_took(row: RunRow) -> Mapping[str, float]:
-    return {name: value for name, value in row.outcome.items() if name.startswith(TOOK)}
 
 
 def list_sources(features: Values) -> list[str]:

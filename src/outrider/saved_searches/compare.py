@@ -158,12 +158,12 @@ class _Comparison:
         followed = set(self.partner.values())
         records = self.load({old[place].content for place in left} | {work.content for work in new})
         parsed = {place: record for place in left if (record := _parse(old[place], records)) is not None}
-        wanted = {key for record in parsed.values() for key in _list_keys(record)}
+        wanted = {key for place in parsed for key in _list_keys(records[old[place].content])}
         candidates: dict[int, Record] = {}
         for place, work in enumerate(new):
             raw = records.get(work.content)
             # only a new work may be one by other evidence than a common identifier or title
-            is_candidate = raw is not None and (place not in followed or not wanted.isdisjoint(_list_raw_keys(raw)))
+            is_candidate = raw is not None and (place not in followed or not wanted.isdisjoint(_list_keys(raw)))
             if is_candidate and (record := _parse(work, records)) is not None:
                 candidates[place] = record
         earlier, later = list(parsed), list(candidates)
@@ -356,12 +356,7 @@ def _parse(work: Work, records: Mapping[str, dict[str, Any]]) -> Record | None:
     return None if raw is None else RECORD.validate_python({**raw, "doc_id": work.doc_id, "kind": work.kind})
 
 
-def _list_keys(record: Record) -> set[str]:
-    title = normal_title(record.title)
-    return {f"{scheme}:{value}" for scheme, value in record.identifiers.pairs()} | ({f"title:{title}"} if title else set())
-
-
-def _list_raw_keys(raw: Mapping[str, Any]) -> set[str]:
+def _list_keys(raw: Mapping[str, Any]) -> set[str]:
     title = normal_title(raw.get("title", ""))
     return {f"{scheme}:{value}" for scheme, value in raw.get("identifiers", {}).items() if value} | ({f"title:{title}"} if title else set())
 

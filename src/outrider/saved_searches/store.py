@@ -104,8 +104,10 @@ class SavedStore:
 
     def mark_queued(self, saved: SavedSearch, at: float) -> None:
         with self._write() as connection:
-            definition = saved.model_copy(update={"queued_at": at})
-            connection.execute("UPDATE saved SET definition = ? WHERE id = ?", (definition.model_dump_json(), saved.id))
+            row = connection.execute("SELECT definition FROM saved WHERE id = ?", (saved.id,)).fetchone()
+            if row:  # not removed meanwhile; it may have been replaced
+                definition = self._parse(SavedSearch, row[0]).model_copy(update={"queued_at": at})
+                connection.execute("UPDATE saved SET definition = ? WHERE id = ?", (definition.model_dump_json(), saved.id))
 
     def runs(self, saved: SavedSearch) -> tuple[SavedRun, ...]:
         """Oldest first."""

@@ -32,14 +32,20 @@ OWNER: ContextVar[str | None] = ContextVar("OWNER", default=None)
 """The owner of the key of a server's request, empty for a request without a key; None outside a server, where a user sees every job."""
 
 
+def find_data_folder(settings: Settings) -> Path:
+    """The folder of the file of threads, or that of this user's data where they are in a database."""
+    threads = settings.threads.uri
+    is_file = threads and not threads.startswith(POSTGRES)
+    return Path(threads).expanduser().parent if is_file else platformdirs.user_data_path("outrider", appauthor=False)
+
+
 def find_job_table(settings: Settings) -> JobTable:
     """The table of `jobs.uri`; by default beside the threads. Raises `JobError` for a remote database while nothing may be contacted."""
     uri, threads = settings.jobs.uri, settings.threads.uri
     if not uri and threads.startswith(POSTGRES):
         uri = threads
     elif not uri:
-        folder = Path(threads).expanduser().parent if threads else platformdirs.user_data_path("outrider", appauthor=False)
-        uri = str(folder / FILE)
+        uri = str(find_data_folder(settings) / FILE)
     if "://" not in uri:
         return JobTable(str(Path(uri).expanduser().absolute()))
     is_socket = not origin(uri)[1] and "host=" not in uri  # of Postgres on this machine

@@ -7,12 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import platformdirs
-
-from outrider.jobs.job_table import POSTGRES
 from outrider.learning.preferences import fit, prove
 from outrider.learning.store import LearningStore
-from outrider.services.citation_queue import OWNER, find_library_address
+from outrider.services.citation_queue import OWNER, find_data_folder, find_library_address
 from outrider.state.errors import SearchError
 
 if TYPE_CHECKING:
@@ -26,10 +23,7 @@ def find_learning_store(settings: Settings) -> LearningStore:
     """The file of `learning.file`; by default beside the threads."""
     if settings.learning.file:
         return LearningStore(Path(settings.learning.file).expanduser().absolute())
-    threads = settings.threads.uri
-    is_file = threads and not threads.startswith(POSTGRES)
-    folder = Path(threads).expanduser().parent if is_file else platformdirs.user_data_path("outrider", appauthor=False)
-    return LearningStore((folder / FILE).absolute())
+    return LearningStore((find_data_folder(settings) / FILE).absolute())
 
 
 @dataclass(slots=True)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import platformdirs
-
-from outrider.jobs.job_table import POSTGRES
 from outrider.saved_searches.schedule import parse_schedule
 from outrider.saved_searches.store import SavedStore
-from outrider.services.citation_queue import find_job_table
+from outrider.services.citation_queue import find_data_folder, find_job_table
 from outrider.state.errors import BadRequest, TargetPaused
 
 if TYPE_CHECKING:
@@ -20,33 +19,44 @@ if TYPE_CHECKING:
 
 FILE = "saved.sqlite"
 
+log = logging.getLogger(__name__)
+
 
 def find_saved_store(settings: Settings) -> SavedStore:
     """The store of `saved.uri`; by default beside the threads. Raises `BadRequest` for an address of a server."""
-    uri, threads = settings.saved.uri, settings.threads.uri
+    uri = settings.saved.uri
     if "://" in uri:
         raise BadRequest("saved.uri takes a file: saved searches are kept on this machine")
     if uri:
         return SavedStore(Path(uri).expanduser().absolute())
-    is_file = threads and not threads.startswith(POSTGRES)
-    folder = Path(threads).expanduser().parent if is_file else platformdirs.user_data_path("outrider", appauthor=False)
-    return SavedStore((folder / FILE).absolute())
+    return SavedStore((find_data_folder(settings) / FILE).absolute())
 
 
 def find_next_run(saved: SavedSearch, last: SavedRun | None) -> float | None:
-    """When it is due, in seconds since the epoch: by its schedule after its last run, or after it was saved; None without a schedule."""
+    """When it is due, in seconds since the epoch: by its schedule after its last run, or after it was saved; None without a schedule.
+
+    Raises `BadRequest` for a schedule that cannot be read any more, such as in a time zone that this machine does not know.
+    """
     if not saved.schedule:
         return None
     anchor = max(saved.created_at, saved.queued_at or 0.0, last.started_at if last else 0.0)
     return parse_schedule(saved.schedule, saved.timezone).next_after(datetime.fromtimestamp(anchor, UTC)).timestamp()
 
 
-def list_due(store: SavedStore, now: float) -> list[SavedSearch]:
-    """Saved searches that are due; one that missed several runs is due once."""
+def log_problem(saved: SavedSearch, error: BadRequest) -> None:
+    log.warning("the saved search %s does not run by its schedule: %s", saved.name, error)
+
+
+def list_due(store: SavedStore, now: float, on_problem: Callable[[SavedSearch, BadRequest], None] = log_problem) -> list[SavedSearch]:
+    """Saved searches that are due; one that missed several runs is due once. One whose schedule cannot be read stops no other."""
     due = []
     for saved in store.list_searches():
         if saved.schedule:
-            at = find_next_run(saved, next(iter(store.runs(saved)[-1:]), None))
+            try:
+                at = find_next_run(saved, next(iter(store.runs(saved)[-1:]), None))
+            except BadRequest as error:
+                on_problem(saved, error)
+                continue
             due += [saved] if at is not None and at <= now else []
     return due
 

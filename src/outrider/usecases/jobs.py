@@ -76,7 +76,7 @@ async def show_job(services: Services, number: str, owner: str | None = None) ->
 
 
 async def pause_target(services: Services, target: str, owner: str | None = None) -> TargetJobs:
-    """Queue nothing more for a target and hold its queued `fetch` and `full_text` jobs. What runs, and its citation jobs, complete."""
+    """Queue nothing more for a target and hold its queued jobs. What runs, and its citation jobs, complete."""
     return await _change(services, target, owner, JobTable.pause)
 
 

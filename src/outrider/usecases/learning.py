@@ -78,7 +78,7 @@ async def record_feedback(
             for hit in answer.hits
         )
         shown = FeedbackList(id=search_id, query=str(answer.query), works=tuple(works))
-        find_learning_store(settings).record(shown, find_library_address(settings), owner, doc_id, action)
+        find_learning_store(settings).record(shown, find_library_address(settings), owner, {doc_id: action})
 
     await asyncio.to_thread(write)
 
@@ -101,9 +101,7 @@ async def record_decisions(
     shown = FeedbackList(id=f"cite:{target}:{number}", query=f"citations of {target}", works=tuple(works))
 
     def write() -> None:
-        store, library, owner = find_learning_store(settings), find_library_address(settings), OWNER.get() or ""
-        for doc_id, action in actions.items():
-            store.record(shown, library, owner, doc_id, action)
+        find_learning_store(settings).record(shown, find_library_address(settings), OWNER.get() or "", actions)
 
     try:
         await asyncio.to_thread(write)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -70,6 +70,7 @@ class SavedInfo(Model):
     schedule: str = ""
     timezone: str = ""
     next_run_at: float | None = None
+    schedule_problem: str = Field("", description="Why it does not run by its schedule, such as an unknown time zone.")
     webhook: str = Field("", description="Its host alone.")
     created_at: float
     runs: tuple[RunSummary, ...] = Field((), description="The newest first.")
@@ -204,9 +205,9 @@ async def run_now(
     return await asyncio.to_thread(_read_outcome, store, saved, run.number)
 
 
-async def find_due(services: Services) -> tuple[SavedSearch, ...]:
-    """Saved searches whose schedule is due; one that missed several runs is due once."""
-    return tuple(await asyncio.to_thread(lambda: list_due(find_saved_store(services.settings), services.clock())))
+async def find_due(services: Services, on_problem: Callable[[SavedSearch, BadRequest], None]) -> tuple[SavedSearch, ...]:
+    """Saved searches whose schedule is due; one that missed several runs is due once. `on_problem` gets those that never will be."""
+    return tuple(await asyncio.to_thread(lambda: list_due(find_saved_store(services.settings), services.clock(), on_problem)))
 
 
 async def queue_saved(services: Services, name: str, owner: str | None = None) -> str:
@@ -326,16 +327,13 @@ async def write_digest(
     return text
 
 
-async def read_run(
-    services: Services, name: str, number: int | None = None, owner: str | None = None
-) -> tuple[SavedSearch, SavedRun, RunDifference | None]:
-    """A complete run, by default the last one, with its difference from the one before."""
+async def read_run(services: Services, name: str, owner: str | None = None) -> tuple[SavedRun, RunDifference | None]:
+    """The last complete run, with its difference from the one before."""
     store, saved = await _find(services, name, owner)
-    found = await asyncio.to_thread(store.differences, saved, 10_000)
-    for run, difference in found:
-        if number in (None, run.number):
-            return saved, run, difference
-    raise NoSuchSaved(f"{saved.name!r} has no complete run{f' {number}' if number else ''}; run it with: outrider saved run {saved.name}")
+    runs = await asyncio.to_thread(store.differences, saved, 1)
+    if not runs:
+        raise NoSuchSaved(f"{saved.name!r} has no complete run; run it with: outrider saved run {saved.name}")
+    return runs[0]
 
 
 async def _find(services: Services, name: str, owner: str | None) -> tuple[SavedStore, SavedSearch]:
@@ -355,7 +353,12 @@ def _is_visible(settings: Settings, stored: str, owner: str | None) -> bool:
 
 def _describe(store: SavedStore, saved: SavedSearch, most: int = MOST_RUNS, owner: str | None = None) -> SavedInfo:
     runs = store.runs(saved)
-    differences = {run.number: difference for run, difference in store.differences(saved, most + 1)}
+    differences = {run.number: difference for run, difference in store.differences(saved, most)}
+    next_run_at, problem = None, ""
+    try:
+        next_run_at = find_next_run(saved, runs[-1] if runs else None)
+    except BadRequest as error:  # it can still be shown, run by hand, replaced and removed
+        problem = str(error)
     return SavedInfo(
         name=saved.name.removeprefix(f"{owner}/") if owner else saved.name,
         kind=saved.kind,
@@ -364,7 +367,8 @@ def _describe(store: SavedStore, saved: SavedSearch, most: int = MOST_RUNS, owne
         library=saved.library,
         schedule=saved.schedule,
         timezone=saved.timezone if saved.schedule else "",
-        next_run_at=find_next_run(saved, runs[-1] if runs else None),
+        next_run_at=next_run_at,
+        schedule_problem=problem,
         webhook=webhook.mask(saved.webhook),
         created_at=saved.created_at,
         runs=tuple(_summarize(run, differences.get(run.number)) for run in reversed(runs[-most:])),

@@ -120,6 +120,11 @@ def test_what_is_due_runs_and_a_failure_stops_no_other(tmp_path: Path, capsys: p
     assert [one["name"] for one in json.loads(out)] == ["good"]
     assert "gone: Error: no library at" in err.replace("\n", " ")
     assert call(capsys, "run", "--due") == [], "neither is due again, also not the one that failed"
+    store.add(store.get("gone").model_copy(update={"timezone": "Mars/Olympus"}), replace=True)
+    assert run(["saved", "run", "--due"]) == 3
+    assert "gone: Error: there is no time zone 'Mars/Olympus'" in capsys.readouterr().err.replace("\n", " ")
+    assert run(["saved", "list"]) == 0
+    assert "there is no time zone" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,8 @@ def list_saved(as_json: JsonOption = False) -> None:
     for info in infos:
         last = info.runs[0] if info.runs else None
         upcoming = f"{_format_time(info.next_run_at)} ({info.schedule}, {info.timezone})" if info.next_run_at is not None else "by hand"
-        listing.add_row(plain(info.name), plain(info.query), _format_time(last.started_at) if last else "never", _changes(last), upcoming)
+        began = _format_time(last.started_at) if last else "never"
+        listing.add_row(plain(info.name), plain(info.query), began, _changes(last), plain(info.schedule_problem or upcoming))
     console().print(listing)
     note(_count(len(infos)))
 
@@ -144,7 +145,7 @@ def show(
     if report is not None:
         from outrider.systematic_search.prisma import make_update_flow, write_update_reports
 
-        _, last, difference = call_services(lambda services: read_run(services, name))
+        last, difference = call_services(lambda services: read_run(services, name))
         note(f"Reports: {', '.join(map(str, write_update_reports(make_update_flow(last, difference), report)))}")
     info = call_services(lambda services: show_saved(services, name))
     if as_json:
@@ -154,6 +155,8 @@ def show(
         console().print(plain(f"{field}: {value}"))
     if info.next_run_at is not None:
         console().print(plain(f"schedule: {info.schedule} ({info.timezone}), next {_format_time(info.next_run_at)}"))
+    if info.schedule_problem:
+        console().print(plain(f"schedule: {info.schedule} ({info.timezone}): {info.schedule_problem}"))
     if info.webhook:
         console().print(plain(f"webhook: {info.webhook}"))
     listing = table("run", "began", "state", "works", "changes")
@@ -179,17 +182,26 @@ def run_saved(
 
     if (name is None) is not due:
         raise BadRequest("name a saved search to run, or give --due")
-    found: tuple[SavedSearch, ...] = call_services(find_due) if due else (call_services(lambda services: _get(services, str(name))),)
     outcomes, code = [], 0
+
+    def note_problem(saved: SavedSearch, error: SearchError) -> None:
+        nonlocal code
+        code = FAILED  # the others run
+        note(f"{saved.name}:")
+        report_error(error)
+
+    found: tuple[SavedSearch, ...]
+    if due:
+        found = call_services(lambda services: find_due(services, note_problem))
+    else:
+        found = (call_services(lambda services: _get(services, str(name))),)
     for saved in found:
         try:
             outcome = _run_one(saved, offline=offline, quiet=as_json)
         except SearchError as error:
             if not due:
                 raise
-            code = FAILED  # the others run
-            note(f"{saved.name}:")
-            report_error(error)
+            note_problem(saved, error)
             continue
         outcomes.append(outcome)
         if saved.kind == "systematic" and outcome.run.failed_sources:

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
-from outrider.interfaces.http.library import READ_ONLY
+from outrider.interfaces.http.library import require_writable
 from outrider.interfaces.http.rest import read_owner
 from outrider.jobs.job_table import MAX_TARGET_CHARS
 from outrider.state.jobs import Job, JobStatus, StopScope
@@ -57,22 +57,18 @@ class JobRoutes:
 
     async def pause(self, request: Request, body: TargetBody) -> TargetJobs:
         """Queue nothing more for a target and hold its queued fetches; its other jobs complete."""
-        self._require_changes()
+        require_writable(self.services)
         return await pause_target(self.services, body.target, read_owner(request))
 
     async def resume(self, request: Request, body: TargetBody) -> TargetJobs:
         """Undo a pause."""
-        self._require_changes()
+        require_writable(self.services)
         return await resume_target(self.services, body.target, read_owner(request))
 
     async def stop(self, request: Request, body: StopBody) -> TargetJobs:
         """Cancel the jobs of a target, or one job by its number."""
-        self._require_changes()
+        require_writable(self.services)
         return await stop_jobs(self.services, body.target, body.scope, read_owner(request))
-
-    def _require_changes(self) -> None:
-        if self.services.settings.serve.read_only:
-            raise READ_ONLY
 
 
 def make_router(handlers: JobRoutes) -> APIRouter:

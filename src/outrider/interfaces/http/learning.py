@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
-from outrider.interfaces.http.library import READ_ONLY
+from outrider.interfaces.http.library import require_writable
 from outrider.interfaces.http.rest import read_owner
 from outrider.state.learning import FeedbackAction
 from outrider.state.model import Model
@@ -58,7 +58,7 @@ class LearningRoutes:
 
     async def feedback(self, request: Request, body: FeedbackBody) -> Response:
         """Remember that a hit was kept, dropped or opened; `undo` takes that back."""
-        self._require_changes()
+        require_writable(self.services)
         owner = read_owner(request)
         run = self.runs.get(body.search, owner)
         answer = await asyncio.to_thread(SearchResponse.model_validate_json, run.answer or '{"query": "", "mode": ""}')
@@ -78,17 +78,13 @@ class LearningRoutes:
 
     async def reset(self, request: Request) -> Forgotten:
         """Forget all feedback on the library."""
-        self._require_changes()
+        require_writable(self.services)
         return Forgotten(forgotten=await reset_learning(self.services, read_owner(request)))
 
     async def clear(self, request: Request) -> Forgotten:
         """Forget past queries."""
-        self._require_changes()
+        require_writable(self.services)
         return Forgotten(forgotten=await clear_history(self.services, read_owner(request)))
-
-    def _require_changes(self) -> None:
-        if self.services.settings.serve.read_only:
-            raise READ_ONLY
 
 
 def make_router(handlers: LearningRoutes) -> APIRouter:

@@ -236,7 +236,7 @@ class LibraryRoutes:
 
     async def read_links(self, body: IdsBody) -> JSONResponse:
         """Queue a background job that reads the works' repositories at GitHub."""
-        self._require_writable()
+        require_writable(self.services)
         return JSONResponse({"job": await queue_code_links(self.services, body.ids)}, 202)
 
     async def add_file(
@@ -248,7 +248,7 @@ class LibraryRoutes:
 
     async def add_targets(self, request: Request, body: TargetsBody) -> StreamingResponse:
         """Look identifiers up and add their records. Lines as for a file."""
-        self._require_writable()
+        require_writable(self.services)
         return await self._stream(request, partial(add_identifiers, self.services, body.targets))
 
     async def fetch_texts(self, request: Request, body: TextsBody) -> JSONResponse:
@@ -257,7 +257,7 @@ class LibraryRoutes:
         Without `queue`, at most 20 works, so that the answer comes in time.
         """
         if not body.dry_run:
-            self._require_writable()
+            require_writable(self.services)
         if body.queue:
             owner = read_owner(request)
             name = f"label:{body.label}" if body.label else "full texts"
@@ -283,13 +283,13 @@ class LibraryRoutes:
 
     async def remove(self, body: IdsBody) -> JSONResponse:
         """Remove records. Adding their files again restores them."""
-        self._require_writable()
+        require_writable(self.services)
         removed = await remove_records(self.services, body.ids)
         return JSONResponse({"removed": removed.titles, "unknown": removed.unknown})
 
     async def label(self, body: LabelsBody) -> JSONResponse:
         """Add labels to records, and remove others. Records do not change, and adding their files again keeps their labels."""
-        self._require_writable()
+        require_writable(self.services)
         labels = await label_records(self.services, body.ids, body.add, body.remove)
         return JSONResponse({"labels": labels, "unknown": [doc_id for doc_id in body.ids if doc_id not in labels]})
 
@@ -322,13 +322,15 @@ class LibraryRoutes:
 
     async def decide(self, request: Request, body: DecisionBody) -> JSONResponse:
         """Whether two records are one work, for every later search; or undo that."""
-        self._require_writable()
+        require_writable(self.services)
         recorded = await record_decision(self.services, WHAT[body.decision], body.ids, read_owner(request) or None, body.why)
         return JSONResponse({**recorded.decision.model_dump(mode="json"), "unknown": recorded.unknown})
 
-    def _require_writable(self) -> None:
-        if self.services.settings.serve.read_only:
-            raise READ_ONLY
+
+def require_writable(services: Services) -> None:
+    """Raise a `Refusal` where the server does not change its library."""
+    if services.settings.serve.read_only:
+        raise READ_ONLY
 
 
 def _describe(record: Record, labels: tuple[str, ...]) -> dict[str, Any]:

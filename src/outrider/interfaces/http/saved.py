@@ -13,7 +13,7 @@ from fastapi import APIRouter, Body, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field, JsonValue
 
-from outrider.interfaces.http.library import READ_ONLY
+from outrider.interfaces.http.library import require_writable
 from outrider.interfaces.http.rest import read_owner
 from outrider.interfaces.web.pictures import IMAGE, make_picture_response
 from outrider.state.model import Model
@@ -87,7 +87,7 @@ class SavedRoutes:
 
     async def add(self, request: Request, body: Annotated[SavedBody, Body(openapi_examples=EXAMPLES)]) -> SavedInfo:
         """Save a search or a protocol. Nothing runs yet."""
-        self._require_changes()
+        require_writable(self.services)
         info = await add_saved(
             self.services,
             body.name,
@@ -107,13 +107,13 @@ class SavedRoutes:
 
     async def remove(self, request: Request, name: SavedName) -> Response:
         """Delete a saved search with its runs."""
-        self._require_changes()
+        require_writable(self.services)
         await remove_saved(self.services, name, read_owner(request))
         return Response(status_code=204)
 
     async def run(self, request: Request, name: SavedName) -> QueuedRun:
         """Queue a run; `/api/jobs/{job}` says how far it is."""
-        self._require_changes()
+        require_writable(self.services)
         return QueuedRun(name=name, job=await queue_saved(self.services, name, read_owner(request)))
 
     async def diff(
@@ -141,7 +141,7 @@ class SavedRoutes:
 
     async def flow(self, request: Request, name: SavedName) -> Response:
         """The PRISMA 2020 flow of an updated review from a protocol's last run, as SVG."""
-        _, run, difference = await read_run(self.services, name, owner=read_owner(request))
+        run, difference = await read_run(self.services, name, read_owner(request))
         return make_picture_response(format_update_flow(make_update_flow(run, difference), "prisma-svg"))
 
     async def _write(self, request: Request, name: str, file: str) -> Response:
@@ -149,10 +149,6 @@ class SavedRoutes:
         address = str(request.url.replace(query=""))
         text = await write_digest(self.services, name, form, owner=read_owner(request), address=address)
         return Response(text.encode(), 200, media_type=media_type)
-
-    def _require_changes(self) -> None:
-        if self.services.settings.serve.read_only:
-            raise READ_ONLY
 
 
 def _without_folder(info: SavedInfo) -> SavedInfo:

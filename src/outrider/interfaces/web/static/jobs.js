@@ -3,7 +3,7 @@
 import { json } from "./api.js";
 import { el, fill, plural } from "./dom.js";
 
-const KINDS = { citations: "Reads citations", fetch: "Fetches works", saved: "Runs a saved search" };
+const KINDS = { citations: "Reads citations", code_links: "Reads repositories", fetch: "Fetches works", full_text: "Reads open full texts", saved: "Runs a saved search" };
 const OPEN = new Set(["queued", "running", "paused"]);
 const MOST_SHOWN = 20;
 

@@ -60,7 +60,7 @@ function row(one, writable) {
   const facts = [
     one.kind === "systematic" ? "every match" : "ranked",
     last ? `last run ${formatTime(last.started_at)}` : "never run",
-    one.next_run_at ? `next ${formatTime(one.next_run_at)} (${one.schedule}, ${one.timezone})` : "by hand",
+    one.schedule_problem ? `${one.schedule}: ${one.schedule_problem}` : one.next_run_at ? `next ${formatTime(one.next_run_at)} (${one.schedule}, ${one.timezone})` : "by hand",
     ...(one.webhook ? [`sends to ${one.webhook}`] : []),
   ];
   return el(
