@@ -164,7 +164,7 @@ class JobTable:
         return tuple(row[0] for row in self._query("SELECT target FROM outrider_paused_targets ORDER BY target"))
 
     def pause(self, target: str) -> tuple[Job, ...]:
-        """Queue nothing more for a target, and hold its queued `fetch` and `full_text` jobs, which are returned.
+        """Queue nothing more for a target, and hold its queued jobs of all kinds but `citations`, which are returned.
 
         Jobs that run, and queued `citations` jobs, complete. Raises `NoSuchJob` for a target that never had a job.
         """
