@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from langgraph.types import interrupt
 
+from outrider.nodes.fine_scorer.judgement import to_one_line
 from outrider.nodes.organizer import count_facets, list_models, select_and_sort
 from outrider.nodes.run_settings import run_setting
 from outrider.settings.model import OrganizerSettings
@@ -28,7 +29,6 @@ from outrider.state.errors import BadRequest
 from outrider.state.hits import Candidate, Hit
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.response import provenance_hash
-from outrider.text.sanitize import without_control
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
@@ -93,8 +93,8 @@ def make_results_review(state: PipelineState) -> ResultsReview:
 def _describe(hit: Hit) -> ReviewedWork:
     return ReviewedWork(
         **{name: getattr(hit, name) for name in ("rank", "doc_id", "kind", "year", "url", "score", "scored_by", "flags")},
-        title=_to_line(hit.title or hit.doc_id, TITLE_CHARS),
-        about=_to_line(hit.content, ABOUT_CHARS),
+        title=to_one_line(hit.title or hit.doc_id, TITLE_CHARS),
+        about=to_one_line(hit.content, ABOUT_CHARS),
         notices=tuple(dict.fromkeys(notice.label for notice in hit.notices)),
     )
 
@@ -109,7 +109,7 @@ def judge_works(state: PipelineState, answer: ResultsAnswer) -> Iterator[JudgedW
         if hit.doc_id in judgements:
             candidate = candidates.get(hit.doc_id)
             ids = list_work_ids(candidate) if candidate else (hit.doc_id,)
-            title = _to_line(hit.title or hit.doc_id, TITLE_CHARS)
+            title = to_one_line(hit.title or hit.doc_id, TITLE_CHARS)
             yield JudgedWork(
                 doc_id=hit.doc_id, title=title, judgement=judgements[hit.doc_id], ids=ids, like=describe_work(hit), flags=hit.flags
             )
@@ -119,8 +119,4 @@ def describe_work(hit: Hit) -> str:
     """Words that describe a work: its title, or a repository's description, and its first keywords."""
     about = hit.description if hit.kind == "repository" and hit.description else hit.title
     tags: Sequence[str] = [tag for tag in hit.tags if len(tag) < MAX_TAG_CHARS and ":" not in tag and "/" not in tag]
-    return _to_line(" ".join((about or hit.doc_id, *tags[:MAX_LIKE_TAGS])), TITLE_CHARS)
-
-
-def _to_line(text: str, chars: int) -> str:
-    return " ".join(without_control(text[: 4 * chars]).split())[:chars]
+    return to_one_line(" ".join((about or hit.doc_id, *tags[:MAX_LIKE_TAGS])), TITLE_CHARS)

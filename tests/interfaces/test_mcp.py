@@ -32,12 +32,13 @@ import outrider
 from outrider.interfaces.http.access import hash_key
 from outrider.interfaces.mcp import make_server, run_http, tool_calls
 from outrider.interfaces.mcp.http import build_application
-from outrider.interfaces.mcp.short_answers import format_result, shorten_answer, shorten_hit
+from outrider.interfaces.mcp.short_answers import format_result, shorten_answer, shorten_comparison, shorten_hit
 from outrider.jobs.job_table import JobTable
 from outrider.library.library import Library
 from outrider.services import Services
 from outrider.settings.model import JobSettings
 from outrider.settings.sections import ServeSettings
+from outrider.state.comparison import Comparison
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Hit
 from outrider.state.response import ContextUnit, DistilledContext, SearchResponse
@@ -191,6 +192,20 @@ async def test_a_search_waits_for_the_user_and_goes_on(shelved: Path, tmp_path: 
     assert (wrong.is_error, "'pubmed' is none of library" in read_text(wrong)) == (True, True)
     assert (foreign.is_error, "no search waits" in read_text(foreign)) == (True, True)
     assert (done.structured_content["hits"][0]["doc_id"], done.structured_content["waiting"]) == ("b", None)
+
+
+def test_a_short_comparison_names_retractions_and_what_failed() -> None:
+    work = {"target": "doi:10.1000/x", "doc_id": "x", "title": "Livers"}
+    comparison = Comparison.model_validate({
+        "kind": "paper",
+        "works": [{**work, "key": "[1]"}, {**work, "key": "[2]", "notices": [{"kind": "retracted", "doi": "10.1000/y"}]}],
+        "facts": [{"name": "authors", "values": [["Doe, Jane", "Roe"], None]}],
+        "failures": [{"node": "evidence", "error": "TimeoutError", "message": "out of time"}],
+    })  # fmt: skip
+    short = shorten_comparison(comparison)
+    assert short.notices == ["[2] Retracted (doi:10.1000/y)"]
+    assert short.facts == {"authors": ["Doe, Jane | Roe", None]}
+    assert short.notes == ["evidence: out of time"]
 
 
 def test_a_short_answer_says_whether_sentences_answer_and_keeps_code() -> None:

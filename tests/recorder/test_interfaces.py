@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,21 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_run(library: Path, 
     for file in ("run.json", "no/such/folder/run.zip"):
         assert run(["search", "liver", "--record", file]) == 2
     assert "--record" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["search", "liver injury"], ["systematic", "liver[ti]"]])
+def test_a_run_whose_recording_cannot_be_written_keeps_its_answer(
+    library: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("outrider.services.recorded.write_recording", refuse)
+    assert run([*command, "--json", "--record", "run.zip"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)
+    assert "run.zip is not written: No space left on device" in " ".join(shown.err.split())
+    assert "Traceback" not in shown.err
 
 
 def test_a_recording_of_another_response_exits_with_3(

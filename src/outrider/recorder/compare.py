@@ -109,9 +109,7 @@ def find_changes(
     before: Json, now: Json, old: Values, new: Values, path: str = "", without: frozenset[str] = frozenset()
 ) -> Iterator[tuple[str, Json, Json]]:
     """The places where two values differ, deepest first named, in their order."""
-    if before == now and not (isinstance(before, dict) and REFERENCE in before and old is not new):
-        return
-    if isinstance(before, dict) and isinstance(now, dict) and REFERENCE in before and before.get(REFERENCE) == now.get(REFERENCE):
+    if before == now:  # a reference is the digest of its record
         return
     before, now = old.resolve(before), new.resolve(now)
     if isinstance(before, dict) and isinstance(now, dict):
@@ -144,9 +142,9 @@ def compare_replay(recording: Recording, replay: Replay) -> RunComparison:
     index = recording.index
     old, new = Values(recording.blobs), Values({**recording.blobs, **replay.blobs})
     differences: list[Difference] = []
-    differences += _compare_mappings("", "version", {"outrider": index.outrider}, {"outrider": __version__})
+    differences += _compare_mappings("version", {"outrider": index.outrider}, {"outrider": __version__})
     nodes: list[tuple[str, bool]] = []
-    prompts = _compare_mappings("", "prompt", index.prompts, replay.prompts)
+    prompts = _compare_mappings("prompt", index.prompts, replay.prompts)
     for number, entry in enumerate(index.updates):
         if number >= len(replay.updates):
             break
@@ -162,12 +160,12 @@ def compare_replay(recording: Recording, replay: Replay) -> RunComparison:
     is_same = not replay.problem and replay.sha256 == index.response_sha256
     if is_same:  # what this version words differently had no effect
         differences = [one for one in differences if one.part in ("version", "prompt")]
-    elif not is_same and not differences:
+    elif not differences:
         differences.append(Difference("", "response", "sha256", index.response_sha256, replay.sha256))
     first = next((node for node, same in nodes if not same), "")
     if first:
         differences += prompts
-        differences += _compare_mappings("", "environment", index.environment, describe_environment())
+        differences += _compare_mappings("environment", index.environment, describe_environment())
     lacks = tuple(f"text of {one.doc_id} ({one.chars:,} characters): its licence is {one.licence}" for one in index.left_out)
     if not is_same:
         lacks += tuple(f"keys in links of {doc_id}, which the hash of its content depends on" for doc_id in index.redacted)
@@ -182,10 +180,10 @@ def compare_recordings(one: Recording, other: Recording) -> RunComparison:
     """Two recorded runs, without running anything. Times are left out: they differ between any two runs."""
     old, new = Values(one.blobs), Values(other.blobs)
     before, now = one.index, other.index
-    differences = _compare_mappings("", "version", {"outrider": before.outrider}, {"outrider": now.outrider})
-    differences += _compare_mappings("", "environment", before.environment, now.environment)
-    differences += _compare_mappings("", "settings", _flatten(before.settings), _flatten(now.settings))
-    differences += _compare_mappings("", "prompt", before.prompts, now.prompts)
+    differences = _compare_mappings("version", {"outrider": before.outrider}, {"outrider": now.outrider})
+    differences += _compare_mappings("environment", before.environment, now.environment)
+    differences += _compare_mappings("settings", _flatten(before.settings), _flatten(now.settings))
+    differences += _compare_mappings("prompt", before.prompts, now.prompts)
     differences += [
         Difference("", "question", *_show(*change)) for change in _limit(find_changes(before.request, now.request, old, new, "request"))
     ]
@@ -193,7 +191,7 @@ def compare_recordings(one: Recording, other: Recording) -> RunComparison:
     first = ""
     for entry, counterpart in zip(before.updates, now.updates, strict=False):
         node = entry.node
-        own = [*_compare_calls(one, other, node, old, new)]
+        own = list(_compare_calls(one, other, node, old, new))
         changes = _limit(find_changes(one.value(entry.blob), other.value(counterpart.blob), old, new, "", TIMES))
         own += [Difference(node, "update", *_show(*change)) for change in changes]
         if node != counterpart.node:
@@ -264,9 +262,9 @@ def _explain_problem(recording: Recording, tape: ReplayTape, problem: Any) -> li
     ]
 
 
-def _compare_mappings(node: str, part: Part, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Difference]:
+def _compare_mappings(part: Part, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Difference]:
     names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
-    return [Difference(node, part, *_show(name, before.get(name), now.get(name))) for name in names]
+    return [Difference("", part, *_show(name, before.get(name), now.get(name))) for name in names]
 
 
 def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -97,9 +97,7 @@ class ReplayTape:
     recording: Recording
     updates: list[NodeUpdate] = field(default_factory=list)
     problems: list[NotRecorded] = field(default_factory=list)
-    """The first one is why the run ended, or an answer that was taken for a question that is not exactly the recorded one."""
-    approximate: list[str] = field(default_factory=list)
-    """Calls whose questions differ because of texts that were left out."""
+    """The first one is why the run ended."""
     decoder: Decoder = field(init=False)
     first_state: Any = None
     is_closing: bool = False
@@ -209,8 +207,8 @@ class ReplayTape:
     def _take(self, question: Question, key: str) -> CallEntry:
         calls = self._calls.get(key)
         if not calls and self.recording.index.left_out:
-            calls = next((some for some in self._calls.values() if some and _is_like(some[0], question)), None)
-            self.approximate.append(f"{NODE.get()}: {question.port}.{question.method}")
+            asked = question.port, question.method
+            calls = next((some for some in self._calls.values() if some and (some[0].port, some[0].method) == asked), None)
         if not calls:
             raise self._fail(
                 f"{NODE.get()} asks {question.port}.{question.method} for something that the recording does not hold", question
@@ -276,17 +274,12 @@ class ReplayTape:
         following = [call for place, call, _ in self._events[self._cursor :] if place not in self._done]
         name = f"{following[0].node}: {following[0].port}.{following[0].method}" if following else "the end of the run"
         message = f"the run waits for something that the recording does not hold; the recorded run came to {name}"
-        self.problems.append(NotRecorded(message, following[0].node if following else ""))
-        return message
+        return str(self._note(NotRecorded(message, following[0].node if following else "")))
 
 
 def _next_timer(loop: Any) -> float:
     """When the next time limit ends: an answer that the recorded run met before it must not come after it."""
     return min((timer.when() - 1e-6 for timer in loop._scheduled if not timer.cancelled()), default=float("inf"))  # noqa: SLF001
-
-
-def _is_like(call: CallEntry, question: Question) -> bool:
-    return call.port == question.port and call.method == question.method
 
 
 def _spend(budget: Budget, call: CallEntry) -> None:

@@ -80,6 +80,8 @@ class Destination:
     file: Path | None = None
     written: Path | None = None
     size: int = 0
+    problem: str = ""
+    """Why the last recording was not written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +98,25 @@ class RunRecorder:
         return RecordingTape()
 
     def write(self, tape: RecordingTape, context: Any) -> None:
-        """Write the recording of a run that has ended; a failure is logged."""
+        """Write the recording of a run that has ended; a failure is logged, since a run is worth more than its recording."""
+        destination = self.services.destination
         if tape.unwritten:
             log.warning("this run is not recorded: %s", tape.unwritten)
+            destination.problem = tape.unwritten
             return
         try:
             if tape.first_state is not None:
-                request, response = read_run(self.kind, tape)
-                self.write_run(tape, request, response, context)
-        except Exception:
+                self._write_file(tape, context)
+        except OSError as error:
+            destination.problem = error.strerror or str(error)
+            log.error("the recording of this run could not be written: %s", destination.problem)  # noqa: TRY400 - no fault of the program
+        except Exception as error:
+            destination.problem = f"an error of this program ({type(error).__name__}); its log has details"
             log.exception("the recording of this run could not be written")
 
-    def write_run(self, tape: RecordingTape, request: Mapping[str, Any], response: bytes, context: Any) -> None:
+    def _write_file(self, tape: RecordingTape, context: Any) -> None:
         services = self.services
+        request, response = read_run(self.kind, tape)
         limits = context.model_dump(mode="json", exclude_none=True) if isinstance(context, RunContext) else {}
         prompts = read_prompts(services)
         facts = {name: getattr(services, name) for name in FACTS} | {"chat_says": services.chat_says, "versions": dict(services.versions)}

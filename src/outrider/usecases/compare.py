@@ -70,10 +70,10 @@ def compare(*targets: str, **options: Any) -> Comparison:
 
 
 async def stream_comparison(
-    services: Services, request: Mapping[str, Any] | CompareRequest, context: RunContext | None = None
+    services: Services, request: CompareRequest, context: RunContext | None = None
 ) -> AsyncGenerator[tuple[str, Any]]:
     """The parts of a run, as of a graph: the comparison's fields as `values`."""
-    yield "values", dict(await compare_works(services, check_compare_request(request), context))
+    yield "values", dict(await compare_works(services, request, context))
 
 
 async def compare_works(services: Services, request: CompareRequest, context: RunContext | None = None) -> Comparison:
@@ -92,8 +92,8 @@ async def compare_works(services: Services, request: CompareRequest, context: Ru
     analyses = [analysis for analysis, _ in works]
     _refuse_unfit(request.targets, analyses)
     keys = [f"[{at}]" for at in range(1, count + 1)]
-    texts = [ComparedText.read(key, record) for key, (_, record) in zip(keys, works, strict=True) if record is not None]
-    differences = await asyncio.to_thread(_find_all, texts)
+    records = [(key, record) for key, (_, record) in zip(keys, works, strict=True) if record is not None]
+    texts, differences = await asyncio.to_thread(_read_and_compare, records)
     usage = sum_usage(analysis.usage for analysis in analyses)
     differences, failures, notes, usage = await _describe(services, request, context, analyses, texts, differences, usage)
     sizes = {text.key: len(text.segmented.reading.text) for text in texts}
@@ -177,8 +177,9 @@ async def _analyze(services: Services, target: str, request: CompareRequest, con
     return analysis, record
 
 
-def _find_all(texts: Sequence[ComparedText]) -> list[Difference]:
-    return [one for text in texts for one in find_differences(text, [other for other in texts if other is not text])]
+def _read_and_compare(records: Sequence[tuple[str, Record]]) -> tuple[list[ComparedText], list[Difference]]:
+    texts = [ComparedText.read(key, record) for key, record in records]
+    return texts, [one for text in texts for one in find_differences(text, [other for other in texts if other is not text])]
 
 
 async def _describe(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from outrider.recorder.recording import Kind
 from outrider.runtime.tape import use_tape
 from outrider.services import Services
-from outrider.services.recorded import RunRecorder, read_run
+from outrider.services.recorded import RunRecorder
 
 if TYPE_CHECKING:
     from outrider.systematic_search.run import Run
@@ -37,7 +37,7 @@ class RecordedRun:
         if self._recorder is None or self._tape is None:
             return
         self._tape.add_update(self._kind, None, response)
-        await asyncio.to_thread(self._recorder.write_run, self._tape, *read_run(self._kind, self._tape), None)
+        await asyncio.to_thread(self._recorder.write, self._tape, None)
 
 
 def make_systematic_response(run: Run) -> dict[str, Any]:

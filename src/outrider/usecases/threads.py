@@ -73,22 +73,10 @@ class Threads:
         state = await self._read_state(thread)
         return make_response(state.values, find_review(state, thread)) if "query" in state.values else None
 
-    async def review(self, thread: str) -> Review:
-        """What waits for a person on a thread. Raises `BadRequest` if nothing does."""
-        run = (await self.runs(thread))[-1]
-        state = await self._read_state(thread) if run.status == "waiting" else None
-        review = find_review(state, thread) if state else None
-        if review is None:
-            raise BadRequest(f"thread {thread!r} waits for no answer; `outrider threads list` shows which do")
-        return review
-
     async def check_answer(self, thread: str, answer: object) -> dict[str, Any]:
-        """An answer to what waits, complete and checked as the run itself checks it. Raises `BadRequest`."""
-        review = await self.review(thread)
-        checked = check_review_answer(review, answer)
-        if isinstance(checked, PlanAnswer) and checked.queries:
-            tuple(make_queries(checked.queries, (await self._read_state(thread)).values["strategy"]))
-        return checked.model_dump(mode="json", exclude_none=True)
+        """An answer to what waits, complete and checked as the run itself checks it. Raises `BadRequest`, also if nothing waits."""
+        run = (await self.runs(thread))[-1]
+        return check_state_answer(run, await self._read_state(thread), answer)
 
     async def find_waiting(self, run_id: str) -> Review | None:
         """What waits under the number of a run; None for a run that does not wait, or was followed by another on its thread."""
@@ -161,10 +149,10 @@ class Threads:
         run = runs[-1]
         self._refuse_busy(thread, runs)
         await self.services.prepare()
-        resumption: Command[Any] | None = None if answer is None else Command(resume=await self.check_answer(thread, answer))
+        before = await self._read_state(thread)
+        resumption: Command[Any] | None = None if answer is None else Command(resume=check_state_answer(run, before, answer))
         # it may start at a later node, and at the time of the interruption
         await self.services.warm(ModelUse.of_request(SearchRequest.model_validate_json(run.asked)))
-        before = await self._read_state(thread)
         has_state = (before.metadata or {}).get("run") == run.run
         if run.status == "ended" or (has_state and not before.next):
             yield "values", before.values
@@ -275,6 +263,17 @@ def find_review(state: StateSnapshot, thread: str) -> Review | None:
     if not state.interrupts:
         return None
     return parse_review(state.interrupts[0].value).model_copy(update={"thread": thread})
+
+
+def check_state_answer(run: ThreadRun, state: StateSnapshot, answer: object) -> dict[str, Any]:
+    """An answer to what waits in a thread's state, complete and checked. Raises `BadRequest`."""
+    review = find_review(state, run.thread) if run.status == "waiting" else None
+    if review is None:
+        raise BadRequest(f"thread {run.thread!r} waits for no answer; `outrider threads list` shows which do")
+    checked = check_review_answer(review, answer)
+    if isinstance(checked, PlanAnswer) and checked.queries:
+        tuple(make_queries(checked.queries, state.values["strategy"]))
+    return checked.model_dump(mode="json", exclude_none=True)
 
 
 def make_response(state: Mapping[str, Any], review: Review | None = None) -> SearchResponse:

@@ -139,7 +139,8 @@ async def test_the_chunks_of_a_stream_make_up_the_response() -> None:
     merged = {name: value for chunk in chunks for update in chunk.values() for name, value in update.items()}
     assert merged["hits"] == response["hits"]
     assert merged["context"] == response["context"]
-    assert set(response) - set(merged) <= {"query", "mode", "waiting"}  # the last one only where a person is asked
+    assert set(response) - set(merged) <= {"query", "mode", "waiting"}
+    assert response["waiting"] is None  # only where a person is asked: then it has a chunk of its own
 
 
 async def test_without_a_thread_nothing_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

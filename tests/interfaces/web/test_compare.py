@@ -182,7 +182,12 @@ async def test_texts_are_compared_by_the_server_and_quoted(opens: Opens) -> None
     """Only works of one kind with identifiers are offered."""
     works = [{**hit, "identifiers": {"github": f"liver/{hit['rank']}"}} for hit in HITS if hit["kind"] == "repository"][:2]
     difference = {"key": "[1]", "statement": "", "quotes": [{"start": 3, "end": 40, "text": HOSTILE}], "unmentioned": ["streams"]}
-    answer = {"works": [{"key": "[1]"}, {"key": "[2]"}], "differences": [difference], "notes": ["no model described the differences"]}
+    answer = {
+        "works": [{"key": "[1]"}, {"key": "[2]"}],
+        "differences": [difference],
+        "failures": [{"node": "evidence", "message": "out of time"}],
+        "notes": ["no model described the differences"],
+    }
     async with opens() as tab:
         await tab.route("**/api/compare", lambda route: route.fulfill(json=answer))
         await tab.evaluate(TEXTS, works)
@@ -192,6 +197,7 @@ async def test_texts_are_compared_by_the_server_and_quoted(opens: Opens) -> None
         await section.get_by_text("Characters 3 to 40").wait_for()
         assert (await request_info.value).post_data_json == {"targets": ["liver/1", "liver/2"], "question": "doses"}
         assert HOSTILE in await section.inner_text()
+        assert "evidence: out of time" in await section.inner_text()
         assert await section.locator("img").count() == 0
         await check(tab)
         await tab.get_by_role("button", name="Close").click()

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outrider.interfaces.cli.options import open_services, wait_for
+from outrider.interfaces.cli.options import call_services
 from outrider.interfaces.cli.terminal import console, errors, follow_run, note, one_line, plain
 from outrider.state.checkpoints import PlanReview, ResultsReview, check_review_answer
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
+    from outrider.services import Services
     from outrider.state.checkpoints import Review
     from outrider.state.response import SearchResponse
 
@@ -47,16 +48,11 @@ def resume_thread(thread: str, answer: object, library: str | None, *, offline: 
     """The response of a thread's last search, which goes on. Each call has services and a loop of its own."""
     from outrider.usecases.threads import make_response, open_threads
 
-    services = open_services(library, offline=offline)
+    async def follow(services: Services) -> SearchResponse:
+        async with open_threads(services) as threads:
+            return make_response(await follow_run(threads.resume(thread, answer), "Resuming", "Searching", quiet=quiet))
 
-    async def follow() -> SearchResponse:
-        try:
-            async with open_threads(services) as threads:
-                return make_response(await follow_run(threads.resume(thread, answer), "Resuming", "Searching", quiet=quiet))
-        finally:
-            services.close()
-
-    return wait_for(follow())
+    return call_services(follow, library, offline=offline)
 
 
 def read_answer(source: str) -> object:

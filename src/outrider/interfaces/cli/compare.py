@@ -11,13 +11,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
+from outrider.interfaces.cli.options import JsonOption, LibraryOption, call_services
 from outrider.interfaces.cli.search import make_run_context
 from outrider.interfaces.cli.terminal import console, errors, note, plain, print_json
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+    from outrider.services import Services
     from outrider.state.analysis import Rating
     from outrider.state.comparison import Comparison
 
@@ -43,23 +44,19 @@ def compare(
 
     request = check_compare_request({"targets": targets, "question": question, "fresh": fresh})
     context = make_run_context(run_timeout_s=timeout_s, max_calls=max_calls)
-    services = open_services(library)
 
-    async def run() -> Comparison:
+    async def run(services: Services) -> Comparison:
         from outrider.runtime.spans import RUN
         from outrider.usecases.compare import compare_works
 
         RUN.set(uuid.uuid4().hex[:12])  # of this command's only task
-        try:
-            return await compare_works(services, request, context)
-        finally:
-            services.close()
+        return await compare_works(services, request, context)
 
     if as_json:
-        print_json(wait_for(run()))
+        print_json(call_services(run, library))
         return 0
     with errors().status(f"Analysing {len(request.targets)} works"):
-        comparison = wait_for(run())
+        comparison = call_services(run, library)
     show_comparison(comparison)
     return 0
 

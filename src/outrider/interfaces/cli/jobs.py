@@ -116,7 +116,7 @@ def run_jobs(
 
 @jobs_app.command()
 def pause(target: TargetArgument, as_json: JsonOption = False) -> None:
-    """Queue nothing more for a target, and hold its queued fetches. Its other jobs complete."""
+    """Queue nothing more for a target, and hold its queued jobs. Those of citations, and what runs, complete."""
     from outrider.usecases.jobs import pause_target
 
     _show_change(call_services(lambda services: pause_target(services, target)), "held", as_json)

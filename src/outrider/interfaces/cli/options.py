@@ -85,7 +85,7 @@ def note_recording(services: Services) -> None:
     if destination is None or destination.file is None:
         return
     if destination.written is None:
-        note(f"{destination.file} is not written: the run did not come to its end")
+        note(f"{destination.file} is not written: {destination.problem or 'the run did not come to its end'}")
     else:
         note(f"Recorded in {destination.written} ({destination.size:,} bytes). To replay it: outrider replay {destination.written}")
 

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 import sys
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -172,8 +172,9 @@ async def _run(
     from outrider.services.systematic import begin_run, resume_run
     from outrider.usecases.recorded_run import RecordedRun, make_systematic_response
 
-    recorded = RecordedRun(services, "systematic", {"query": query, "sources": names, "syntax": syntax})
+    recorded = None
     if resume is None:
+        recorded = RecordedRun(services, "systematic", {"query": query, "sources": names, "syntax": syntax})
         with recorded.on_tape():
             run = await begin_run(services, query, names, syntax=syntax, folder=folder, say=note)
     else:
@@ -181,11 +182,11 @@ async def _run(
         note(f"The run is complete: {run.hits:,} hits." if run.is_finished else f"Continuing after hit {run.hits:,}.")
     note_remarks(run.request.remarks)
     try:
-        with Progress("reading", quiet=quiet) as bar, recorded.on_tape():
+        with Progress("reading", quiet=quiet) as bar, recorded.on_tape() if recorded else nullcontext():
             async with aclosing(run), aclosing(run.pages()) as pages:
                 async for page in pages:
                     bar.show(f"{page.source}: hits", run.hits, None)
-        if resume is None:
+        if recorded is not None:
             await recorded.finish(make_systematic_response(run))
     except CancelledError:
         note(f"Interrupted after {run.hits:,} hits, which are saved. To continue: outrider systematic --resume {run.folder}")

@@ -66,7 +66,7 @@ class Progress:
     """A progress bar if standard error is a terminal, else a line every `LINE_EVERY_S`; nothing if `quiet`. A context manager."""
 
     doing: str = ""
-    """Presentation before the first `show`."""
+    """Shown before the first `show`."""
     size: bool = False
     """Whether it counts bytes."""
     quiet: bool = False

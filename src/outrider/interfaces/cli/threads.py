@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
+from outrider.interfaces.cli.options import JsonOption, LibraryOption, call_services
 from outrider.interfaces.cli.terminal import console, count, exit_code, measure_wait, note, plain, print_json, table
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from outrider.services import Services
     from outrider.usecases.threads import Threads
 
 threads_app = typer.Typer(help="List, show, resume and delete threads: searches that can go on.", no_args_is_help=True)
@@ -118,13 +119,8 @@ def delete(
 def _call_threads(library: str | None, work: Callable[[Threads], Awaitable[Any]]) -> Any:
     from outrider.usecases.threads import open_threads
 
-    services = open_services(library)
+    async def call(services: Services) -> Any:
+        async with open_threads(services) as threads:
+            return await work(threads)
 
-    async def call() -> Any:
-        try:
-            async with open_threads(services) as threads:
-                return await work(threads)
-        finally:
-            services.close()
-
-    return wait_for(call())
+    return call_services(call, library)

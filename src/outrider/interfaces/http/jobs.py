@@ -56,7 +56,7 @@ class JobRoutes:
         return await show_job(self.services, number, read_owner(request))
 
     async def pause(self, request: Request, body: TargetBody) -> TargetJobs:
-        """Queue nothing more for a target and hold its queued fetches; its other jobs complete."""
+        """Queue nothing more for a target and hold its queued jobs; those of citations, and what runs, complete."""
         require_writable(self.services)
         return await pause_target(self.services, body.target, read_owner(request))
 

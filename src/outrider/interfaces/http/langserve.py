@@ -87,11 +87,9 @@ class AdmittedGraph(Runnable[Any, Any]):
             async for kind, part in self._stream(input, config, ["values"]):
                 if kind == "values":
                     state.update(part)
-                elif kind == "waiting":
-                    names = [
-                        row for row in state.get("sources") or () if not isinstance(row, str)
-                    ]  # those of the request, before the scout
-                    state.update(waiting=part, sources=names)
+                elif kind == "waiting":  # before the scout, sources are the names of the request
+                    rows = [row for row in state.get("sources") or () if not isinstance(row, str)]
+                    state.update(waiting=part, sources=rows)
             if "waiting" not in state and (refusal := refuse_unsearched(state)):
                 raise refusal
         return {name: value for name, value in state.items() if name in self._answers.model_fields}

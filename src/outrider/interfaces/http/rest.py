@@ -9,7 +9,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Body, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
@@ -46,6 +46,7 @@ KEEP_ALIVE_S = 15.0
 """A comment is sent after this time without an event, so that no proxy drops the connection."""
 MAX_WAIT_S = 3_600
 WAIT = re.compile(r"wait=(\d{1,6})\Z")
+PlainRequest = TypeVar("PlainRequest", SearchRequest, AnalyzeRequest, CompareRequest)
 RunId = Annotated[str, Path(description="The number of a search, from its `X-Search-Id` or `Location`.", max_length=64)]
 
 
@@ -98,7 +99,7 @@ class RestRoutes:
         x_thread_id: Annotated[str | None, Header(description="The thread of searches that this search continues.", max_length=128)] = None,
     ) -> Response:
         """Search, and return the complete response; or, with `Prefer: respond-async`, status 202 and the address of the search."""
-        plain = SearchRequest.model_construct(**{name: getattr(body, name) for name in SearchRequest.model_fields})
+        plain = drop_run(body, SearchRequest)
         refuse_misfits(plain)
         check_lowered(body.run, self.services.settings)
         if not self.services.settings.serve.read_only:
@@ -110,14 +111,14 @@ class RestRoutes:
 
     async def plan(self, body: Annotated[SearchBody, Body(openapi_examples=SEARCH_EXAMPLES)]) -> SearchPlan:
         """What a search would take, each with an 80 % interval: seconds, calls, cost, hits by source. Nothing is searched."""
-        plain = SearchRequest.model_construct(**{name: getattr(body, name) for name in SearchRequest.model_fields})
+        plain = drop_run(body, SearchRequest)
         refuse_misfits(plain)
         check_lowered(body.run, self.services.settings)
         return await plan_request(self.services, plain, context=body.run)
 
     async def analyze(self, request: Request, body: Annotated[AnalyzeBody, Body(openapi_examples=ANALYZE_EXAMPLES)]) -> Response:
         """One repository or paper in depth. An unknown one has no `kind`, and the reason in `failures`."""
-        plain = AnalyzeRequest.model_construct(**{name: getattr(body, name) for name in AnalyzeRequest.model_fields})
+        plain = drop_run(body, AnalyzeRequest)
         parse_analysis_target(plain.target)
         check_lowered(body.run, self.services.settings)
         run = self.runs.analyze(plain, body.run, read_owner(request))
@@ -128,7 +129,7 @@ class RestRoutes:
         """Two to four works of one kind side by side. Different kinds are 422; a work that no source knows is 503."""
         from outrider.usecases.compare import refuse_incomparable
 
-        plain = CompareRequest.model_construct(**{name: getattr(body, name) for name in CompareRequest.model_fields})
+        plain = drop_run(body, CompareRequest)
         refuse_incomparable(plain.targets)
         check_lowered(body.run, self.services.settings)
         run = self.runs.compare(plain, body.run, read_owner(request))
@@ -200,6 +201,11 @@ COMPARE_RESPONSES: Responses = {200: {"model": Comparison, "description": "The c
 LIBRARY_RESPONSES: Responses = {
     200: {"content": {"application/json": {"schema": {"type": "object"}, "example": LIBRARY_EXAMPLE}}, "description": "Its contents."}
 }
+
+
+def drop_run(body: Model, request: type[PlainRequest]) -> PlainRequest:
+    """The request of a body, which is checked, without the settings of its run."""
+    return request.model_construct(**{name: getattr(body, name) for name in request.model_fields})
 
 
 def make_router(handlers: RestRoutes) -> APIRouter:

@@ -268,22 +268,13 @@ class Tools:
             }
         )
         if self._services.settings.checkpoints.list_points(request):
-            return await self._run_thread(context, lambda threads: threads.search(f"{THREAD}{secrets.token_hex(16)}", request))
-        async with report_progress(context, "warming up", STEPS) as progress:
-            await self._wait_until_warm()
-            stream: Any = build(self._services).astream(request, context=RunContext(), stream_mode=["custom", "values"])
-            self.running += 1
-            try:
-                async with aclosing(stream) as parts:
-                    answer = make_response(await progress.follow(parts))
-            finally:
-                self.running -= 1
-        return self._make_search_result(answer)
+            thread = f"{THREAD}{secrets.token_hex(16)}"
+            return await self._run(context, lambda: self._stream_thread(lambda threads: threads.search(thread, request)))
 
-    def _make_search_result(self, answer: SearchResponse) -> CallToolResult:
-        name = self._store(answer.model_dump_json())
-        failed = any(failure.error == NothingSearchable.__name__ for failure in answer.failures)
-        return make_result(shorten_answer(answer, name), [make_link("The whole answer", "result", name)], failed=failed)
+        def stream() -> Any:
+            return build(self._services).astream(request, context=RunContext(), stream_mode=["custom", "values"])
+
+        return await self._run(context, stream)
 
     async def resume_search(
         self,
@@ -300,19 +291,27 @@ class Tools:
         """Go on with a search that waits for the user, with the user's answer."""
         if not thread.startswith(THREAD):  # a name that cannot be guessed; other threads are not this client's
             raise BadRequest(f"no search waits under {thread!r}; take `thread` of what waits")
-        return await self._run_thread(context, lambda threads: threads.resume(thread, answer))
+        return await self._run(context, lambda: self._stream_thread(lambda threads: threads.resume(thread, answer)))
 
-    async def _run_thread(self, context: Context, run: Callable[[Threads], AsyncGenerator[Part]]) -> CallToolResult:
-        """The result of a run that is saved."""
-        async with report_progress(context, "warming up", STEPS) as progress, open_threads(self._services) as threads:
+    async def _run(self, context: Context, stream: Callable[[], AsyncGenerator[Part]]) -> CallToolResult:
+        """The result of a search."""
+        async with report_progress(context, "warming up", STEPS) as progress:
             await self._wait_until_warm()
             self.running += 1
             try:
-                async with aclosing(run(threads)) as parts:
+                async with aclosing(stream()) as parts:
                     answer = make_response(await progress.follow(parts))
             finally:
                 self.running -= 1
-        return self._make_search_result(answer)
+        name = self._store(answer.model_dump_json())
+        failed = any(failure.error == NothingSearchable.__name__ for failure in answer.failures)
+        return make_result(shorten_answer(answer, name), [make_link("The whole answer", "result", name)], failed=failed)
+
+    async def _stream_thread(self, run: Callable[[Threads], AsyncGenerator[Part]]) -> AsyncGenerator[Part]:
+        """The parts of a run that is saved."""
+        async with open_threads(self._services) as threads, aclosing(run(threads)) as parts:
+            async for part in parts:
+                yield part
 
     async def analyze(
         self,

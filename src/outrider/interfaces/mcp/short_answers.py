@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +106,7 @@ class ShortComparison(BaseModel):
         description="What one text says and the others do not mention; sentences in quotation marks are verbatim. A text that does not "
         "mention a thing does not say that the work lacks it."
     )
+    notices: list[str] = Field(default_factory=list, description="Retractions, withdrawals, concerns and corrections, by work.")
     notes: list[str] = Field(default_factory=list)
 
 
@@ -200,7 +200,7 @@ def shorten_analysis(analysis: Analysis) -> ShortAnalysis:
 
 def shorten_comparison(comparison: Comparison) -> ShortComparison:
     facts = {
-        row.name: [None if value is None else cut(format_value(value), NOTE_CHARS) for value in row.values] for row in comparison.facts
+        row.name: [None if value is None else cut(_format_value(value), NOTE_CHARS) for value in row.values] for row in comparison.facts
     }
     differences = []
     for one in comparison.differences:
@@ -212,13 +212,9 @@ def shorten_comparison(comparison: Comparison) -> ShortComparison:
         facts=facts,
         ratings={row.dimension: [one.score if one else None for one in row.ratings] for row in comparison.dimensions},
         differences=differences,
+        notices=[cut(f"{work.key} {one.describe()}", NOTE_CHARS) for work in comparison.works for one in work.notices[:MAX_NOTICES]],
         notes=shorten_notes([*(f"{one.node}: {one.message}" for one in comparison.failures), *comparison.notes]),
     )
-
-
-def format_value(value: object) -> str:
-    """A fact as text."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def shorten_report(report: IngestReport) -> IngestResult:

@@ -36,9 +36,10 @@ export function compareTexts(hits, question) {
   return el("section", { class: "compared-texts", "aria-label": "Their texts" }, button, status, place);
 }
 
-function differences({ works, differences: all, notes }, hits) {
+function differences({ works, differences: all, failures, notes }, hits) {
   const own = works.map((work, at) => [at, all.filter((one) => one.key === work.key)]).filter(([, found]) => found.length);
   return [
+    failures.length ? el("ul", { class: "alert" }, failures.map(({ node, message }) => el("li", { dir: "auto" }, `${node}: ${message}`))) : null,
     el("h3", {}, "What one text says and the others do not mention"),
     own.length ? null : el("p", {}, "No sentence of one text has words that the others lack."),
     own.map(([at, found]) => el("div", {}, el("h4", {}, key(at), ` ${hits[at].title || hits[at].doc_id}`), found.map(one))),
