@@ -14,6 +14,7 @@ from outrider.citations.build_graph import DirectSteps
 from outrider.library.library import Library
 from outrider.services import Services
 from outrider.services.code_links import check_code_links_request, read_code_links
+from outrider.services.recorded import record_ports
 from outrider.state.errors import BadRequest, UnreadableFile
 from outrider.state.records import Identifiers, Paper
 from outrider.usecases.code_links import get_code_links, import_links, scan_links
@@ -127,6 +128,12 @@ async def test_a_job_again_changes_nothing_and_a_budget_ends_it(services: Servic
     result = await read(services, "p", "d", requests=4)
     assert result.repositories == 1
     assert "1 repositories are left" in result.remarks[0]
+
+
+async def test_a_job_reads_github_where_runs_are_recorded(services: Services) -> None:
+    record_ports(services)
+    await fill(services, PAPER)
+    assert (await read(services, "p")).repositories == 1
 
 
 async def test_a_job_continues_after_a_crash_without_asking_twice(services: Services, github: tuple[serving, Github]) -> None:
