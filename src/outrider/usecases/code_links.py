@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from outrider.library.library import Library
 
 MAX_FILE_BYTES = 512 * 2**20
-MOST_TARGETS = 200
 ROWS_AT_ONCE = 5_000
 MOST_NAMED = 10
 RECORDS_AT_ONCE = 500
