@@ -17,7 +17,7 @@ from pydantic import JsonValue, ValidationError
 
 from outrider.code_links.metadata_files import read_citation_file, read_codemeta
 from outrider.code_links.names import list_names, list_repository_names, parse_repository_address
-from outrider.code_links.read_record import read_evidence
+from outrider.code_links.read_record import read_all_evidence
 from outrider.code_links.read_repository import RepositoryReader
 from outrider.ingest.readers.text_documents import parse_mapping
 from outrider.library.code_link_tables import KnownRepository
@@ -139,7 +139,7 @@ async def _list_repositories(library: Library, records: Sequence[Record], names:
 async def _read_records(library: Library, records: Sequence[Record]) -> JsonValue:
     """Read the evidence of records again: those of an Outrider without links have none yet."""
     stored = [record for record in records if record.source]
-    evidence = [one for record in stored for one in read_evidence(record)]
+    evidence = await read_all_evidence(stored)
     await library.code_links.store([record.doc_id for record in stored], evidence)
     return len(evidence)
 

@@ -125,7 +125,7 @@ async def import_links(services: Services, path: str | PathLike[str]) -> LinksIm
     library = await _open(services)
     read_in = f"file:{Path(path).name}"
     module = await load_module("outrider.code_links.metadata_files")
-    found: list[LinkEvidence | str] = list(module.read_link_rows(rows, read_in))
+    found: list[LinkEvidence | str] = await asyncio.to_thread(lambda: list(module.read_link_rows(rows, read_in)))
     evidence = [one for one in found if isinstance(one, LinkEvidence)]
     problems = [one for one in found if isinstance(one, str)]
     await library.code_links.store([read_in], evidence[:ROWS_AT_ONCE])
@@ -160,7 +160,7 @@ async def scan_links(services: Services) -> LinksImport:
     batch: list[Record] = []
 
     async def store() -> int:
-        found = await asyncio.to_thread(lambda: [one for record in batch for one in reader.read_evidence(record)])
+        found = await reader.read_all_evidence(batch)
         await library.code_links.store([record.doc_id for record in batch], found)
         return len(found)
 
