@@ -109,8 +109,9 @@ class CodeLinkTable(MetadataTable[LinkEvidence]):
             return await self._read_parsed(parse, frozenset())
 
     async def count(self) -> int:
-        table = await self._open()
-        return 0 if table is None else await table.count_rows()
+        with self._location.translate_errors():
+            table = await self._open()
+            return 0 if table is None else await table.count_rows()
 
 
 def _make_row(evidence: LinkEvidence) -> dict[str, str]:
