@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 from outrider.code_links.combine import combine_evidence
 from outrider.code_links.names import list_names
 from outrider.code_links.read_record import read_all_evidence
+from outrider.library.edges import IS
+from outrider.library.filter_sql import in_list
+from outrider.library.record_table import chunk_ids
 from outrider.state.code_links import CodeLink, KnownLinks, LinkEvidence
 from outrider.state.errors import LibraryMissing
 from outrider.state.records import LIBRARY, Record
@@ -80,11 +83,6 @@ def group_links(evidence: Sequence[LinkEvidence], names: Mapping[str, Sequence[s
 
 async def find_records_by_name(library: Library, names: Collection[str]) -> dict[str, Record]:
     """The library's records that have one of these names, with cut texts."""
-    # an open library has loaded them; a search starts without
-    from outrider.library.edges import IS
-    from outrider.library.filter_sql import in_list
-    from outrider.library.record_table import chunk_ids
-
     ids: dict[str, str] = {name: name.removeprefix("doc:") for name in names if name.startswith("doc:")}
     by_value: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:
