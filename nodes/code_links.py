@@ -19,6 +19,7 @@ from outrider.code_links.names import list_names, repository_url
 from outrider.nodes.fine_scorer.dimensions import DAY_S, Facts, dimensions
 from outrider.state.code_links import (
     LIVENESS_ORDER,
+    OWN,
     READ_AT,
     CodeLink,
     KnownLinks,
@@ -38,9 +39,10 @@ ABANDONED_DAYS = 730
 ALIVE_ACTIVITY, ALIVE_MAINTENANCE = 2.0, 5.0
 MOST_LINKS, MOST_EVIDENCE = 8, 3
 """Of a work, and of a link, that a hit shows."""
+NO_CODE, DEAD = "no code of its own is known", "its code is dead"
+"""Reasons for which works are left out."""
 LEAST_SHOWN = 0.5
 """Confidence below which a repository is only mentioned, and not shown with a hit."""
-ARCHIVES = frozenset({"archive"})
 
 
 def judge_liveness(record: Repository, now: float) -> tuple[Liveness, str]:
@@ -106,7 +108,7 @@ def describe_links(
             doc_id, title = (other.doc_id, other.title) if other else ("", _find_title(link))
             paper = LinkedPaper(name=link.work, doc_id=doc_id, title=title, **shown)
             papers.setdefault(doc_id or paper.name, paper)
-    code.sort(key=lambda one: (one.kind in ARCHIVES, LIVENESS_ORDER.index(one.liveness), -one.confidence, one.name))
+    code.sort(key=lambda one: (one.kind == "archive", LIVENESS_ORDER.index(one.liveness), -one.confidence, one.name))
     return tuple(code[:MOST_LINKS]), tuple(papers.values())[:MOST_LINKS]
 
 
@@ -129,7 +131,7 @@ class CodeState:
         """A repository is its own code."""
         if isinstance(candidate.record, Repository):
             return cls(True, *judge_liveness(candidate.record, now))
-        own = [one for one in candidate.code if one.kind not in ARCHIVES and one.kind in ("paper's own code", "repository's paper")]
+        own = [one for one in candidate.code if one.kind in OWN]
         liveness = best_liveness(one.liveness for one in own)
         why = next((f"{one.name.partition(':')[2]}: {one.why}" for one in own if one.liveness == liveness), "")
         return cls(bool(own), liveness, why)
@@ -143,11 +145,11 @@ def check_conditions(candidate: Candidate, conditions: CodeConditions, now: floa
     checks: list[tuple[str, bool | None, str]] = []
     if conditions.has_code is not None or conditions.code_alive:
         wanted = conditions.has_code is not False
-        checks.append(("has_code", known.has_code is not wanted, "no code of its own is known" if wanted else "it has code"))
+        checks.append(("has_code", known.has_code is not wanted, NO_CODE if wanted else "it has code"))
     if conditions.code_alive is not None:
         is_dead = known.liveness == "dead"
         broken = None if known.liveness == "unknown" else is_dead is conditions.code_alive
-        reason = f"its code is dead ({known.why})" if is_dead else f"its code is not dead ({known.why})"
+        reason = f"{DEAD} ({known.why})" if is_dead else f"its code is not dead ({known.why})"
         checks.append(("code_alive", broken, reason))
     return checks
 
@@ -164,8 +166,8 @@ def rank_liveness(candidate: Candidate, conditions: CodeConditions, now: float) 
 
 def explain_left_out(reasons: Sequence[str]) -> Bypass | None:
     """How many works the conditions on code left out."""
-    without = sum(reason == "no code of its own is known" for reason in reasons)
-    dead = sum(reason.startswith("its code is dead") for reason in reasons)
+    without = sum(reason == NO_CODE for reason in reasons)
+    dead = sum(reason.startswith(DEAD) for reason in reasons)
     parts = [f"{without:,} of which no code is known" if without else "", f"{dead:,} whose code is dead" if dead else ""]
     said = " and ".join(filter(None, parts))
     if not said:

@@ -103,30 +103,24 @@ def resolve_labels(where: Filter, labels: Mapping[str, Sequence[str]]) -> Filter
 
 def resolve_retracted(where: Filter, doc_ids: Sequence[str]) -> Filter:
     """The filter with the ids of the retracted records in place of the flag."""
-    match where:
-        case And(parts):
-            return And(tuple(resolve_retracted(part, doc_ids) for part in parts))
-        case Or(parts):
-            return Or(tuple(resolve_retracted(part, doc_ids) for part in parts))
-        case Not(part):
-            return Not(resolve_retracted(part, doc_ids))
-        case Compare(field, _, value) if field == RETRACTED:
-            among = Or((Compare("doc_id", "$in", tuple(doc_ids)), Compare("kind", "$eq", "repository")))
-            return among if value else Not(among)
-    return where
+    return _resolve_flag(where, RETRACTED, Compare("doc_id", "$in", tuple(doc_ids)))
 
 
 def resolve_has_code(where: Filter, doc_ids: Sequence[str]) -> Filter:
     """The filter with the ids of the records that have code of their own in place of the flag. A repository is its own code."""
+    return _resolve_flag(where, HAS_CODE, Or((Compare("doc_id", "$in", tuple(doc_ids)), Compare("kind", "$eq", "repository"))))
+
+
+def _resolve_flag(where: Filter, flag: str, among: Filter) -> Filter:
+    """The filter with another in place of a flag that is true."""
     match where:
         case And(parts):
-            return And(tuple(resolve_has_code(part, doc_ids) for part in parts))
+            return And(tuple(_resolve_flag(part, flag, among) for part in parts))
         case Or(parts):
-            return Or(tuple(resolve_has_code(part, doc_ids) for part in parts))
+            return Or(tuple(_resolve_flag(part, flag, among) for part in parts))
         case Not(part):
-            return Not(resolve_has_code(part, doc_ids))
-        case Compare(field, _, value) if field == HAS_CODE:
-            among = Or((Compare("doc_id", "$in", tuple(doc_ids)), Compare("kind", "$eq", "repository")))
+            return Not(_resolve_flag(part, flag, among))
+        case Compare(field, _, value) if field == flag:
             return among if value else Not(among)
     return where
 

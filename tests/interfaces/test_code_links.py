@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,17 @@ def test_a_search_prints_code(library: Path, capsys: pytest.CaptureFixture[str])
 def test_doctor_says_what_reading_repositories_would_need(library: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cli.run(["doctor", "--library", str(library)])
     assert "repositories are not read at GitHub (sources.offline)" in " ".join(capsys.readouterr().out.split())
+
+
+def test_doctor_names_a_damaged_table_and_shows_the_rest(library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damaged = shutil.copytree(library, tmp_path / "damaged")
+    for manifest in (damaged / "code_links.lance").rglob("*.manifest"):
+        manifest.write_bytes(b"x")
+    cli.run(["doctor", "--library", str(damaged), "--json"])
+    checks = {check["what"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
+    assert checks["library"]["status"] == "ok"
+    assert checks["links to code"]["status"] == "broken"
+    assert "is damaged" in checks["links to code"]["says"]
 
 
 async def test_http_gives_links_and_queues_a_job(library: Path, tmp_path: Path) -> None:

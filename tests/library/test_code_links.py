@@ -98,6 +98,8 @@ async def test_records_are_filtered_by_whether_they_have_code(library: Library) 
     await library.upsert([CODE])
     assert await ids(has_code=True) == [CODE.doc_id, "p"]  # a repository is its own code, as in a search
     assert await ids(has_code=False) == ["q"]
+    assert await ids(retracted=False) == [CODE.doc_id, "p", "q"]
+    assert await ids(retracted=True) == []
     with pytest.raises(BadRequest, match="code_alive is judged by a search"):
         await ids(code_alive=True)
 

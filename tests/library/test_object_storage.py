@@ -5,8 +5,10 @@ import asyncio
 import pytest
 
 from outrider.library import object_storage
+from outrider.library.address_and_locks import Location
 from outrider.library.object_storage import FOLDER, CreationClaims
-from outrider.state.errors import LibraryError
+from outrider.state.errors import LibraryError, LibraryReadOnly
+from support.http_server import Answer, serving
 
 obstore = pytest.importorskip("obstore", reason="needs obstore: pip install 'outrider[object-storage]'")
 
@@ -58,3 +60,11 @@ async def test_the_claim_of_a_dead_process_is_taken_over(claims: CreationClaims,
 def test_refused_options_are_named_by_the_error(options: dict[str, str]) -> None:
     with pytest.raises(LibraryError, match="the options of the object store at s3://bucket/x are refused"):
         _ = CreationClaims("s3://bucket/x", options).store
+
+
+async def test_credentials_that_may_not_write_are_named_by_the_error() -> None:
+    with serving(lambda _: Answer(status=403)) as server:
+        options = {"aws_access_key_id": "a", "aws_secret_access_key": "b", "aws_endpoint": server.base_url, "allow_http": "true"}
+        claims, location = CreationClaims("s3://bucket/x", options), Location.parse("s3://bucket/x")
+        with pytest.raises(LibraryReadOnly, match="s3://bucket/x cannot be written by this user"), location.translate_errors(writing=True):
+            await claims.claim("records").__aenter__()

@@ -69,6 +69,13 @@ def test_parts_are_replaced_by_keyword_also_by_an_empty_tuple() -> None:
     assert Services(off).source_names == ()
 
 
+def test_a_saved_run_reads_no_full_texts(tmp_path: Path) -> None:
+    """Whether or not a search of the same process has made their reader."""
+    services = Services(Settings(library=LibrarySettings(uri=str(tmp_path)), sources=SourcesSettings(offline=False)))
+    assert services.texts is not None
+    assert services.for_saved_run().texts is None
+
+
 def test_a_wrong_setting_of_a_search_breaks_nothing_else(tmp_path: Path) -> None:
     """A wrong address of the cache is an error only when the sources are opened."""
     services = Services(Settings(library=LibrarySettings(uri=str(tmp_path)), cache=CacheSettings(url="nonsense")))

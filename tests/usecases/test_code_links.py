@@ -14,8 +14,10 @@ from outrider.citations.build_graph import DirectSteps
 from outrider.library.library import Library
 from outrider.services import Services
 from outrider.services.code_links import check_code_links_request, read_code_links
+from outrider.services.recorded import record_ports
 from outrider.state.errors import BadRequest, UnreadableFile
 from outrider.state.records import Identifiers, Paper
+from outrider.usecases import code_links
 from outrider.usecases.code_links import get_code_links, import_links, scan_links
 from outrider.usecases.search import asearch
 from support.http_server import Answer, Request, as_json, as_text, serving
@@ -129,6 +131,12 @@ async def test_a_job_again_changes_nothing_and_a_budget_ends_it(services: Servic
     assert "1 repositories are left" in result.remarks[0]
 
 
+async def test_a_job_reads_github_where_runs_are_recorded(services: Services) -> None:
+    record_ports(services)
+    await fill(services, PAPER)
+    assert (await read(services, "p")).repositories == 1
+
+
 async def test_a_job_continues_after_a_crash_without_asking_twice(services: Services, github: tuple[serving, Github]) -> None:
     await fill(services, PAPER, DEAD)
 
@@ -192,7 +200,9 @@ async def test_a_file_of_links_is_stored_and_replaced(services: Services, tmp_pa
         {"x": 1},
     ]
     path.write_text(json.dumps(rows))
-    report = await import_links(services, path)
+    shown: list[tuple[int, int]] = []
+    report = await import_links(services, path, lambda *counts: shown.append(counts))
+    assert shown == [(1, 1)]
     assert (report.rows, report.evidence, report.problems) == (2, 1, ("row 2 names no repository (repo_url)",))
     (code,) = (await get_code_links(services, "n")).code
     assert (code.name, code.kind, code.evidence[0].place, code.evidence[0].line) == ("github:lab/roof", "paper's own code", "link file", 1)
@@ -205,10 +215,13 @@ async def test_a_file_of_links_is_stored_and_replaced(services: Services, tmp_pa
             await import_links(services, path)
 
 
-async def test_records_of_an_outrider_without_links_are_scanned(services: Services) -> None:
+async def test_records_of_an_outrider_without_links_are_scanned(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code_links, "RECORDS_AT_ONCE", 1)
     library = await fill(services, PAPER, NONE)
     await library.code_links.store(["p"], [])
-    report = await scan_links(services)
+    shown: list[tuple[int, int]] = []
+    report = await scan_links(services, lambda *counts: shown.append(counts))
+    assert shown == [(1, 2), (2, 2)]
     assert (report.rows, report.evidence) == (2, 1)
     assert await library.code_links.count() == 1
 

@@ -163,6 +163,11 @@ def title_name(title: str) -> str | None:
     return f"title:{' '.join(words)}" if len(words) >= LEAST_TITLE_WORDS else None
 
 
+def squeeze(text: str) -> str:
+    """Lower case without spaces and punctuation: names are compared so."""
+    return NOT_LETTERS.sub("", text.casefold())
+
+
 def list_paper_names(record: Record) -> tuple[str, ...]:
     """All names under which evidence may know a paper."""
     own = record.identifiers

@@ -10,7 +10,16 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from outrider.code_links.names import GITHUB_PAGE, NameInText, find_papers, find_repositories, is_archive, list_paper_names, page_name
+from outrider.code_links.names import (
+    GITHUB_PAGE,
+    NameInText,
+    find_papers,
+    find_repositories,
+    is_archive,
+    list_paper_names,
+    page_name,
+    squeeze,
+)
 from outrider.code_links.read_repository import quote
 from outrider.state.code_links import EvidencePlace, LinkEvidence, LinkKind
 from outrider.state.records import Record
@@ -161,7 +170,7 @@ def _judge_subject(record: Record, before: str, name: str) -> int:
     """Points for "X is available at .../X": the paper's own tool if its texts present X ("we developed X", "X is a"), else another's."""
     subject = SUBJECT.search(before)
     word = subject[1] if subject else ""
-    if not word or _squeeze(word) != _squeeze(name.rpartition("/")[2]):
+    if not word or squeeze(word) != squeeze(name.rpartition("/")[2]):
         return 0
     word = re.escape(word)
     presented = (
@@ -172,23 +181,19 @@ def _judge_subject(record: Record, before: str, name: str) -> int:
     return 3 if re.search(presented, texts, re.IGNORECASE) else -OWN_POINTS
 
 
-def _squeeze(text: str) -> str:
-    return re.sub(r"[\W_]+", "", text.casefold())
-
-
 def agrees_with_title(name: str, title: str) -> bool:
     """Whether the repository is named after the paper: its acronym, or two words of the title in a row."""
     if OF_OTHERS.match(title):
         return False
-    squeezed = _squeeze(name.rpartition("/")[2])
+    squeezed = squeeze(name.rpartition("/")[2])
     if len(squeezed) < 3:
         return False
-    words = [_squeeze(word) for word in title.split()]
+    words = [squeeze(word) for word in title.split()]
     acronym = ACRONYM.match(title)
-    if acronym and _squeeze(acronym[1]) == squeezed:
+    if acronym and squeeze(acronym[1]) == squeezed:
         return True
     runs = {"".join(words[start:end]) for start in range(len(words)) for end in range(start + 1, min(start + 9, len(words)) + 1)}
-    marked = {_squeeze(word) for word in re.findall(r"\b\w*[a-z]*[A-Z]\w*[A-Z]\w*\b", title)}
+    marked = {squeeze(word) for word in re.findall(r"\b\w*[a-z]*[A-Z]\w*[A-Z]\w*\b", title)}
     return (
         squeezed in marked
         or (len(squeezed) >= 6 and squeezed in runs and squeezed not in words)

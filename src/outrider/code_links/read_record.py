@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from outrider.state.records import Repository
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from outrider.state.code_links import LinkEvidence
     from outrider.state.records import Record
 
@@ -49,3 +52,11 @@ def read_evidence(record: Record) -> tuple[LinkEvidence, ...]:
     from outrider.code_links.read_paper import read_page, read_paper
 
     return tuple(read_page(record) if record.kind == "page" else read_paper(record))
+
+
+async def read_all_evidence(records: Iterable[Record]) -> list[LinkEvidence]:
+    """The evidence of these records, in order. In a thread, where their texts may name something: the patterns take a while to load."""
+    telling = [record for record in records if may_name_code(record)]
+    if not telling:
+        return []
+    return await asyncio.to_thread(lambda: [one for record in telling for one in read_evidence(record)])

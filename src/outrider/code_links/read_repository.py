@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -20,12 +20,12 @@ from outrider.code_links.names import (
     LEAST_TITLE_WORDS,
     NameInText,
     find_papers,
-    find_repositories,
     is_archive,
     list_repository_names,
     normal_paper,
     page_name,
     parse_repository_address,
+    squeeze,
     title_name,
 )
 from outrider.code_links.readme_structure import BibtexEntry, Line, Readme
@@ -126,11 +126,10 @@ class Mention:
 class RepositoryReader:
     """Reads one repository's own texts."""
 
-    def __init__(self, record: Repository, place: str = "README") -> None:
+    def __init__(self, record: Repository) -> None:
         self.record = record
         self.names = list_repository_names(record)
         self.readme = Readme(record.text[:MOST_CHARS])
-        self.place = place
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -138,8 +137,8 @@ class RepositoryReader:
         own = self.record.identifiers
         parts = [own.github.partition("/")[2] if own.github else "", own.pypi or "", self.record.title.rpartition("/")[2]]
         parts += [name.rpartition("/")[2] for name in self.names if not name.startswith("doc:")]
-        spelled = {_squeeze(part) for part in parts if part} | {
-            _squeeze(re.sub(r"(?i)[-_.]?(?:py|python|js|rs|r|cpp|learn|pytorch|tf)$|^(?:py|python)[-_.]", "", part))
+        spelled = {squeeze(part) for part in parts if part} | {
+            squeeze(re.sub(r"(?i)[-_.]?(?:py|python|js|rs|r|cpp|learn|pytorch|tf)$|^(?:py|python)[-_.]", "", part))
             for part in parts
             if part
         }
@@ -284,7 +283,7 @@ class RepositoryReader:
             target=self.names[0],
             kind=mention.kind,
             read_in=self.record.doc_id,
-            place=self.place,
+            place="README",
             field=mention.heading[:100],
             line=self.readme.line(mention.start).number,
             start=mention.start,
@@ -362,18 +361,18 @@ class RepositoryReader:
 
     def _is_named(self, text: str) -> bool:
         """Whether a title or label begins with the repository's name, or has it as a word of its own."""
-        squeezed = [_squeeze(word) for word in re.findall(r"[\w.+-]+", text)]
+        squeezed = [squeeze(word) for word in re.findall(r"[\w.+-]+", text)]
         pairs = ("".join(pair) for pair in pairwise(squeezed))
         return (
             not self.words.isdisjoint(squeezed)
             or not self.words.isdisjoint(pairs)
-            or any(_squeeze(text).startswith(word) for word in self.words if len(word) >= 4)
+            or any(squeeze(text).startswith(word) for word in self.words if len(word) >= 4)
         )
 
     def _starts_named(self, sentence: str) -> bool:
         """Whether a citation written in full has the name at the beginning of its title, after authors and year."""
         after_year = re.split(r"\(?\b(?:19|20)\d\d\)?[a-z]?\)?[.,:]?\s", sentence, maxsplit=1)
-        return len(after_year) > 1 and any(_squeeze(after_year[1][:80]).startswith(word) for word in self.words)
+        return len(after_year) > 1 and any(squeeze(after_year[1][:80]).startswith(word) for word in self.words)
 
     def _cites_other(self, text: str) -> bool:
         """Whether the last request to cite names another work than this one."""
@@ -383,25 +382,19 @@ class RepositoryReader:
         who = matches[-1]["who"].casefold()
         return (
             who not in GENERIC
-            and _squeeze(who) not in self.words
-            and not any(_squeeze(who) in word or word in _squeeze(who) for word in self.words)
+            and squeeze(who) not in self.words
+            and not any(squeeze(who) in word or word in squeeze(who) for word in self.words)
         )
 
     def _is_author(self, family: str) -> bool:
-        squeezed = _squeeze(family)
-        known = {_squeeze(name.split(",")[0] if "," in name else name.split()[-1]) for name in self.record.authors if name.split()}
-        return len(squeezed) >= 4 and (squeezed in _squeeze(self.owner) or squeezed in known)
+        squeezed = squeeze(family)
+        known = {squeeze(name.split(",")[0] if "," in name else name.split()[-1]) for name in self.record.authors if name.split()}
+        return len(squeezed) >= 4 and (squeezed in squeeze(self.owner) or squeezed in known)
 
 
 def read_repository(record: Repository) -> Iterator[LinkEvidence]:
     """Evidence in a repository's own texts; most repositories name no paper, which costs one look at the text."""
     return RepositoryReader(record).read()
-
-
-def read_used_repositories(record: Repository) -> Iterable[NameInText]:
-    """Repositories that a README names besides its own."""
-    own = set(list_repository_names(record))
-    return [one for one in find_repositories(record.text[:MOST_CHARS]) if one.name not in own]
 
 
 def quote(text: str, start: int, end: int) -> str:
@@ -416,10 +409,6 @@ def quote(text: str, start: int, end: int) -> str:
 
 def _order(mention: Mention) -> tuple[bool, int]:
     return mention.kind in ("repository's paper", "archive"), mention.points
-
-
-def _squeeze(text: str) -> str:
-    return re.sub(r"[\W_]+", "", text.casefold())
 
 
 def _last_sentence(text: str) -> str:

@@ -72,9 +72,7 @@ async def parse_text(body: bytes, content_type: str, expected: TextForm, url: st
             record, licence = await run_in_thread(lambda: read_jats(body, options), "outrider-jats")
         else:
             record, licence = await _read_html(body, content_type, url)
-    except UnreadableFile as error:
-        raise NotRead(str(error)) from error
-    except Malformed as error:
+    except (UnreadableFile, Malformed) as error:
         raise NotRead(str(error)) from error
     if len(record.text) > MOST_CHARS:
         raise NotRead(f"its text has {len(record.text):,} characters, more than {MOST_CHARS:,}")

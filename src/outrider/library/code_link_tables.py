@@ -20,7 +20,7 @@ from outrider.library.filter_sql import in_list
 from outrider.library.lance_errors import retry_conflicts
 from outrider.library.maintenance import KEEP_METADATA
 from outrider.library.metadata_tables import MetadataTable
-from outrider.library.record_table import chunk_ids, open_listed_table
+from outrider.library.record_table import chunk_ids
 from outrider.library.text_search import ALL_ROWS
 from outrider.runtime.threads_and_loops import finish
 from outrider.state.code_links import OWN, READ_AT, LinkEvidence
@@ -64,9 +64,7 @@ class CodeLinkTable(MetadataTable[LinkEvidence]):
             return
         table = await self._create_indexed()
         rows = {row["id"]: row for row in map(_make_row, items)}
-        merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-        done = await merge.execute(self._build(list(rows.values())))
-        if done.version % COMPACT_EVERY == 0:
+        if await self._merge(table, list(rows.values())) % COMPACT_EVERY == 0:
             await table.optimize(cleanup_older_than=KEEP_METADATA)
 
     async def _create_indexed(self) -> AsyncTable:
@@ -88,13 +86,12 @@ class CodeLinkTable(MetadataTable[LinkEvidence]):
     async def find(self, names: Collection[str]) -> list[LinkEvidence]:
         """The evidence about works or targets with one of these names; no read where none was ever stored."""
         with self._location.translate_errors():
-            if self._reader is None:
-                self._reader = await open_listed_table(self._connection, self.name)
-            if self._reader is None or not names:
+            reader = await self._open_reader()
+            if reader is None or not names:
                 return []
             rows: dict[str, str] = {}
             for chunk in chunk_ids(sorted(names)):
-                query = self._reader.query().where(f"{in_list('work', chunk)} OR {in_list('target', chunk)}")
+                query = reader.query().where(f"{in_list('work', chunk)} OR {in_list('target', chunk)}")
                 found = (await query.select(["id", "evidence"]).limit(ALL_ROWS).to_arrow()).to_pydict()
                 rows.update(zip(found["id"], found["evidence"], strict=True))
         return [LinkEvidence.model_validate_json(rows[key]) for key in sorted(rows)]
@@ -109,8 +106,9 @@ class CodeLinkTable(MetadataTable[LinkEvidence]):
             return await self._read_parsed(parse, frozenset())
 
     async def count(self) -> int:
-        table = await self._open()
-        return 0 if table is None else await table.count_rows()
+        with self._location.translate_errors():
+            table = await self._open()
+            return 0 if table is None else await table.count_rows()
 
 
 def _make_row(evidence: LinkEvidence) -> dict[str, str]:
@@ -145,13 +143,12 @@ class CodeRepositoryTable(MetadataTable[KnownRepository]):
 
     async def find(self, names: Collection[str]) -> Mapping[str, Repository]:
         with self._location.translate_errors():
-            if self._reader is None:
-                self._reader = await open_listed_table(self._connection, self.name)
-            if self._reader is None or not names:
+            reader = await self._open_reader()
+            if reader is None or not names:
                 return {}
             found: dict[str, Repository] = {}
             for chunk in chunk_ids(sorted(names)):
-                rows = (await self._reader.query().where(in_list("name", chunk)).limit(ALL_ROWS).to_arrow()).to_pylist()
+                rows = (await reader.query().where(in_list("name", chunk)).limit(ALL_ROWS).to_arrow()).to_pylist()
                 for row in rows:
                     described = Repository.model_validate_json(row["repository"])
                     metadata = {**described.metadata, READ_AT: row["read_at"]}
@@ -161,7 +158,5 @@ class CodeRepositoryTable(MetadataTable[KnownRepository]):
     async def _write(self, items: Sequence[KnownRepository]) -> None:
         table = await self._create()
         rows = {item.name: {"name": item.name, "repository": item.repository.model_dump_json(), "read_at": item.read_at} for item in items}
-        merge = table.merge_insert("name").when_matched_update_all().when_not_matched_insert_all()
-        done = await merge.execute(self._build(list(rows.values())))
-        if done.version % COMPACT_EVERY == 0:
+        if await self._merge(table, list(rows.values())) % COMPACT_EVERY == 0:
             await table.optimize(cleanup_older_than=KEEP_METADATA)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from outrider.code_links.combine import combine_evidence
 from outrider.code_links.names import list_names
-from outrider.code_links.read_record import may_name_code, read_evidence
+from outrider.code_links.read_record import read_all_evidence
 from outrider.library.edges import IS
 from outrider.library.filter_sql import in_list
 from outrider.library.record_table import chunk_ids
@@ -36,7 +35,7 @@ class CodeFinder:
         names = {record.doc_id: list_names(record) for record in records}
         library = await self._open()
         # what a record of the library says was stored with it
-        own = await self._read(records if library is None else [record for record in records if record.source != LIBRARY])
+        own = await read_all_evidence(records if library is None else [record for record in records if record.source != LIBRARY])
         every = {name for known in names.values() for name in known}
         stored = await library.code_links.find(every) if library else []
         links = group_links([*stored, *own], names)
@@ -46,14 +45,6 @@ class CodeFinder:
             by_name |= await library.code_repositories.find(far)
             by_name |= await find_records_by_name(library, far)
         return KnownLinks({doc_id: tuple(found) for doc_id, found in links.items()}, by_name)
-
-    @staticmethod
-    async def _read(records: Sequence[Record]) -> list[LinkEvidence]:
-        """In a thread, where their texts may name something: the patterns take a while to load."""
-        telling = [record for record in records if may_name_code(record)]
-        if not telling:
-            return []
-        return await asyncio.to_thread(lambda: [one for record in telling for one in read_evidence(record)])
 
     async def _open(self) -> Library | None:
         if self.open_library is None:

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from outrider.code_links.read_record import read_evidence
+from outrider.code_links.read_record import read_all_evidence
 from outrider.library import browse, maintenance, postpone_client, record_table, schema, text_search, versions
 from outrider.library import edges as edge_rows
 from outrider.library import text_search as term_expansion
@@ -434,8 +434,7 @@ class Library:
         )
         counts = await retry_conflicts(lambda: record_table.merge_rows(self._table, rows))
         await retry_conflicts(lambda: self._edges.drop(former))
-        evidence = await asyncio.to_thread(lambda: [one for record in changed.values() for one in read_evidence(record)])
-        await self.code_links.replace(changed, evidence)
+        await self.code_links.replace(changed, await read_all_evidence(changed.values()))
         return counts
 
     async def remove(self, doc_ids: Sequence[str]) -> int:

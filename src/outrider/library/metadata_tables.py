@@ -72,21 +72,31 @@ class MetadataTable(ABC, Generic[T]):
 
     async def _read_parsed(self, parse: Callable[[list[dict[str, Any]]], Parsed], absent: Parsed) -> Parsed:
         """The parsed rows, read again only where the version has changed: for small tables that every search reads."""
-        if self._reader is None:
-            self._reader = await open_listed_table(self._connection, self.name)
-        if self._reader is None:
+        reader = await self._open_reader()
+        if reader is None:
             return absent
-        version = int(await self._reader.version())
+        version = int(await reader.version())
         if self._parsed is None or self._parsed[0] != version:
-            self._parsed = version, parse((await self._reader.query().limit(ALL_ROWS).to_arrow()).to_pylist())
+            self._parsed = version, parse((await reader.query().limit(ALL_ROWS).to_arrow()).to_pylist())
         parsed: Parsed = self._parsed[1]
         return parsed
+
+    async def _open_reader(self) -> AsyncTable | None:
+        """The table, opened once for all reads; None where nothing was ever stored."""
+        if self._reader is None:
+            self._reader = await open_listed_table(self._connection, self.name)
+        return self._reader
 
     async def _open(self) -> AsyncTable | None:
         return await open_table(self._connection, self.name)
 
     async def _create(self) -> AsyncTable:
         return await self._connection.create_table(self.name, schema=self._schema(), exist_ok=True)
+
+    async def _merge(self, table: AsyncTable, rows: Sequence[dict[str, Any]]) -> int:
+        """Write rows over those with the same primary key; the table's new version."""
+        merge = table.merge_insert(self.primary_key).when_matched_update_all().when_not_matched_insert_all()
+        return int((await merge.execute(self._build(rows))).version)
 
     def _build(self, rows: Sequence[dict[str, Any]]) -> pa.Table:
         import pyarrow as pa
@@ -188,8 +198,7 @@ class RenamedFileTable(MetadataTable[RenamedFile]):
         table = await self._create()
         kept = {item.path: asdict(item) for item in items if item.id_origin}
         if kept:
-            merge = table.merge_insert("path").when_matched_update_all().when_not_matched_insert_all()
-            await merge.execute(self._build(list(kept.values())))
+            await self._merge(table, list(kept.values()))
         if removed := sorted({item.path for item in items} - kept.keys()):
             await table.delete(in_list("path", removed))
         await table.optimize(cleanup_older_than=KEEP_METADATA)
@@ -265,8 +274,7 @@ class LabelTable(MetadataTable[RecordLabels]):
         table = await self._create()
         rows = [{"doc_id": item.doc_id, "labels": json.dumps(item.labels, ensure_ascii=False)} for item in items if item.labels]
         if rows:
-            merge = table.merge_insert("doc_id").when_matched_update_all().when_not_matched_insert_all()
-            await merge.execute(self._build(rows))
+            await self._merge(table, rows)
         if removed := sorted(item.doc_id for item in items if not item.labels):
             await table.delete(in_list("doc_id", removed))
         await table.optimize(cleanup_older_than=KEEP_METADATA)
@@ -323,8 +331,7 @@ class ChaseTable(MetadataTable[StoredChase]):
 
     async def _write(self, items: Sequence[StoredChase]) -> None:
         table = await self._create()
-        merge = table.merge_insert("target").when_matched_update_all().when_not_matched_insert_all()
-        await merge.execute(self._build([asdict(item) for item in items]))
+        await self._merge(table, [asdict(item) for item in items])
         await table.optimize(cleanup_older_than=KEEP_METADATA)
 
 

@@ -64,20 +64,25 @@ class CreationClaims:
     async def claim(self, table: str) -> AsyncIterator[None]:
         """Wait until no other process creates this table. A claim that a dead process left is taken over."""
         path, holder = f"{FOLDER}/{table}", uuid.uuid4().hex
-        await self._wait_for(path, holder.encode())
+        await asyncio.to_thread(lambda: self.store)
+        from obstore.exceptions import BaseError
+
         try:
-            yield
-        finally:
-            await asyncio.shield(self._release(path, holder.encode()))
+            await self._wait_for(path, holder.encode())
+            try:
+                yield
+            finally:
+                await asyncio.shield(self._release(path, holder.encode()))
+        except BaseError as error:  # as LanceDB's own, which `Location.translate_errors` explains
+            raise OSError(str(error)) from error
 
     async def _wait_for(self, path: str, holder: bytes) -> None:
-        store = await asyncio.to_thread(lambda: self.store)
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
         seen, since = b"", time.monotonic()
         while True:
             with suppress(AlreadyExistsError, PreconditionError):  # a service answers with either
-                await store.put_async(path, holder, mode="create")
+                await self.store.put_async(path, holder, mode="create")
                 return
             other = await self._read(path)
             if other != seen:

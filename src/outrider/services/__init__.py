@@ -535,13 +535,13 @@ class Services:
         """The same library and models for a search that is compared with its last run.
 
         It asks the services anew, and saves nothing: else the library would have what a service no longer has. What is learned from use
-        does not move works in and out of it. Makes the sources.
+        does not move works in and out of it. It reads no full texts, which are not compared. Makes the sources.
         """
         services = copy(self)
         services.keeper = services.text_keeper = services.citation_queue = services.preferences = services.planner = None
-        services._pages = self.pages  # noqa: SLF001 - its own
+        services._pages, services._texts = self.pages, None  # noqa: SLF001 - its own
         services._sources = tuple(without_cache(without_port(source)) for source in self.sources)  # noqa: SLF001 - its own
-        for made in ("sources", "pages"):
+        for made in ("sources", "pages", "texts"):
             services.__dict__.pop(made, None)
         return services
 

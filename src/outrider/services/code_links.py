@@ -17,12 +17,13 @@ from pydantic import JsonValue, ValidationError
 
 from outrider.code_links.metadata_files import read_citation_file, read_codemeta
 from outrider.code_links.names import list_names, list_repository_names, parse_repository_address
-from outrider.code_links.read_record import read_evidence
+from outrider.code_links.read_record import read_all_evidence
 from outrider.code_links.read_repository import RepositoryReader
 from outrider.ingest.readers.text_documents import parse_mapping
 from outrider.library.code_link_tables import KnownRepository
 from outrider.library.find_code import CodeFinder
 from outrider.services.citations import find_seeds, open_library
+from outrider.services.sources import find_github
 from outrider.state.code_links import CodeLinksRequest, CodeLinksResult, LinkEvidence
 from outrider.state.errors import BadRequest, Malformed, RateLimited, SourceError, explain_wrong_fields
 from outrider.state.records import Record, Repository
@@ -64,7 +65,7 @@ async def read_code_links(services: Services, request: CodeLinksRequest, steps: 
     records, names, missing = await find_targets(library, request.targets)
     remarks: list[str] = []
     evidence = _count(await steps.step("records", partial(_read_records, library, records)))
-    github = None if services.settings.sources.offline else find_github(services)
+    github = None if services.settings.sources.offline else find_github(services.sources)
     repositories = [name for name in await _list_repositories(library, records, names) if name.startswith("github:")]
     if github is None:
         why = OFFLINE if services.settings.sources.offline else "sources.github is switched off"
@@ -92,13 +93,6 @@ async def read_code_links(services: Services, request: CodeLinksRequest, steps: 
 
 def _count(value: JsonValue) -> int:
     return value if isinstance(value, int) else 0
-
-
-def find_github(services: Services) -> GithubRepositories | None:
-    """GitHub's single repositories; None if it is switched off."""
-    from outrider.sources.github.search import Github
-
-    return next((source.repositories for source in services.sources if isinstance(source, Github)), None)
 
 
 async def find_targets(library: Library, targets: Sequence[str]) -> tuple[tuple[Record, ...], tuple[str, ...], tuple[str, ...]]:
@@ -145,7 +139,7 @@ async def _list_repositories(library: Library, records: Sequence[Record], names:
 async def _read_records(library: Library, records: Sequence[Record]) -> JsonValue:
     """Read the evidence of records again: those of an Outrider without links have none yet."""
     stored = [record for record in records if record.source]
-    evidence = [one for record in stored for one in read_evidence(record)]
+    evidence = await read_all_evidence(stored)
     await library.code_links.store([record.doc_id for record in stored], evidence)
     return len(evidence)
 

@@ -16,7 +16,7 @@ from outrider.nodes.translator.translator import PlanCache, Translator
 from outrider.runtime.tape import without_port
 from outrider.runtime.threads_and_loops import load_module
 from outrider.services.distiller import distil, prepare_distillers
-from outrider.services.sources import find_detailers, is_cache_refused, open_answer_cache
+from outrider.services.sources import find_detailers, find_github, is_cache_refused, open_answer_cache
 from outrider.sources.web.link_identifiers import find_identifiers
 from outrider.state.errors import BadRequest
 from outrider.state.ports import DistillerProvider, TextCache
@@ -50,12 +50,11 @@ def parse_analysis_target(text: str) -> WorkIdentifier:
 def make_subject(services: Services) -> Subject:
     from outrider.nodes.analyze import Subject
     from outrider.sources.github.repository import GithubDependencies
-    from outrider.sources.github.search import Github
     from outrider.state.analysis import Depending
 
     sources = services.sources
-    github = next((source for source in map(without_port, sources) if isinstance(source, Github)), None)
-    dependencies = services.wrap("dependencies", lambda: GithubDependencies(github.repositories) if github else None, Depending)
+    github = find_github(sources)
+    dependencies = services.wrap("dependencies", lambda: GithubDependencies(github) if github else None, Depending)
     return Subject(
         parse_analysis_target,
         sources,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from importlib.metadata import EntryPoint
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 import platformdirs
 from pydantic import JsonValue
 
+from outrider.runtime.tape import without_port
 from outrider.runtime.threads_and_loops import run_isolated
 from outrider.settings.model import Settings
 from outrider.settings.sections import CacheSettings, SerpapiSettings, ServiceSettings, SourcesSettings, is_secret
@@ -34,6 +35,7 @@ from outrider.text.sanitize import HIDDEN, is_loopback, redact
 
 if TYPE_CHECKING:
     from outrider.sources.adapter import DisabledSource
+    from outrider.sources.github.repository import GithubRepositories
     from outrider.sources.http.cache import AnswerCache
     from outrider.sources.http.client import Caller
     from outrider.sources.http.ssrf_guard import Guard
@@ -151,6 +153,13 @@ def without_cache(source: Source) -> Source:
     if not isinstance(source, ServiceSource):
         return source
     return replace(source, caller=replace(source.caller, answers=NoCache(), fresh_s=0.0))
+
+
+def find_github(sources: Iterable[Source]) -> GithubRepositories | None:
+    """GitHub's single repositories; None if it is switched off."""
+    from outrider.sources.github.search import Github
+
+    return next((source.repositories for source in map(without_port, sources) if isinstance(source, Github)), None)
 
 
 def find_detailers(sources: Sequence[Source]) -> Mapping[str, Detailer]:

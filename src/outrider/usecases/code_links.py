@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from outrider.library.library import Library
+    from outrider.state.ports import OnCount
 
 MAX_FILE_BYTES = 512 * 2**20
-MOST_TARGETS = 200
 ROWS_AT_ONCE = 5_000
 MOST_NAMED = 10
 RECORDS_AT_ONCE = 500
@@ -120,18 +120,20 @@ async def queue_code_links(services: Services, targets: Sequence[str], requests:
     return await queue_job(services, "code_links", targets[0], fields)
 
 
-async def import_links(services: Services, path: str | PathLike[str]) -> LinksImport:
+async def import_links(services: Services, path: str | PathLike[str], progress: OnCount | None = None) -> LinksImport:
     """Store the links of a file: a JSON list as Papers with Code published it (`.json` or `.json.gz`); reading it again replaces them."""
     rows = await asyncio.to_thread(_load_rows, Path(path))
     library = await _open(services)
     read_in = f"file:{Path(path).name}"
     module = await load_module("outrider.code_links.metadata_files")
-    found: list[LinkEvidence | str] = list(module.read_link_rows(rows, read_in))
+    found: list[LinkEvidence | str] = await asyncio.to_thread(lambda: list(module.read_link_rows(rows, read_in)))
     evidence = [one for one in found if isinstance(one, LinkEvidence)]
     problems = [one for one in found if isinstance(one, str)]
-    await library.code_links.store([read_in], evidence[:ROWS_AT_ONCE])
-    for start in range(ROWS_AT_ONCE, len(evidence), ROWS_AT_ONCE):
-        await library.code_links.store([], evidence[start : start + ROWS_AT_ONCE])
+    for start in range(0, len(evidence) or 1, ROWS_AT_ONCE):
+        part = evidence[start : start + ROWS_AT_ONCE]
+        await library.code_links.store([] if start else [read_in], part)
+        if progress:
+            progress(start + len(part), len(evidence))
     return LinksImport(rows=len(rows), evidence=len(evidence), problems=tuple(problems[:MOST_NAMED]), left_out=len(problems))
 
 
@@ -153,15 +155,16 @@ def _load_rows(path: Path) -> list[Any]:
     return rows
 
 
-async def scan_links(services: Services) -> LinksImport:
+async def scan_links(services: Services, progress: OnCount | None = None) -> LinksImport:
     """Read the evidence of all records again, as an Outrider without links wrote them."""
     library = await services.library()
     reader = await load_module("outrider.code_links.read_record")
     records = evidence = 0
+    total = await library.count()
     batch: list[Record] = []
 
     async def store() -> int:
-        found = await asyncio.to_thread(lambda: [one for record in batch for one in reader.read_evidence(record)])
+        found = await reader.read_all_evidence(batch)
         await library.code_links.store([record.doc_id for record in batch], found)
         return len(found)
 
@@ -171,6 +174,8 @@ async def scan_links(services: Services) -> LinksImport:
         if len(batch) == RECORDS_AT_ONCE:
             evidence += await store()
             batch.clear()
+            if progress:
+                progress(records, total)
     evidence += await store()
     return LinksImport(rows=records, evidence=evidence)
 

@@ -106,7 +106,10 @@ async def _check_token_vectors(part: Part, library: Library) -> Part:
 async def _check_code_links(services: Services, library: Library) -> Part:
     """How many links between papers and code are kept, and what a job that reads repositories would need."""
     settings = services.settings.sources
-    kept = f"{await library.code_links.count():,} pieces of evidence are kept"
+    try:
+        kept = f"{await library.code_links.count():,} pieces of evidence are kept"
+    except LibraryError as error:
+        return Part(what="links to code", on=False, says=str(error), broken=True)
     if settings.offline or not settings.github.enabled:
         why = "sources.offline" if settings.offline else "sources.github.enabled"
         return Part(what="links to code", on=False, says=f"{kept}; repositories are not read at GitHub ({why}), kept records are")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, call_services
-from outrider.interfaces.cli.terminal import console, count, note, one_line, plain, print_json
+from outrider.interfaces.cli.terminal import Progress, console, count, note, one_line, plain, print_json
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -42,9 +43,13 @@ def links(
     if sum(map(bool, (targets, import_file, scan))) != 1 or (read and not targets):
         raise BadRequest("name works, or give --from FILE or --scan; --read goes with works")
     if not targets:
-        report = call_services(
-            lambda opened: code_links.import_links(opened, import_file) if import_file else code_links.scan_links(opened), library
-        )
+        doing = "storing links" if import_file else "reading records"
+        with Progress(f"reading {one_line(import_file.name)}" if import_file else doing, quiet=as_json) as bar:
+            show = partial(bar.show, doing)
+            report = call_services(
+                lambda opened: code_links.import_links(opened, import_file, show) if import_file else code_links.scan_links(opened, show),
+                library,
+            )
         if as_json:
             print_json(report)
             return
