@@ -26,6 +26,7 @@ export class Comparison {
     }
     if (box.checked) this.hits.set(hit.doc_id, hit);
     else this.hits.delete(hit.doc_id);
+    this.#load().catch(() => {}); // it is tried again when the table is to be shown
     this.boxes.set(hit.doc_id, box);
     this.#showStatus("");
     this.#offerHere(box);
@@ -52,12 +53,17 @@ export class Comparison {
     byId("compare-said").textContent = message || `${this.hits.size} chosen (at most ${MAX_HITS})${this.hits.size < 2 ? "; choose another one to compare" : ""}`;
   }
 
+  /** What draws the table is loaded with the first choice, so that it is there when the table is to be shown. */
+  async #load() {
+    this.draw = (await import("./comparison-table.js")).drawComparison;
+  }
+
   async show() {
     try {
-      const { drawComparison } = await import("./comparison-table.js");
-      drawComparison([...this.hits.values()], this.names, this.address(), this.question);
+      if (!this.draw) await this.#load();
     } catch (error) {
-      this.#showStatus(`Not compared: ${error.message}`);
+      return this.#showStatus(`Not compared: ${error.message}`);
     }
+    this.draw([...this.hits.values()], this.names, this.address(), this.question);
   }
 }
