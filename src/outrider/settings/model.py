@@ -373,6 +373,17 @@ class JobSettings(Section):
     retention_days: float = Field(30.0, gt=0, le=36_500, description="Days after which an ended job, or an unrun citation job, is deleted.")
 
 
+class SharedSettings(Section):
+    """State that several `outrider serve` processes behind a proxy share; empty for one process on its own."""
+
+    redis_url: str = Field(
+        "",
+        repr=False,
+        description="A Redis server, such as redis://localhost:6379/0, that holds what all processes share: limits and failures of "
+        "services, searches and their events, plans, and service responses unless cache.url names another server.",
+    )
+
+
 class SavedSettings(Section):
     """Saved searches that run again: `outrider saved`."""
 
@@ -492,6 +503,7 @@ class Settings(Section):
     serve: ServeSettings = Field(default_factory=ServeSettings)
     threads: ThreadSettings = ThreadSettings()
     jobs: JobSettings = JobSettings()
+    shared: SharedSettings = SharedSettings()
     saved: SavedSettings = SavedSettings()
     learning: LearningSettings = LearningSettings()
     citations: CitationSettings = CitationSettings()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
 import subprocess
 import sys
@@ -23,6 +22,9 @@ from outrider.sources.http import cache as module
 from outrider.sources.http.cache import AnswerCache, CachedAnswer, DiskCache, NoCache, RedisCache, pack_answer, store_later, unpack_answer
 from outrider.state.errors import MissingExtra, SettingsError
 from support.http_server import take_no_more
+from support.redis import redis_url
+
+__all__ = ["redis_url"]
 
 HEADERS = {"content-type": "application/json"}
 
@@ -355,23 +357,8 @@ def test_without_its_client_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
         RedisCache("redis://localhost")
 
 
-@pytest.fixture
-def real_redis(tmp_path: Path) -> Iterator[str]:
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.skip("no redis-server is installed")
-    unix = tmp_path / "redis.sock"
-    with subprocess.Popen([program, "--port", "0", "--unixsocket", unix, "--dir", tmp_path], stdout=subprocess.DEVNULL) as server:
-        for _ in range(500):
-            if unix.exists():
-                break
-            time.sleep(0.02)
-        yield f"unix://{unix}"
-        server.terminate()
-
-
-async def test_with_a_real_redis(real_redis: str) -> None:
-    answers = RedisCache(real_redis)
+async def test_with_a_real_redis(redis_url: str) -> None:
+    answers = RedisCache(redis_url)
     await in_background(answers.put("key", b"body", HEADERS))
     answer = await in_background(answers.get("key"))
     assert answer is not None

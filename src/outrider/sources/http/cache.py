@@ -21,8 +21,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from outrider.runtime.redis_client import open_redis
 from outrider.runtime.threads_and_loops import before_exit, in_background, run_in_background
-from outrider.state.errors import MissingExtra, SettingsError
 from outrider.state.ports import CachedText
 
 if TYPE_CHECKING:
@@ -342,19 +342,7 @@ class RedisCache(BaseCache):
     _redis: Redis = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        try:
-            from redis.asyncio import Redis
-        except ModuleNotFoundError as error:
-            raise MissingExtra("a cache in Redis (cache.url)", "redis") from error
-        try:
-            self._redis = Redis.from_url(
-                self.url,
-                protocol=2,  # supported by every server
-                socket_timeout=self.patience_s,
-                socket_connect_timeout=self.patience_s,
-            )
-        except ValueError:
-            raise SettingsError("cache.url is not the address of a Redis server; write for example redis://localhost:6379/0") from None
+        self._redis = open_redis(self.url, "cache.url", self.patience_s)
         atexit.register(self.close)
 
     def close(self) -> None:
