@@ -7,7 +7,6 @@ takes a fifth of the time to read; a server that does not know it answers with n
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import re
@@ -18,9 +17,19 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from outrider.models.embed.presets import find_preset
-from outrider.models.servers.batches import BatchLimits, TooLarge, run_batches
+from outrider.models.servers.batches import BatchLimits, run_batches
 from outrider.models.servers.replicas import Replica, ReplicaPool
-from outrider.models.servers.transport import NotFound, Reply, ServerFailed, ServerSettings, check_status, request
+from outrider.models.servers.transport import (
+    NotFound,
+    Reply,
+    ServerSettings,
+    TooLarge,
+    check_status,
+    find_batch_limit,
+    name_weights,
+    read_tei_info,
+    request,
+)
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.settings.model import EmbeddingSettings
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole, TokensRead
@@ -39,8 +48,6 @@ TYPICAL_CHARS_PER_TOKEN = 4
 MIN_CHARS = 16
 """A refusal of a text this short has another cause than its length."""
 MARGIN = 0.95
-REFUSES_SIZE = frozenset({400, 413, 422})
-SIZE_WORDS = re.compile(r"token|length|too (?:long|large|many)|batch|maximum|exceed|context|size", re.IGNORECASE)
 # "This model's maximum context length is 512 tokens. However, you requested 1451 tokens in the input" (vLLM #19798);
 # "`inputs` must have less than 512 tokens. Given: 1451" (text-embeddings-inference).
 TOKEN_LIMIT = re.compile(r"(?:maximum context length is|less than) (\d+)")
@@ -50,8 +57,6 @@ SAME = 0.99
 """Least cosine between the vectors of the probe from two replicas: the same weights in another precision give .998 or more, another model
 near 0.
 """
-INFO_S = 2.0
-"""Time limit of `/info`, which only TEI has."""
 HINT = "is embedding.base_url its OpenAI address (.../v1)?"
 
 
@@ -117,7 +122,7 @@ class EmbeddingClient:
 
     async def _check(self, replica: Replica) -> None:
         """Find the server's protocol and limits, and compare its vector of the probe with that of the first server."""
-        info = await self._read_info(replica)
+        info = await read_tei_info(self._servers, replica.address)
         formats = list_formats(replica.address, info)
         for form in formats:
             try:
@@ -129,9 +134,7 @@ class EmbeddingClient:
             except TooLarge as error:
                 raise ModelUnavailable(str(error)) from error
         self._formats[replica] = form
-        limit = info.get("max_client_batch_size")
-        if isinstance(limit, int) and limit > 0:
-            self.limits.texts = min(self.limits.texts, limit)
+        self.limits.texts = min(self.limits.texts, find_batch_limit(info) or self.limits.texts)
         if self.first is None:
             self.first, self._first_name, self._first_info = response, replica.name, form.model
         else:
@@ -160,29 +163,12 @@ class EmbeddingClient:
         if other:
             raise BadVectors(f"{replica.name} {other}; serve one model at all addresses of embedding.base_url")
 
-    async def _read_info(self, replica: Replica) -> Mapping[str, Any]:
-        """TEI's `/info`; empty for other servers, and for one that answers it too late."""
-        parts = urlsplit(replica.address)
-        root = replica.address.removesuffix("/embed").removesuffix("/v1")
-        if parts.hostname == "api.openai.com":
-            return {}
-        try:
-            async with asyncio.timeout(INFO_S):
-                reply = await request(self._servers, replica.address, f"{root}/info")
-            info = reply.json(replica.name, HINT) if reply.status == 200 else {}
-        except (TimeoutError, ServerFailed, ModelUnavailable):
-            return {}
-        return info if isinstance(info, dict) and isinstance(info.get("model_id"), str) else {}
-
     async def _post(self, replica: Replica, form: WireFormat, texts: Sequence[str]) -> EmbeddingResponse:
         body = form.make_body(self._settings.model_name, texts, normalize=self._settings.normalize_embeddings)
         reply = await request(self._servers, replica.address, form.url, body)
-        if reply.status in REFUSES_SIZE:
-            if form.in_base64 and "encoding_format" in reply.message:
-                form.in_base64 = False
-                return await self._post(replica, form, texts)
-            if reply.status == 413 or SIZE_WORDS.search(reply.message):
-                raise TooLarge.parse(f"{replica.name} refuses it: {redact(reply.message, self._servers.key)}")
+        if form.in_base64 and reply.status in {400, 422} and "encoding_format" in reply.message:
+            form.in_base64 = False
+            return await self._post(replica, form, texts)
         check_status(self._servers, replica.address, reply)
         return self._read(replica, form, reply, len(texts))
 
@@ -305,7 +291,7 @@ def connect(settings: EmbeddingSettings) -> EndpointModel:
 
 def list_formats(address: str, info: Mapping[str, Any]) -> list[WireFormat]:
     """The formats to try at an address, the likeliest first. `info` is that of TEI, or empty."""
-    model = f"{info['model_id']} at {info['model_sha']}" if info.get("model_id") and info.get("model_sha") else ""
+    model = name_weights(info)
     if address.endswith("/embed"):
         return [WireFormat(address, is_native=True, model=model)]
     has_path = bool(urlsplit(address).path)

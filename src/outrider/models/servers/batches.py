@@ -4,35 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from outrider.models.servers.transport import TooLarge
+
 Result = TypeVar("Result")
 
 LEAST_TEXTS = 8
 """A smaller batch costs a server nearly as much as this one."""
-COUNT_LIMIT = re.compile(r"(?:maximum allowed batch size|batch size must be (?:at most|<=)|at most)\D{0,12}(\d+)", re.IGNORECASE)
-"""`batch size 33 > maximum allowed batch size 32` (text-embeddings-inference)."""
-LENGTH_WORDS = re.compile(r"token|long|length|context", re.IGNORECASE)
-
-
-class TooLarge(Exception):
-    """A server refuses a request as too many or too long texts."""
-
-    def __init__(self, reason: str, *, most_texts: int | None = None, is_length: bool = False) -> None:
-        super().__init__(reason)
-        self.most_texts = most_texts
-        """The number that the server names."""
-        self.is_length = is_length
-        """Whether the length of a text is at fault, not their number."""
-
-    @classmethod
-    def parse(cls, reason: str) -> TooLarge:
-        limit = COUNT_LIMIT.search(reason)
-        return cls(reason, most_texts=int(limit[1]) if limit else None, is_length=not limit and bool(LENGTH_WORDS.search(reason)))
 
 
 @dataclass(slots=True)

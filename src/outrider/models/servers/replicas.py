@@ -96,12 +96,12 @@ class ReplicaPool:
 
     @property
     def slots(self) -> int:
-        """Requests that may run at a time on the replicas that answer; at least 1."""
-        return max(1, sum(self._settings.concurrency for one in self.replicas if one.ready))
+        """Requests that may run at a time on the replicas that answer; at first on one."""
+        return self._settings.concurrency * max(1, sum(one.ready for one in self.replicas))
 
-    async def wait_ready(self) -> None:
-        """Until one replica is ready. Raises `ModelError` if none will be."""
-        replica = await self._acquire(_Turn(urgent=True, started=time.monotonic(), until=None))
+    async def wait_ready(self, until: float | None = None) -> None:
+        """Until one replica is ready, so that formats and limits are known. Raises `ModelError` if none will be."""
+        replica = await self._acquire(_Turn(urgent=True, started=time.monotonic(), until=until))
         replica.running -= 1
         self._notify()
 

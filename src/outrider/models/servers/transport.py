@@ -9,6 +9,7 @@ import asyncio
 import atexit
 import json
 import math
+import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.state.errors import ModelError, ModelUnavailable
@@ -34,6 +36,31 @@ MAX_BYTES = 256 * 2**20
 BUSY = frozenset({429, 503})
 FAILED = frozenset({408, 424, 500, 502, 504, 507, 520, 521, 522, 523, 524, 529})
 """Statuses that may pass; Text Embeddings Inference answers 424 if its backend fails."""
+
+
+REFUSES_SIZE = frozenset({400, 413, 422})
+SIZE_WORDS = re.compile(r"token|length|too (?:long|large|many)|batch|maximum|exceed|context|size", re.IGNORECASE)
+COUNT_LIMIT = re.compile(r"(?:maximum allowed batch size|batch size must be (?:at most|<=)|at most)\D{0,12}(\d+)", re.IGNORECASE)
+"""`batch size 33 > maximum allowed batch size 32` (text-embeddings-inference)."""
+LENGTH_WORDS = re.compile(r"token|long|length|context", re.IGNORECASE)
+INFO_S = 2.0
+"""Time limit of `/info`, which only TEI has."""
+
+
+class TooLarge(Exception):
+    """A server refuses a request as too many or too long texts."""
+
+    def __init__(self, reason: str, *, most_texts: int | None = None, is_length: bool = False) -> None:
+        super().__init__(reason)
+        self.most_texts = most_texts
+        """The number that the server names."""
+        self.is_length = is_length
+        """Whether the length of a text is at fault, not their number."""
+
+    @classmethod
+    def parse(cls, reason: str) -> TooLarge:
+        limit = COUNT_LIMIT.search(reason)
+        return cls(reason, most_texts=int(limit[1]) if limit else None, is_length=not limit and bool(LENGTH_WORDS.search(reason)))
 
 
 class ServerBusy(Exception):
@@ -138,11 +165,13 @@ async def request(settings: ServerSettings, address: str, url: str, body: Mappin
 
 
 def check_status(settings: ServerSettings, address: str, reply: Reply) -> None:
-    """Nothing for status 200. Raises `ServerBusy`, `ServerFailed`, or `ModelUnavailable` for what time does not mend."""
+    """Nothing for status 200. Raises `TooLarge`, `ServerBusy`, `ServerFailed`, or `ModelUnavailable` for what time does not mend."""
     who, status, section = settings.name(address), reply.status, settings.section
     if status == 200:
         return
     message = redact(reply.message, settings.key)
+    if status in REFUSES_SIZE and (status == 413 or SIZE_WORDS.search(reply.message)):
+        raise TooLarge.parse(f"{who} refuses it: {message}")
     if status in BUSY:
         busy = f"{who} takes no more requests now ({status}), also after waiting; try later or lower {section}.concurrency"
         raise ServerBusy(ModelUnavailable(busy), retry_after_s(reply.headers, time.time()))
@@ -154,6 +183,32 @@ def check_status(settings: ServerSettings, address: str, reply: Reply) -> None:
     if status in {404, 405}:
         raise NotFound(f"{who} is not found ({status}): the model is not served there, or {section}.base_url is not its address")
     raise ModelUnavailable(answer)
+
+
+async def read_tei_info(settings: ServerSettings, address: str) -> Mapping[str, Any]:
+    """TEI's `/info`: model, commit, limits. Empty for other servers, and for one that answers it too late."""
+    parts = urlsplit(address)
+    if parts.hostname == "api.openai.com":
+        return {}
+    root = next((address.removesuffix(end) for end in ("/v1", "/embed", "/rerank") if address.endswith(end)), address)
+    try:
+        async with asyncio.timeout(INFO_S):
+            reply = await request(settings, address, f"{root}/info")
+        info = reply.json(address, "") if reply.status == 200 else {}
+    except (TimeoutError, ServerFailed, ModelUnavailable):
+        return {}
+    return info if isinstance(info, dict) and isinstance(info.get("model_id"), str) else {}
+
+
+def find_batch_limit(info: Mapping[str, Any]) -> int | None:
+    """The most texts of one request, as TEI names them."""
+    limit = info.get("max_client_batch_size")
+    return limit if isinstance(limit, int) and limit > 0 else None
+
+
+def name_weights(info: Mapping[str, Any]) -> str:
+    """Model and commit, where TEI names both."""
+    return f"{info['model_id']} at {info['model_sha']}" if info.get("model_id") and info.get("model_sha") else ""
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
