@@ -2,7 +2,7 @@
 
 The protocols: platform.openai.com/docs/api-reference/embeddings, docs.vllm.ai ("OpenAI-Compatible Server", "Embeddings API") and
 huggingface.github.io/text-embeddings-inference (`/info`, `/embed`; limits in its "CLI arguments"). Vectors are requested in base64, which
-takes a fifth of the time to read; a server that does not know it answers with numbers, which are read as well.
+takes a third of the CPU time; a server that does not know it answers with numbers, which are read as well.
 """
 
 from __future__ import annotations
