@@ -1,0 +1,71 @@
+"""Servers of one chat model: which one gets the next call, and which ones are left out for a while."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field, replace
+
+from outrider.models.chat.client import ChatClient
+from outrider.models.chat.provider import Capabilities, Endpoint, get_capabilities
+from outrider.models.servers.replicas import PATIENCE_S, SLOW_FACTOR, SMOOTHING
+
+LEFT_OUT_S = 30.0
+"""Pause before a server that cannot be reached, hangs or serves another model is called again."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class ChatServer:
+    """One server with its own client."""
+
+    endpoint: Endpoint
+    client: ChatClient
+    capabilities: Capabilities = field(repr=False)
+    """Of which `closed_until` and `problem` are this server's own; the model decides the rest."""
+    running: int = 0
+    usual_s: float = 0.0
+    """Smoothed time of a call."""
+
+
+class ChatServers:
+    """All servers of the model of an endpoint. Used on the background loop only."""
+
+    def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
+        self._model = endpoint.model
+        parts = [replace(endpoint, base_url=address, replicas=()) for address in (endpoint.base_url, *endpoint.replicas)]
+        self.servers = [ChatServer(one, ChatClient(one, timeout_s), get_capabilities(one.base_url, one.model)) for one in parts]
+
+    def choose(self) -> ChatServer:
+        """One that is open and has the fewest calls; else the one that opens first."""
+        now = time.monotonic()
+        return min(self.servers, key=lambda one: (max(one.capabilities.closed_until, now), one.running))
+
+    def has_open(self) -> bool:
+        return any(one.capabilities.closed_until <= time.monotonic() for one in self.servers)
+
+    def patience_s(self, server: ChatServer, timeout_s: float) -> float:
+        """How long to wait for this server, while others are open: a multiple of their usual time."""
+        now = time.monotonic()
+        others = [one.usual_s for one in self.servers if one is not server and one.capabilities.closed_until <= now]
+        return min(timeout_s, max(PATIENCE_S, SLOW_FACTOR * max(others))) if others and all(others) else timeout_s
+
+    def leave_out(self, server: ChatServer, problem: str) -> bool:
+        """Whether another server is open, to which the call may go. An only server is not left out."""
+        if len(self.servers) == 1:
+            return False
+        server.capabilities.problem = problem
+        server.capabilities.closed_until = max(server.capabilities.closed_until, time.monotonic() + LEFT_OUT_S)
+        if is_other := self.has_open():
+            log.warning("%s; its calls go to the other servers", problem)
+        return is_other
+
+    def record_time(self, server: ChatServer, took_s: float) -> None:
+        server.usual_s += SMOOTHING * (took_s - server.usual_s) if server.usual_s else took_s
+        server.capabilities.problem = ""
+
+    def explain(self) -> str:
+        """Why none answers."""
+        problems = [one.capabilities.problem for one in self.servers if one.capabilities.problem]
+        return f"none of the {len(self.servers)} servers of {self._model} can be used: {'; '.join(problems)}"
