@@ -57,6 +57,7 @@ from outrider.models.chat.provider import (
     resolve_endpoint,
 )
 from outrider.models.chat.servers import ChatServer, ChatServers
+from outrider.models.servers.replicas import ServerReport
 from outrider.runtime.spans import span
 from outrider.runtime.threads_and_loops import in_background
 from outrider.settings.model import LlmSettings
@@ -166,6 +167,10 @@ class EndpointChat:
                 raise
             self._use(replace(self._endpoint, model=model, price=parse_prices(self._settings.prices).get(model)))
             self.description = self._endpoint.describe("llm.model is auto: the only model that the server lists")
+
+    async def report_servers(self, within_s: float) -> tuple[ServerReport, ...]:
+        """Whether each server lists the model, which costs nothing."""
+        return await in_background(self._servers.report(within_s))
 
     async def _find_only_model(self) -> str:
         """The name that the first server lists which can be asked."""

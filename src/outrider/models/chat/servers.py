@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from dataclasses import dataclass, field, replace
 
-from outrider.models.chat.client import ChatClient
+from outrider.models.chat.client import NO_LIST, ChatClient
+from outrider.models.chat.endpoint_errors import RequestRefused, UnreadableResponse
 from outrider.models.chat.provider import Capabilities, Endpoint, get_capabilities
-from outrider.models.servers.replicas import PATIENCE_S, SLOW_FACTOR, SMOOTHING
+from outrider.models.servers.replicas import PATIENCE_S, SLOW_FACTOR, SMOOTHING, ServerReport
+from outrider.runtime.threads_and_loops import load_module
+from outrider.state.errors import ChatUnavailable
 
 LEFT_OUT_S = 30.0
 """Pause before a server that cannot be reached, hangs or serves another model is called again."""
@@ -64,6 +68,26 @@ class ChatServers:
     def record_time(self, server: ChatServer, took_s: float) -> None:
         server.usual_s += SMOOTHING * (took_s - server.usual_s) if server.usual_s else took_s
         server.capabilities.problem = ""
+
+    async def report(self, within_s: float) -> tuple[ServerReport, ...]:
+        """Whether each server lists the model (`/models`), which costs nothing."""
+        return tuple(await asyncio.gather(*(self._report(one, within_s) for one in self.servers)))
+
+    async def _report(self, server: ChatServer, within_s: float) -> ServerReport:
+        transport = await load_module("outrider.models.chat.transport")
+        name, problem = server.endpoint.name, ""
+        try:
+            async with asyncio.timeout(within_s):
+                models = await transport.list_models(server.endpoint.base_url, server.endpoint.key)
+            if self._model not in models:
+                problem = f"{name} does not list this model"
+        except RequestRefused as refused:
+            problem = "" if refused.status in NO_LIST else f"{name} does not list its models ({refused.status})"
+        except (TimeoutError, UnreadableResponse):
+            problem = f"{name} gave no list of its models within {within_s:g} s"
+        except (ConnectionError, ChatUnavailable) as error:
+            problem = f"{name} cannot be reached ({server.endpoint.redact(error)})"
+        return ServerReport(name, problem)
 
     def explain(self) -> str:
         """Why none answers."""

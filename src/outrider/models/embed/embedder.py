@@ -14,6 +14,7 @@ from outrider.models import loading, weights
 from outrider.models.embed import endpoint, local
 from outrider.models.embed.bert import BertEncoder, read_encoder
 from outrider.models.embed.presets import find_preset, list_auto_models
+from outrider.models.servers.replicas import ServerReport
 from outrider.settings.load import format_errors
 from outrider.settings.model import EmbeddingSettings
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole
@@ -177,6 +178,11 @@ class Embedder:
         """
         texts = _check_texts(texts)
         return self._choose_backend(texts, role).token_vectors(texts, role)
+
+    def report_servers(self, within_s: float) -> tuple[ServerReport, ...]:
+        """The state of each server of `base_url`; none for a model of this machine. Raises `ModelUnavailable` if no server answers."""
+        backend = self._backend() if self._settings.base_url else None
+        return backend.report_servers(within_s) if isinstance(backend, endpoint.EndpointModel) else ()
 
     @property
     def without_torch(self) -> bool:

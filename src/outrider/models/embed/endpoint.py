@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from outrider.models.embed.presets import find_preset
 from outrider.models.servers.batches import BatchLimits, run_batches
-from outrider.models.servers.replicas import Replica, ReplicaPool
+from outrider.models.servers.replicas import Replica, ReplicaPool, ServerReport
 from outrider.models.servers.transport import (
     NotFound,
     Reply,
@@ -240,6 +240,10 @@ class EndpointModel:
             counts.put(len(batch))
 
         await run_batches(lengths, self.wire.limits, lambda: self.wire.pool.slots, run, deliver)
+
+    def report_servers(self, within_s: float) -> tuple[ServerReport, ...]:
+        """The state of each server, after the checks that are due."""
+        return run_in_background(self.wire.pool.report(within_s))
 
     def token_vectors(self, texts: Sequence[str], role: TextRole) -> list[np.ndarray]:
         raise ModelUnavailable(f"{self.name} gives no vectors of tokens, as no such endpoint does; late interaction needs a local model")

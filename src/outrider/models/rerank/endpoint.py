@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from outrider.models.servers.batches import BatchLimits, run_batches
-from outrider.models.servers.replicas import Replica, ReplicaPool
+from outrider.models.servers.replicas import Replica, ReplicaPool, ServerReport
 from outrider.models.servers.transport import (
     Reply,
     ServerSettings,
@@ -114,6 +114,10 @@ class EndpointReranker:
         """Scores in the order of the texts. `ModelUnavailable` if no server is reachable or all refuse, `BadVectors` for bad scores."""
         stop_if_abandoned()
         return run_in_background(self._score_all(query, texts)) if texts else []
+
+    def report_servers(self, within_s: float) -> tuple[ServerReport, ...]:
+        """The state of each server, after the checks that are due."""
+        return run_in_background(self.pool.report(within_s))
 
     async def _score_all(self, query: str, texts: Sequence[str]) -> list[float]:
         pool, until = self.pool, time.monotonic() + self.timeout_s

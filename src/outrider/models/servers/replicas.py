@@ -41,6 +41,14 @@ PATIENCE_S, SLOW_FACTOR = 2.0, 10.0
 SMOOTHING = 0.2
 
 
+@dataclass(frozen=True, slots=True)
+class ServerReport:
+    """One server for people: its name, and why it is left out; empty if it is used."""
+
+    name: str
+    problem: str
+
+
 @dataclass(slots=True, eq=False)
 class Replica:
     """One server, and what is known of it."""
@@ -105,14 +113,15 @@ class ReplicaPool:
         replica.running -= 1
         self._notify()
 
-    async def check_all(self, within_s: float) -> None:
-        """Check each replica now, whatever is known of it."""
-        for replica in self.replicas:
-            replica.ready, replica.closed_until, replica.is_wrong, replica.error = False, 0.0, False, None
+    async def report(self, within_s: float) -> tuple[ServerReport, ...]:
+        """The state of each replica, after the checks that are due."""
         self._start_checks(time.monotonic())
-        checks = [one.check for one in self.replicas if one.check]
-        if checks:
+        if checks := [one.check for one in self.replicas if one.check]:
             await asyncio.wait(checks, timeout=within_s)
+        unknown = f"{{}} did not answer within {within_s:g} s"
+        return tuple(
+            ServerReport(one.name, "" if one.ready else str(one.error) if one.error else unknown.format(one.name)) for one in self.replicas
+        )
 
     async def send(self, ask: Callable[[Replica], Awaitable[Result]], *, urgent: bool = False, until: float | None = None) -> Result:
         """The answer of one replica to `ask`, which raises `ServerBusy`, `ServerFailed` or, for a wrong replica, `ModelError`.
