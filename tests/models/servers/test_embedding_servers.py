@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import itertools
 import logging
 import re
@@ -18,6 +19,8 @@ import pytest
 from outrider.models.embed.embedder import Embedder
 from outrider.models.embed.endpoint import PROBE, list_formats
 from outrider.models.servers import replicas
+from outrider.models.servers.batches import BatchLimits
+from outrider.models.servers.transport import TooLarge
 from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.state.errors import BadVectors, ModelUnavailable
 from support.http_server import NEVER, RESET, refusal
@@ -274,6 +277,34 @@ def test_a_server_that_changes_its_model_is_refused_in_the_middle(start: Any) ->
     server.model = "letters-v2"
     with pytest.raises((ModelUnavailable, BadVectors), match="letters-v2"):
         model.embed(["b", "c"])
+
+
+def test_a_password_in_the_address_is_sent_and_not_logged(start: Any, caplog: pytest.LogCaptureFixture) -> None:
+    server = start()
+    with caplog.at_level(logging.DEBUG):
+        Embedder("letters", base_url=server.url.replace("://", "://user:hush@")).embed("a")
+    assert server.requests[-1].headers["authorization"] == "Basic " + base64.b64encode(b"user:hush").decode()
+    assert "hush" not in caplog.text
+
+
+def test_refusals_are_told_apart() -> None:
+    parsed = [
+        TooLarge.parse(text)
+        for text in (
+            "batch size 33 > maximum allowed batch size 32",
+            "`inputs` must have less than 512 tokens. Given: 1451",
+            "inputs may have at most 512 tokens",
+            "Request Entity Too Large",
+        )
+    ]
+    assert [(one.most_texts, one.is_length) for one in parsed] == [(32, False), (None, True), (None, True), (None, False)]
+    limits = BatchLimits(64, 1_000)
+    limits.lower(64, parsed[1])
+    assert limits.texts == 64
+    limits.lower(64, parsed[0])
+    assert limits.texts == 32
+    limits.lower(32, parsed[3])
+    assert limits.texts == 16
 
 
 def test_offline_refuses_a_list_with_one_address_elsewhere() -> None:

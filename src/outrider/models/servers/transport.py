@@ -40,7 +40,9 @@ FAILED = frozenset({408, 424, 500, 502, 504, 507, 520, 521, 522, 523, 524, 529})
 
 REFUSES_SIZE = frozenset({400, 413, 422})
 SIZE_WORDS = re.compile(r"token|length|too (?:long|large|many)|batch|maximum|exceed|context|size", re.IGNORECASE)
-COUNT_LIMIT = re.compile(r"(?:maximum allowed batch size|batch size must be (?:at most|<=)|at most)\D{0,12}(\d+)", re.IGNORECASE)
+COUNT_LIMIT = re.compile(
+    r"(?:maximum allowed batch size|batch size must be (?:at most|<=)|maximum batch size(?: is| of)?):? (\d+)", re.IGNORECASE
+)
 """`batch size 33 > maximum allowed batch size 32` (text-embeddings-inference)."""
 LENGTH_WORDS = re.compile(r"token|long|length|context", re.IGNORECASE)
 INFO_S = 2.0
@@ -149,8 +151,12 @@ async def request(settings: ServerSettings, address: str, url: str, body: Mappin
     if not _ssl_context.cache_info().currsize:
         await asyncio.to_thread(load_client)
     client = _get_client(origin(url), not is_loopback(url))
+    target = httpx.URL(url)
+    # httpx logs whole addresses, with passwords
+    auth = httpx.BasicAuth(target.username, target.password) if target.userinfo else None
+    target = target.copy_with(userinfo=b"")
     try:
-        async with client.stream("GET" if body is None else "POST", url, json=body, headers=headers) as response:
+        async with client.stream("GET" if body is None else "POST", target, json=body, headers=headers, auth=auth) as response:
             content = bytearray()
             async for part in response.aiter_raw():
                 content += part
