@@ -13,6 +13,7 @@ from outrider.models.rerank.endpoint import JINA, SCORE, TEI, EndpointReranker, 
 from outrider.state.errors import ModelUnavailable
 from support.http_server import RESET, as_json, refusal
 from support.model_server import ModelServer
+from support.patience import BUSY_S
 
 TEXTS = ["x" * (at % 40) for at in range(100)]
 SCORES = pytest.approx([len(text) / 10 for text in TEXTS])
@@ -35,8 +36,10 @@ def test_two_servers_share_the_work_and_one_that_dies_loses_no_text(start: Any, 
     first, second = start(tei=tei, latency_s=0.02), start(tei=tei, latency_s=0.02)
     client = EndpointReranker(f"{first.url},{second.url}", "m", "sk-secret")
     assert client.scores("q", TEXTS) == SCORES
+    assert not any(one.problem for one in client.report_servers(BUSY_S))  # both are checked
     assert client.scores("q", TEXTS) == SCORES
-    assert min(len(first.texts), len(second.texts)) > 50
+    assert len(first.texts) > 20
+    assert len(second.texts) > 20
     second.down = RESET
     with caplog.at_level(logging.WARNING):
         assert client.scores("q", TEXTS) == SCORES

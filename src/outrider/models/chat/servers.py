@@ -1,4 +1,4 @@
-"""Servers of one chat model: which one gets the next call, and which ones are left out for a while."""
+"""Servers of one chat model: choice for the next call, and pauses after failures."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Embedding models on servers: OpenAI's `/v1/embeddings` (vLLM, TEI and others) and TEI's own `/embed`.
+"""Embedding models on servers that speak OpenAI's `/v1/embeddings` or TEI's `/embed`.
 
-The protocols: platform.openai.com/docs/api-reference/embeddings, docs.vllm.ai ("OpenAI-Compatible Server", "Embeddings API") and
-huggingface.github.io/text-embeddings-inference (`/info`, `/embed`; limits in its "CLI arguments"). Vectors are requested in base64, which
-takes a third of the CPU time; a server that does not know it answers with numbers, which are read as well.
+TEI is text-embeddings-inference. The protocols: platform.openai.com/docs/api-reference/embeddings, docs.vllm.ai ("OpenAI-Compatible
+Server", "Embeddings API") and huggingface.github.io/text-embeddings-inference (`/info`, `/embed`; limits in its "CLI arguments").
+Vectors are requested in base64, which takes a third of the CPU time; a server that does not know it answers with numbers, which are read
+as well.
 """
 
 from __future__ import annotations

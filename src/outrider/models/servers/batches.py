@@ -1,4 +1,4 @@
-"""Batches for model servers: filled by count and tokens, several at a time, split where a server refuses them"""
+"""Batches for model servers, filled by count and tokens and run several at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas of one served model: which one gets the next request, and which ones are left out for a while
+"""Replicas of one served model: choice, checks, limits, and pauses after failures.
 
 A replica is checked before its first request and after each failure; a check asks it a small question and compares the answer with those
 of the others, so that a server with another model never answers for this one. A busy server (429, 503) is left alone for as long as it
@@ -74,7 +74,7 @@ class Replica:
 
 
 @dataclass(slots=True)
-class _Turn:
+class _PendingRequest:
     """One request on its way to an answer."""
 
     urgent: bool
@@ -109,7 +109,7 @@ class ReplicaPool:
 
     async def wait_ready(self, until: float | None = None) -> None:
         """Until one replica is ready, so that formats and limits are known. Raises `ModelError` if none will be."""
-        replica = await self._acquire(_Turn(urgent=True, started=time.monotonic(), until=until))
+        replica = await self._acquire(_PendingRequest(urgent=True, started=time.monotonic(), until=until))
         replica.running -= 1
         self._notify()
 
@@ -129,18 +129,18 @@ class ReplicaPool:
         An urgent request goes before others and is not repeated for long. Others wait for busy servers: until `until`, by default as long
         as one of them has answered something within the time limit of a request. What else `ask` raises passes.
         """
-        turn = _Turn(urgent, time.monotonic(), until)
+        pending = _PendingRequest(urgent, time.monotonic(), until)
         while True:
-            replica = await self._acquire(turn)
+            replica = await self._acquire(pending)
             try:
-                return await self._ask(replica, ask, turn)
+                return await self._ask(replica, ask, pending)
             except ServerBusy as busy:
                 self._record_busy(replica, busy)
-                turn.attempts += urgent
+                pending.attempts += urgent
                 last: ModelError = busy.error
             except ServerFailed as failed:
                 self._record_failure(replica, failed, counts=replica.ready)
-                turn.attempts += 1
+                pending.attempts += 1
                 last = failed.error
             except ModelError as error:
                 self._record_wrong(replica, error)
@@ -148,17 +148,17 @@ class ReplicaPool:
             finally:
                 replica.running -= 1
                 self._notify()
-            if turn.attempts >= TRIES:
+            if pending.attempts >= TRIES:
                 raise last
 
-    async def _ask(self, replica: Replica, ask: Callable[[Replica], Awaitable[Result]], turn: _Turn) -> Result:
+    async def _ask(self, replica: Replica, ask: Callable[[Replica], Awaitable[Result]], pending: _PendingRequest) -> Result:
         started = time.monotonic()
-        limit_s = self._settings.timeout_s if turn.until is None else max(0.001, min(self._settings.timeout_s, turn.until - started))
-        others = [one.usual_s.get(turn.urgent, 0.0) for one in self.replicas if one is not replica and one.ready]
+        limit_s = self._settings.timeout_s if pending.until is None else max(0.001, min(self._settings.timeout_s, pending.until - started))
+        others = [one.usual_s.get(pending.urgent, 0.0) for one in self.replicas if one is not replica and one.ready]
         if others and all(others):
             limit_s = min(limit_s, max(PATIENCE_S, SLOW_FACTOR * max(others)))
         result = await self._within(replica, limit_s, ask(replica))
-        self._record_success(replica, time.monotonic() - started, urgent=turn.urgent)
+        self._record_success(replica, time.monotonic() - started, urgent=pending.urgent)
         return result
 
     async def _within(self, replica: Replica, limit_s: float, answer: Awaitable[Result]) -> Result:
@@ -173,23 +173,23 @@ class ReplicaPool:
             why = f"{replica.name} did not answer within {limit_s:.3g} s; look at the server or raise {section}.timeout_s"
             raise ServerFailed(ModelUnavailable(why), timed_out=True) from None
 
-    async def _acquire(self, turn: _Turn) -> Replica:
+    async def _acquire(self, pending: _PendingRequest) -> Replica:
         """A replica with room for the request. Raises `ModelError` if there will be none in time."""
         while True:
             now = time.monotonic()
-            if not turn.was_forced and not any(one.ready for one in self.replicas):
+            if not pending.was_forced and not any(one.ready for one in self.replicas):
                 for one in self.replicas:  # the user may have mended it since the last request
                     one.closed_until, one.is_wrong = (one.closed_until if one.refusals else 0.0), False
-            turn.was_forced = True
+            pending.was_forced = True
             self._start_checks(now)
-            if replica := self._choose(now, urgent=turn.urgent):
+            if replica := self._choose(now, urgent=pending.urgent):
                 replica.running += 1
                 return replica
             if not any(one.ready or one.check for one in self.replicas):
-                turn.rounds += 1
-                if turn.rounds >= TRIES or all(one.is_wrong for one in self.replicas):
+                pending.rounds += 1
+                if pending.rounds >= TRIES or all(one.is_wrong for one in self.replicas):
                     raise self._explain()
-            until = max(turn.started, self._last_success) + self._settings.timeout_s if turn.until is None else turn.until
+            until = max(pending.started, self._last_success) + self._settings.timeout_s if pending.until is None else pending.until
             opening = min((one.closed_until for one in self.replicas if one.closed_until > now), default=until)
             is_late = opening >= until and not any(one.check or one.running for one in self.replicas)
             if now >= until or is_late:

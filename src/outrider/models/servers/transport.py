@@ -1,6 +1,7 @@
-"""HTTP requests to model servers, on the background loop, and their answers classified by what to do next.
+"""HTTP requests to model servers, and their answers classified by what to do next.
 
-One client per origin keeps its connections, so that a query pays for no handshake. No error shows a key or a password.
+All run on the background loop. One client per origin keeps its connections, so that a query pays for no handshake. No error shows a key
+or a password.
 """
 
 from __future__ import annotations
