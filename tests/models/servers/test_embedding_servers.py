@@ -23,7 +23,7 @@ from outrider.models.servers.batches import BatchLimits
 from outrider.models.servers.transport import TooLarge
 from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.state.errors import BadVectors, ModelUnavailable
-from support.http_server import NEVER, RESET, refusal
+from support.http_server import NEVER, RESET, as_json, refusal
 from support.model_server import ModelServer, letters
 from support.patience import BUSY_S
 
@@ -285,6 +285,22 @@ def test_a_server_that_changes_its_model_is_refused_in_the_middle(start: Any) ->
     server.model = "letters-v2"
     with pytest.raises((ModelUnavailable, BadVectors), match="letters-v2"):
         model.embed(["b", "c"])
+
+
+def test_a_redirect_is_not_followed_but_named(start: Any) -> None:
+    server = start()
+    server.down = as_json({}, 307, {"Location": "https://gpu.example/v1/embeddings"})
+    with pytest.raises(ModelUnavailable, match=r"redirects to https://gpu.example/v1/embeddings \(307\)"):
+        embedder(server).embed("a")
+
+
+def test_an_error_of_our_own_in_a_check_is_raised_where_a_request_waits(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("bug")
+
+    monkeypatch.setattr("outrider.models.embed.endpoint.list_formats", broken)
+    with pytest.raises(KeyError, match="bug"):
+        embedder(start()).embed("a")
 
 
 def test_a_password_in_the_address_is_sent_and_not_logged(start: Any, caplog: pytest.LogCaptureFixture) -> None:

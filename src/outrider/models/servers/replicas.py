@@ -81,7 +81,8 @@ class _PendingRequest:
     started: float
     until: float | None
     rounds: int = 0
-    """Times that no replica could be used at all."""
+    """Times that no replica could be used at all, each after a pause."""
+    round_until: float = 0.0
     attempts: int = 0
     was_forced: bool = False
 
@@ -95,6 +96,8 @@ class ReplicaPool:
         self.replicas = tuple(Replica(address, settings.name(address), settings.concurrency) for address in addresses)
         self._last_success = 0.0
         self._change: asyncio.Future[None] | None = None
+        self._bug: Exception | None = None
+        """An error of a check that no server causes."""
 
     @property
     def name(self) -> str:
@@ -176,6 +179,9 @@ class ReplicaPool:
     async def _acquire(self, pending: _PendingRequest) -> Replica:
         """A replica with room for the request. Raises `ModelError` if there will be none in time."""
         while True:
+            if self._bug:
+                bug, self._bug = self._bug, None
+                raise bug
             now = time.monotonic()
             if not pending.was_forced and not any(one.ready for one in self.replicas):
                 for one in self.replicas:  # the user may have mended it since the last request
@@ -185,12 +191,13 @@ class ReplicaPool:
             if replica := self._choose(now, urgent=pending.urgent):
                 replica.running += 1
                 return replica
-            if not any(one.ready or one.check for one in self.replicas):
-                pending.rounds += 1
-                if pending.rounds >= TRIES or all(one.is_wrong for one in self.replicas):
-                    raise self._explain()
             until = max(pending.started, self._last_success) + self._settings.timeout_s if pending.until is None else pending.until
             opening = min((one.closed_until for one in self.replicas if one.closed_until > now), default=until)
+            if not any(one.ready or one.check for one in self.replicas) and now >= pending.round_until:
+                pending.rounds += 1
+                pending.round_until = opening
+                if pending.rounds >= TRIES or all(one.is_wrong for one in self.replicas):
+                    raise self._explain()
             is_late = opening >= until and not any(one.check or one.running for one in self.replicas)
             if now >= until or is_late:
                 raise self._explain()
@@ -223,6 +230,8 @@ class ReplicaPool:
             self._record_failure(replica, failed, counts=True)
         except ModelError as error:
             self._record_wrong(replica, error)
+        except Exception as error:  # noqa: BLE001 - raised again where a request waits, which would wait for ever
+            self._bug = error
         else:
             if replica.error and len(self.replicas) > 1:
                 log.info("%s is used again", replica.name)

@@ -176,6 +176,9 @@ def check_status(settings: ServerSettings, address: str, reply: Reply) -> None:
     who, status, section = settings.name(address), reply.status, settings.section
     if status == 200:
         return
+    if 300 <= status < 400:  # followed, it would take the key to another server
+        target = redact(reply.headers.get("location", "another address"), settings.key)
+        raise ModelUnavailable(f"{who} redirects to {target} ({status}); set {section}.base_url to the address that answers")
     message = redact(reply.message, settings.key)
     if status in REFUSES_SIZE and (status == 413 or SIZE_WORDS.search(reply.message)):
         raise TooLarge.parse(f"{who} refuses it: {message}")
