@@ -95,6 +95,7 @@ def test_the_file_may_set_the_service_s_own_address(tmp_path: Path) -> None:
             assert "its key" in refusal(tmp_path, nested(f"{section}.base_url", address.replace("https", "http")), **{variable: "ours"})
             assert "its key" in refusal(tmp_path, nested(f"{section}.base_url", f"{address}.evil.example"), **{variable: "ours"})
             assert "its key" in refusal(tmp_path, nested(f"{section}.base_url", f"{address}@evil.example"), **{variable: "ours"})
+            assert "its key" in refusal(tmp_path, nested(f"{section}.base_url", f"{address}, https://evil.example"), **{variable: "ours"})
 
 
 @pytest.mark.parametrize("number", ["OUTRIDER_EMBEDDING__BATCH_TOKENS", "OUTRIDER_EMBEDDING__CONTEXT_LENGTH"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
@@ -26,6 +26,7 @@ Arguments = ParamSpec("Arguments")
 _modules: dict[str, ModuleType] = {}
 _caller_gone: ContextVar[threading.Event | None] = ContextVar("caller_gone", default=None)
 BACKGROUND = "background"
+WATCH_S = 0.1
 CLEANUP_S = 1.0
 """How long a cancelled caller waits for the end of its work, so that what the work wrote is complete."""
 
@@ -126,11 +127,20 @@ def call_on(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *v
         loop.call_soon_threadsafe(function, *values)
 
 
-def run_in_background(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine from synchronous code, also inside a running loop. An interrupt (Ctrl-C) of the caller cancels it."""
+def run_in_background(work: Coroutine[Any, Any, Result], while_waiting: Callable[[], None] | None = None) -> Result:
+    """Run a coroutine from synchronous code, also inside a running loop. An interrupt (Ctrl-C) of the caller cancels it.
+
+    In the thread of `run_in_thread`, so does a caller that stops waiting. `while_waiting` is called ten times a second in this thread; an
+    error that it raises cancels the work as well.
+    """
     call = _Call(_loop(BACKGROUND), work)
+    watches = while_waiting is not None or _caller_gone.get() is not None
     try:
         call.start()  # in here: an interrupt may come before the caller waits
+        while watches and not wait({call.future}, timeout=WATCH_S).done:
+            stop_if_abandoned()
+            if while_waiting:
+                while_waiting()
         return call.future.result()
     except asyncio.CancelledError as error:
         raise CancelledError from error  # asyncio's own is no `Exception` and would end the calling thread

@@ -443,8 +443,8 @@ class Services:
         if not dense or space is None:
             return
         if self.settings.embedding.base_url:
-            with suppress(ImportError):
-                await load_module("langchain_openai")
+            transport = await load_module("outrider.models.servers.transport")
+            await run_in_thread(transport.load_client)
             return
         await run_in_thread(lambda: self.embedder(space).space)
 

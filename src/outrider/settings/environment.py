@@ -16,7 +16,7 @@ from outrider.settings.sections import SourcesSettings, is_secret
 from outrider.settings.setting_names import Entry, find_leaf, is_group, leaves, sections, suggest
 from outrider.settings.yaml_file import parse_value
 from outrider.state.errors import SettingsError, find_nearest
-from outrider.text.sanitize import origin
+from outrider.text.sanitize import origin, split_addresses
 
 PREFIX = "OUTRIDER_"
 LIBRARY_VARIABLE = "OUTRIDER_LIBRARY"
@@ -118,8 +118,9 @@ def _mapping(value: object, complaint: str) -> dict[str, object]:
 def read_provider_variables(environ: Mapping[str, str], settings: Mapping[str, Entry]) -> Layer:
     """Address and key of the chat model, where `settings` leave them out or empty."""
     layer: Layer = {}
-    values = (settings[name].value if name in settings else "" for name in ("llm.base_url", "llm.api_key", "llm.model"))
-    address, key, model = (value.strip() if isinstance(value, str) else "" for value in values)
+    values = (settings[name].value if name in settings else "" for name in ("llm.api_key", "llm.model"))
+    key, model = (value.strip() if isinstance(value, str) else "" for value in values)
+    address = ", ".join(split_addresses(settings["llm.base_url"].value)) if "llm.base_url" in settings else ""
     no_address = not address
     if no_address and environ.get(OPENAI_URL):
         address = environ[OPENAI_URL]
@@ -127,7 +128,8 @@ def read_provider_variables(environ: Mapping[str, str], settings: Mapping[str, E
     if key:
         return layer
     if address:
-        scheme, host, port = origin(address)
+        origins = {origin(one) for one in split_addresses(address)}
+        scheme, host, port = origins.pop() if len(origins) == 1 else ("", "", None)  # of several, another would receive the key as well
         host = host if (scheme, port) == ("https", 443) else ""  # a provider is where its host is, with encryption
     else:  # no address names the provider: the model does, or the only key
         deepseek = environ.get(DEEPSEEK_KEY) and (model.startswith("deepseek") or not environ.get(OPENAI_KEY))

@@ -41,7 +41,7 @@ from outrider.settings.sections import ServiceSettings, SourcesSettings, is_secr
 from outrider.settings.setting_names import Entry, find_leaf, leaves, split_name, suggest
 from outrider.settings.yaml_file import read_yaml
 from outrider.state.errors import SettingsError, shorten
-from outrider.text.sanitize import origin
+from outrider.text.sanitize import origin, split_addresses
 
 FILE_NAME = "search_config.yaml"
 DOMAIN_NAME = "llm.domain"
@@ -215,7 +215,7 @@ def check_untrusted_file(entries: Mapping[str, Entry], file: str) -> None:
     folder = UntrustedFile(entries, file)
     for section, own in KEY_ADDRESSES.items():
         address = folder.get(f"{section}.base_url")
-        if address and origin(str(address.value)) not in map(origin, own):
+        if address and not {origin(one) for one in split_addresses(address.value)} <= {origin(one) for one in own}:
             _check_address(folder, f"{section}.base_url", folder.below(section))
     for name in sorted({".".join(split_name(name)[:3]) for name, _ in folder.below(PLUGINS)}):
         _check_free_settings(folder, name)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import platformdirs
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from outrider.settings.sections import ApiKey, CacheSettings, Section, ServeSettings, SourcesSettings
+from outrider.settings.sections import Addresses, ApiKey, CacheSettings, Section, ServeSettings, SourcesSettings
 from outrider.text.languages_and_work_types import TYPES, normal_language, normal_type
 
 if TYPE_CHECKING:
@@ -54,10 +54,13 @@ class EmbeddingSettings(Section):
         min_length=1,
         description="A hub name, a local folder, a name that base_url serves, none, or auto: the library's model, else the device's best.",
     )
-    base_url: str = Field(
-        "", description="Address of an OpenAI-compatible embeddings endpoint (vLLM, TEI), for example http://localhost:8080/v1."
+    base_url: Addresses = Field(
+        "",
+        description="Address of an embeddings server, for example http://localhost:8080/v1 (vLLM, OpenAI's protocol) or "
+        "http://localhost:8080 (TEI); several servers with the same model are separated by commas.",
     )
-    api_key: ApiKey = Field(SecretStr(""), description="Key of that endpoint; never shown.")
+    api_key: ApiKey = Field(SecretStr(""), description="Key of these servers; never shown.")
+    concurrency: int = Field(4, ge=1, le=256, description="Maximum number of concurrent requests to each of these servers.")
     device: str = Field("auto", min_length=1, description="cuda, mps or cpu; auto takes the first available one.")
     context_length: int = Field(0, ge=0, le=32_768, description="Tokens of a document that are read; 0 for the model's limit.")
     batch_size: int = Field(64, ge=1, le=4_096, description="Maximum number of documents in a batch.")
@@ -65,7 +68,12 @@ class EmbeddingSettings(Section):
         16_384, ge=1, description="Maximum number of tokens in a batch, including padding; a single document may be longer."
     )
     normalize_embeddings: bool = Field(True, description="Scale vectors to length 1.")
-    timeout_s: float = Field(60.0, gt=0, le=3_600, description="Time limit of one request to the endpoint, in seconds.")
+    timeout_s: float = Field(
+        60.0,
+        gt=0,
+        le=3_600,
+        description="Time limit of one request to a server, and of the wait for servers that refuse requests as busy, in seconds.",
+    )
     reindex: Literal["offer", "auto"] = Field(
         "offer",
         description="If the library's vectors are of another model: offer the command that embeds all records, or start it in the "
@@ -81,14 +89,19 @@ class RerankerSettings(Section):
         min_length=1,
         description="A hub name, a local folder, a name that base_url serves, late-interaction, none, or auto: the probe's choice.",
     )
-    base_url: str = Field("", description="Address of a rerank endpoint (TEI, vLLM, Jina), for example http://localhost:8080.")
-    api_key: ApiKey = Field(SecretStr(""), description="Key of that endpoint; never shown.")
+    base_url: Addresses = Field(
+        "",
+        description="Address of a rerank server (TEI, vLLM, Jina), for example http://localhost:8080; several servers with the same model "
+        "are separated by commas.",
+    )
+    api_key: ApiKey = Field(SecretStr(""), description="Key of these servers; never shown.")
+    concurrency: int = Field(4, ge=1, le=256, description="Maximum number of concurrent requests to each of these servers.")
     device: str = Field("auto", min_length=1, description="cuda, mps or cpu; auto takes the first available one.")
     depth: int = Field(50, ge=1, le=1_000, description="Number of first works that are reordered; the rest keeps its order.")
     weight: float = Field(
         0.5, ge=0, le=1, description="Weight of the reranker's score relative to the earlier score; 1 uses the reranker's score alone."
     )
-    timeout_s: float = Field(60.0, gt=0, le=3_600, description="Time limit of one request to the endpoint, in seconds.")
+    timeout_s: float = Field(60.0, gt=0, le=3_600, description="Time limit of reordering one list by these servers, in seconds.")
 
 
 class LlmSettings(Section):
@@ -99,10 +112,12 @@ class LlmSettings(Section):
         min_length=1,
         description="A name that the provider serves, none, or auto: a cheap model of the provider whose key is in the environment.",
     )
-    base_url: str = Field(
-        "", description="Address of an OpenAI-compatible endpoint, for example http://localhost:11434/v1; also OPENAI_BASE_URL."
+    base_url: Addresses = Field(
+        "",
+        description="Address of an OpenAI-compatible endpoint, for example http://localhost:11434/v1; several servers with the same model "
+        "are separated by commas. Also OPENAI_BASE_URL.",
     )
-    api_key: ApiKey = Field(SecretStr(""), description="Key of that endpoint; also OPENAI_API_KEY or DEEPSEEK_API_KEY. Never shown.")
+    api_key: ApiKey = Field(SecretStr(""), description="Key of these servers; also OPENAI_API_KEY or DEEPSEEK_API_KEY. Never shown.")
     timeout_s: float = Field(8.0, gt=0, le=600, description="Time limit of one call, in seconds.")
     concurrency: int = Field(10, ge=1, le=1_000, description="Concurrent calls in this process; 1 makes calls sequential.")
     max_calls: int = Field(200, ge=0, le=100_000, description="Maximum number of calls in one search; rules do the rest.")

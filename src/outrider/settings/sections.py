@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue, SecretStr, field_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue, SecretStr, field_validator
 
 from outrider.state.model import Model
+from outrider.text.sanitize import split_addresses
 
 SECRET = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)
 MEBIBYTE = 2**20
@@ -30,6 +31,16 @@ def _header_value(secret: SecretStr) -> SecretStr:
 
 
 ApiKey = Annotated[SecretStr, AfterValidator(_header_value)]
+
+
+def _join_addresses(value: object) -> object:
+    is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return ", ".join(split_addresses(value)) if is_list or (isinstance(value, str) and "," in value) else value
+
+
+JOIN_ADDRESSES = BeforeValidator(_join_addresses)
+Addresses = Annotated[str, JOIN_ADDRESSES]
+"""One address, or several of servers with the same model, as a list or separated by commas; `split_addresses` reads them."""
 
 
 def is_secret(name: str) -> bool:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from outrider.settings.model import Settings
+from outrider.settings.sections import JOIN_ADDRESSES
 from outrider.state.errors import find_nearest
 
 CLOSE = 0.7
@@ -43,6 +44,11 @@ class Leaf:
     def of_mappings(self) -> bool:
         """Whether each of those keys holds a mapping of its own, with any JSON values."""
         return self.free and get_origin(get_args(self.field.annotation)[1]) is dict
+
+    @property
+    def of_addresses(self) -> bool:
+        """Whether a file may list several addresses."""
+        return JOIN_ADDRESSES in self.field.metadata
 
     @property
     def choices(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ import yaml
 from outrider.settings.sections import is_secret
 from outrider.settings.setting_names import Entry, find_leaf, is_group, leaves, sections, suggest
 from outrider.state.errors import SettingsError
+from outrider.text.sanitize import split_addresses
 
 MAX_BYTES = 2**20
 KINDS = {
@@ -135,6 +136,9 @@ def _read_entry(path: Path, name: str, node: yaml.Node, where: str, environ: Map
         yield name, Entry(_read_value(node, where, name, environ), where, tuple(_variables(node)))
     elif isinstance(node, yaml.ScalarNode):
         yield name, Entry(_read_scalar(node, where, name, environ, as_text=leaf.kind is str), where, tuple(_variables(node)))
+    elif leaf.of_addresses and isinstance(node, yaml.SequenceNode):
+        addresses = ", ".join(split_addresses(_read_value(node, where, name, environ)))
+        yield name, Entry(addresses, where, tuple(_variables(node)))
     else:
         raise SettingsError(f"{where}: {name} takes one value, not {_describe(node)}")
 

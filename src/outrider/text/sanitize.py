@@ -48,6 +48,16 @@ def origin(address: str) -> tuple[str, str, int | None]:
         return "", "", None
 
 
+def split_addresses(value: object) -> tuple[str, ...]:
+    """The addresses of a setting, each once: a text separates them by commas, a file may list them.
+
+    Whoever checks where a key or a query goes must check each of them.
+    """
+    items = value if isinstance(value, list | tuple) else [value]
+    parts = (part.strip(" ") for item in items if item is not None for part in str(item).split(","))
+    return tuple(dict.fromkeys(part for part in parts if part))
+
+
 PROXY_SCHEMES = frozenset({"http", "https", "socks5", "socks5h"})
 OFFLINE = "and nothing but this machine is contacted (--offline, sources.offline)"
 """For messages about an address that is refused."""

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from outrider.models.chat.endpoint import EndpointChat
+from outrider.models.rerank.endpoint import EndpointReranker
 from outrider.models.rerank.late_interaction import LateInteraction
+from outrider.models.servers.replicas import ServerReport
+from outrider.runtime.tape import without_port
 from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.services.sources import explain_missing_contact
 from outrider.state.errors import ChatError, EmbeddingSpaceMismatch, LibraryError, LibraryMissing, SearchError
 from outrider.state.model import Model
-from outrider.text.sanitize import OFFLINE
+from outrider.text.sanitize import OFFLINE, split_addresses
 
 if TYPE_CHECKING:
     from outrider.library.library import Library
     from outrider.services import Services
-
+    from outrider.state.ports import Reranker
 
 HEALTH_S = 60.0
 """Limit on the loading of a model, or the answer of its server; after that it counts as missing."""
+
+
+SERVERS_S = 5.0
+"""Limit on the checks of several servers of one model."""
 
 
 class Part(Model):
@@ -60,7 +69,8 @@ async def _check_search(services: Services) -> tuple[Part, ...]:
         records = await library.count()
     except LibraryError as error:
         failed = Part(what="library", on=False, says=str(error), broken=not isinstance(error, LibraryMissing))
-        return failed, _off("dense search", "needs a library"), _off("reranker", "needs a library"), model, texts
+        servers = await _check_servers(services, None, None)
+        return failed, _off("dense search", "needs a library"), _off("reranker", "needs a library"), model, *servers, texts
     stored = Part(what="library", on=True, says=f"{records:,} records at {library.shown}")
     dense = await _check_dense_search(services, library)
     try:
@@ -69,7 +79,34 @@ async def _check_search(services: Services) -> tuple[Part, ...]:
         reranker, why = None, str(error)
     part = Part(what="reranker", on=reranker is not None, says=why)
     reranks = await _check_token_vectors(part, library) if isinstance(reranker, LateInteraction) else part
-    return stored, dense, reranks, model, texts, await _check_code_links(services, library)
+    servers = await _check_servers(services, library, reranker)
+    return stored, dense, reranks, model, *servers, texts, await _check_code_links(services, library)
+
+
+async def _check_servers(services: Services, library: Library | None, reranker: Reranker | None) -> list[Part]:
+    """A line for each section of the settings with several servers of one model; the line of the section itself reports a single one."""
+    settings, chat = services.settings, without_port(services.chat)
+    parts: list[Part] = []
+    reranker = without_port(reranker)
+    try:
+        if len(split_addresses(settings.embedding.base_url)) > 1 and settings.embedding.model_name != "none":
+            embedder = services.embedder(await library.space() if library else None)
+            parts.append(_describe_servers("embedding servers", await run_in_thread(lambda: embedder.report_servers(SERVERS_S))))
+        if isinstance(reranker, EndpointReranker) and len(split_addresses(reranker.base_url)) > 1:
+            report = reranker.report_servers
+            parts.append(_describe_servers("rerank servers", await run_in_thread(lambda: report(SERVERS_S))))
+        if isinstance(chat, EndpointChat) and len(split_addresses(settings.llm.base_url)) > 1:
+            parts.append(_describe_servers("model servers", await chat.report_servers(SERVERS_S)))
+    except SearchError as error:  # none answers
+        parts.append(_off("servers of models", str(error)))
+    return parts
+
+
+def _describe_servers(what: str, servers: Sequence[ServerReport]) -> Part:
+    problems = [one.problem for one in servers if one.problem]
+    used = [one.name for one in servers if not one.problem]
+    says = f"{len(used)} of {len(servers)} in use: {', '.join(used)}" if used else f"none of {len(servers)} in use"
+    return Part(what=what, on=not problems, says="; ".join((says, *problems)))
 
 
 def _check_full_text(services: Services) -> Part:

@@ -6,7 +6,7 @@ from email.utils import formatdate
 
 import pytest
 
-from outrider.models.chat.endpoint_errors import retry_after_s
+from outrider.models.servers.transport import retry_after_s
 
 NOW = 1_800_000_000.0
 

@@ -26,7 +26,6 @@ from typing import Any, Generic
 from pydantic import ValidationError
 
 from outrider.models.chat.client import (
-    ChatClient,
     ClientTimeout,
     ConnectionBroken,
     Messages,
@@ -57,6 +56,8 @@ from outrider.models.chat.provider import (
     parse_prices,
     resolve_endpoint,
 )
+from outrider.models.chat.servers import ChatServer, ChatServers
+from outrider.models.servers.replicas import ServerReport
 from outrider.runtime.spans import span
 from outrider.runtime.threads_and_loops import in_background
 from outrider.settings.model import LlmSettings
@@ -73,6 +74,8 @@ TRIES = 3
 """Attempts per call if the server is busy or fails."""
 RETRY_AFTER_S = 30.0
 """Pause before a server that named no model is asked again."""
+LEAST_REST_S = 0.05
+"""Kept of a call's time, so that a server that hangs until its end is known before the call ends."""
 MAX_NAMED_PAUSE_S = 1e9
 """Longest pause that is shown as a date; a server may send any number."""
 
@@ -85,7 +88,7 @@ def make_chat(settings: LlmSettings, *, offline: bool = False) -> tuple[Chat | N
     endpoint, description = resolve_endpoint(settings)
     if endpoint is None:
         return None, description
-    if offline and not is_loopback(endpoint.base_url):
+    if offline and not all(map(is_loopback, (endpoint.base_url, *endpoint.replicas))):
         return None, f"{endpoint.name} is not on this machine, {OFFLINE}"
     if not all(importlib.util.find_spec(module) for module in CLIENT):
         return None, str(MissingExtra(endpoint.name, "openai"))
@@ -93,7 +96,10 @@ def make_chat(settings: LlmSettings, *, offline: bool = False) -> tuple[Chat | N
 
 
 class EndpointChat:
-    """A `Chat` over one endpoint. `timeout_s` bounds one call, including every wait for a busy server."""
+    """A `Chat` over the servers of one model. `timeout_s` bounds one call, including every wait for a busy server.
+
+    A server that cannot be reached, hangs, rejects the key or does not know the model is left out for a while if there are others.
+    """
 
     def __init__(self, endpoint: Endpoint, settings: LlmSettings, description: str = "") -> None:
         self._settings = settings
@@ -127,7 +133,7 @@ class EndpointChat:
 
     def _use(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._client = ChatClient(endpoint, self._timeout_s)
+        self._servers = ChatServers(endpoint, self._timeout_s)
         self._capabilities: Capabilities = get_capabilities(endpoint.base_url, endpoint.model)
         if self._capabilities.working_mode is None:
             self._capabilities.working_mode = endpoint.first_mode
@@ -141,7 +147,8 @@ class EndpointChat:
 
     async def _warm_up(self) -> None:
         await self._name_model()
-        await self._client.warm_up()
+        for server in self._servers.servers:
+            await server.client.warm_up()
 
     async def _name_model(self) -> None:
         """Take the only model that the server lists, if the settings name none. A failure holds for `RETRY_AFTER_S`."""
@@ -153,13 +160,26 @@ class EndpointChat:
             if self._naming_failure and time.monotonic() - self._naming_failure[0] < RETRY_AFTER_S:
                 raise self._naming_failure[1].with_traceback(None)
             try:
-                model = await find_only_model(self._endpoint, self._timeout_s)
+                model = await self._find_only_model()
             except ChatError as error:
                 self._naming_failure = time.monotonic(), error
                 log.error("no chat model is used: %s", error)  # noqa: TRY400 - an expected error
                 raise
             self._use(replace(self._endpoint, model=model, price=parse_prices(self._settings.prices).get(model)))
             self.description = self._endpoint.describe("llm.model is auto: the only model that the server lists")
+
+    async def report_servers(self, within_s: float) -> tuple[ServerReport, ...]:
+        """Whether each server lists the model, which costs nothing."""
+        return await in_background(self._servers.report(within_s))
+
+    async def _find_only_model(self) -> str:
+        """The name that the first server lists which can be asked."""
+        for server in self._servers.servers[:-1]:
+            try:
+                return await find_only_model(server.endpoint, self._timeout_s)
+            except ChatError as error:
+                log.warning("%s; the next server is asked", error)
+        return await find_only_model(self._servers.servers[-1].endpoint, self._timeout_s)
 
     async def answer(self, request: ChatRequest, shape: type[Shape], budget: Budget) -> Shape:
         """Answer in the shape. Raises `KeyRejected`, `ChatUnavailable`, `BadAnswer`, `BudgetSpent`."""
@@ -214,7 +234,8 @@ class EndpointChat:
 
     async def _ask(self, messages: Messages, mode: OutputMode, question: _Question) -> Reply:
         """Make one call within its time, under the process's limit. `BadAnswer` if the model declines or exceeds the length."""
-        await self._client.warm_up()
+        for server in self._servers.servers:
+            await server.client.warm_up()
         async with get_concurrency_limiter().slot(self._concurrency):
             try:
                 async with asyncio.timeout(self._timeout_s):
@@ -230,38 +251,73 @@ class EndpointChat:
         return reply
 
     async def _ask_with_retries(self, messages: Messages, mode: OutputMode, question: _Question) -> Reply:
-        """Retry while the server is overloaded or rejects one of our options, within the time limit."""
-        capabilities, until, attempts_left = self._capabilities, time.monotonic() + self._timeout_s, TRIES
+        """Retry while servers are overloaded or reject one of our options, within the time limit."""
+        servers, until, attempts_left = self._servers, time.monotonic() + self._timeout_s, TRIES
         while True:
+            if self._key_error:
+                raise KeyRejected(self._key_error)
+            server = servers.choose()
+            capabilities = server.capabilities
             try:
-                if self._key_error:
-                    raise KeyRejected(self._key_error)
                 attempts_left -= 1
-                await self._wait(RetryLater(capabilities.closed_until - time.monotonic(), "is busy"), until)
-                return await self._ask_once(messages, mode, question)
+                await self._wait(server, RetryLater(capabilities.closed_until - time.monotonic(), "is busy"), until)
+                return await self._ask_in_time(server, messages, mode, question, until)
             except OptionRefused:
                 attempts_left += 1  # the next call is without the option; each has few values, so this ends
+            except ServerUnusable as unusable:
+                if not servers.leave_out(server, str(unusable.error)):
+                    raise self._give_up(unusable.error) from None
+                attempts_left += 1  # it is left out, so this ends
             except RetryLater as pause:
-                if pause.closes_endpoint:
+                if pause.closes_endpoint or len(servers.servers) > 1:
                     capabilities.closed_until = max(capabilities.closed_until, time.monotonic() + pause.seconds)
                 if pause.mode_suspected and attempts_left < TRIES - 1:
                     raise ModeRefused(f"{self.name} {pause}", failed=True) from None
                 if not attempts_left:
-                    raise self._unavailable(pause) from None
-                await self._wait(pause, until)
+                    raise self._unavailable(server, pause) from None
+                if not servers.has_open():
+                    await self._wait(server, pause, until)
 
-    async def _wait(self, pause: RetryLater, until: float) -> None:
+    async def _ask_in_time(self, server: ChatServer, messages: Messages, mode: OutputMode, question: _Question, until: float) -> Reply:
+        """Ask one of several servers not much longer than the others usually take, so that one that hangs can be left."""
+        started = time.monotonic()
+        limit_s = min(self._servers.patience_s(server, self._timeout_s), until - started - LEAST_REST_S)
+        limit = asyncio.timeout(limit_s if len(self._servers.servers) > 1 else None)
+        server.running += 1
+        try:
+            async with limit:
+                reply = await self._ask_once(server, messages, mode, question)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            why = f"{server.endpoint.name} did not answer within {limit_s:.3g} s; look at the server or raise llm.timeout_s"
+            raise ServerUnusable(ChatUnavailable(why)) from None
+        finally:
+            server.running -= 1
+        self._servers.record_time(server, time.monotonic() - started)
+        return reply
+
+    def _give_up(self, error: ChatError) -> ChatError:
+        if len(self._servers.servers) > 1:
+            return ChatUnavailable(self._servers.explain())
+        if isinstance(error, KeyRejected):
+            self._key_error = str(error)
+        return error
+
+    async def _wait(self, server: ChatServer, pause: RetryLater, until: float) -> None:
         if pause.seconds > 0:
             if time.monotonic() + pause.seconds >= until:
-                raise self._unavailable(pause)
+                raise self._unavailable(server, pause)
             await asyncio.sleep(pause.seconds)
 
-    def _unavailable(self, pause: RetryLater) -> ChatUnavailable:
+    def _unavailable(self, server: ChatServer, pause: RetryLater) -> ChatUnavailable:
+        if server.capabilities.problem:
+            return ChatUnavailable(self._servers.explain())
         then = datetime.now(UTC) + timedelta(seconds=min(pause.seconds, MAX_NAMED_PAUSE_S))
         until = f", and takes no calls until {then:%Y-%m-%d %H:%M:%S} UTC" if pause.closes_endpoint or pause.seconds >= 1 else ""
-        return ChatUnavailable(f"{self.name} {pause}{until}; try later")
+        return ChatUnavailable(f"{server.endpoint.name} {pause}{until}; try later")
 
-    async def _ask_once(self, messages: Messages, mode: OutputMode, question: _Question) -> Reply:
+    async def _ask_once(self, server: ChatServer, messages: Messages, mode: OutputMode, question: _Question) -> Reply:
         """Send one request within the budget and record its usage there."""
         node, max_output = question.request.node, question.request.max_output_tokens
         price, steps = self._endpoint.price, dict(self._capabilities.steps)
@@ -272,7 +328,7 @@ class EndpointChat:
         with question.budget.call(node, max_usd) as call:
             try:
                 with span("model call", node=node, model=self.name):
-                    ask = partial(self._client.ask, messages, body)
+                    ask = partial(server.client.ask, messages, body)
                     reply = await ask_or_replay(node, self.name, {**body, "messages": messages}, ask)
             except RequestRefused as refused:
                 if refused.status < 500:
@@ -280,14 +336,18 @@ class EndpointChat:
                 message = self._endpoint.redact(refused.message)
                 if is_key_rejected(refused, accepted=self._key_accepted):
                     detail = f"{refused.status}: {message}" if message else f"{refused.status}"
-                    self._key_error = f"{self.name} rejects the key ({detail}); set llm.api_key, or the variable that holds the key"
-                    raise KeyRejected(self._key_error) from None
-                raise classify_refusal(refused, message, self._endpoint, self._capabilities, mode, steps) from None
+                    why = f"{server.endpoint.name} rejects the key ({detail}); set llm.api_key, or the variable that holds the key"
+                    raise ServerUnusable(KeyRejected(why)) from None
+                reason = classify_refusal(refused, message, server.endpoint, self._capabilities, mode, steps)
+                if refused.status == 404 and isinstance(reason, ChatUnavailable):
+                    raise ServerUnusable(reason) from None
+                raise reason from None
             except ConnectionBroken as broken:
                 if broken.reached:
                     raise RetryLater(SHORT_PAUSE_S, f"broke the connection ({broken})") from None
                 self._record_usage(call, NO_USAGE)
-                raise ChatUnavailable(f"{self.name} cannot be reached ({broken}); is it running, and is llm.base_url right?") from None
+                why = f"{server.endpoint.name} cannot be reached ({broken}); is it running, and is llm.base_url right?"
+                raise ServerUnusable(ChatUnavailable(why)) from None
             self._key_accepted = True
             self._record_usage(call, reply.usage)
         return reply
@@ -298,6 +358,14 @@ class EndpointChat:
         call.input_tokens, call.output_tokens = usage.input_tokens, usage.output_tokens
         price = self._endpoint.price
         call.cost_usd = price.usd(usage) if price else 0.0 if usage is NO_USAGE else None
+
+
+class ServerUnusable(Exception):
+    """One server gives no answer, for a reason that does not concern the others of its model."""
+
+    def __init__(self, error: ChatError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 
 from outrider.models.chat.provider import Capabilities, Endpoint, OutputMode
+from outrider.models.servers.transport import retry_after_s
 from outrider.state.errors import ChatUnavailable
 
 BUSY_PAUSE_S = 1.0
@@ -128,16 +127,3 @@ def _take_next_option(refused: RequestRefused, endpoint: Endpoint, capabilities:
             capabilities.steps[option] = max(step + 1, capabilities.steps.get(option, 0))
             return True
     return False
-
-
-def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
-    """`Retry-After` in seconds or as a date (RFC 9110, 10.2.3), or OpenAI's `retry-after-ms`; None if neither can be read."""
-    try:
-        in_ms = headers.get("retry-after-ms")
-        seconds = float(in_ms) / 1000 if in_ms else float(headers.get("retry-after", ""))
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now
-        except ValueError:
-            return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None

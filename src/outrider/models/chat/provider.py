@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from typing import Any
@@ -18,7 +18,7 @@ from pydantic import JsonValue, SecretStr
 from outrider.settings.model import LlmSettings
 from outrider.state.errors import SettingsError
 from outrider.state.model import Model
-from outrider.text.sanitize import is_http_url, redact, without_password
+from outrider.text.sanitize import is_http_url, redact, split_addresses, without_password
 
 ANSWER = "answer"
 """The name of the schema, and of the function to call."""
@@ -59,6 +59,8 @@ class Capabilities:
     """Number of refused values of each option."""
     closed_until: float = 0.0
     """`time.monotonic` before which the endpoint accepts no call."""
+    problem: str = ""
+    """Why one of several servers is left out until then."""
     _accepted: bool = field(default=False, init=False)
     _search: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
@@ -170,7 +172,7 @@ DEFAULT_OPTIONS: dict[str, tuple[JsonValue, ...]] = {"length": ("max_tokens", "m
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One model at one address."""
+    """One model at one address, or with `replicas` at several."""
 
     model: str
     base_url: str = field(repr=False)
@@ -179,6 +181,8 @@ class Endpoint:
     first_mode: OutputMode | None
     options: dict[str, tuple[JsonValue, ...]] = field(repr=False)
     bounds_lengths: bool = True
+    replicas: tuple[str, ...] = field(default=(), repr=False)
+    """Further addresses that serve the same model."""
 
     @property
     def is_openai(self) -> bool:
@@ -195,7 +199,8 @@ class Endpoint:
 
     @property
     def name(self) -> str:
-        return f"{'the only model' if self.is_unnamed else self.model} at {self.host}"
+        hosts = ", ".join([self.host, *(replace(self, base_url=address).host for address in self.replicas)])
+        return f"{'the only model' if self.is_unnamed else self.model} at {hosts}"
 
     def describe(self, choice: str) -> str:
         """One line for people; `choice` tells why this model."""
@@ -216,9 +221,12 @@ def resolve_endpoint(settings: LlmSettings) -> tuple[Endpoint | None, str]:
     key, base_url = settings.api_key, settings.base_url or OPENAI_URL
     if not settings.base_url and not key.get_secret_value():
         return None, NO_MODEL if settings.model == AUTO else NO_ADDRESS.format(settings.model)
-    if not is_http_url(base_url):
-        raise SettingsError(f"llm.base_url {without_password(base_url)!r} is no address; write for example http://localhost:11434/v1")
-    host = urlsplit(base_url).hostname or ""
+    addresses = split_addresses(base_url) or (base_url,)
+    for address in addresses:
+        if not is_http_url(address):
+            raise SettingsError(f"llm.base_url {without_password(address)!r} is no address; write for example http://localhost:11434/v1")
+    hosts = {urlsplit(address).hostname or "" for address in addresses}
+    host = hosts.pop() if len(hosts) == 1 else ""
     provider = PROVIDERS.get(host)
     model = provider.default_model if provider and settings.model == AUTO else settings.model
     if provider is not None and not key.get_secret_value():
@@ -232,7 +240,7 @@ def resolve_endpoint(settings: LlmSettings) -> tuple[Endpoint | None, str]:
         (provider.options, provider.first_mode, provider.bounds_lengths) if provider else (DEFAULT_OPTIONS, None, True)
     )
     price = prices.get(model) if provider or model in settings.prices else None
-    endpoint = Endpoint(model, base_url, key, price, first_mode, options, lengths)
+    endpoint = Endpoint(model, addresses[0], key, price, first_mode, options, lengths, addresses[1:])
     return endpoint, endpoint.describe(choice)
 
 

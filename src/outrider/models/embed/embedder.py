@@ -14,12 +14,13 @@ from outrider.models import loading, weights
 from outrider.models.embed import endpoint, local
 from outrider.models.embed.bert import BertEncoder, read_encoder
 from outrider.models.embed.presets import find_preset, list_auto_models
+from outrider.models.servers.replicas import ServerReport
 from outrider.settings.load import format_errors
 from outrider.settings.model import EmbeddingSettings
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole
 from outrider.state.errors import BadRequest, BadVectors, MissingExtra, ModelUnavailable, SearchError
 from outrider.state.ports import OnCount
-from outrider.text.sanitize import OFFLINE, is_loopback, without_password
+from outrider.text.sanitize import OFFLINE, is_loopback, split_addresses, without_password
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,6 +73,7 @@ class Embedder:
         *,
         base_url: str = "",
         api_key: SecretStr | str = "",
+        concurrency: int = 4,
         device: str = "auto",
         context_length: int = 0,
         batch_size: int = 64,
@@ -90,6 +92,7 @@ class Embedder:
             "model_name": model_name,
             "base_url": base_url,
             "api_key": api_key,
+            "concurrency": concurrency,
             "device": device,
             "context_length": context_length,
             "batch_size": batch_size,
@@ -175,6 +178,11 @@ class Embedder:
         """
         texts = _check_texts(texts)
         return self._choose_backend(texts, role).token_vectors(texts, role)
+
+    def report_servers(self, within_s: float) -> tuple[ServerReport, ...]:
+        """The state of each server of `base_url`; none for a model of this machine. Raises `ModelUnavailable` if no server answers."""
+        backend = self._backend() if self._settings.base_url else None
+        return backend.report_servers(within_s) if isinstance(backend, endpoint.EndpointModel) else ()
 
     @property
     def without_torch(self) -> bool:
@@ -265,8 +273,9 @@ def _load(
     if settings.model_name.casefold() == "none":
         raise ModelUnavailable(SWITCHED_OFF)
     if settings.base_url:
-        if offline and not is_loopback(settings.base_url):
-            raise ModelUnavailable(f"embedding.base_url is {without_password(settings.base_url)}, {OFFLINE}")
+        elsewhere = [address for address in split_addresses(settings.base_url) if not is_loopback(address)]
+        if offline and elsewhere:
+            raise ModelUnavailable(f"embedding.base_url is {without_password(elsewhere[0])}, {OFFLINE}")
         if is_auto:
             if library_space is None:
                 raise ModelUnavailable(

@@ -1,25 +1,42 @@
-"""Embedding models behind an OpenAI-compatible `/v1/embeddings` (vLLM and others).
+"""Embedding models on servers that speak OpenAI's `/v1/embeddings` or TEI's `/embed`.
 
-LangChain assigns vectors by order; their `index` decides (https://platform.openai.com/docs/api-reference/embeddings/object), so its
-OpenAI client is called directly. That client retries timeouts, 429 and 5xx twice and honours Retry-After.
+TEI is text-embeddings-inference. The protocols: platform.openai.com/docs/api-reference/embeddings, docs.vllm.ai ("OpenAI-Compatible
+Server", "Embeddings API") and huggingface.github.io/text-embeddings-inference (`/info`, `/embed`; limits in its "CLI arguments").
+Vectors are requested in base64, which takes a third of the CPU time; a server that does not know it answers with numbers, which are read
+as well.
 """
 
 from __future__ import annotations
 
-import atexit
+import base64
+import binascii
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from outrider.models.embed.presets import find_preset
-from outrider.models.embed.token_batches import BatchTooLarge, run_by_length
+from outrider.models.servers.batches import BatchLimits, run_batches
+from outrider.models.servers.replicas import Replica, ReplicaPool, ServerReport
+from outrider.models.servers.transport import (
+    NotFound,
+    Reply,
+    ServerSettings,
+    TooLarge,
+    check_status,
+    find_batch_limit,
+    name_weights,
+    read_tei_info,
+    request,
+)
+from outrider.runtime.threads_and_loops import run_in_background
 from outrider.settings.model import EmbeddingSettings
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole, TokensRead
-from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
+from outrider.state.errors import BadVectors, ModelUnavailable
 from outrider.state.ports import OnCount
-from outrider.text.sanitize import find_proxy_fault, is_http_url, is_loopback, redact, without_password
+from outrider.text.sanitize import redact
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,12 +49,16 @@ TYPICAL_CHARS_PER_TOKEN = 4
 MIN_CHARS = 16
 """A refusal of a text this short has another cause than its length."""
 MARGIN = 0.95
-REFUSES_SIZE = frozenset({400, 413, 422})
-SIZE_WORDS = re.compile(r"token|length|too (?:long|large|many)|batch|maximum|exceed|context|size", re.IGNORECASE)
 # "This model's maximum context length is 512 tokens. However, you requested 1451 tokens in the input" (vLLM #19798);
 # "`inputs` must have less than 512 tokens. Given: 1451" (text-embeddings-inference).
 TOKEN_LIMIT = re.compile(r"(?:maximum context length is|less than) (\d+)")
 SENT_TOKENS = re.compile(r"(?:requested|Given:) (\d+)")
+PROBE = "Servers of one model give one vector for this sentence."
+SAME = 0.99
+"""Least cosine between the vectors of the probe from two replicas: the same weights in another precision give .998 or more, another model
+near 0.
+"""
+HINT = "is embedding.base_url its OpenAI address (.../v1)?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,84 +71,116 @@ class EmbeddingResponse:
     """Total of all texts."""
 
 
-@cache
-def _get_direct_clients() -> dict[str, Any]:
-    """For this machine: a proxy of the environment would send the request elsewhere. The asynchronous one is never used."""
-    import httpx2
+@dataclass(slots=True)
+class WireFormat:
+    """Address and fields of one server's requests."""
 
-    verify = httpx2.create_ssl_context()  # reads SSL_CERT_FILE, also without `trust_env`
-    client = httpx2.Client(verify=verify, trust_env=False)
-    atexit.register(client.close)
-    return {"http_client": client, "http_async_client": httpx2.AsyncClient(verify=verify, trust_env=False)}
+    url: str
+    is_native: bool = False
+    """TEI's own `/embed`."""
+    in_base64: bool = True
+    model: str = ""
+    """Model and commit, where TEI's `/info` names both."""
+
+    def make_body(self, model: str, texts: Sequence[str], *, normalize: bool) -> dict[str, Any]:
+        if self.is_native:
+            return {"inputs": list(texts), "normalize": normalize, "truncate": False}
+        return {"input": list(texts), "model": model, "encoding_format": "base64" if self.in_base64 else "float"}
 
 
 class EmbeddingClient:
-    """Client of one model at one address. Its errors are ours, and no message contains the key or a password."""
+    """The servers of one model. Its errors are ours, and no message contains the key or a password."""
 
     def __init__(self, settings: EmbeddingSettings) -> None:
-        self._model = settings.model_name
-        self._key = settings.api_key.get_secret_value()
-        self._timeout_s = settings.timeout_s
-        self.name = f"{settings.model_name} at {without_password(settings.base_url)}"
-        try:
-            from langchain_openai import OpenAIEmbeddings
-        except ImportError as error:
-            raise MissingExtra("an embeddings endpoint", "openai") from error
-        if not is_http_url(settings.base_url):
-            raise ModelUnavailable(f"{self.name}: embedding.base_url must be an address such as http://localhost:8080/v1")
-        if fault := find_proxy_fault(settings.base_url):
-            raise ModelUnavailable(f"{self.name} cannot be reached: {fault}")
-        self._client: Any = OpenAIEmbeddings(
-            model=settings.model_name,
-            base_url=settings.base_url,
-            # never empty: the client would send OPENAI_API_KEY to any server
-            api_key=settings.api_key if settings.api_key.get_secret_value() else "none",
-            check_embedding_ctx_length=False,
-            timeout=settings.timeout_s,
-            max_retries=2,
-            **(_get_direct_clients() if is_loopback(settings.base_url) else {}),
-        ).client
+        """Raises `ModelUnavailable` for an address that cannot be used; sends nothing."""
+        self._settings = settings
+        key = settings.api_key.get_secret_value()
+        self._servers = ServerSettings("embedding", settings.model_name, key, settings.timeout_s, settings.concurrency)
+        self.pool = ReplicaPool(self._servers, self._servers.check_addresses(settings.base_url, "http://localhost:8080/v1"), self._check)
+        self.limits = BatchLimits(settings.batch_size, settings.batch_tokens)
+        self._formats: dict[Replica, WireFormat] = {}
+        self.first: EmbeddingResponse | None = None
+        """What the first server that was ready answered to the probe: the others must answer the same."""
+        self._first_name = self._first_info = ""
 
-    def ask(self, texts: Sequence[str]) -> EmbeddingResponse:
-        """Raises `BatchTooLarge` if the server refuses texts as too long or too many, `ModelUnavailable`, `BadVectors`."""
-        import openai
+    @property
+    def name(self) -> str:
+        return self.pool.name
 
-        # else the client sends the user's OpenAI account to any server
-        account = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
-        try:
-            raw = self._client.with_raw_response.create(
-                input=list(texts), model=self._model, encoding_format="float", extra_headers=account
-            ).http_response
-        except openai.APIStatusError as error:
-            if error.status_code in REFUSES_SIZE and (error.status_code == 413 or SIZE_WORDS.search(error.message)):
-                raise BatchTooLarge(f"{self.name} refuses it: {redact(error, self._key)}", too_many_texts=True) from None
-            raise ModelUnavailable(self._explain_status(error)) from error
-        except openai.APITimeoutError as error:
-            raise ModelUnavailable(
-                f"{self.name} did not answer within {self._timeout_s:g} s; look at the server or raise embedding.timeout_s"
-            ) from error
-        except openai.OpenAIError as error:
-            raise ModelUnavailable(f"{self.name} cannot be reached: {redact(error.__cause__ or error, self._key)}") from error
-        try:
-            body = raw.json()
-        except ValueError as error:
-            kind = raw.headers.get("content-type", "something else")
-            raise ModelUnavailable(
-                f"{self.name} answers with {kind}, not JSON; is embedding.base_url its OpenAI address (.../v1)?"
-            ) from error
-        return parse_response(body, len(texts), self.name, self._key)
+    async def ask(self, texts: Sequence[str], *, urgent: bool = False) -> EmbeddingResponse:
+        """Raises `TooLarge` if a server refuses texts as too long or too many, `ModelUnavailable`, `BadVectors`."""
+        return await self.pool.send(lambda replica: self._ask(replica, texts), urgent=urgent)
 
-    def _explain_status(self, error: Any) -> str:
-        status = error.status_code
-        if status in {401, 403}:
-            return f"{self.name} refuses the key ({status}); set embedding.api_key"
-        if status == 404:
-            return (
-                f"{self.name} is not found (404): the model is not served there, or embedding.base_url is not its OpenAI address (.../v1)"
-            )
-        if status == 429:
-            return f"{self.name} takes no more requests now (429), also after waiting; try later or lower embedding.batch_tokens"
-        return f"{self.name} answers {status}: {redact(error, self._key)}"
+    async def _ask(self, replica: Replica, texts: Sequence[str]) -> EmbeddingResponse:
+        response = await self._post(replica, self._formats[replica], texts)
+        first = self.first
+        if first and response.vectors.shape[1] != first.vectors.shape[1]:
+            dimension, usual = response.vectors.shape[1], first.vectors.shape[1]
+            raise BadVectors(f"{replica.name} gave vectors of {dimension} numbers after some of {usual}; is it one model?")
+        if first and response.model and first.model and response.model != first.model:
+            raise ModelUnavailable(f"{replica.name} now serves {response.model!r}, and {self._first_name} served {first.model!r}")
+        return response
+
+    async def _check(self, replica: Replica) -> None:
+        """Find the server's protocol and limits, and compare its vector of the probe with that of the first server."""
+        info = await read_tei_info(self._servers, replica.address)
+        formats = list_formats(replica.address, info)
+        for form in formats:
+            try:
+                response = await self._post(replica, form, [PROBE])
+                break
+            except NotFound:
+                if form is formats[-1]:
+                    raise
+            except TooLarge as error:
+                raise ModelUnavailable(str(error)) from error
+        self._formats[replica] = form
+        self.limits.texts = min(self.limits.texts, find_batch_limit(info) or self.limits.texts)
+        if self.first is None:
+            self.first, self._first_name, self._first_info = response, replica.name, form.model
+        else:
+            self._compare(replica, response, form.model)
+
+    def _compare(self, replica: Replica, response: EmbeddingResponse, info: str) -> None:
+        """Raises `BadVectors` with both servers' names if this one has another model."""
+        import numpy as np
+
+        first = self.first
+        assert first is not None  # noqa: S101 - the caller has looked
+        other, base = "", self._first_name
+        dimension, first_dimension = response.vectors.shape[1], first.vectors.shape[1]
+        if dimension != first_dimension:
+            other = f"gives vectors of {dimension} numbers, and {base} of {first_dimension}"
+        elif response.model and first.model and response.model != first.model:
+            other = f"serves {response.model!r}, and {base} {first.model!r}"
+        elif info and self._first_info and info != self._first_info:
+            other = f"serves {info}, and {base} {self._first_info}"
+        else:
+            own, theirs = response.vectors[0].astype(np.float64), first.vectors[0].astype(np.float64)
+            norms = float(np.linalg.norm(own) * np.linalg.norm(theirs))
+            likeness = float(own @ theirs) / norms if norms > 0 else 0.0
+            if not likeness >= SAME:  # not a number is another model, too
+                other = f"gives other vectors than {base} (cosine {likeness:.3f} for one text): another model, prompt or pooling"
+        if other:
+            raise BadVectors(f"{replica.name} {other}; serve one model at all addresses of embedding.base_url")
+
+    async def _post(self, replica: Replica, form: WireFormat, texts: Sequence[str]) -> EmbeddingResponse:
+        body = form.make_body(self._settings.model_name, texts, normalize=self._settings.normalize_embeddings)
+        reply = await request(self._servers, replica.address, form.url, body)
+        if form.in_base64 and reply.status in {400, 422} and "encoding_format" in reply.message:
+            form.in_base64 = False
+            return await self._post(replica, form, texts)
+        check_status(self._servers, replica.address, reply)
+        return self._read(replica, form, reply, len(texts))
+
+    def _read(self, replica: Replica, form: WireFormat, reply: Reply, count: int) -> EmbeddingResponse:
+        body, key = reply.json(replica.name, HINT), self._servers.key
+        if form.is_native:
+            is_list = isinstance(body, list)
+            tokens = reply.headers.get("x-compute-tokens", "")
+            usage = {"prompt_tokens": int(tokens) if tokens.isdecimal() else None}
+            body = {"data": [{"embedding": vector} for vector in body], "usage": usage} if is_list else body
+        return parse_response(body, count, replica.name, key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,37 +189,62 @@ class EndpointModel:
 
     space: EmbeddingSpace
     wire: EmbeddingClient
-    batch_size: int
-    batch_tokens: int
 
     @property
     def name(self) -> str:
         return self.wire.name
 
     def embed_each(self, texts: Sequence[str], role: TextRole, progress: OnCount | None = None) -> list[EmbeddedText]:
-        """Vectors as the server gives them, not yet normalised."""
+        """Vectors as the servers give them, not yet normalised. Several batches are under way at a time; `progress` is called here."""
+        answers = [EmbeddedText(None) for _ in texts]
+        counts: SimpleQueue[int] = SimpleQueue()
+        done = 0
+
+        def report() -> None:
+            nonlocal done
+            while True:
+                try:
+                    done += counts.get_nowait()
+                except Empty:
+                    break
+                if progress:
+                    progress(done, len(texts))
+
+        def watch() -> None:
+            report()
+            if progress:  # also while no answer comes: it may end the work
+                progress(done, len(texts))
+
+        run_in_background(self._embed(texts, role, answers, counts), watch if progress else None)
+        report()
+        return answers
+
+    async def _embed(self, texts: Sequence[str], role: TextRole, answers: list[EmbeddedText], counts: SimpleQueue[int]) -> None:
         prompt = self.space.query_prompt if role == "query" else self.space.document_prompt
         max_chars = self.space.context_length * MAX_CHARS_PER_TOKEN
         inputs = [prompt + text[:max_chars] for text in texts]
         lengths = [len(text) // TYPICAL_CHARS_PER_TOKEN + 1 for text in inputs]
-        answers = [EmbeddedText(None) for _ in texts]
-        done = 0
+        urgent = role == "query"
 
-        def run(batch: list[int]) -> list[EmbeddedText]:
+        async def run(batch: list[int]) -> list[EmbeddedText]:
             if len(batch) == 1:
-                return [self._embed_shortened(inputs[batch[0]])]
-            return [EmbeddedText(vector) for vector in self._ask([inputs[at] for at in batch]).vectors]
+                return [await self._embed_shortened(inputs[batch[0]], urgent=urgent)]
+            response = await self.wire.ask([inputs[at] for at in batch], urgent=urgent)
+            return [EmbeddedText(vector) for vector in response.vectors]
 
-        for batch, result in run_by_length(lengths, self.batch_size, self.batch_tokens, run):
+        def deliver(batch: list[int], result: list[EmbeddedText] | TooLarge) -> None:
             for row, at in enumerate(batch):
-                answer = EmbeddedText(None, problem=str(result)) if isinstance(result, BatchTooLarge) else result[row]
+                answer = EmbeddedText(None, problem=str(result)) if isinstance(result, TooLarge) else result[row]
                 if len(texts[at]) > max_chars:  # only a part was sent, so that the server cannot know the full length
                     answer = EmbeddedText(answer.vector, TokensRead(tokens=answer.read.tokens), answer.problem)
                 answers[at] = answer
-            done += len(batch)
-            if progress:
-                progress(done, len(texts))
-        return answers
+            counts.put(len(batch))
+
+        await run_batches(lengths, self.wire.limits, lambda: self.wire.pool.slots, run, deliver)
+
+    def report_servers(self, within_s: float) -> tuple[ServerReport, ...]:
+        """The state of each server, after the checks that are due."""
+        return run_in_background(self.wire.pool.report(within_s))
 
     def token_vectors(self, texts: Sequence[str], role: TextRole) -> list[np.ndarray]:
         raise ModelUnavailable(f"{self.name} gives no vectors of tokens, as no such endpoint does; late interaction needs a local model")
@@ -174,13 +252,13 @@ class EndpointModel:
     def span_vectors(self, text: str, spans: Sequence[tuple[int, int]]) -> np.ndarray:
         raise ModelUnavailable(f"{self.name} gives no vectors of tokens, as no such endpoint does; late chunking needs a local model")
 
-    def _embed_shortened(self, text: str) -> EmbeddedText:
+    async def _embed_shortened(self, text: str, *, urgent: bool) -> EmbeddedText:
         """Embed one text; while it is too long, cut it to the limit that the server names, else halve it."""
         total = None
         for attempt in range(len(text).bit_length() + 1):
             try:
-                response = self._ask([text])
-            except BatchTooLarge as error:
+                response = await self.wire.ask([text], urgent=urgent)
+            except TooLarge as error:
                 limit, sent_tokens = (
                     int(match[1]) if (match := pattern.search(str(error))) else 0 for pattern in (TOKEN_LIMIT, SENT_TOKENS)
                 )
@@ -194,21 +272,13 @@ class EndpointModel:
                 return EmbeddedText(response.vectors[0], TokensRead(tokens=response.tokens, of=total if attempt else response.tokens))
         raise AssertionError("a text was halved more often than it has bits")
 
-    def _ask(self, texts: Sequence[str]) -> EmbeddingResponse:
-        answer = self.wire.ask(texts)
-        dimension = answer.vectors.shape[1]
-        if dimension != self.space.dimension:
-            raise BadVectors(f"{self.name} gave vectors of {dimension} numbers after some of {self.space.dimension}; is it one model?")
-        return answer
-
 
 def connect(settings: EmbeddingSettings) -> EndpointModel:
-    """Connect by requesting one vector. Raises `ModelUnavailable`, `BadVectors`, `MissingExtra`."""
+    """Connect by requesting one vector. Raises `ModelUnavailable`, `BadVectors`."""
     wire = EmbeddingClient(settings)
-    try:
-        first = wire.ask(["a"])
-    except BatchTooLarge as error:
-        raise ModelUnavailable(str(error)) from error
+    run_in_background(wire.pool.wait_ready())
+    first = wire.first
+    assert first is not None  # noqa: S101 - no request is sent before a check
     preset = find_preset(settings.model_name)
     limit = min(n for n in (settings.context_length, preset.context_length if preset else 0, MAX_CONTEXT) if n > 0)
     space = EmbeddingSpace(
@@ -221,7 +291,20 @@ def connect(settings: EmbeddingSettings) -> EndpointModel:
         pooling=preset.pooling if preset else "",
         normalized=settings.normalize_embeddings,
     )
-    return EndpointModel(space, wire, settings.batch_size, settings.batch_tokens)
+    return EndpointModel(space, wire)
+
+
+def list_formats(address: str, info: Mapping[str, Any]) -> list[WireFormat]:
+    """The formats to try at an address, the likeliest first. `info` is that of TEI, or empty."""
+    model = name_weights(info)
+    if address.endswith("/embed"):
+        return [WireFormat(address, is_native=True, model=model)]
+    has_path = bool(urlsplit(address).path)
+    if info and not has_path:
+        return [WireFormat(f"{address}/embed", is_native=True, model=model)]
+    stem = address.removesuffix("/embeddings")
+    urls = [f"{stem}/embeddings"] if has_path else [f"{address}/embeddings", f"{address}/v1/embeddings"]
+    return [WireFormat(url, model=model) for url in urls]
 
 
 def parse_response(body: object, count: int, name: str, key: str = "") -> EmbeddingResponse:
@@ -238,10 +321,14 @@ def parse_response(body: object, count: int, name: str, key: str = "") -> Embedd
         if sorted(map(str, places)) != sorted(map(str, range(count))):
             raise BadVectors(f"{name} gave vectors whose indexes are not 0 to {count - 1}")
         data = sorted(data, key=lambda item: int(item["index"]))
+    embeddings = [item.get("embedding") for item in data]
     try:
-        with np.errstate(over="ignore"):
-            vectors = np.array([item.get("embedding") for item in data], dtype=np.float64).astype(np.float32)
-    except (TypeError, ValueError) as error:
+        if all(isinstance(embedding, str) for embedding in embeddings):
+            vectors = np.stack([np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4") for embedding in embeddings])
+        else:
+            with np.errstate(over="ignore"):
+                vectors = np.array(embeddings, dtype=np.float64).astype(np.float32)
+    except (TypeError, ValueError, binascii.Error) as error:
         raise BadVectors(f"{name} gave vectors of several lengths or of something else than numbers") from error
     if vectors.ndim != 2 or vectors.shape[1] == 0:
         raise BadVectors(f"{name} gave no vectors but values of shape {vectors.shape}")

@@ -33,14 +33,7 @@ BATCH_CHARS = 400_000
 
 
 class BatchTooLarge(Exception):
-    """A batch is more than the memory or the server takes; a single text that is raised for cannot be embedded.
-
-    `of_texts` says that the number of texts may be at fault, not only their length.
-    """
-
-    def __init__(self, reason: str, *, too_many_texts: bool = False) -> None:
-        super().__init__(reason)
-        self.too_many_texts = too_many_texts
+    """A batch is more than the memory takes; a single text that it is raised for cannot be embedded."""
 
 
 def run_by_length(
@@ -71,7 +64,6 @@ def run_by_length(
         else:
             half = len(batch) // 2
             most_tokens = half * longest
-            most_texts = half if refused.too_many_texts else most_texts
             waiting.extendleft(reversed(batch))
 
 

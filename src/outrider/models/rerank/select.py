@@ -20,7 +20,7 @@ from outrider.settings.model import RerankerSettings
 from outrider.state.errors import BadRequest, MissingExtra, ModelError, ModelUnavailable
 from outrider.state.ports import Reranker
 from outrider.state.reranking import NOT_PROBED, Verdict, verdict_order
-from outrider.text.sanitize import OFFLINE, is_loopback, without_password
+from outrider.text.sanitize import OFFLINE, is_loopback, split_addresses, without_password
 
 FINGERPRINTS = 16
 
@@ -37,7 +37,7 @@ NOT_FETCHED = "named in the settings; its weights are not on this machine yet an
 CACHED_MODELS = 2
 """Cross-encoders that a process keeps: one that runs, one that replaces it."""
 _make_endpoint = lru_cache(maxsize=CACHED_MODELS)(EndpointReranker)
-"""Cached, since the object remembers the server's request format."""
+"""Cached, since the object remembers the servers' request formats."""
 HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 
 
@@ -116,8 +116,9 @@ def choose_reranker(
             reranker = get_shared(_cross_encoder, reranker.name, revision, reranker.device, reranker.downloads and not offline)
     except (ModelError, MissingExtra) as error:
         return None, str(error)
-    if offline and isinstance(reranker, EndpointReranker) and not is_loopback(reranker.base_url):
-        return None, f"reranker.base_url is {without_password(reranker.base_url)}, {OFFLINE}"
+    elsewhere = split_addresses(reranker.base_url) if isinstance(reranker, EndpointReranker) else ()
+    if offline and (address := next((one for one in elsewhere if not is_loopback(one)), "")):
+        return None, f"reranker.base_url is {without_password(address)}, {OFFLINE}"
     return reranker, why
 
 
@@ -144,7 +145,8 @@ def make_reranker(name: str, settings: RerankerSettings, embedder: TokenEmbedder
         return LateInteraction(embedder, f"{LATE_INTERACTION} with {embedder.space.model_name}", embedder.space.revision)
     if settings.base_url:
         served_name = "" if name in ("auto", "none") else name
-        return get_shared(_make_endpoint, settings.base_url, served_name, settings.api_key.get_secret_value(), settings.timeout_s)
+        key = settings.api_key.get_secret_value()
+        return get_shared(_make_endpoint, settings.base_url, served_name, key, settings.timeout_s, settings.concurrency)
     if name in ("auto", "none"):
         raise BadRequest(f"{name!r} names no reranker; give a hub name, a folder or {LATE_INTERACTION}")
     return CrossEncoderReranker(normalize_name(name), settings.device, downloads)

@@ -1,0 +1,1 @@
+"""Servers of models: replicas, requests and batches, for embeddings and rerankers."""

@@ -1,0 +1,300 @@
+"""Replicas of one served model: choice, checks, limits, and pauses after failures.
+
+A replica is checked before its first request and after each failure; a check asks it a small question and compares the answer with those
+of the others, so that a server with another model never answers for this one. A busy server (429, 503) is left alone for as long as it
+asks for, and gets fewer requests at a time (additive increase, multiplicative decrease). A failed request goes to another replica.
+
+All methods run on the background loop, so that they need no lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from outrider.models.servers.transport import ServerBusy, ServerFailed, ServerSettings
+from outrider.state.errors import ModelError, ModelUnavailable
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+TRIES = 3
+"""Attempts of one request before it fails, unless only a busy server refuses it."""
+BUSY_PAUSE_S, BUSY_PAUSES = 0.05, 4
+"""First pause before a busy server that names none, and how often it doubles: 0.8 s at most."""
+FAILED_PAUSE_S, FAILED_PAUSES = 0.25, 8
+"""First pause before a failed replica is checked again, and how often it doubles: a minute at most."""
+WRONG_PAUSE_S = 60.0
+"""Pause before a replica with another model, or one that rejects the key, is checked again."""
+CHECK_S = 10.0
+"""Time limit of a check while other replicas work."""
+ORDER_S = 2.0
+"""How long the first check of a replica waits for those before it: the first one in the settings decides which model is the right one."""
+PATIENCE_S, SLOW_FACTOR = 2.0, 10.0
+"""A replica that takes longer than this, and this many times longer than the others, is left out as a failed one is."""
+SMOOTHING = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReport:
+    """One server for people: its name, and why it is left out; empty if it is used."""
+
+    name: str
+    problem: str
+
+
+@dataclass(slots=True, eq=False)
+class Replica:
+    """One server, and what is known of it."""
+
+    address: str
+    name: str
+    limit: float
+    """Concurrent requests that it gets now."""
+    running: int = 0
+    ready: bool = False
+    """Whether its check has succeeded since it last failed."""
+    check: asyncio.Task[None] | None = None
+    closed_until: float = 0.0
+    is_wrong: bool = False
+    """Whether time alone will not mend it: another model, a rejected key."""
+    error: ModelError | None = None
+    """Why it gave no answer the last time."""
+    failures: int = 0
+    refusals: int = 0
+    """In a row, both."""
+    usual_s: dict[bool, float] = field(default_factory=dict)
+    """Smoothed response time, of urgent requests and of others."""
+
+
+@dataclass(slots=True)
+class _PendingRequest:
+    """One request on its way to an answer."""
+
+    urgent: bool
+    started: float
+    until: float | None
+    rounds: int = 0
+    """Times that no replica could be used at all, each after a pause."""
+    round_until: float = 0.0
+    attempts: int = 0
+    was_forced: bool = False
+
+
+class ReplicaPool:
+    """The replicas of one model. `check` raises what a request would; `setting` names the time limit for messages."""
+
+    def __init__(self, settings: ServerSettings, addresses: Sequence[str], check: Callable[[Replica], Awaitable[None]]) -> None:
+        self._settings = settings
+        self._check = check
+        self.replicas = tuple(Replica(address, settings.name(address), settings.concurrency) for address in addresses)
+        self._last_success = 0.0
+        self._change: asyncio.Future[None] | None = None
+        self._bug: Exception | None = None
+        """An error of a check that no server causes."""
+
+    @property
+    def name(self) -> str:
+        """The model and its addresses."""
+        addresses = [self.replicas[0].name, *(one.name.removeprefix(f"{self._settings.model} at ") for one in self.replicas[1:])]
+        return ", ".join(addresses)
+
+    @property
+    def slots(self) -> int:
+        """Requests that may run at a time on the replicas that answer; at first on one."""
+        return self._settings.concurrency * max(1, sum(one.ready for one in self.replicas))
+
+    async def wait_ready(self, until: float | None = None) -> None:
+        """Until one replica is ready, so that formats and limits are known. Raises `ModelError` if none will be."""
+        replica = await self._acquire(_PendingRequest(urgent=True, started=time.monotonic(), until=until))
+        replica.running -= 1
+        self._notify()
+
+    async def report(self, within_s: float) -> tuple[ServerReport, ...]:
+        """The state of each replica, after the checks that are due."""
+        self._start_checks(time.monotonic())
+        if checks := [one.check for one in self.replicas if one.check]:
+            await asyncio.wait(checks, timeout=within_s)
+        unknown = f"{{}} did not answer within {within_s:g} s"
+        return tuple(
+            ServerReport(one.name, "" if one.ready else str(one.error) if one.error else unknown.format(one.name)) for one in self.replicas
+        )
+
+    async def send(self, ask: Callable[[Replica], Awaitable[Result]], *, urgent: bool = False, until: float | None = None) -> Result:
+        """The answer of one replica to `ask`, which raises `ServerBusy`, `ServerFailed` or, for a wrong replica, `ModelError`.
+
+        An urgent request goes before others and is not repeated for long. Others wait for busy servers: until `until`, by default as long
+        as one of them has answered something within the time limit of a request. What else `ask` raises passes.
+        """
+        pending = _PendingRequest(urgent, time.monotonic(), until)
+        while True:
+            replica = await self._acquire(pending)
+            try:
+                return await self._ask(replica, ask, pending)
+            except ServerBusy as busy:
+                self._record_busy(replica, busy)
+                pending.attempts += urgent
+                last: ModelError = busy.error
+            except ServerFailed as failed:
+                self._record_failure(replica, failed, counts=replica.ready)
+                pending.attempts += 1
+                last = failed.error
+            except ModelError as error:
+                self._record_wrong(replica, error)
+                last = error
+            finally:
+                replica.running -= 1
+                self._notify()
+            if pending.attempts >= TRIES:
+                raise last
+
+    async def _ask(self, replica: Replica, ask: Callable[[Replica], Awaitable[Result]], pending: _PendingRequest) -> Result:
+        started = time.monotonic()
+        limit_s = self._settings.timeout_s if pending.until is None else max(0.001, min(self._settings.timeout_s, pending.until - started))
+        others = [one.usual_s.get(pending.urgent, 0.0) for one in self.replicas if one is not replica and one.ready]
+        if others and all(others):
+            limit_s = min(limit_s, max(PATIENCE_S, SLOW_FACTOR * max(others)))
+        result = await self._within(replica, limit_s, ask(replica))
+        self._record_success(replica, time.monotonic() - started, urgent=pending.urgent)
+        return result
+
+    async def _within(self, replica: Replica, limit_s: float, answer: Awaitable[Result]) -> Result:
+        limit = asyncio.timeout(limit_s)
+        try:
+            async with limit:
+                return await answer
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            section = self._settings.section
+            why = f"{replica.name} did not answer within {limit_s:.3g} s; look at the server or raise {section}.timeout_s"
+            raise ServerFailed(ModelUnavailable(why), timed_out=True) from None
+
+    async def _acquire(self, pending: _PendingRequest) -> Replica:
+        """A replica with room for the request. Raises `ModelError` if there will be none in time."""
+        while True:
+            if self._bug:
+                bug, self._bug = self._bug, None
+                raise bug
+            now = time.monotonic()
+            if not pending.was_forced and not any(one.ready for one in self.replicas):
+                for one in self.replicas:  # the user may have mended it since the last request
+                    one.closed_until, one.is_wrong = (one.closed_until if one.refusals else 0.0), False
+            pending.was_forced = True
+            self._start_checks(now)
+            if replica := self._choose(now, urgent=pending.urgent):
+                replica.running += 1
+                return replica
+            until = max(pending.started, self._last_success) + self._settings.timeout_s if pending.until is None else pending.until
+            opening = min((one.closed_until for one in self.replicas if one.closed_until > now), default=until)
+            if not any(one.ready or one.check for one in self.replicas) and now >= pending.round_until:
+                pending.rounds += 1
+                pending.round_until = opening
+                if pending.rounds >= TRIES or all(one.is_wrong for one in self.replicas):
+                    raise self._explain()
+            is_late = opening >= until and not any(one.check or one.running for one in self.replicas)
+            if now >= until or is_late:
+                raise self._explain()
+            await self._wait(min(opening, until) - now)
+
+    def _choose(self, now: float, *, urgent: bool) -> Replica | None:
+        """The ready replica with the largest share of free places; an urgent request may take one place more."""
+        free = [one for one in self.replicas if one.ready and one.closed_until <= now and one.running < int(one.limit) + urgent]
+        return min(free, key=lambda one: (one.running / one.limit, one.usual_s.get(urgent, 0.0)), default=None)
+
+    def _start_checks(self, now: float) -> None:
+        earlier: list[asyncio.Task[None]] = []
+        for one in self.replicas:
+            if not one.ready and one.check is None and one.closed_until <= now:
+                one.check = asyncio.create_task(self._run_check(one, tuple(earlier)))
+            if one.check:
+                earlier.append(one.check)
+
+    async def _run_check(self, replica: Replica, earlier: Sequence[asyncio.Task[None]]) -> None:
+        try:
+            if earlier and not self._last_success:
+                await asyncio.wait(earlier, timeout=ORDER_S)
+            limit_s = self._settings.timeout_s
+            if any(one.ready for one in self.replicas):
+                limit_s = min(limit_s, CHECK_S)
+            await self._within(replica, limit_s, self._check(replica))
+        except ServerBusy as busy:
+            self._record_busy(replica, busy)
+        except ServerFailed as failed:
+            self._record_failure(replica, failed, counts=True)
+        except ModelError as error:
+            self._record_wrong(replica, error)
+        except Exception as error:  # noqa: BLE001 - raised again where a request waits, which would wait for ever
+            self._bug = error
+        else:
+            if replica.error and len(self.replicas) > 1:
+                log.info("%s is used again", replica.name)
+            replica.ready, replica.error, replica.is_wrong = True, None, False
+            replica.failures = replica.refusals = 0
+            self._last_success = time.monotonic()
+        finally:
+            replica.check = None
+            self._notify()
+
+    def _record_success(self, replica: Replica, took_s: float, *, urgent: bool) -> None:
+        replica.failures, replica.refusals, replica.error = 0, 0, None
+        replica.limit = min(self._settings.concurrency, replica.limit + 1 / replica.limit)
+        before = replica.usual_s.get(urgent, took_s)
+        replica.usual_s[urgent] = before + SMOOTHING * (took_s - before)
+        self._last_success = time.monotonic()
+
+    def _record_busy(self, replica: Replica, busy: ServerBusy) -> None:
+        now = time.monotonic()
+        replica.error = busy.error
+        if replica.closed_until <= now:  # the requests that were under way with the first refused one are no news
+            replica.limit = max(1.0, replica.limit / 2)
+            replica.refusals += 1
+        pause_s = BUSY_PAUSE_S * 2 ** min(replica.refusals - 1, BUSY_PAUSES) if busy.pause_s is None else busy.pause_s
+        replica.closed_until = max(replica.closed_until, now + pause_s)
+
+    def _record_failure(self, replica: Replica, failed: ServerFailed, *, counts: bool) -> None:
+        """Only one of the requests that a dead server leaves without an answer counts."""
+        if replica.ready and len(self.replicas) > 1:
+            log.warning("%s; its requests go to the other servers", failed.error)
+        replica.error = failed.error
+        if counts:
+            replica.failures += 1
+            replica.limit = max(1.0, replica.limit / 2) if failed.timed_out else replica.limit
+            replica.closed_until = time.monotonic() + FAILED_PAUSE_S * 2 ** min(replica.failures - 1, FAILED_PAUSES)
+        replica.ready = False
+
+    def _record_wrong(self, replica: Replica, error: ModelError) -> None:
+        if len(self.replicas) > 1 and not replica.is_wrong:
+            log.warning("%s; this server is left out", error)
+        replica.error, replica.is_wrong, replica.ready = error, True, False
+        replica.closed_until = time.monotonic() + WRONG_PAUSE_S
+
+    def _explain(self) -> ModelError:
+        """Why there is no answer: the one server's error, or those of all."""
+        errors = [one.error for one in self.replicas if one.error]
+        if len(self.replicas) == 1 and errors:
+            return errors[0].with_traceback(None)
+        if not errors:
+            return ModelUnavailable(
+                f"{self.name} did not answer within {self._settings.timeout_s:g} s ({self._settings.section}.timeout_s)"
+            )
+        return ModelUnavailable(
+            f"none of the {len(self.replicas)} servers of {self._settings.model} can be used: {'; '.join(map(str, errors))}"
+        )
+
+    def _notify(self) -> None:
+        if self._change and not self._change.done():
+            self._change.set_result(None)
+
+    async def _wait(self, seconds: float) -> None:
+        """Until a place may have become free, at most so long."""
+        if self._change is None or self._change.done():
+            self._change = asyncio.get_running_loop().create_future()
+        with suppress(TimeoutError):
+            await asyncio.wait({self._change}, timeout=max(0.0, seconds))

@@ -1,0 +1,116 @@
+"""Several servers of one chat model: calls are shared out, and a server that is no use is left out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+import pytest
+from pydantic import SecretStr
+
+from outrider.models.chat import servers as module
+from outrider.models.chat.endpoint import EndpointChat, make_chat
+from outrider.models.chat.provider import resolve_endpoint
+from outrider.settings.model import LlmSettings
+from outrider.state.chat import Budget, ChatRequest
+from outrider.state.errors import ChatError
+from outrider.state.model import Model
+from support.chat_server import ChatServer, Reply
+from support.patience import BUSY_S
+
+KEY = "sk-very-secret"
+REQUEST = ChatRequest(node="fine_scorer", system="Judge.", user="<data>\n[]\n</data>", max_output_tokens=50)
+DEAD = "http://127.0.0.1:9/v1"
+
+
+class Judged(Model):
+    id: str
+
+
+GOOD = Reply({"id": "a"})
+
+
+def chat_over(*addresses: str, model: str = "scripted", timeout_s: float = 30.0) -> EndpointChat:
+    settings = LlmSettings(model=model, base_url=", ".join(addresses), api_key=SecretStr(KEY), timeout_s=timeout_s, concurrency=4)
+    endpoint, why = resolve_endpoint(settings)
+    assert endpoint is not None, why
+    return EndpointChat(endpoint, settings)
+
+
+def ask(chat: EndpointChat, times: int = 1) -> list[Judged | BaseException]:
+    async def all_of_them() -> list[Judged | BaseException]:
+        await chat.warm_up()
+        return await asyncio.gather(*(chat.answer(REQUEST, Judged, Budget()) for _ in range(times)), return_exceptions=True)
+
+    return asyncio.run(all_of_them())
+
+
+def test_calls_are_shared_out() -> None:
+    with ChatServer(lambda _: Reply({"id": "a"}, delay_s=0.05)) as first, ChatServer(lambda _: Reply({"id": "b"}, delay_s=0.05)) as second:
+        answers = ask(chat_over(first.base_url, second.base_url), 12)
+        assert {answer.id for answer in answers if isinstance(answer, Judged)} == {"a", "b"}
+        assert min(len(first.requests), len(second.requests)) >= 4
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply("slow down", status=429, headers={"Retry-After": "20"}),
+        Reply("no such model", status=404),
+        Reply("Invalid API key", status=401),
+    ],
+    ids=["busy", "another model", "another key"],
+)
+def test_a_server_that_refuses_is_left_out(reply: Reply) -> None:
+    with ChatServer(lambda _: reply) as first, ChatServer(lambda _: GOOD) as second:
+        chat = chat_over(first.base_url, second.base_url)
+        started = time.monotonic()
+        assert ask(chat, 8) == [Judged(id="a")] * 8
+        assert ask(chat, 8) == [Judged(id="a")] * 8
+        assert time.monotonic() - started < BUSY_S
+        assert len(first.requests) <= 4
+
+
+def test_a_dead_server_is_left_out_by_name(caplog: pytest.LogCaptureFixture) -> None:
+    with ChatServer(lambda _: GOOD) as server, caplog.at_level(logging.WARNING):
+        assert ask(chat_over(DEAD, server.base_url), 8) == [Judged(id="a")] * 8
+    assert "scripted at 127.0.0.1:9 cannot be reached" in caplog.text
+    assert "its calls go to the other servers" in caplog.text
+    assert KEY not in caplog.text
+
+
+def test_a_server_that_hangs_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE_S", 0.2)
+    delay_s = 0.0
+    with ChatServer(lambda _: Reply({"id": "a"}, delay_s=delay_s)) as first, ChatServer(lambda _: GOOD) as second:
+        chat = chat_over(first.base_url, second.base_url)
+        assert ask(chat, 8) == [Judged(id="a")] * 8
+        delay_s = 20.0
+        started = time.monotonic()
+        assert ask(chat, 8) == [Judged(id="a")] * 8
+        assert time.monotonic() - started < 0.2 + BUSY_S
+        first.hang_up()
+
+
+def test_without_any_server_the_error_names_each() -> None:
+    with ChatServer(lambda _: Reply(f"no such model, {KEY}", status=404)) as server:
+        (error,) = ask(chat_over(DEAD, server.base_url))
+    assert isinstance(error, ChatError)
+    assert "none of the 2 servers of scripted can be used" in str(error)
+    assert "127.0.0.1:9 cannot be reached" in str(error)
+    assert "404" in str(error)
+    assert KEY not in str(error)
+
+
+def test_the_first_server_that_answers_names_the_model() -> None:
+    with ChatServer(lambda _: GOOD, models=Reply(["only"])) as server:
+        chat = chat_over(DEAD, server.base_url, model="auto")
+        assert ask(chat) == [Judged(id="a")]
+        assert chat.name.startswith("only at 127.0.0.1:9, 127.0.0.1:")
+
+
+def test_offline_wants_all_servers_on_this_machine() -> None:
+    settings = LlmSettings(model="m", base_url="http://127.0.0.1:1/v1, http://gpu.example/v1")
+    assert make_chat(settings, offline=True)[0] is None
+    assert make_chat(settings)[0] is not None
