@@ -22,6 +22,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from math import log
 from pathlib import Path
 from statistics import median
 
@@ -38,6 +39,7 @@ from outrider.library.fusion import build_fusion
 from outrider.library.graph_neighbours import LibraryGraph
 from outrider.library.library import Library
 from outrider.library.search_engine import Engine
+from outrider.library.vectors.index import PARTITION
 from outrider.library.vectors.write import VECTOR, build_vector_schema, document_text, text_hash
 from outrider.runtime.run_reads import share_reads
 from outrider.settings.model import RankingSettings
@@ -57,9 +59,69 @@ BOOLEAN = (
     "(heart[tiab] OR cardiac[tiab]) AND (mice[tiab] OR rats[tiab]) NOT cancer[tiab]",
     "(insulin[tiab] AND (glucose[tiab] OR diabetes[tiab])) NOT (mice[ti] OR rats[ti])",
 )
+TOLERANCE = 0.25
+HEAPS = 0.5
+"""Exponent of different words in the words of the collections (fitted: .498)."""
 FADVISE = getattr(os, "posix_fadvise", None)
 
 Measured = dict[str, float]
+Terms = Callable[[float], tuple[float, float]]
+
+
+def count_distances(records: float) -> float:
+    """Distances that building the index of vectors computes, as LanceDB documents k-means (50 rounds over 256 vectors a partition), the
+    assignment of each vector to a partition, and the exhaustive search of 100 queries with which the library measures recall.
+    """
+    partitions = max(2.0, records // PARTITION)
+    return 50 * 256 * partitions**2 + records * partitions + 100 * records
+
+
+LINE: Terms = lambda n: (1.0, n)  # noqa: E731
+FORMS: Mapping[str, Terms | None] = {
+    "bytes: records, index of exact_abstract": lambda n: (n**HEAPS, n),  # words of the dictionary, and postings
+    "bytes: records, index of exact_title": lambda n: (n**HEAPS, n),
+    "bytes: records, index of rank_text": lambda n: (n**HEAPS, n),
+    "bytes: words, rows": lambda n: (n**HEAPS, n),  # words, and numbers of DOIs, of which each record has its own
+    "bytes": LINE,
+    "cpu s: index edges": lambda n: (1.0, n * log(n)),  # sorting
+    "cpu s: index vectors": lambda n: (1.0, count_distances(n)),
+    "cpu s": LINE,
+    "peak MiB": LINE,
+    "cpu ms: words, warm": lambda n: (1.0, n**0.5),  # a threshold that rises with the hits skips ever more postings
+    "cpu ms: exact, all hits": LINE,  # as many hits as records
+    "hits of an exact query": LINE,
+    "cpu ms: hybrid, cold": LINE,  # lengths of all records are read
+    "KiB read: hybrid, cold": LINE,
+    "cpu ms": None,
+    "reads": None,
+    "KiB read": None,
+}
+"""By the longest beginning of a quantity's name: two terms whose weights the two smaller sizes give, or None for a power of the records.
+Other quantities are not extrapolated: the time on the clock, and what the index decides by itself.
+"""
+
+
+def predict(small: Measured, large: Measured, records: float) -> Measured:
+    """What two measured sizes say of another size."""
+    predicted: Measured = {}
+    first, second = small["records"], large["records"]
+    for name in small.keys() & large.keys():
+        form = max((known for known in FORMS if name.startswith(known)), key=len, default="")
+        if not form or name == "bytes: all":
+            continue
+        terms = FORMS[form]
+        if terms is None:
+            exponent = log(large[name] / small[name]) / log(second / first)
+            predicted[name] = large[name] * (records / second) ** exponent
+            continue
+        (a1, b1), (a2, b2), (a, b) = terms(first), terms(second), terms(records)
+        determinant = a1 * b2 - a2 * b1
+        constant = (small[name] * b2 - large[name] * b1) / determinant
+        slope = (a1 * large[name] - a2 * small[name]) / determinant
+        predicted[name] = constant * a + slope * b
+    predicted["bytes: all"] = sum(size for name, size in predicted.items() if name.startswith("bytes: "))
+    predicted["cpu s: all indexes"] = sum(seconds for name, seconds in predicted.items() if name.startswith("cpu s: index "))
+    return predicted
 
 
 def read_texts() -> list[str]:
