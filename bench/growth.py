@@ -1,8 +1,9 @@
 """Growth of a library with its records: bytes, CPU and memory, and how well smaller sizes predict the largest.
 
-A size is filled in one process and searched in another. Rows are appended without a look at what they might replace, then indexed at once;
-`add` measures the ordinary way, an upsert into the full library. CPU time is that of the process and of LanceDB's threads in it, since other
-programs on the machine change it less than the time on the clock. The words are those of an open vocabulary (`bench.synthetic`).
+A size is filled in one process and searched in another. Rows are appended without a look at what they might replace, then indexed at
+once; `add` measures the ordinary way, an upsert into the full library. CPU time is that of the process and of LanceDB's threads in it,
+since other programs on the machine change it less than the time on the clock. The words are those of an open vocabulary
+(`bench.synthetic`).
 
 `FORMS` says how each quantity grows. The forms were written down before the largest size was measured.
 
@@ -19,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from math import log
@@ -28,9 +29,9 @@ from statistics import median
 
 import pyarrow as pa
 
-from bench.data import REVIEWS, SYNERGY, Absent, collection, corpus_file, read_review, thinned
+from bench.data import REVIEWS, SYNERGY, collection, read_review, thinned
 from bench.process import peak_mib, run_isolated
-from bench.report import Cell, Report, progress
+from bench.report import progress
 from bench.retrieval import works
 from bench.synthetic import Cloud, OpenVocabulary
 from outrider.boolean.parser import parse

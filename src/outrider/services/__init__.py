@@ -26,7 +26,7 @@ from outrider.prompts import Prompt, load
 from outrider.runtime.tape import WallClock, without_port
 from outrider.runtime.threads_and_loops import get_shared, load_module, run_in_thread
 from outrider.runtime.workers import Workers
-from outrider.services import tracing
+from outrider.services import error_tracker, tracing
 from outrider.services.background_reindex import BackgroundReindex
 from outrider.services.citation_queue import CitationQueue
 from outrider.services.learning import LearnedPreferences
@@ -213,6 +213,7 @@ class Services:
         """Services from flags, environment, the settings files and defaults, in that order."""
         settings = load_settings(flags).settings
         tracing.start_tracing(settings)
+        error_tracker.start(settings)
         return cls(settings)
 
     @classmethod

@@ -56,6 +56,7 @@ from outrider.interfaces.web import routes as page
 from outrider.nodes.dedup.cluster import WORKER_MODULES
 from outrider.runtime.spans import run_named
 from outrider.runtime.workers import count_cores
+from outrider.services import error_tracker
 from outrider.services.job_process import run_jobs_beside
 from outrider.settings.redact import Redactor
 from outrider.state.errors import BadRequest, SearchError, is_disk_full
@@ -325,6 +326,7 @@ def serve(services: Services, host: str, port: int) -> None:
         keys = f"keys of {', '.join(sorted(settings.api_keys))}" if needs_key else "no key is required"
         greeting = f"Outrider answers at {format_address(host, bound)} - {keys} - Ctrl-C stops it"
         log_server(Redactor.from_settings(services.settings))
+        error_tracker.start(services.settings, loggers=error_tracker.SERVER_LOGGERS)
         if sys.stderr.isatty():
             sys.stderr.write(f"{greeting}\n")
         else:  # a program reads the log: every line is JSON
