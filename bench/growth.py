@@ -290,11 +290,11 @@ async def _ask(folder: str) -> Measured:
         reads: dict[str, list[tuple[int, int]]] = {name: [] for name in searches}
         for text in queries[WARM_UP:]:
             for name, search in searches.items():
-                before, cpu_before, started = _read_io(), time.process_time(), time.perf_counter()
+                before, cpu_before, started = read_io(), time.process_time(), time.perf_counter()
                 await _run(search, text)
                 clock[name].append(time.perf_counter() - started)
                 cpu[name].append(time.process_time() - cpu_before)
-                after = _read_io()
+                after = read_io()
                 reads[name].append((after[0] - before[0], after[1] - before[1]))
         for name in searches:
             measured[f"cpu ms: {name}, warm"] = median(cpu[name]) * 1000
@@ -326,12 +326,12 @@ async def _ask_cold(folder: str, cloud: Cloud, queries: Sequence[str]) -> Measur
     for text in queries:
         forget_pages(folder)
         gc.collect()
-        before, cpu_before, started = _read_io(), time.process_time(), time.perf_counter()
+        before, cpu_before, started = read_io(), time.process_time(), time.perf_counter()
         library = await Library.open(folder)
         await _run(_list_searches(Engine(library, lambda _: cloud, LibraryGraph(library)))["hybrid"], text)
         clock.append(time.perf_counter() - started)
         cpu.append(time.process_time() - cpu_before)
-        after = _read_io()
+        after = read_io()
         reads.append((after[0] - before[0], after[1] - before[1]))
         library.close()
     return {
@@ -355,7 +355,7 @@ def forget_pages(folder: str) -> None:
                 os.close(handle)
 
 
-def _read_io() -> tuple[int, int]:
+def read_io() -> tuple[int, int]:
     """Bytes and calls of reads by this process so far, whether from disk or from the page cache."""
     try:
         lines = dict(line.split(": ") for line in Path("/proc/self/io").read_text(encoding="ascii").splitlines())

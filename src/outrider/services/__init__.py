@@ -527,7 +527,8 @@ class Services:
         """The same library and models alone: no other source, page, chat model or store. No source if another shelf is searched."""
         services = copy(self)
         services._sources = (self._own_library,) if self.has_own_library else ()  # noqa: SLF001 - its own
-        services._pages = services._texts = services.chat = services.keeper = services.text_keeper = services.planner = None  # noqa: SLF001
+        services._pages = services._texts = services.chat = None  # noqa: SLF001 - its own
+        services.keeper = services.text_keeper = services.citation_queue = services.planner = None
         for made in ("sources", "pages", "texts"):
             services.__dict__.pop(made, None)
         return services

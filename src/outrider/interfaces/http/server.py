@@ -50,7 +50,7 @@ from outrider.interfaces.http.openapi import describe
 from outrider.interfaces.http.problems import Refusal, make_response, refuse_full_disk
 from outrider.interfaces.http.request_limits import Admission, Connection, RequestLimits, UploadReceiver
 from outrider.interfaces.http.search_runs import GraphRunner, RunRegistry
-from outrider.interfaces.http.warm_up import prepare_routes, warm_up
+from outrider.interfaces.http.warm_up import prepare_routes, warm_popular, warm_up
 from outrider.interfaces.logs import ACCESS, log_server
 from outrider.interfaces.web import routes as page
 from outrider.nodes.dedup.cluster import WORKER_MODULES
@@ -211,6 +211,7 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
             await services.workers.start(count, WORKER_MODULES, busy=lambda: admission.running > 1)
         await services.warm()
         await warm_up(services)
+        await warm_popular(services)
         if alone:  # the loaded modules stay: searching them for garbage costs every fourth search as much as the search
             gc.collect()
             gc.freeze()
