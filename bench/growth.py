@@ -29,9 +29,9 @@ from statistics import median
 
 import pyarrow as pa
 
-from bench.data import REVIEWS, SYNERGY, collection, read_review, thinned
+from bench.data import REVIEWS, SYNERGY, Absent, collection, corpus_file, read_review, thinned
 from bench.process import peak_mib, run_isolated
-from bench.report import progress
+from bench.report import Cell, Report, progress
 from bench.retrieval import works
 from bench.synthetic import Cloud, OpenVocabulary
 from outrider.boolean.parser import parse
@@ -49,11 +49,16 @@ from outrider.state.records import Paper
 from outrider.state.request import RetrieverType
 
 SIZES = (10_000, 100_000)
+LARGEST = 1_000_000
+MEASURED = Path(__file__).parent / "growth_measured.json"
+"""The last run with the largest size, which `bench.scale_simulation` extrapolates."""
 DIMENSION = 384
 BATCH = 5_000
 ADDED = 1_000
 QUERIES, WARM_UP = 60, 10
 LIMIT = 100
+NOTHING = timedelta(milliseconds=1)
+"""No former version is kept."""
 STRATEGIES = {"words": RetrieverType.LANCE_FTS, "vectors": RetrieverType.LANCE_DENSE, "graph": RetrieverType.GRAPH_NEIGHBOR}
 BOOLEAN = (
     "gene[ti] AND expression[ti]",
@@ -217,7 +222,7 @@ async def _index(library: Library, meter: Meter) -> None:
     with meter.measure("index words for exact search"):
         await word_dictionary.extend(library._connection, await library._open_version())  # noqa: SLF001
     with meter.measure("index records"):
-        await library.optimize(force=True, keep=timedelta(0))
+        await library.optimize(force=True, keep=NOTHING)
 
 
 async def _clean(folder: str) -> None:
@@ -226,7 +231,7 @@ async def _clean(folder: str) -> None:
 
     connection = await lancedb.connect_async(folder)
     for name in (await connection.list_tables()).tables:
-        await (await connection.open_table(name)).optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+        await (await connection.open_table(name)).optimize(cleanup_older_than=NOTHING, delete_unverified=True)
 
 
 async def _add(library: Library, papers: Sequence[Paper], cloud: Cloud) -> Measured:
@@ -266,7 +271,8 @@ def _read_index_columns(table: Path) -> dict[str, str]:
         import lance
     except ImportError:
         return {}
-    return {index["uuid"]: ", ".join(index["fields"]) for index in lance.dataset(str(table)).list_indices()}
+    indexes = lance.dataset(str(table)).describe_indices()
+    return {str(segment.uuid): ", ".join(index.field_names) for index in indexes for segment in index.segments}
 
 
 def ask(folder: str) -> Measured:
@@ -334,11 +340,13 @@ async def _ask_cold(folder: str, cloud: Cloud, queries: Sequence[str]) -> Measur
         after = read_io()
         reads.append((after[0] - before[0], after[1] - before[1]))
         library.close()
+    if len(queries) > 1:  # the first one also loads code
+        del cpu[0], clock[0], reads[0]
     return {
-        "cpu ms: hybrid, cold": median(cpu[1:]) * 1000,  # the first one also loads code
-        "ms: hybrid, cold": median(clock[1:]) * 1000,
-        "KiB read: hybrid, cold": median(size for size, _ in reads[1:]) / 1024,
-        "reads: hybrid, cold": median(count for _, count in reads[1:]),
+        "cpu ms: hybrid, cold": median(cpu) * 1000,
+        "ms: hybrid, cold": median(clock) * 1000,
+        "KiB read: hybrid, cold": median(size for size, _ in reads) / 1024,
+        "reads: hybrid, cold": median(count for _, count in reads),
     }
 
 
@@ -385,6 +393,43 @@ def measure(records: int, parent: str | None = None) -> Measured:
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         filled = run_isolated(fill, folder, records)
         return {"records": float(records), **filled, **run_isolated(ask, folder)}
+
+
+def compare(sizes: Sequence[Measured]) -> Report:
+    """The measured sizes, smallest first, and what the first two say of the last."""
+    *_, last = sizes
+    totals = [{**size, "cpu s: all indexes": _sum_indexes(size)} for size in sizes]
+    predicted = predict(sizes[0], sizes[1], last["records"]) if len(sizes) > 2 else {}
+    shown = sorted(name for name in totals[-1] if name != "records")
+    rows: list[tuple[Cell, ...]] = []
+    judged: dict[str, float] = {}
+    for name in shown:
+        guess = predicted.get(name)
+        real = totals[-1][name]
+        ratio = guess / real if guess is not None and real else None
+        rows.append((name, *(size.get(name) for size in totals), guess, ratio))
+        if ratio is not None:
+            judged[name] = ratio
+    outside = [f"{name} ({ratio:.2f})" for name, ratio in judged.items() if abs(ratio - 1) > TOLERANCE]
+    notes = [f"predicted within {TOLERANCE:.0%}: {len(judged) - len(outside)} of {len(judged)} quantities"] if judged else []
+    notes += [f"outside: {', '.join(outside)}"] if outside else []
+    columns = ("quantity", *(f"{size['records']:,.0f}" for size in sizes), "predicted", "predicted to measured")
+    return Report("growth", columns, tuple(rows), tuple(notes))
+
+
+def _sum_indexes(size: Measured) -> float:
+    return sum(seconds for name, seconds in size.items() if name.startswith("cpu s: index "))
+
+
+def run(records: int = SIZES[-1]) -> Report:
+    try:
+        corpus_file("scifact")
+    except Absent as absent:
+        return Report("growth", ("quantity",), (), (f"skipped: {absent}",))
+    sizes = [measure(size) for size in sorted({*SIZES, records})]
+    if records == LARGEST:
+        MEASURED.write_text(json.dumps(sizes, indent=1) + "\n", encoding="utf-8")
+    return compare(sizes)
 
 
 def main(arguments: Sequence[str]) -> None:
