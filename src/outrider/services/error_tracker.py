@@ -1,4 +1,4 @@
-"""Reports of unexpected errors to a tracker that speaks Sentry's protocol, if `errors.dsn` names one.
+"""Reports of unexpected errors to a tracker that speaks Sentry's protocol (`errors.dsn`).
 
 A report holds the kinds of an error and its causes, the functions and lines that raised it, the release, the environment, the machine,
 the node and the run. It holds no values of variables, no command line, no request and, unless `errors.messages` asks for them, no

@@ -1,4 +1,4 @@
-"""Searches of the library ahead of their users, so that the first one is as fast as the second
+"""Searches of the library ahead of their users: the first one is then as fast as the second.
 
 A query's search fills what later ones of it, and of its words, read again: the pages of LanceDB's indexes and records in this process,
 the query's vector, words and sentences of its hits, and the files in the operating system's cache, which other processes share. Only the
