@@ -25,7 +25,7 @@ SECONDS = HOURS * 3_600
 GIB = 2**30
 COLUMNS = (
     "layout", "records a partition", "partitions", "CPU s a query", "cores", "nodes", "hot GiB a node", "TB stored",
-    "million GET a month", "thousand $ a month", "p50 ms", "p99 ms", "p99 ms hedged",
+    "thousand $ a month", "GET in place, million a month", "thousand $ for them", "p50 ms", "p99 ms", "p99 ms hedged",
 )  # fmt: skip
 HOT = (
     "bytes: records, index of rank_text", "bytes: vectors, index of vector", "bytes: edges, rows", "bytes: edges, index of name",
@@ -50,10 +50,12 @@ class Assumptions:
     node_hour: float = 0.6528
     """Dollars; eight times an m7g.large, 16 cores and 64 GiB."""
     stored_gb_month: float = 0.023
+    disk_gb_month: float = 0.08
+    """Of the copies on the nodes."""
     get_1000: float = 0.0004
     least_replicas: int = 2
     missed: float = 0.01
-    """The share of a warm query's reads that the memory of the node does not hold."""
+    """The share of a warm query's reads that would go to object storage without copies on the nodes' disks."""
     spread: float = 0.5
     """Standard deviation of the logarithm of a partition's time: a 95th percentile of 2.3 medians."""
     stragglers: float = 0.001
@@ -96,10 +98,11 @@ class Cluster:
     hot_gib: float
     """Of one node."""
     stored_tb: float
-    gets: float
-    """Of a month."""
     dollars: float
-    """Of a month."""
+    """Of a month: nodes, their disks with a copy of what they hold, and the object storage behind them."""
+    gets: float
+    """Of a month, if the nodes read object storage in place of copies."""
+    get_dollars: float
     asked: int
     """Partitions that the widest strategy asks."""
     part_s: float
@@ -122,9 +125,21 @@ def plan(measured: Sequence[Measured], layout: Layout, partition: float, given: 
     nodes = max(math.ceil(cores / given.cores), math.ceil(for_memory))
     stored = one["bytes: all"] * partitions
     gets = reached * SECONDS * given.missed * sum(count * one[f"reads: {name}, warm"] for name, count in shares.items())
-    dollars = nodes * given.node_hour * HOURS + stored / 1e9 * given.stored_gb_month + gets / 1_000 * given.get_1000
-    hot_gib = max(hot / partitions, hot * given.least_replicas / nodes) / GIB  # at least one partition
-    return Cluster(partitions, cpu_s, nodes, hot_gib, stored / 1e12, gets, dollars, asked, cpu_s / asked)
+    held = max(1.0, partitions * given.least_replicas / nodes)  # partitions of one node
+    disks = held * nodes * one["bytes: all"]
+    dollars = nodes * given.node_hour * HOURS + disks / 1e9 * given.disk_gb_month + stored / 1e9 * given.stored_gb_month
+    return Cluster(
+        partitions=partitions,
+        cpu_s=cpu_s,
+        nodes=nodes,
+        hot_gib=held * hot / partitions / GIB,
+        stored_tb=stored / 1e12,
+        dollars=dollars,
+        gets=gets,
+        get_dollars=gets / 1_000 * given.get_1000,
+        asked=asked,
+        part_s=cpu_s / asked,
+    )
 
 
 @dataclass(slots=True)
@@ -248,7 +263,9 @@ def find_quantile_of_slowest(latencies: Sequence[float], asked: int, share: floa
     return ordered[min(int(len(ordered) * share ** (1 / asked)), len(ordered) - 1)]
 
 
-ARRIVALS = 60_000
+ARRIVALS = 40_000
+ARRIVALS_A_PARTITION = 120
+"""More where more partitions are asked: the 99th percentile of the slowest of 1,000 is that of one in 100,000."""
 REPLICAS = 4
 """Simulated for one partition: more share its load in the same way."""
 HEDGE_AT = 0.95
@@ -259,7 +276,7 @@ def simulate_cluster(cluster: Cluster, given: Assumptions, *, hedged: bool, seed
     """Median and 99th percentile of a whole query, in seconds, at the load of the assumptions."""
     draw = make_draw(cluster.part_s, given)
     rate = given.load * given.cores * REPLICAS / cluster.part_s
-    arrivals = draw_arrivals(rate, ARRIVALS, seed)
+    arrivals = draw_arrivals(rate, max(ARRIVALS, ARRIVALS_A_PARTITION * cluster.asked), seed)
     alone = simulate(arrivals, draw, REPLICAS, given.cores, seed=seed)
     if hedged:
         after = sorted(alone.latencies)[int(len(alone.latencies) * HEDGE_AT)]
@@ -292,16 +309,10 @@ def read_measured() -> list[Measured]:
 
 def run() -> Report:
     measured, given = read_measured(), Assumptions()
-    rows = [
-        _row(layout, size, plan(measured, layout, size, given), given)
-        for layout in LAYOUTS
-        for size in (1e6, 1e7)
-    ]  # fmt: skip
+    rows = [_row(layout, size, plan(measured, layout, size, given), given) for layout in LAYOUTS for size in (1e6, 1e7)]
     small = replace(given, records=1e8, queries_s=100.0)
     further = [_row(LAYOUTS[-1], 1e7, plan(measured, LAYOUTS[-1], 1e7, small), small)]
-    waits = [
-        (load, simulate_load(load, hedged=False), simulate_load(load, hedged=True)) for load in (0.3, 0.5, 0.7, 0.85)
-    ]  # fmt: skip
+    waits = [(load, simulate_load(load, hedged=False), simulate_load(load, hedged=True)) for load in (0.3, 0.5, 0.7, 0.85)]
     return Report(
         "scale_simulation",
         COLUMNS,
@@ -322,7 +333,7 @@ def run() -> Report:
 def simulate_load(load: float, *, hedged: bool) -> tuple[float, float]:
     """Median and 99th percentile of the slowest of 100 partitions, in means of a partition's time."""
     given = replace(Assumptions(), load=load, network_s=0.0, merge_s=0.0)
-    return simulate_cluster(Cluster(100, 0, 0, 0, 0, 0, 0, 100, 1.0), given, hedged=hedged)
+    return simulate_cluster(Cluster(100, 1.0, 0, 0, 0, 0, 0, 0, asked=100, part_s=1.0), given, hedged=hedged)
 
 
 def _row(layout: Layout, size: float, cluster: Cluster, given: Assumptions) -> tuple[Cell, ...]:
@@ -331,5 +342,5 @@ def _row(layout: Layout, size: float, cluster: Cluster, given: Assumptions) -> t
     cores = given.queries_s * (1 - given.cached) * cluster.cpu_s / given.load
     return (
         layout.name, int(size), cluster.partitions, cluster.cpu_s, int(cores), cluster.nodes, cluster.hot_gib, cluster.stored_tb,
-        cluster.gets / 1e6, cluster.dollars / 1_000, median * 1_000, late * 1_000, hedged * 1_000,
+        cluster.dollars / 1_000, int(cluster.gets / 1e6), cluster.get_dollars / 1_000, median * 1_000, late * 1_000, hedged * 1_000,
     )  # fmt: skip

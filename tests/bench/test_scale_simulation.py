@@ -116,6 +116,8 @@ def test_a_plan_adds_up() -> None:
     assert cluster.cpu_s == pytest.approx(3.0)
     assert cluster.nodes == 375
     assert cluster.stored_tb == pytest.approx(0.34)
+    assert cluster.hot_gib == pytest.approx(1.4e9 / 2**30), "more nodes than copies: each holds one partition"
+    assert cluster.dollars == pytest.approx(375 * 0.6528 * 730 + 375 * 3.4 * 0.08 + 340 * 0.023)
     fewer = plan((SMALL, LARGE), Layout("", graph=0.0, graph_partitions=2.0, vectors=0.1), 1e6, given)
     assert fewer.cpu_s == pytest.approx((100 + 10 + 2) * 0.01)
     assert fewer.gets == pytest.approx(1_000 * 730 * 3_600 * 0.01 * 10 * 112)
