@@ -22,6 +22,9 @@ from outrider.services.error_tracker import start, stop
 from outrider.settings.model import ErrorSettings, LlmSettings, Settings
 from outrider.settings.sections import SourcesSettings
 from outrider.state.errors import BadRequest
+from support import http_app
+from support.fakes import Shelf
+from support.http_app import open_client
 from support.http_server import PROXY_VARIABLES, Answer, Request, serving
 
 pytest.importorskip("sentry_sdk")
@@ -173,6 +176,27 @@ def test_the_place_of_an_error_is_the_innermost_one() -> None:
         note_place(error, "scout")
     note_place(error, "outer")
     assert find_place(error) == ("inner", "scout")
+
+
+class BrokenLibrary(Shelf):
+    """Every search meets a bug."""
+
+    async def search(self, query: Any) -> Any:
+        raise RuntimeError(f"canary query {query.text}")
+
+
+@pytest.mark.blocking  # the receiver's end waits for its thread
+async def test_a_bug_in_a_servers_search_is_reported_once_with_the_numbers_of_its_answer() -> None:
+    with serving(lambda _: Answer(b"{}")) as server:
+        start(make_settings(server.base_url))
+        async with open_client(http_app.services(shelf=BrokenLibrary([http_app.ASPIRIN]))) as client:
+            answer = await client.post("/api/search", json={"query": QUERY})
+        stop()
+        (event,) = read_events(server.requests)
+    assert answer.status_code == 500
+    assert event["tags"]["node"] == "scout"
+    assert event["tags"]["run"] == answer.headers["x-request-id"]
+    assert "canary" not in json.dumps(event)
 
 
 CRASH = """
