@@ -24,7 +24,7 @@ from outrider.models.chat.journal import JOURNAL_KEY, run_with_journal
 from outrider.nodes.run_settings import run_setting, time_left
 from outrider.runtime.run_calls import RunTally, count_into
 from outrider.runtime.run_reads import Reads, share_reads
-from outrider.runtime.spans import RUN, OpenSpan, begin_span, is_nobodys_search, run_named, span
+from outrider.runtime.spans import RUN, OpenSpan, begin_span, is_nobodys_search, note_place, run_named, span
 from outrider.runtime.tape import TAPE, Tape, read_monotonic, use_tape
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.settings.model import RunSettings
@@ -230,6 +230,9 @@ async def _trace(name: str, config: RunnableConfig | None, work: Coroutine[Any, 
             update = await work
         except GraphBubbleUp as raised:  # a wait for a person is no error of the span
             pause = raised
+        except Exception as error:
+            note_place(error, name)
+            raise
         else:
             took_ms = round((time.perf_counter() - started) * 1000, 3)
             log.info("node finished", extra={"log_fields": {"node": name, "took_ms": took_ms, **_counts(dict(update))}})

@@ -19,6 +19,11 @@ def main() -> None:
     except KeyboardInterrupt:  # during the imports; later ones are handled by `run`
         sys.stderr.write("Interrupted.\n")
         code = INTERRUPTED
+    except Exception as error:
+        from outrider.services.error_tracker import report_crash
+
+        report_crash(error)
+        raise
     sys.exit(code)
 
 

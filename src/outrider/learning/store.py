@@ -110,6 +110,14 @@ class LearningStore:
         wanted = " ".join(beginning.casefold().split())
         return [row[0] for row in rows if row[0].casefold().startswith(wanted)][:most]
 
+    def list_popular(self, most: int) -> list[str]:
+        """Past queries of all owners, the most frequent and then the newest first."""
+        if not self.path.exists():
+            return []
+        with self._connect() as connection:
+            query = "SELECT query FROM queries GROUP BY query ORDER BY SUM(count) DESC, MAX(at) DESC, query LIMIT ?"
+            return [row[0] for row in connection.execute(query, (most,))]
+
     def forget_queries(self, owner: str) -> int:
         """The number of queries that were forgotten."""
         if not self.path.exists():

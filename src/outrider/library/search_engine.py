@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,6 +22,8 @@ from outrider.state.records import LIBRARY, Record
 from outrider.state.request import RetrieverType
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from outrider.library.library import Library
     from outrider.state.embedding import EmbeddingSpace, TokensRead
     from outrider.state.ports import Neighbours, TextEmbedder
@@ -34,6 +37,8 @@ MOST_NAMED = 10
 MATCHES = "matches the Boolean query"
 MOST_COMPARED_AGAIN = 1_000
 """Results of vectors that are kept with their vectors, for a second comparison: more would be read for works that nobody sees."""
+MOST_QUERY_VECTORS = 1_000
+"""1.5 MB of 384 dimensions."""
 MORE = 4
 """Factor by which a search for vectors is repeated where some have no record."""
 
@@ -46,6 +51,26 @@ class ReindexStarter(Protocol):
     def report(self) -> str: ...
 
 
+@dataclass(slots=True)
+class QueryVectors:
+    """The vectors of the last queries, since popular ones come again and embedding one takes longer than comparing it."""
+
+    most: int = MOST_QUERY_VECTORS
+    _known: OrderedDict[tuple[int, str], tuple[TextEmbedder, np.ndarray, EmbeddingSpace]] = field(default_factory=OrderedDict)
+
+    async def embed(self, embedder: TextEmbedder, text: str) -> tuple[np.ndarray, EmbeddingSpace]:
+        """The text's vector, of shape (d,), and the space of the model. Raises what the model raises, each time anew."""
+        key = id(embedder), text
+        if key not in self._known:
+            vector, space = await run_in_thread(lambda: (embedder.embed(text, "query")[0], embedder.space))
+            self._known[key] = embedder, vector, space  # with the model, so that its id is not reused
+        self._known.move_to_end(key)
+        while len(self._known) > self.most:
+            self._known.popitem(last=False)
+        _, vector, space = self._known[key]
+        return vector, space
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """One open library, with the model of its vectors and its graph. The scout and `outrider.execute` both search with it."""
@@ -56,6 +81,7 @@ class Engine:
     graph: Neighbours
     background: ReindexStarter | None = None
     """Embeds all records with another model where a search finds that the model has changed; None to leave that to the user."""
+    query_vectors: QueryVectors = field(default_factory=QueryVectors)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
         """Best first, ties by doc_id; `query.where` applies before the cut.
@@ -158,9 +184,8 @@ class Engine:
             raise NoVectors(
                 f"the library at {self.library.shown} has no vectors; name a model (embedding.model_name) and run: {command}", command
             )
-        embedder = self.embedder(stored)
         (vector, space), missing = await asyncio.gather(
-            run_in_thread(lambda: (embedder.embed(text, "query")[0], embedder.space)), self.library.without_vectors()
+            self.query_vectors.embed(self.embedder(stored), text), self.library.without_vectors()
         )
         size = limit
         while True:

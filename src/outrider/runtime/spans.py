@@ -6,12 +6,14 @@ spans and may not import each other.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
+PLACE = re.compile(r"in the node (\S*) of the run (.*)")
 RUN: ContextVar[str] = ContextVar("run", default="")
 """The run's id, in logs and spans."""
 Value = str | int | float | bool
@@ -78,3 +80,14 @@ def span(name: str, **attributes: Value) -> Iterator[None]:
 def begin_span(name: str, run: str) -> OpenSpan | None:
     """A span of a whole run, which the caller ends; None without a tracer."""
     return _installed[0].begin(name, {"outrider.run": run}) if _installed and not _unrecorded.get() else None
+
+
+def note_place(error: BaseException, node: str) -> None:
+    """Have an error say in which node and run it was raised, since it is met outside both."""
+    error.add_note(f"in the node {node} of the run {RUN.get()}")
+
+
+def find_place(error: BaseException) -> tuple[str, str]:
+    """The run and the node of `note_place`; empty where there are none."""
+    notes = (PLACE.fullmatch(note) for note in getattr(error, "__notes__", ()))
+    return next(((place[2], place[1]) for place in notes if place), ("", ""))

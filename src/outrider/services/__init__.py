@@ -26,7 +26,7 @@ from outrider.prompts import Prompt, load
 from outrider.runtime.tape import WallClock, without_port
 from outrider.runtime.threads_and_loops import get_shared, load_module, run_in_thread
 from outrider.runtime.workers import Workers
-from outrider.services import tracing
+from outrider.services import error_tracker, tracing
 from outrider.services.background_reindex import BackgroundReindex
 from outrider.services.citation_queue import CitationQueue
 from outrider.services.learning import LearnedPreferences
@@ -213,6 +213,7 @@ class Services:
         """Services from flags, environment, the settings files and defaults, in that order."""
         settings = load_settings(flags).settings
         tracing.start_tracing(settings)
+        error_tracker.start(settings)
         return cls(settings)
 
     @classmethod
@@ -526,7 +527,8 @@ class Services:
         """The same library and models alone: no other source, page, chat model or store. No source if another shelf is searched."""
         services = copy(self)
         services._sources = (self._own_library,) if self.has_own_library else ()  # noqa: SLF001 - its own
-        services._pages = services._texts = services.chat = services.keeper = services.text_keeper = services.planner = None  # noqa: SLF001
+        services._pages = services._texts = services.chat = None  # noqa: SLF001 - its own
+        services.keeper = services.text_keeper = services.citation_queue = services.planner = None
         for made in ("sources", "pages", "texts"):
             services.__dict__.pop(made, None)
         return services

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from outrider.library.address_and_locks import TABLE, Location
-from outrider.services import tracing
+from outrider.services import error_tracker, tracing
 from outrider.settings.load import load
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Surroundings:
     def read(cls, flags: Mapping[str, object]) -> Surroundings:
         settings = load(flags).settings
         tracing.start_tracing(settings)
+        error_tracker.start(settings)
         return cls(settings, dict(os.environ), str(Path.cwd()))
 
 

@@ -6,11 +6,12 @@ Values are validated strictly: `"100"` is not a number and `1` is not a flag, so
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import platformdirs
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
 from outrider.settings.sections import Addresses, ApiKey, CacheSettings, Section, ServeSettings, SourcesSettings
 from outrider.text.languages_and_work_types import TYPES, normal_language, normal_type
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from outrider.state.request import Checkpoint, SearchRequest
 
 MEBIBYTE = 2**20
+DSN = re.compile(r"https?://[^\s:/@]+(:[^\s/@]*)?@[^\s/@]+(/[^\s/]+)*/\d+\Z")
 
 
 def default_library() -> str:
@@ -492,6 +494,26 @@ class TracingSettings(Section):
     endpoint: str = Field("", description="Address of an OTLP collector over HTTP, such as http://localhost:4318/v1/traces.")
 
 
+def _check_dsn(secret: SecretStr) -> SecretStr:
+    dsn = secret.get_secret_value()
+    if dsn and not DSN.match(dsn):
+        raise ValueError("is no DSN of an error tracker, such as https://key@host/1")
+    return secret
+
+
+class ErrorSettings(Section):
+    """Reports of unexpected errors; off if no tracker is named."""
+
+    dsn: Annotated[ApiKey, AfterValidator(_check_dsn)] = Field(
+        SecretStr(""),
+        description="Address (DSN) of an error tracker that speaks Sentry's protocol, such as https://key@host/1; never shown.",
+    )
+    environment: str = Field("production", min_length=1, max_length=64, description="Name of this installation in the reports.")
+    messages: bool = Field(
+        False, description="Send the messages of errors, too, without secrets; they may hold queries and texts of works."
+    )
+
+
 class Settings(Section):
     """All settings. Immutable; `services` reads them and passes plain values to nodes."""
 
@@ -527,3 +549,4 @@ class Settings(Section):
     analyze: AnalyzeSettings = AnalyzeSettings()
     recorder: RecorderSettings = RecorderSettings()
     tracing: TracingSettings = TracingSettings()
+    errors: ErrorSettings = ErrorSettings()

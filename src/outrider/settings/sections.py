@@ -83,6 +83,13 @@ class ServeSettings(Section):
         100, ge=0, le=100_000, description="Finished searches whose responses are kept for their export; 64 MB of them at most."
     )
     keep_s: float = Field(3_600.0, ge=0, le=604_800, description="Seconds for which such a response is kept.")
+    warm_file: str = Field(
+        "", description="File of queries, one a line, that are searched for in the library before the server is ready; empty for none."
+    )
+    warm_queries: int = Field(
+        0, ge=0, le=10_000, description="How many of the most frequent past queries (learning.history) are searched for as well."
+    )
+    warm_s: float = Field(60.0, gt=0, le=3_600, description="Seconds that these searches may take; then the server is ready.")
     shutdown_s: float = Field(30.0, ge=0, le=3_600, description="Seconds that running searches may still take when the server stops.")
 
     @field_validator("api_keys")

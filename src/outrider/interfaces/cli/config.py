@@ -28,6 +28,7 @@ OPTIONAL = (
     ("postgres", ("langgraph-checkpoint-postgres", "psycopg"), "threads in PostgreSQL"),
     ("redis", ("redis",), "the response cache in Redis"),
     ("tracing", ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"), "traces through OpenTelemetry"),
+    ("errors", ("sentry-sdk",), "reports of unexpected errors to a tracker"),
     ("sign", ("cryptography",), "signed manifests of systematic runs"),
     ("object-storage", ("obstore",), "a library in an object store (s3://, gs://, az://)"),
     ("review", ("scikit-learn",), "screening in an order that learns from the decisions: `outrider review`"),

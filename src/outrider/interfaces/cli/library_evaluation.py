@@ -12,6 +12,7 @@ import typer
 from outrider.interfaces.cli import library_full_text, library_training  # noqa: F401 - add their commands before this one
 from outrider.interfaces.cli.library import library_app
 from outrider.interfaces.cli.library_links import links
+from outrider.interfaces.cli.library_warm import warm
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
 from outrider.interfaces.cli.terminal import Progress, console, count, note, plain, print_json, table
 
@@ -153,3 +154,4 @@ def _describe(one: Comparison) -> str:
 
 library_app.command()(evaluate)
 library_app.command()(links)
+library_app.command()(warm)

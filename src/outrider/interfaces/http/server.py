@@ -50,12 +50,13 @@ from outrider.interfaces.http.openapi import describe
 from outrider.interfaces.http.problems import Refusal, make_response, refuse_full_disk
 from outrider.interfaces.http.request_limits import Admission, Connection, RequestLimits, UploadReceiver
 from outrider.interfaces.http.search_runs import GraphRunner, RunRegistry
-from outrider.interfaces.http.warm_up import prepare_routes, warm_up
+from outrider.interfaces.http.warm_up import prepare_routes, warm_popular, warm_up
 from outrider.interfaces.logs import ACCESS, log_server
 from outrider.interfaces.web import routes as page
 from outrider.nodes.dedup.cluster import WORKER_MODULES
 from outrider.runtime.spans import run_named
 from outrider.runtime.workers import count_cores
+from outrider.services import error_tracker
 from outrider.services.job_process import run_jobs_beside
 from outrider.settings.redact import Redactor
 from outrider.state.errors import BadRequest, SearchError, is_disk_full
@@ -210,6 +211,7 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
             await services.workers.start(count, WORKER_MODULES, busy=lambda: admission.running > 1)
         await services.warm()
         await warm_up(services)
+        await warm_popular(services)
         if alone:  # the loaded modules stay: searching them for garbage costs every fourth search as much as the search
             gc.collect()
             gc.freeze()
@@ -325,6 +327,7 @@ def serve(services: Services, host: str, port: int) -> None:
         keys = f"keys of {', '.join(sorted(settings.api_keys))}" if needs_key else "no key is required"
         greeting = f"Outrider answers at {format_address(host, bound)} - {keys} - Ctrl-C stops it"
         log_server(Redactor.from_settings(services.settings))
+        error_tracker.start(services.settings, loggers=error_tracker.SERVER_LOGGERS)
         if sys.stderr.isatty():
             sys.stderr.write(f"{greeting}\n")
         else:  # a program reads the log: every line is JSON

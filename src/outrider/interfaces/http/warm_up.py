@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio.lowlevel
@@ -25,11 +26,12 @@ from outrider.state.distilling import Reading
 from outrider.state.errors import LibraryMissing, SearchError
 from outrider.state.pipeline import RunContext
 from outrider.state.records import LIBRARY
-from outrider.state.request import MAX_QUERY_CHARS, RetrieverType, SearchRequest
+from outrider.state.request import MAX_QUERY_CHARS
 from outrider.state.response import SearchResponse
 from outrider.systematic_search.services.planned_query import read_planned_query
 from outrider.text.injection import PATTERNS
 from outrider.usecases.threads import MODES
+from outrider.usecases.warm_queries import find_popular_queries, make_local_request, read_queries, warm_queries
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -74,6 +76,25 @@ async def warm_up(services: Services) -> None:
         log.warning("the first searches may be slow: loading what they need failed", exc_info=True)
 
 
+async def warm_popular(services: Services) -> None:
+    """Search the library for the queries that the settings name. A failure is logged, and is no reason not to be ready."""
+    settings = services.settings.serve
+    if not (settings.warm_file or settings.warm_queries) or not services.has_own_library:
+        return
+    try:
+        queries = await asyncio.to_thread(lambda: read_queries(Path(settings.warm_file).expanduser())) if settings.warm_file else []
+        if settings.warm_queries:
+            queries += await find_popular_queries(services.settings, settings.warm_queries)
+        report = await warm_queries(services, list(dict.fromkeys(queries)), settings.warm_s)
+        log.info("%d of %d popular queries warmed in %.1f s", report.warmed, report.queries, report.seconds)
+        if report.error:
+            log.warning("some popular queries were not warmed: %s", report.error)
+    except SearchError as error:
+        log.warning("popular queries were not warmed: %s", error)
+    except Exception:
+        log.exception("popular queries were not warmed")
+
+
 def prepare_routes(app: FastAPI) -> None:
     """FastAPI prepares a route when it first compares a path with it."""
     for route in app.routes:
@@ -112,12 +133,7 @@ async def _search_library(services: Services) -> None:
     graph, settings = build(services, checkpointer=False), services.settings
     for work in works:
         query = " ".join(work.title.split()[:QUERY_WORDS])[:MAX_QUERY_CHARS]
-        request = SearchRequest(
-            query=query or work.doc_id,
-            strategies=(RetrieverType.LANCE_FTS, RetrieverType.GRAPH_NEIGHBOR) if settings.embedding.base_url else None,
-            rerank_enabled=False if settings.reranker.base_url else None,
-            answer_enabled=False,
-        )
+        request = make_local_request(settings, query or work.doc_id)
         state: dict[str, Any] = {}
         writer = EventWriter()
         parts: Any = graph.astream(request, context=RunContext(), stream_mode=MODES)
