@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
+from outrider.library.lease import require_held
 from outrider.state.errors import LibraryCorrupt, LibraryError, LibraryMissing, LibraryReadOnly, SearchError, explain_limit
 
 T = TypeVar("T")
@@ -70,8 +71,9 @@ def translate_error(error: Exception, address: str, *, is_local: bool, writing: 
 
 
 async def retry_conflicts(write: Callable[[], Awaitable[T]]) -> T:
-    """The result of a write, which is repeated when another process's commit came first."""
+    """The result of a write, which is repeated when another process's commit came first. None begins without the lock of object storage."""
     for attempt in range(ATTEMPTS):
+        require_held()
         try:
             return await write()
         except (RuntimeError, OSError, ValueError) as error:

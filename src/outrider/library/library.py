@@ -4,8 +4,9 @@ Several processes may read and write it at once.
 
 Tables at its address: `records` (see `record_table`), `edges` (see `edges`), `spaces` and a table of vectors for each (see `vectors`),
 `words` (see `exact.word_dictionary`), those of `citation_tables` and `code_link_tables`, small ones of `metadata_tables`, and for a local
-folder a lock file. Reads see the latest committed version, whoever wrote it. Writers of local libraries wait for each other; on object
-storage LanceDB's commit protocol and the primary key keep them apart.
+folder a lock file. Writers wait for each other: by a lock file in a folder, by a lease on object storage. Reads see the latest committed
+version, whoever wrote it; on object storage they may be allowed to see one that is some seconds old, except those of writers and of
+pinned versions.
 """
 
 from __future__ import annotations
@@ -127,8 +128,18 @@ class Library:
         """A version and the number of its records."""
 
     @classmethod
-    async def open(cls, uri: str | Path, *, create: bool = False, storage_options: Mapping[str, str] | None = None) -> Library:
-        """The library at a folder or an `s3://` address. An empty folder becomes a new library; a missing one only with `create`."""
+    async def open(
+        cls,
+        uri: str | Path,
+        *,
+        create: bool = False,
+        storage_options: Mapping[str, str] | None = None,
+        read_consistency_s: float = 0.0,
+    ) -> Library:
+        """The library at a folder or an `s3://` address. An empty folder becomes a new library; a missing one only with `create`.
+
+        On object storage, searches may read a version that is `read_consistency_s` old; with 0 each asks whether there is a later one.
+        """
         location = Location.parse(uri)
         state = await location.find_state()
         if state == "missing":
@@ -139,14 +150,19 @@ class Library:
             raise location.foreign_error()
         postpone_client()
         lancedb = await load_module("lancedb")
+        interval_s = 0.0 if location.path is not None else read_consistency_s
+        options = dict(storage_options or {})
         with location.translate_errors():
             connection = await lancedb.connect_async(
-                location.uri, read_consistency_interval=timedelta(0), storage_options=dict(storage_options or {})
+                location.uri, read_consistency_interval=timedelta(seconds=interval_s), storage_options=options
             )
             if location.path is None:
-                object_storage = await load_module("outrider.library.object_storage")
-                connection = object_storage.claim_creations(connection, location.uri, storage_options or {})
-            table = await record_table.open_table(connection)
+                from outrider.library.lance_table import make_remote
+                from outrider.library.object_storage import ObjectStorage
+
+                location = replace(location, storage=ObjectStorage(location.uri, options, interval_s))
+                connection = make_remote(connection, location.storage.handles)
+            table = await record_table.open_kept_table(connection)
         if table is None:
             if not create and location.path is None:
                 raise location.missing_error()
