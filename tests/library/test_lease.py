@@ -25,8 +25,9 @@ def make_lease(monkeypatch: pytest.MonkeyPatch) -> MakeLease:
     """Each lease is that of another process; all are of one library."""
     from obstore.store import MemoryStore
 
-    for name, value in {"POLL_S": 0.002, "SLOWEST_POLL_S": 0.004, "RENEW_S": 0.02, "RESERVED_S": 0.2, "EXPIRY_S": 0.3, "FENCE_S": 0.15}.items():
-        monkeypatch.setattr(lease, name, value)
+    quick = {"POLL_S": 0.002, "SLOWEST_POLL_S": 0.004, "RENEW_S": 0.02, "RESERVED_S": 0.2, "EXPIRY_S": 0.3, "FENCE_S": 0.15}
+    for name, seconds in quick.items():
+        monkeypatch.setattr(lease, name, seconds)
     store = MemoryStore()
     return lambda: Lease(store, "writes", "s3://shelf/lib")
 

@@ -40,6 +40,7 @@ OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
 """Schemes that LanceDB reads; only s3 was tried."""
 
 PROBE_BYTES = 4_096
+PROBE = "probe"
 LOCK_TIMEOUT_S = 600.0
 LOCK_POLL_S = 0.02
 
@@ -115,7 +116,11 @@ class Location:
         return None if self.path is None else await asyncio.to_thread(_list_files, self.path)
 
     async def require_writable(self) -> None:
-        """Write a file without a name. Raises `LibraryReadOnly`, and `LibraryError` without space; an object store is not tried."""
+        """Write a file without a name, or a small object. Raises `LibraryReadOnly`, and `LibraryError` without space."""
+        if self.storage is not None:
+            with self.translate_errors(writing=True), suppress(LibraryBusy):  # another process writes the same one
+                async with lease.hold(lease.Lease(self.storage.store, PROBE, self.address), 0, "", fences=False):
+                    pass
         if self.path is None:
             return
         try:

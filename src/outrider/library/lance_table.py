@@ -6,6 +6,8 @@ and their columns never change. It imports LanceDB, so it is imported only with 
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lancedb.db import AsyncConnection
@@ -14,15 +16,50 @@ from lancedb.table import AsyncTable
 from outrider.library import lease
 
 if TYPE_CHECKING:
-    from weakref import WeakSet
-
     import pyarrow as pa
+
+    from outrider.library.object_storage import ObjectStorage
+
+KEPT_ROWS = 8_192
+"""Of a few kB each."""
+
+
+class RowCache:
+    """Values of the rows that were read last, by row id.
+
+    A row id is an address, a place in a file that is never changed: an update writes the row to another place.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[str, OrderedDict[int, Any]] = defaultdict(OrderedDict)
+
+    async def complete(self, table: AsyncTable, found: pa.Table, columns: Sequence[str]) -> pa.Table | None:
+        """Rows with these columns added; only those are read that are not known. None where one is gone: it was just compacted."""
+        row_ids = found["_rowid"].to_pylist()
+        for name in columns:
+            known = self._values[name]
+            if missing := [row_id for row_id in row_ids if row_id not in known]:
+                try:
+                    rows = await table.take_row_ids(missing).select([name]).with_row_id().to_arrow()
+                except (RuntimeError, OSError, ValueError):
+                    return None
+                known.update(zip(rows["_rowid"].to_pylist(), rows[name].to_pylist(), strict=True))
+            if any(row_id not in known for row_id in row_ids):
+                return None
+            found = found.append_column(name, [[known[row_id] for row_id in row_ids]])
+            for row_id in row_ids:
+                known.move_to_end(row_id)
+            while len(known) > max(KEPT_ROWS, len(row_ids)):
+                known.popitem(last=False)
+        return found
 
 
 class LibraryTable(AsyncTable):
     """A handle of a library's table."""
 
     _kept_schema: pa.Schema | None = None
+    rows: RowCache | None = None
+    """Of a table on object storage, for the rows that searches find."""
 
     async def schema(self) -> pa.Schema:
         if self._kept_schema is None:
@@ -39,8 +76,7 @@ def keep_schema(table: AsyncTable) -> AsyncTable:
 class RemoteConnection(AsyncConnection):
     """A connection to a library on object storage."""
 
-    handles: WeakSet[AsyncTable]
-    """See `ObjectStorage`."""
+    storage: ObjectStorage
 
     async def create_table(self, *arguments: Any, **options: Any) -> AsyncTable:
         """Only under a lease: LanceDB 0.40 lets a process that saw no table write its own over one that another process has created."""
@@ -48,8 +84,8 @@ class RemoteConnection(AsyncConnection):
         return await super().create_table(*arguments, **options)
 
 
-def make_remote(connection: AsyncConnection, handles: WeakSet[AsyncTable]) -> AsyncConnection:
+def make_remote(connection: AsyncConnection, storage: ObjectStorage) -> AsyncConnection:
     """The same connection as an instance of this class: `connect_async` takes no class."""
     connection.__class__ = RemoteConnection
-    connection.handles = handles  # type: ignore[attr-defined]
+    connection.storage = storage  # type: ignore[attr-defined]
     return connection

@@ -161,7 +161,7 @@ class Library:
                 from outrider.library.object_storage import ObjectStorage
 
                 location = replace(location, storage=ObjectStorage(location.uri, options, interval_s))
-                connection = make_remote(connection, location.storage.handles)
+                connection = make_remote(connection, location.storage)
             table = await record_table.open_kept_table(connection)
         if table is None:
             if not create and location.path is None:

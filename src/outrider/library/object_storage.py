@@ -51,6 +51,14 @@ class ObjectStorage:
         except (BaseError, ValueError) as error:
             raise LibraryError(f"the options of the object store at {self.uri} are refused: {_first_line(error)}") from error
 
+    def keep(self, table: AsyncTable) -> None:
+        """Refresh this handle with the others. If it may read an old version, it may keep rows as well: then it sends no request at all."""
+        self.handles.add(table)
+        if self.interval_s:
+            from outrider.library.lance_table import RowCache
+
+            table.rows = RowCache()  # type: ignore[attr-defined] # a `LibraryTable`
+
     async def refresh(self) -> None:
         """Bring every kept handle to the latest version: before a writer reads, and after it has written by other handles."""
         if self.interval_s:

@@ -50,9 +50,9 @@ async def open_table(connection: AsyncConnection, name: str = TABLE) -> AsyncTab
 async def open_kept_table(connection: AsyncConnection, name: str = TABLE) -> AsyncTable | None:
     """As `open_table`, for a handle that stays open for reads of the latest version: on object storage, writers refresh it."""
     table = await open_table(connection, name)
-    handles = getattr(connection, "handles", None)
-    if table is not None and handles is not None:
-        handles.add(table)
+    storage = getattr(connection, "storage", None)
+    if table is not None and storage is not None:
+        storage.keep(table)
     return table
 
 
