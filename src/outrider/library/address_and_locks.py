@@ -7,15 +7,17 @@ import os
 import shlex
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
 from outrider.library import lease
 from outrider.library.lance_errors import SHUTDOWN_DELAY, read_only_error, translate_error
+from outrider.library.store_errors import hide_secrets
 from outrider.runtime.run_reads import read_afresh
 from outrider.runtime.threads_and_loops import finish
 from outrider.state.errors import BadRequest, LibraryBusy, LibraryError, LibraryMissing, LibraryReadOnly, explain_limit
@@ -37,8 +39,10 @@ IGNORED = frozenset({LOCK, REINDEX_LOCK, ".DS_Store", "Thumbs.db", "desktop.ini"
 """Names that leave a folder empty: our locks, and what file managers put into every folder."""
 
 OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
-"""Schemes that LanceDB reads; only s3 was tried."""
+"""Schemes that LanceDB reads. `s3` was tried with moto, `az` with Azurite, the others were not."""
 
+LEAST_BUCKET = 3
+"""Characters of a bucket's or a container's name, at Amazon, Google and Microsoft."""
 PROBE_BYTES = 4_096
 PROBE = "probe"
 LOCK_TIMEOUT_S = 600.0
@@ -64,6 +68,9 @@ class Location:
                 raise BadRequest(
                     f"{without_password(text)}: a library is a folder or in an object store ({', '.join(OBJECT_STORES)}), not at {scheme}://"
                 )
+            bucket = urlsplit(text).netloc.rpartition("@")[2] if scheme in ("s3", "gs") else text.split("/")[2]
+            if len(bucket) < LEAST_BUCKET:
+                raise BadRequest(f"{without_password(text)}: the name of a bucket has {LEAST_BUCKET} characters at least")
             return cls(text.rstrip("/"), None)
         path = Path(text.removeprefix("file://")).expanduser().absolute()
         return cls(str(path), path)
@@ -251,9 +258,12 @@ class Location:
             SHUTDOWN_DELAY.restart()
             raise
         except Exception as error:
-            translated = translate_error(error, self.address, is_local=self.path is not None, writing=writing)
+            options: Mapping[str, str] = {} if self.storage is None else self.storage.options
+            translated = translate_error(error, self.address, is_local=self.path is not None, writing=writing, options=options)
             if translated is None:
                 raise
+            if hide_secrets(str(error), options) != str(error):
+                raise translated from None  # else a log with a traceback would show them
             raise translated from error
 
     @asynccontextmanager

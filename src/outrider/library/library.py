@@ -152,15 +152,17 @@ class Library:
         lancedb = await load_module("lancedb")
         interval_s = 0.0 if location.path is not None else read_consistency_s
         options = dict(storage_options or {})
+        if location.path is None:
+            from outrider.library.object_storage import ObjectStorage
+
+            location = replace(location, storage=ObjectStorage(location.uri, options, interval_s))
         with location.translate_errors():
             connection = await lancedb.connect_async(
                 location.uri, read_consistency_interval=timedelta(seconds=interval_s), storage_options=options
             )
-            if location.path is None:
+            if location.storage is not None:
                 from outrider.library.lance_table import make_remote
-                from outrider.library.object_storage import ObjectStorage
 
-                location = replace(location, storage=ObjectStorage(location.uri, options, interval_s))
                 connection = make_remote(connection, location.storage)
             table = await record_table.open_kept_table(connection)
         if table is None:
