@@ -76,6 +76,7 @@ if TYPE_CHECKING:
 
     from outrider.library.exact.pinned_library import PinnedVersion
     from outrider.library.inspection import LibraryInfo
+    from outrider.library.object_storage import ObjectStorage
     from outrider.library.reindex import OnReindex, ReindexReport, ReindexStatus
     from outrider.library.vectors.index import Near
     from outrider.library.vectors.token_index import TokenIndexReport
@@ -152,18 +153,20 @@ class Library:
         lancedb = await load_module("lancedb")
         interval_s = 0.0 if location.path is not None else read_consistency_s
         options = dict(storage_options or {})
+        storage: ObjectStorage | None = None
         if location.path is None:
             from outrider.library.object_storage import ObjectStorage
 
-            location = replace(location, storage=ObjectStorage(location.uri, options, interval_s))
+            storage = ObjectStorage(location.uri, options, interval_s)
+            location = replace(location, storage=storage)
         with location.translate_errors():
             connection = await lancedb.connect_async(
                 location.uri, read_consistency_interval=timedelta(seconds=interval_s), storage_options=options
             )
-            if location.storage is not None:
+            if storage is not None:
                 from outrider.library.lance_table import make_remote
 
-                connection = make_remote(connection, location.storage)
+                connection = make_remote(connection, storage)
             table = await record_table.open_kept_table(connection)
         if table is None:
             if not create and location.path is None:

@@ -66,7 +66,7 @@ class ObjectStorage:
 
     async def _refresh(self, table: AsyncTable) -> None:
         try:
-            await table.checkout_latest()
+            await table.checkout_latest()  # type: ignore[no-untyped-call]
         except (RuntimeError, OSError, ValueError) as error:
             if "not found" not in str(error).lower():
                 raise
