@@ -26,7 +26,7 @@ from outrider.state.filters import Compare
 if TYPE_CHECKING:
     from support.object_store import S3Server
 
-COLUMNS = ("search", "requests cold", "requests warm, another query", "requests warm, the same query")
+COLUMNS = ("searches", "opening", "first search: index", "first search: the rest", "another query", "the same query")
 QUERIES = 40
 WRITERS, UPSERTS = 4, 100
 EXACT = ("computer[ti]", "sort* AND (algorithm OR method)", "matrix NOT inversion", '"time sharing"')
@@ -59,22 +59,22 @@ async def measure(server: S3Server, source: Collection, folder: Path) -> tuple[l
 
 
 async def count_requests(server: S3Server, queries: Sequence[str], interval_s: float) -> tuple[Cell, ...]:
-    """The most requests of a search, by a handle that was just opened and by one that has searched."""
-    cold, other, same = [], [], []
+    """Requests of a search, the fewest and the most, by a handle that was just opened and by one that has searched."""
+    counts: list[tuple[int, ...]] = []
 
-    async def count(library: Library, query: str) -> int:
+    async def count(library: Library, query: str) -> tuple[int, int]:
         server.requests.clear()
         await library.search(query, limit=SHOWN)
-        return len(server.requests)
+        of_index = sum("/_indices/" in path for _, path in server.requests)
+        return of_index, len(server.requests) - of_index
 
-    for query in queries[:10]:
+    for query, another in zip(queries[:10], queries[10:20], strict=True):
+        server.requests.clear()
         library = await Library.open("s3://shelf/cacm", storage_options=server.options, read_consistency_s=interval_s)
-        cold.append(await count(library, query))
-        other += [await count(library, another) for another in queries[10:14]]
-        same.append(await count(library, query))
+        opening = len(server.requests)
+        counts.append((opening, *await count(library, query), sum(await count(library, another)), sum(await count(library, query))))
         library.close()
-    every = f"consistency {interval_s:,.0f} s, best {SHOWN} of CACM"
-    return every, *(f"{min(counts)} to {max(counts)}" for counts in (cold, other, same))
+    return f"consistency {interval_s:,.0f} s, best {SHOWN}", *(f"{min(each)} to {max(each)}" for each in zip(*counts, strict=True))
 
 
 async def compare(local: Library, remote: Library, queries: Sequence[str]) -> list[tuple[Cell, ...]]:

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lancedb.db import AsyncConnection
 from lancedb.table import AsyncTable
 
 from outrider.library import lease
+from outrider.library.schema import RANKED
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from outrider.library.object_storage import ObjectStorage
 
+WARMED_ROWS = 50_000
 KEPT_ROWS = 8_192
 """Of a few kB each."""
 
@@ -60,6 +63,16 @@ class LibraryTable(AsyncTable):
     _kept_schema: pa.Schema | None = None
     rows: RowCache | None = None
     """Of a table on object storage, for the rows that searches find."""
+    warms_up: bool = False
+    """Whether the ranking index is read as a whole before the first search."""
+
+    async def warm_up(self) -> None:
+        """Read the ranking index in a few requests: a search reads two or more for each of its words. A large one is read word by word."""
+        if self.warms_up:
+            self.warms_up = False
+            if await self.count_rows() <= WARMED_ROWS:
+                with suppress(RuntimeError, OSError, ValueError):  # an earlier Outrider named it otherwise, or it is not built yet
+                    await self.prewarm_index(f"{RANKED}_idx")
 
     async def schema(self) -> pa.Schema:
         if self._kept_schema is None:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from outrider.library.address_and_locks import TABLE
 from outrider.state.errors import LibraryError, MissingExtra
 
 if TYPE_CHECKING:
@@ -53,11 +54,12 @@ class ObjectStorage:
 
     def keep(self, table: AsyncTable) -> None:
         """Refresh this handle with the others. If it may read an old version, it may keep rows as well: then it sends no request at all."""
-        self.handles.add(table)
-        if self.interval_s:
-            from outrider.library.lance_table import RowCache
+        from outrider.library.lance_table import LibraryTable, RowCache
 
-            table.rows = RowCache()  # type: ignore[attr-defined] # a `LibraryTable`
+        self.handles.add(table)
+        if isinstance(table, LibraryTable):
+            table.warms_up = table.name == TABLE
+            table.rows = RowCache() if self.interval_s else None
 
     async def refresh(self) -> None:
         """Bring every kept handle to the latest version: before a writer reads, and after it has written by other handles."""

@@ -175,6 +175,8 @@ def any_query(queries: Sequence[FullTextQuery]) -> FullTextQuery:
 
 
 async def _run_query(table: AsyncTable, text: FullTextQuery, where: Filter | None, columns: Sequence[str], limit: int) -> pa.Table:
+    if (warm_up := getattr(table, "warm_up", None)) is not None:
+        await warm_up()
     rows = getattr(table, "rows", None)
     stored = [] if rows is None else [name for name in columns if name != "_score"]
     query = table.query().nearest_to_text(text).select([name for name in columns if name not in stored]).with_row_id().limit(limit)
