@@ -66,7 +66,9 @@ CACHED_MODELS = 2
 """Embedding models that a process holds: one to read with, one to reindex to."""
 WARM_S = 60.0
 """How long loaded models count as those that a search needs: another process may give the library vectors of another model."""
-S3_ENDPOINTS = ("aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url")
+STORE_ENDPOINTS = (
+    "aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url", "azure_storage_endpoint", "azure_endpoint", "google_base_url",
+)  # fmt: skip
 """Options of an object store that name its address."""
 
 log = logging.getLogger(__name__)
@@ -582,7 +584,7 @@ class Services:
         if not self.settings.sources.offline or Location.parse(settings.uri).path is not None:
             return
         options = {name.lower(): value.get_secret_value() for name, value in settings.storage_options.items()}
-        endpoint = next((options[name] for name in S3_ENDPOINTS if name in options), "") or os.environ.get("AWS_ENDPOINT_URL", "")
+        endpoint = next((options[name] for name in STORE_ENDPOINTS if name in options), "") or os.environ.get("AWS_ENDPOINT_URL", "")
         if not is_loopback(endpoint):
             raise LibraryError(f"the library at {without_password(settings.uri)} is not on this machine, {OFFLINE}; use one in a folder")
 
