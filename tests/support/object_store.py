@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from outrider.library.library import Library
 
 BUCKET = "shelf"
+MAINTAINED_EVERY = 20
 KEYS = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "aws_region": "us-east-1"}
 AZURE_ACCOUNT = "devstoreaccount1"
 AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # pragma: allowlist secret
@@ -156,6 +157,8 @@ async def write_papers(library: Library, writer: str, count: int, done: Callable
         own = Paper(doc_id=f"{writer}-{number}", title=f"fox {number}", edges=(Edge(relation="cites", target=f"doi:10.1/{number}"),))
         await library.upsert([own, Paper(doc_id="shared", title=f"shared by {writer} at {number}")])
         done(number)
+        if number % MAINTAINED_EVERY == MAINTAINED_EVERY - 1:
+            await library.optimize()
 
 
 def main(address: str, endpoint: str, writer: str, count: str) -> None:

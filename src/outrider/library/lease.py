@@ -42,7 +42,8 @@ RENEW_S = 10.0
 POLL_S = 0.1
 SLOWEST_POLL_S = 1.5
 RESERVED_S = 3.0
-"""Of a free lease, for the next one: a process that waits for it looks more often than that."""
+"""Of a free lease, for the first in the queue: it looks more often than that."""
+LEAVING_TRIES = 5
 REPORT_S = 5.0
 """Of waiting, until it is reported; then each time that it has doubled."""
 
@@ -56,8 +57,10 @@ class LeaseState(NamedTuple):
     """Empty for a free lease."""
     place: str
     """Process and machine of the holder, for messages."""
-    next: str
-    """Who may take it first when it is free; empty if nobody waits. Else a process that writes again and again would shut others out."""
+    beat: str
+    """Another one each time that the holder writes the object; those who wait leave it as it is."""
+    queue: tuple[str, ...]
+    """Who waits, in the order of coming. Without it a process that writes again and again would shut others out."""
     changed_at: datetime
 
 
@@ -83,14 +86,20 @@ class Lease:
 
     async def acquire(self, wait_s: float, busy: str) -> None:
         """Wait until it is free, or its holder has not renewed it for `EXPIRY_S`. `LibraryBusy` with the text after `wait_s`."""
+        try:
+            await self._wait(wait_s, busy)
+        except BaseException:
+            await asyncio.shield(self._leave_queue())
+            raise
+
+    async def _wait(self, wait_s: float, busy: str) -> None:
         began = since = time.monotonic()
-        seen: dict[str, str] | None = None
-        poll_s, report_s = POLL_S, REPORT_S
+        beat, report_s = "", REPORT_S
         while True:
             state = await self.read()
             now = time.monotonic()
-            if state is not None and state.mark != seen:
-                seen, since = state.mark, now
+            if state is not None and state.beat != beat:
+                beat, since = state.beat, now
             if await finish(self._try(state, now - since)):
                 return
             if now - began >= wait_s:
@@ -98,22 +107,34 @@ class Lease:
             if state is not None and now - began >= report_s:
                 report_s *= 2
                 log.warning("waiting for the library at %s: %s is writing (%.0f s so far)", self.address, state.place, now - began)
-            is_next = state is not None and state.next == self._holder
-            await asyncio.sleep((POLL_S if is_next else poll_s) * random.uniform(0.5, 1.5))  # noqa: S311 - spreads those who wait
-            poll_s = min(poll_s * 1.5, SLOWEST_POLL_S)
+            place = state.queue.index(self._holder) if state is not None and self._holder in state.queue else 1
+            await asyncio.sleep(min(POLL_S * (1 + 4 * place), SLOWEST_POLL_S) * random.uniform(0.5, 1.5))  # noqa: S311 - spreads those who wait
 
     async def _try(self, state: LeaseState | None, unchanged_s: float) -> bool:
-        """Take the lease if that is allowed now, or be the next to take it."""
-        if state is None or (not state.holder and (state.next in ("", self._holder) or unchanged_s > RESERVED_S)):
+        """Take the lease if that is allowed now, else queue for it. A first one in the queue that does not come loses its place."""
+        if state is None:
+            return await self._write(self._holder, None)
+        is_first = state.queue[:1] in ((), (self._holder,))
+        if not state.holder and (is_first or unchanged_s > RESERVED_S):
             return await self._write(self._holder, state)
         if state.holder and unchanged_s > EXPIRY_S:
             if taken := await self._write(self._holder, state):
                 log.warning("took over the lock of the library at %s: %s has not renewed it", self.address, state.place)
             return taken
-        if state.holder and not state.next:
-            content = {"holder": state.holder, "place": state.place, "next": self._holder}
-            await self._put(content, state.mark)
+        if self._holder not in state.queue:
+            await self._put({**_write_content(state), "queue": [*state.queue, self._holder]}, state.mark)
         return False
+
+    async def _leave_queue(self) -> None:
+        """One that stays there costs the next one `RESERVED_S`."""
+        with suppress(OSError):
+            for _ in range(LEAVING_TRIES):
+                state = await self.read()
+                if state is None or self._holder not in state.queue:
+                    return
+                queue = [one for one in state.queue if one != self._holder]
+                if await self._put({**_write_content(state), "queue": queue}, state.mark) is not None:
+                    return
 
     async def renew(self) -> None:
         """Until it is cancelled, or the lease is lost. A failed request is repeated."""
@@ -137,17 +158,21 @@ class Lease:
     async def _write(self, holder: str, state: LeaseState | None) -> bool:
         """Replace a state, None for no object, by one with this holder; False where another holder was first.
 
-        Again if only the next one has changed, or if a request counted whose answer came too late: its client has repeated it.
+        Again if only the queue has changed, or if a request counted whose answer came too late: its client has repeated it.
         """
         while True:
             began = time.monotonic()
-            following = "" if state is None or state.next == self._holder else state.next
-            content = {"holder": holder, "place": f"process {os.getpid()} on {socket.gethostname()}", "next": following}
-            mark = await self._put(content, None if state is None else state.mark)
+            queue = () if state is None else state.queue
+            if self._holder in queue:  # what stands before it did not come
+                queue = queue[queue.index(self._holder) + 1 :]
+            elif holder and state is not None and not state.holder:
+                queue = queue[1:]
+            place = f"process {os.getpid()} on {socket.gethostname()}"
+            new = LeaseState({}, holder, place, uuid.uuid4().hex, queue, datetime.now(UTC))
+            mark = await self._put(_write_content(new), None if state is None else state.mark)
             if mark is not None:
                 if holder:
-                    self._state = LeaseState(mark, holder, content["place"], following, datetime.now(UTC))
-                    self._renewed = began
+                    self._state, self._renewed = new._replace(mark=mark), began
                 return True
             state = await self.read()
             if state is None or state.holder != self._holder:
@@ -164,13 +189,14 @@ class Lease:
             return None
         except BaseError as error:
             raise OSError(str(error)) from error
-        return LeaseState(_read_mark(response.meta), content["holder"], content["place"], content["next"], response.meta["last_modified"])
+        fields = content["holder"], content["place"], content["beat"], tuple(content["queue"])
+        return LeaseState(_read_mark(response.meta), *fields, response.meta["last_modified"])
 
-    async def _put(self, content: dict[str, str], before: dict[str, str] | None) -> dict[str, str] | None:
+    async def _put(self, content: dict[str, Any], before: dict[str, str] | None) -> dict[str, str] | None:
         """The mark of the new state; None where the state before is not the one with this mark, or where there is one against None."""
         from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
-        body = json.dumps({**content, "nonce": uuid.uuid4().hex}).encode()  # equal contents would have equal entity tags
+        body = json.dumps(content).encode()  # no two contents are equal, so no two entity tags are
         mode: Any = "create" if before is None else before
         try:
             return _read_mark(await self.store.put_async(f"{FOLDER}/{self.name}", body, mode=mode))
@@ -178,6 +204,10 @@ class Lease:
             return None
         except BaseError as error:
             raise OSError(str(error)) from error
+
+
+def _write_content(state: LeaseState) -> dict[str, Any]:
+    return {"holder": state.holder, "place": state.place, "beat": state.beat, "queue": state.queue}
 
 
 def _read_mark(meta: Any) -> dict[str, str]:
