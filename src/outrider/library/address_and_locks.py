@@ -41,6 +41,8 @@ IGNORED = frozenset({LOCK, REINDEX_LOCK, ".DS_Store", "Thumbs.db", "desktop.ini"
 OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
 """Schemes that LanceDB reads. `s3` was tried with moto, `az` with Azurite, the others were not."""
 
+SERVICE = "db"
+"""Scheme of LanceDB Cloud and Enterprise; only tried with a counterpart of their protocol."""
 LEAST_BUCKET = 3
 """Characters of a bucket's or a container's name, at Amazon, Google and Microsoft."""
 PROBE_BYTES = 4_096
@@ -64,16 +66,28 @@ class Location:
         text = str(uri)
         scheme, separator, _ = text.partition("://")
         if separator and scheme != "file":
-            if scheme not in OBJECT_STORES:
-                raise BadRequest(
-                    f"{without_password(text)}: a library is a folder or in an object store ({', '.join(OBJECT_STORES)}), not at {scheme}://"
-                )
+            if scheme not in (*OBJECT_STORES, SERVICE):
+                stores = f"in an object store ({', '.join(OBJECT_STORES)}) or in LanceDB Cloud or Enterprise ({SERVICE})"
+                raise BadRequest(f"{without_password(text)}: a library is a folder, {stores}, not at {scheme}://")
             bucket = urlsplit(text).netloc.rpartition("@")[2] if scheme in ("s3", "gs") else text.split("/")[2]
-            if len(bucket) < LEAST_BUCKET:
+            if len(bucket) < LEAST_BUCKET and scheme != SERVICE:
                 raise BadRequest(f"{without_password(text)}: the name of a bucket has {LEAST_BUCKET} characters at least")
             return cls(text.rstrip("/"), None)
         path = Path(text.removeprefix("file://")).expanduser().absolute()
         return cls(str(path), path)
+
+    @property
+    def is_service(self) -> bool:
+        """Whether LanceDB Cloud or Enterprise has it."""
+        return self.uri.startswith(f"{SERVICE}://")
+
+    def require_addresses(self, feature: str) -> None:
+        """`BadRequest` where rows have no addresses that a feature could rest on."""
+        if self.is_service:
+            raise BadRequest(
+                f"{feature} needs a library in a folder or on object storage: {self.address} is in LanceDB Cloud or Enterprise, "
+                "whose rows have no fixed addresses"
+            )
 
     @property
     def address(self) -> str:
@@ -124,7 +138,7 @@ class Location:
 
     async def require_writable(self) -> None:
         """Write a file without a name, or a small object. Raises `LibraryReadOnly`, and `LibraryError` without space."""
-        if self.storage is not None:
+        if self.storage is not None and not self.is_service:
             with self.translate_errors(writing=True), suppress(LibraryBusy):  # another process writes the same one
                 async with lease.hold(lease.Lease(self.storage.store, PROBE, self.address), 0, "", fences=False):
                     pass
@@ -181,10 +195,12 @@ class Location:
 
     async def is_reindexing(self) -> bool:
         """Whether another process reindexes. On object storage by the clocks of this machine and the service."""
-        if self.storage is not None:
+        if self.storage is not None and not self.is_service:
             with self.translate_errors():
                 state = await self._lease(REINDEX_LOCK, self.storage).read()
             return state is not None and bool(state.holder) and datetime.now(UTC) - state.changed_at < timedelta(seconds=lease.EXPIRY_S)
+        if self.is_service:
+            return False
         try:
             async with self._lock(REINDEX_LOCK, 0, ""):
                 return False
@@ -204,7 +220,8 @@ class Location:
     async def _hold_lease(self, storage: ObjectStorage, name: str, wait_s: float, busy: str) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             with self.translate_errors(writing=True):
-                await stack.enter_async_context(lease.hold(self._lease(name, storage), wait_s, busy, fences=name == LOCK))
+                if not self.is_service:
+                    await stack.enter_async_context(lease.hold(self._lease(name, storage), wait_s, busy, fences=name == LOCK))
                 await storage.refresh()
             try:
                 yield

@@ -82,7 +82,8 @@ class LibraryTable(AsyncTable):
 
 def keep_schema(table: AsyncTable) -> AsyncTable:
     """The same handle as an instance of this class: a connection takes no class."""
-    table.__class__ = LibraryTable
+    if not isinstance(table, LibraryTable):
+        table.__class__ = LibraryTable
     return table
 
 
@@ -99,6 +100,7 @@ class RemoteConnection(AsyncConnection):
 
 def make_remote(connection: AsyncConnection, storage: ObjectStorage) -> AsyncConnection:
     """The same connection as an instance of this class: `connect_async` takes no class."""
-    connection.__class__ = RemoteConnection
+    if not isinstance(connection, RemoteConnection):
+        connection.__class__ = RemoteConnection
     connection.storage = storage  # type: ignore[attr-defined]
     return connection

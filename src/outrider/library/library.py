@@ -160,9 +160,13 @@ class Library:
             storage = ObjectStorage(location.uri, options, interval_s)
             location = replace(location, storage=storage)
         with location.translate_errors():
-            connection = await lancedb.connect_async(
-                location.uri, read_consistency_interval=timedelta(seconds=interval_s), storage_options=options
-            )
+            interval = timedelta(seconds=interval_s)
+            if location.is_service:
+                from outrider.library import lance_service
+
+                connection = await lance_service.connect(location.uri, options, interval)
+            else:
+                connection = await lancedb.connect_async(location.uri, read_consistency_interval=interval, storage_options=options)
             if storage is not None:
                 from outrider.library.lance_table import make_remote
 
@@ -584,6 +588,7 @@ class Library:
 
     async def pin(self, tag: str) -> PinnedVersion:
         """The current version, tagged and open for an exact search; `BadRequest` for a tag that is taken or not a valid name."""
+        self._location.require_addresses("exact search")
         await self.tag(tag)
         return await self.pinned(tag)
 
@@ -595,6 +600,7 @@ class Library:
         await load_module("outrider.library.exact.pinned_library")
         from outrider.library.exact.pinned_library import PinnedVersion
 
+        self._location.require_addresses("exact search")
         with self._location.translate_errors():
             table = await versions.open_version(self._location, self._connection, tag)
             return PinnedVersion(self._location, self._connection, table, await versions.describe_version(table, self.library_id, tag))
@@ -773,7 +779,7 @@ class Library:
 
     async def due(self) -> bool:
         """Whether `optimize` would find something to do in the records: a few ms."""
-        return await self._read(maintenance.due(self._table))
+        return not self._location.is_service and await self._read(maintenance.due(self._table))
 
     async def optimize(self, force: bool = False, keep: timedelta = maintenance.KEEP, wait_s: float = LOCK_TIMEOUT_S) -> None:
         """Where due (or forced): complete and repair the indexes, fold new rows in, compact, drop versions older than `keep`.
@@ -784,6 +790,8 @@ class Library:
 
         async with self._location.write(wait_s):
             await maintenance.ensure_indexes(self._table)
+            if self._location.is_service:  # it maintains its tables itself
+                return
             if force or await maintenance.due(self._table):
                 await maintenance.repair_indexes(self._table)
                 covered = await word_dictionary.extend(self._connection, await self._open_version())

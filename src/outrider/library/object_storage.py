@@ -1,4 +1,4 @@
-"""An object store, as LanceDB's own options describe it, and the handles of an open library there."""
+"""A store or service, as LanceDB's own options describe it, and the handles of an open library there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LANCE_OPTIONS = ("new_table_", "client_", "download_retry_count", "request_timeo
 
 @dataclass(frozen=True, eq=False)
 class ObjectStorage:
-    """The object store of one open library."""
+    """The object store, or the service, of one open library."""
 
     uri: str
     options: Mapping[str, str] = field(repr=False)

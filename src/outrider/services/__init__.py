@@ -68,6 +68,7 @@ WARM_S = 60.0
 """How long loaded models count as those that a search needs: another process may give the library vectors of another model."""
 STORE_ENDPOINTS = (
     "aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url", "azure_storage_endpoint", "azure_endpoint", "google_base_url",
+    "host_override",
 )  # fmt: skip
 """Options of an object store that name its address."""
 
