@@ -1,7 +1,7 @@
-"""A library in LanceDB Cloud or Enterprise, at a `db://` address: what these services do otherwise than a store.
+"""Libraries in LanceDB Cloud and Enterprise, at `db://` addresses.
 
-They are spoken to by LanceDB's own client over HTTP (https://docs.lancedb.com/api-reference/rest). They maintain tables and fold rows into
-indexes themselves, so `optimize` is theirs. A lease has no place there: writers are kept apart by the service's commits alone.
+LanceDB's own client speaks to them over HTTP (https://docs.lancedb.com/api-reference/rest). They maintain tables and fold rows into indexes
+themselves, so `optimize` is theirs. A lease has no place there: writers are kept apart by the service's commits alone.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ INDEXED_WITHIN = timedelta(minutes=5)
 class ServiceTable(LibraryTable):
     """A table of the service."""
 
-    async def optimize(self, **_: Any) -> Any:  # type: ignore[override]
+    async def optimize(self, **_: Any) -> Any:
         """Nothing: the service does it."""
 
-    async def create_index(self, column: str, **options: Any) -> None:  # type: ignore[override]
+    async def create_index(self, column: str, **options: Any) -> None:
         """As of a store, ready when it returns: the service only queues it."""
         await super().create_index(column, wait_timeout=INDEXED_WITHIN, **options)
 

@@ -1,4 +1,4 @@
-"""LanceDB's tables and connections, with what a library needs besides: schemas that are read once, and creation under a lease.
+"""LanceDB's tables and connections with kept schemas and rows, and creation under a lease.
 
 LanceDB's asynchronous queries read the schema before they run, to see whether it has columns of blobs. The tables of a library have none,
 and their columns never change. It imports LanceDB, so it is imported only with an open connection.
@@ -36,9 +36,9 @@ class RowCache:
     def __init__(self) -> None:
         self._values: dict[str, OrderedDict[int, Any]] = defaultdict(OrderedDict)
 
-    async def complete(self, table: AsyncTable, found: pa.Table, columns: Sequence[str]) -> pa.Table | None:
+    async def complete(self, table: AsyncTable, hits: pa.Table, columns: Sequence[str]) -> pa.Table | None:
         """Rows with these columns added; only those are read that are not known. None where one is gone: it was just compacted."""
-        row_ids = found["_rowid"].to_pylist()
+        row_ids = hits["_rowid"].to_pylist()
         for name in columns:
             known = self._values[name]
             if missing := [row_id for row_id in row_ids if row_id not in known]:
@@ -49,12 +49,12 @@ class RowCache:
                 known.update(zip(rows["_rowid"].to_pylist(), rows[name].to_pylist(), strict=True))
             if any(row_id not in known for row_id in row_ids):
                 return None
-            found = found.append_column(name, [[known[row_id] for row_id in row_ids]])
+            hits = hits.append_column(name, [[known[row_id] for row_id in row_ids]])
             for row_id in row_ids:
                 known.move_to_end(row_id)
             while len(known) > max(KEPT_ROWS, len(row_ids)):
                 known.popitem(last=False)
-        return found
+        return hits
 
 
 class LibraryTable(AsyncTable):

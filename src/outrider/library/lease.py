@@ -1,4 +1,4 @@
-"""Leases: locks of a library on object storage, which hold across machines and outlive no process for long.
+"""Leases: locks of a library on object storage, which hold across machines.
 
 A lease is one small object, and every change of it is conditional: created only where there is none (`If-None-Match`), replaced only
 where its entity tag is the one that was read (`If-Match`), or what Google Cloud and Azure have instead. It names its holder; a free one

@@ -1,4 +1,4 @@
-"""A store or service, as LanceDB's own options describe it, and the handles of an open library there."""
+"""The object store or service of an open library, and its handles there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from outrider.library.address_and_locks import TABLE
 from outrider.state.errors import LibraryError, MissingExtra
 
 if TYPE_CHECKING:
@@ -51,15 +50,6 @@ class ObjectStorage:
             return from_url(self.uri, config=config, client_options=client)
         except (BaseError, ValueError) as error:
             raise LibraryError(f"the options of the object store at {self.uri} are refused: {_first_line(error)}") from error
-
-    def keep(self, table: AsyncTable) -> None:
-        """Refresh this handle with the others. If it may read an old version, it may keep rows as well: then it sends no request at all."""
-        from outrider.library.lance_table import LibraryTable, RowCache
-
-        self.handles.add(table)
-        if isinstance(table, LibraryTable):
-            table.warms_up = table.name == TABLE
-            table.rows = RowCache() if self.interval_s else None
 
     async def refresh(self) -> None:
         """Bring every kept handle to the latest version: before a writer reads, and after it has written by other handles."""

@@ -52,7 +52,12 @@ async def open_kept_table(connection: AsyncConnection, name: str = TABLE) -> Asy
     table = await open_table(connection, name)
     storage = getattr(connection, "storage", None)
     if table is not None and storage is not None:
-        storage.keep(table)
+        from outrider.library.lance_table import LibraryTable, RowCache
+
+        storage.handles.add(table)
+        if isinstance(table, LibraryTable):
+            table.warms_up = name == TABLE
+            table.rows = RowCache() if storage.interval_s else None  # with exact reads, it would ask for the version twice
     return table
 
 
