@@ -67,8 +67,8 @@ class Location:
         scheme, separator, _ = text.partition("://")
         if separator and scheme != "file":
             if scheme not in (*OBJECT_STORES, SERVICE):
-                stores = f"in an object store ({', '.join(OBJECT_STORES)}) or in LanceDB Cloud or Enterprise ({SERVICE})"
-                raise BadRequest(f"{without_password(text)}: a library is a folder, {stores}, not at {scheme}://")
+                stores = f"in an object store ({', '.join(OBJECT_STORES)}) or LanceDB Cloud or Enterprise ({SERVICE})"
+                raise BadRequest(f"{without_password(text)}: a library is a folder or {stores}, not at {scheme}://")
             bucket = urlsplit(text).netloc.rpartition("@")[2] if scheme in ("s3", "gs") else text.split("/")[2]
             if len(bucket) < LEAST_BUCKET and scheme != SERVICE:
                 raise BadRequest(f"{without_password(text)}: the name of a bucket has {LEAST_BUCKET} characters at least")

@@ -84,7 +84,7 @@ async def create_table(location: Location, connection: AsyncConnection) -> Async
         if table is None:
             table = await connection.create_table(TABLE, schema=schema.build_schema(uuid.uuid4().hex))
         await maintenance.ensure_indexes(table)
-    return await open_kept_table(connection) or table
+    return table if location.path is not None else await open_kept_table(connection) or table
 
 
 def read_library_id(location: Location, columns: pa.Schema) -> str:
