@@ -17,6 +17,7 @@ from outrider.library import edges
 from outrider.library.address_and_locks import LOCK, Location
 from outrider.library.inspection import FIX_EDGES
 from outrider.library.library import Library
+from outrider.library.object_storage import ObjectStorage
 from outrider.state.errors import LibraryBusy
 from outrider.state.records import Paper
 from support.word_embedder import WordEmbedder
@@ -133,12 +134,12 @@ async def test_two_tasks_that_write_at_once_take_turns(tmp_path: Path) -> None:
 
 
 async def test_without_the_lock_the_primary_key_separates_writers(tmp_path: Path) -> None:
-    """As on object storage, where there is no lock."""
+    """As in LanceDB's service, where there is no lock, or with a lease that was lost."""
 
     await Library.open(tmp_path, create=True)
     handles = [await Library.open(tmp_path) for _ in range(4)]
     for handle in handles:
-        handle._location = Location(str(tmp_path), None)
+        handle._location = Location("db://shelf", None, ObjectStorage("db://shelf", {}))
     batches = [[Paper(doc_id=str(n), title=f"by {writer}") for n in range(20)] for writer in range(4)]
     await asyncio.gather(*(handle.upsert(batch) for handle, batch in zip(handles, batches, strict=True)))
     assert await handles[0].count() == 20

@@ -16,6 +16,7 @@ import pytest
 from outrider.library import reindex as reindexing
 from outrider.library.address_and_locks import REINDEX_LOCK, Location
 from outrider.library.library import Library
+from outrider.library.object_storage import ObjectStorage
 from outrider.library.reindex import ReindexProgress
 from outrider.library.vectors import index
 from outrider.library.vectors.space_registry import SpaceRegistry, StoredSpace
@@ -387,11 +388,11 @@ async def test_two_at_once(library: Library) -> None:
 
 
 async def test_without_a_lock_the_later_one_continues(library: Library) -> None:
-    """As on object storage: the earlier one, to another model, ends with a message."""
+    """As in LanceDB's service: the earlier one, to another model, ends with a message."""
     await fill(library, 60)
     handles = [await Library.open(library.uri) for _ in range(2)]
     for handle in handles:
-        handle._location = Location(library.uri, None)
+        handle._location = Location("db://shelf", None, ObjectStorage("db://shelf", {}))
         handle._vectors._location = handle._location
     there, release = threading.Event(), threading.Event()
     first = asyncio.create_task(handles[0].reindex(fresh(NEW, before=holding(30, there, release))))

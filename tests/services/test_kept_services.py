@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from outrider import asearch, search
 from outrider.graph.pipeline import get_search_graph
 from outrider.library.library import Library
-from outrider.services import Services, open_services
+from outrider.services import Services, kept_services, open_services
 from outrider.state.records import Paper
 
 
@@ -39,6 +40,24 @@ async def test_calls_in_equal_surroundings_have_the_same_services(tmp_path: Path
     assert await borrowed() is first
     monkeypatch.chdir(tmp_path)
     assert await borrowed() is not first
+
+
+async def test_a_library_on_object_storage_is_kept_for_a_while_unless_reads_are_exact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def borrowed(read_consistency_s: float) -> Services:
+        flags = {"library.read_consistency_s": read_consistency_s}
+        async with open_services(None, "s3://shelf/library", flags, keep=True) as services:
+            return services
+
+    monkeypatch.chdir(tmp_path)
+    first = await borrowed(5.0)
+    assert await borrowed(5.0) is first
+    assert await borrowed(0.0) is not await borrowed(0.0)
+    assert await borrowed(5.0) is first
+    later = time.monotonic() + kept_services.REOPENED_S
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert await borrowed(5.0) is not first
 
 
 async def test_a_library_in_the_place_of_another_is_searched(tmp_path: Path) -> None:

@@ -7,32 +7,46 @@ import os
 import shlex
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
+from outrider.library import lease
 from outrider.library.lance_errors import SHUTDOWN_DELAY, read_only_error, translate_error
+from outrider.library.store_errors import hide_secrets
 from outrider.runtime.run_reads import read_afresh
 from outrider.runtime.threads_and_loops import finish
 from outrider.state.errors import BadRequest, LibraryBusy, LibraryError, LibraryMissing, LibraryReadOnly, explain_limit
 from outrider.text.sanitize import without_password
+
+if TYPE_CHECKING:
+    from outrider.library.object_storage import ObjectStorage
 
 FolderState = Literal["missing", "empty", "library", "foreign"]
 
 TABLE = "records"
 LOCK = ".outrider.lock"
 REINDEX_LOCK = ".outrider.reindex.lock"
+LEASES = {LOCK: "writes", REINDEX_LOCK: "reindex"}
+"""What stands for these files on object storage."""
 REINDEX_WAIT_S = 0.5
 """`is_reindexing` holds the lock for a moment."""
 IGNORED = frozenset({LOCK, REINDEX_LOCK, ".DS_Store", "Thumbs.db", "desktop.ini"})
 """Names that leave a folder empty: our locks, and what file managers put into every folder."""
 
 OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
-"""Schemes that LanceDB reads; only s3 was tried."""
+"""Schemes that LanceDB reads. `s3` was tried with moto, `az` with Azurite, the others were not."""
 
+SERVICE = "db"
+"""Scheme of LanceDB Cloud and Enterprise; only tried with a counterpart of their protocol."""
+LEAST_BUCKET = 3
+"""Characters of a bucket's or a container's name, at Amazon, Google and Microsoft."""
 PROBE_BYTES = 4_096
+PROBE = "probe"
 LOCK_TIMEOUT_S = 600.0
 LOCK_POLL_S = 0.02
 
@@ -43,6 +57,8 @@ class Location:
 
     uri: str
     path: Path | None
+    storage: ObjectStorage | None = field(default=None, repr=False, compare=False)
+    """Of an open library on object storage."""
 
     @classmethod
     def parse(cls, uri: str | Path) -> Location:
@@ -50,13 +66,28 @@ class Location:
         text = str(uri)
         scheme, separator, _ = text.partition("://")
         if separator and scheme != "file":
-            if scheme not in OBJECT_STORES:
-                raise BadRequest(
-                    f"{without_password(text)}: a library is a folder or in an object store ({', '.join(OBJECT_STORES)}), not at {scheme}://"
-                )
+            if scheme not in (*OBJECT_STORES, SERVICE):
+                stores = f"in an object store ({', '.join(OBJECT_STORES)}) or LanceDB Cloud or Enterprise ({SERVICE})"
+                raise BadRequest(f"{without_password(text)}: a library is a folder or {stores}, not at {scheme}://")
+            bucket = urlsplit(text).netloc.rpartition("@")[2] if scheme in ("s3", "gs") else text.split("/")[2]
+            if len(bucket) < LEAST_BUCKET and scheme != SERVICE:
+                raise BadRequest(f"{without_password(text)}: the name of a bucket has {LEAST_BUCKET} characters at least")
             return cls(text.rstrip("/"), None)
         path = Path(text.removeprefix("file://")).expanduser().absolute()
         return cls(str(path), path)
+
+    @property
+    def is_service(self) -> bool:
+        """Whether LanceDB Cloud or Enterprise has it."""
+        return self.uri.startswith(f"{SERVICE}://")
+
+    def require_addresses(self, feature: str) -> None:
+        """`BadRequest` where rows have no addresses that a feature could rest on."""
+        if self.is_service:
+            raise BadRequest(
+                f"{feature} needs a library in a folder or on object storage: {self.address} is in LanceDB Cloud or Enterprise, "
+                "whose rows have no fixed addresses"
+            )
 
     @property
     def address(self) -> str:
@@ -106,7 +137,11 @@ class Location:
         return None if self.path is None else await asyncio.to_thread(_list_files, self.path)
 
     async def require_writable(self) -> None:
-        """Write a file without a name. Raises `LibraryReadOnly`, and `LibraryError` without space; an object store is not tried."""
+        """Write a file without a name, or a small object. Raises `LibraryReadOnly`, and `LibraryError` without space."""
+        if self.storage is not None and not self.is_service:
+            with self.translate_errors(writing=True), suppress(LibraryBusy):  # another process writes the same one
+                async with lease.hold(lease.Lease(self.storage.store, PROBE, self.address), 0, "", fences=False):
+                    pass
         if self.path is None:
             return
         try:
@@ -137,7 +172,7 @@ class Location:
         return LibraryReadOnly(f"no library can be made at {self.address}: {reason}; name another folder with --library")
 
     def lock_writes(self, wait_s: float = LOCK_TIMEOUT_S) -> AbstractAsyncContextManager[None]:
-        """One writer at a time among the processes of this machine; object stores rely on LanceDB's commit protocol alone.
+        """One writer at a time: among the processes of this machine, and on object storage among all machines.
 
         `LibraryBusy` where another process writes for longer than `wait_s`.
         """
@@ -145,11 +180,7 @@ class Location:
         return self._lock(LOCK, wait_s, busy)
 
     def lock_reindex(self) -> AbstractAsyncContextManager[None]:
-        """One reindex at a time among the processes of this machine, `LibraryBusy` for another; searches and writes continue.
-
-        An object store has no such lock: two reindexes to one model share their work there. Of two to different models the one
-        that began last continues, and the other finds its table gone and reports that.
-        """
+        """One reindex at a time, among the same processes as writers; `LibraryBusy` for another. Searches and writes continue."""
         busy = f"the library at {self.address} is being reindexed by another process; wait for its end, or stop it first"
         return self._lock(REINDEX_LOCK, REINDEX_WAIT_S, busy)
 
@@ -163,8 +194,12 @@ class Location:
         return f"{command} --library {shlex.quote(str(self.path.absolute() if self.path else self.address))}"
 
     async def is_reindexing(self) -> bool:
-        """Whether another process reindexes; False for an object store, which has no such lock."""
-        if self.path is None:
+        """Whether another process reindexes. On object storage by the clocks of this machine and the service."""
+        if self.storage is not None and not self.is_service:
+            with self.translate_errors():
+                state = await self._lease(REINDEX_LOCK, self.storage).read()
+            return state is not None and bool(state.holder) and datetime.now(UTC) - state.changed_at < timedelta(seconds=lease.EXPIRY_S)
+        if self.is_service:
             return False
         try:
             async with self._lock(REINDEX_LOCK, 0, ""):
@@ -174,21 +209,46 @@ class Location:
         except LibraryError:  # not writable here
             return False
 
+    def _lock(self, name: str, wait_s: float, busy: str) -> AbstractAsyncContextManager[None]:
+        if self.path is not None:
+            return self._lock_file(self.path, name, wait_s, busy)
+        if self.storage is None:
+            raise AssertionError("a library on object storage is locked only while it is open")
+        return self._hold_lease(self.storage, name, wait_s, busy)
+
     @asynccontextmanager
-    async def _lock(self, name: str, wait_s: float, busy: str) -> AsyncIterator[None]:
+    async def _hold_lease(self, storage: ObjectStorage, name: str, wait_s: float, busy: str) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            with self.translate_errors(writing=True):
+                if not self.is_service:
+                    await stack.enter_async_context(lease.hold(self._lease(name, storage), wait_s, busy, fences=name == LOCK))
+                await storage.refresh()
+            try:
+                yield
+            finally:  # what other handles wrote is then seen by those that searches use; if this fails, they see it later
+                with suppress(RuntimeError, OSError, ValueError):
+                    await storage.refresh()
+
+    def _lease(self, name: str, storage: ObjectStorage) -> lease.Lease:
+        return lease.Lease(storage.store, LEASES[name], self.address)
+
+    @asynccontextmanager
+    async def _lock_file(self, folder: Path, name: str, wait_s: float, busy: str) -> AsyncIterator[None]:
         """The lock is polled, so that no thread holds it for a task that was cancelled. The system frees it when a process dies."""
-        if self.path is None:
-            yield
-            return
         from filelock import FileLock
 
-        lock = FileLock(self.path / name, thread_local=False)
-        deadline = time.monotonic() + wait_s
+        lock = FileLock(folder / name, thread_local=False)
+        began = time.monotonic()
+        report_s = lease.REPORT_S
         try:
             # finished also when cancelled: else its thread may take the lock after the release below, and hold it for good
-            while not await finish(asyncio.to_thread(self._try_lock, self.path, lock.acquire)):
-                if time.monotonic() >= deadline:
+            while not await finish(asyncio.to_thread(self._try_lock, folder, lock.acquire)):
+                waited_s = time.monotonic() - began
+                if waited_s >= wait_s:
                     raise LibraryBusy(busy)
+                if waited_s >= report_s:
+                    report_s *= 2
+                    lease.log.warning("waiting for the library at %s: another process is writing (%.0f s so far)", self.address, waited_s)
                 await asyncio.sleep(LOCK_POLL_S)
             yield
         finally:
@@ -215,9 +275,12 @@ class Location:
             SHUTDOWN_DELAY.restart()
             raise
         except Exception as error:
-            translated = translate_error(error, self.address, is_local=self.path is not None, writing=writing)
+            options: Mapping[str, str] = {} if self.storage is None else self.storage.options
+            translated = translate_error(error, self.address, is_local=self.path is not None, writing=writing, options=options)
             if translated is None:
                 raise
+            if hide_secrets(str(error), options) != str(error):
+                raise translated from None  # else a log with a traceback would show them
             raise translated from error
 
     @asynccontextmanager

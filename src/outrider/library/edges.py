@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from outrider.library import maintenance
 from outrider.library.entity_names import RECORD, Entity, make_entity, parse_entity
 from outrider.library.filter_sql import in_list
-from outrider.library.record_table import CHUNK, chunk_ids, open_table
+from outrider.library.record_table import CHUNK, chunk_ids, open_kept_table, open_table
 from outrider.library.schema import WITH_EDGES, records_with_edges
 from outrider.library.text_search import ALL_ROWS
 from outrider.state.ports import OnCount
@@ -122,7 +122,7 @@ class EdgeTable:
     async def reader(self) -> AsyncTable | None:
         """A handle for lookups at the latest version; None where the table does not exist."""
         if self._reader is None:
-            self._reader = await self._open()
+            self._reader = await open_kept_table(self._connection, NAME)
         return self._reader
 
     async def count(self) -> int:

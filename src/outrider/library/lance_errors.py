@@ -13,10 +13,13 @@ import asyncio
 import atexit
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TypeVar
 
+from outrider.library.lease import require_held
+from outrider.library.store_errors import explain_store, hide_secrets
 from outrider.state.errors import LibraryCorrupt, LibraryError, LibraryMissing, LibraryReadOnly, SearchError, explain_limit
 
 T = TypeVar("T")
@@ -42,13 +45,17 @@ def read_only_error(address: str) -> LibraryReadOnly:
     return LibraryReadOnly(f"the library at {address} cannot be written by this user; searching it works")
 
 
-def translate_error(error: Exception, address: str, *, is_local: bool, writing: bool) -> LibraryError | None:
-    """The error as ours; None for a mistake of ours, which must crash."""
-    message = str(error)
+def translate_error(
+    error: Exception, address: str, *, is_local: bool, writing: bool, options: Mapping[str, str] = MappingProxyType({})
+) -> LibraryError | None:
+    """The error as ours, without the credentials among the storage options; None for a mistake of ours, which must crash."""
+    message = hide_secrets(str(error), options)
     is_lance = isinstance(error, RuntimeError | OSError | ValueError) or type(error).__name__ == PANIC
     if not is_lance or isinstance(error, SearchError) or OWN_MISTAKE.search(message):
         return None
     reason = SOURCE_LINE.sub("", message.splitlines()[0])[:300] if message else "no reason given"
+    if not is_local and (remedy := explain_store(message)):
+        return LibraryError(f"the library at {address} could not be {'written' if writing else 'reached'}: {remedy}")
     if READ_ONLY.search(message):
         return read_only_error(address) if writing else LibraryError(f"the library at {address} may not be read by this user ({reason})")
     if remedy := explain_limit(error):
@@ -70,8 +77,9 @@ def translate_error(error: Exception, address: str, *, is_local: bool, writing: 
 
 
 async def retry_conflicts(write: Callable[[], Awaitable[T]]) -> T:
-    """The result of a write, which is repeated when another process's commit came first."""
+    """The result of a write, which is repeated when another process's commit came first. None begins without the lock of object storage."""
     for attempt in range(ATTEMPTS):
+        require_held()
         try:
             return await write()
         except (RuntimeError, OSError, ValueError) as error:

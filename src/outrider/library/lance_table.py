@@ -1,4 +1,4 @@
-"""A LanceDB table whose schema is read once.
+"""LanceDB's tables and connections with kept schemas and rows, and creation under a lease.
 
 LanceDB's asynchronous queries read the schema before they run, to see whether it has columns of blobs. The tables of a library have none,
 and their columns never change. It imports LanceDB, so it is imported only with an open connection.
@@ -6,18 +6,73 @@ and their columns never change. It imports LanceDB, so it is imported only with 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import OrderedDict, defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
+from lancedb.db import AsyncConnection
 from lancedb.table import AsyncTable
+
+from outrider.library import lease
+from outrider.library.schema import RANKED
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from outrider.library.object_storage import ObjectStorage
+
+WARMED_ROWS = 50_000
+KEPT_ROWS = 8_192
+"""Of a few kB each."""
+
+
+class RowCache:
+    """Values of the rows that were read last, by row id.
+
+    A row id is an address, a place in a file that is never changed: an update writes the row to another place.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[str, OrderedDict[int, Any]] = defaultdict(OrderedDict)
+
+    async def complete(self, table: AsyncTable, hits: pa.Table, columns: Sequence[str]) -> pa.Table | None:
+        """Rows with these columns added; only those are read that are not known. None where one is gone: it was just compacted."""
+        row_ids = hits["_rowid"].to_pylist()
+        for name in columns:
+            known = self._values[name]
+            if missing := [row_id for row_id in row_ids if row_id not in known]:
+                try:
+                    rows = await table.take_row_ids(missing).select([name]).with_row_id().to_arrow()
+                except (RuntimeError, OSError, ValueError):
+                    return None
+                known.update(zip(rows["_rowid"].to_pylist(), rows[name].to_pylist(), strict=True))
+            if any(row_id not in known for row_id in row_ids):
+                return None
+            hits = hits.append_column(name, [[known[row_id] for row_id in row_ids]])
+            for row_id in row_ids:
+                known.move_to_end(row_id)
+            while len(known) > max(KEPT_ROWS, len(row_ids)):
+                known.popitem(last=False)
+        return hits
 
 
 class LibraryTable(AsyncTable):
     """A handle of a library's table."""
 
     _kept_schema: pa.Schema | None = None
+    rows: RowCache | None = None
+    """Of a table on object storage, for the rows that searches find."""
+    warms_up: bool = False
+    """Whether the ranking index is read as a whole before the first search."""
+
+    async def warm_up(self) -> None:
+        """Read the ranking index in a few requests: a search reads two or more for each of its words. A large one is read word by word."""
+        if self.warms_up:
+            self.warms_up = False
+            if await self.count_rows() <= WARMED_ROWS:
+                with suppress(RuntimeError, OSError, ValueError):  # an earlier Outrider named it otherwise, or it is not built yet
+                    await self.prewarm_index(f"{RANKED}_idx")
 
     async def schema(self) -> pa.Schema:
         if self._kept_schema is None:
@@ -27,5 +82,25 @@ class LibraryTable(AsyncTable):
 
 def keep_schema(table: AsyncTable) -> AsyncTable:
     """The same handle as an instance of this class: a connection takes no class."""
-    table.__class__ = LibraryTable
+    if not isinstance(table, LibraryTable):
+        table.__class__ = LibraryTable
     return table
+
+
+class RemoteConnection(AsyncConnection):
+    """A connection to a library on object storage."""
+
+    storage: ObjectStorage
+
+    async def create_table(self, *arguments: Any, **options: Any) -> AsyncTable:
+        """Only under a lease: LanceDB 0.40 lets a process that saw no table write its own over one that another process has created."""
+        lease.require_held(always=True)
+        return await super().create_table(*arguments, **options)
+
+
+def make_remote(connection: AsyncConnection, storage: ObjectStorage) -> AsyncConnection:
+    """The same connection as an instance of this class: `connect_async` takes no class."""
+    if not isinstance(connection, RemoteConnection):
+        connection.__class__ = RemoteConnection
+    connection.storage = storage  # type: ignore[attr-defined]
+    return connection

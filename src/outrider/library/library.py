@@ -4,8 +4,9 @@ Several processes may read and write it at once.
 
 Tables at its address: `records` (see `record_table`), `edges` (see `edges`), `spaces` and a table of vectors for each (see `vectors`),
 `words` (see `exact.word_dictionary`), those of `citation_tables` and `code_link_tables`, small ones of `metadata_tables`, and for a local
-folder a lock file. Reads see the latest committed version, whoever wrote it. Writers of local libraries wait for each other; on object
-storage LanceDB's commit protocol and the primary key keep them apart.
+folder a lock file. Writers wait for each other: by a lock file in a folder, by a lease on object storage. Reads see the latest committed
+version, whoever wrote it; on object storage they may be allowed to see one that is some seconds old, except those of writers and of
+pinned versions.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
 
     from outrider.library.exact.pinned_library import PinnedVersion
     from outrider.library.inspection import LibraryInfo
+    from outrider.library.object_storage import ObjectStorage
     from outrider.library.reindex import OnReindex, ReindexReport, ReindexStatus
     from outrider.library.vectors.index import Near
     from outrider.library.vectors.token_index import TokenIndexReport
@@ -127,8 +129,18 @@ class Library:
         """A version and the number of its records."""
 
     @classmethod
-    async def open(cls, uri: str | Path, *, create: bool = False, storage_options: Mapping[str, str] | None = None) -> Library:
-        """The library at a folder or an `s3://` address. An empty folder becomes a new library; a missing one only with `create`."""
+    async def open(
+        cls,
+        uri: str | Path,
+        *,
+        create: bool = False,
+        storage_options: Mapping[str, str] | None = None,
+        read_consistency_s: float = 0.0,
+    ) -> Library:
+        """The library at a folder or an `s3://` address. An empty folder becomes a new library; a missing one only with `create`.
+
+        On object storage, searches may read a version that is `read_consistency_s` old; with 0 each asks whether there is a later one.
+        """
         location = Location.parse(uri)
         state = await location.find_state()
         if state == "missing":
@@ -139,14 +151,27 @@ class Library:
             raise location.foreign_error()
         postpone_client()
         lancedb = await load_module("lancedb")
+        interval_s = 0.0 if location.path is not None else read_consistency_s
+        options = dict(storage_options or {})
+        storage: ObjectStorage | None = None
+        if location.path is None:
+            from outrider.library.object_storage import ObjectStorage
+
+            storage = ObjectStorage(location.uri, options, interval_s)
+            location = replace(location, storage=storage)
         with location.translate_errors():
-            connection = await lancedb.connect_async(
-                location.uri, read_consistency_interval=timedelta(0), storage_options=dict(storage_options or {})
-            )
-            if location.path is None:
-                object_storage = await load_module("outrider.library.object_storage")
-                connection = object_storage.claim_creations(connection, location.uri, storage_options or {})
-            table = await record_table.open_table(connection)
+            interval = timedelta(seconds=interval_s)
+            if location.is_service:
+                from outrider.library import lance_service
+
+                connection = await lance_service.connect(location.uri, options, interval)
+            else:
+                connection = await lancedb.connect_async(location.uri, read_consistency_interval=interval, storage_options=options)
+            if storage is not None:
+                from outrider.library.lance_table import make_remote
+
+                connection = make_remote(connection, storage)
+            table = await record_table.open_kept_table(connection)
         if table is None:
             if not create and location.path is None:
                 raise location.missing_error()
@@ -563,6 +588,7 @@ class Library:
 
     async def pin(self, tag: str) -> PinnedVersion:
         """The current version, tagged and open for an exact search; `BadRequest` for a tag that is taken or not a valid name."""
+        self._location.require_addresses("exact search")
         await self.tag(tag)
         return await self.pinned(tag)
 
@@ -574,6 +600,7 @@ class Library:
         await load_module("outrider.library.exact.pinned_library")
         from outrider.library.exact.pinned_library import PinnedVersion
 
+        self._location.require_addresses("exact search")
         with self._location.translate_errors():
             table = await versions.open_version(self._location, self._connection, tag)
             return PinnedVersion(self._location, self._connection, table, await versions.describe_version(table, self.library_id, tag))
@@ -752,7 +779,7 @@ class Library:
 
     async def due(self) -> bool:
         """Whether `optimize` would find something to do in the records: a few ms."""
-        return await self._read(maintenance.due(self._table))
+        return not self._location.is_service and await self._read(maintenance.due(self._table))
 
     async def optimize(self, force: bool = False, keep: timedelta = maintenance.KEEP, wait_s: float = LOCK_TIMEOUT_S) -> None:
         """Where due (or forced): complete and repair the indexes, fold new rows in, compact, drop versions older than `keep`.
@@ -763,6 +790,8 @@ class Library:
 
         async with self._location.write(wait_s):
             await maintenance.ensure_indexes(self._table)
+            if self._location.is_service:  # it maintains its tables itself
+                return
             if force or await maintenance.due(self._table):
                 await maintenance.repair_indexes(self._table)
                 covered = await word_dictionary.extend(self._connection, await self._open_version())

@@ -34,10 +34,7 @@ EXACT_COLUMNS = (*EXACT_FIELDS.values(), TAGS, OTHER)
 
 
 async def ensure_indexes(table: AsyncTable) -> None:
-    """Create missing indexes, on an empty table too: rows appended later are then found with the index's own tokenizer.
-
-    On object storage, where no lock excludes others, another process may create the same one meanwhile.
-    """
+    """Create missing indexes, on an empty table too: rows appended later are then found with the index's own tokenizer."""
     present = await _list_indexed(table)
     for column, config in await plan_indexes(table):
         if column not in present:

@@ -47,10 +47,24 @@ async def open_table(connection: AsyncConnection, name: str = TABLE) -> AsyncTab
     return keep_schema(table)
 
 
+async def open_kept_table(connection: AsyncConnection, name: str = TABLE) -> AsyncTable | None:
+    """As `open_table`, for a handle that stays open for reads of the latest version: on object storage, writers refresh it."""
+    table = await open_table(connection, name)
+    storage = getattr(connection, "storage", None)
+    if table is not None and storage is not None:
+        from outrider.library.lance_table import LibraryTable, RowCache
+
+        storage.handles.add(table)
+        if isinstance(table, LibraryTable):
+            table.warms_up = name == TABLE
+            table.rows = RowCache() if storage.interval_s else None  # with exact reads, it would ask for the version twice
+    return table
+
+
 async def open_listed_table(connection: AsyncConnection, name: str) -> AsyncTable | None:
-    """As `open_table`; which tables there are, a run asks once."""
+    """As `open_kept_table`; which tables there are, a run asks once."""
     names = await read_once(("tables", id(connection)), lambda: _list_names(connection))
-    return None if names is not None and name not in names else await open_table(connection, name)
+    return None if names is not None and name not in names else await open_kept_table(connection, name)
 
 
 async def _list_names(connection: AsyncConnection) -> frozenset[str] | None:
@@ -68,14 +82,9 @@ async def create_table(location: Location, connection: AsyncConnection) -> Async
         if table is None and location.path is not None and await location.find_state() == "library":
             raise LibraryCorrupt(f"the library at {location.address} is damaged: its table has no readable version; restore it from a copy")
         if table is None:
-            try:
-                table = await connection.create_table(TABLE, schema=schema.build_schema(uuid.uuid4().hex))
-            except ValueError as error:  # on object storage, where no lock excludes others
-                if "already exists" not in str(error):
-                    raise
-                table = await connection.open_table(TABLE)
+            table = await connection.create_table(TABLE, schema=schema.build_schema(uuid.uuid4().hex))
         await maintenance.ensure_indexes(table)
-    return table
+    return table if location.path is not None else await open_kept_table(connection) or table
 
 
 def read_library_id(location: Location, columns: pa.Schema) -> str:

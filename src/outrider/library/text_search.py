@@ -175,10 +175,17 @@ def any_query(queries: Sequence[FullTextQuery]) -> FullTextQuery:
 
 
 async def _run_query(table: AsyncTable, text: FullTextQuery, where: Filter | None, columns: Sequence[str], limit: int) -> pa.Table:
-    query = table.query().nearest_to_text(text).select(list(columns)).with_row_id().limit(limit)
+    if (warm_up := getattr(table, "warm_up", None)) is not None:
+        await warm_up()
+    rows = getattr(table, "rows", None)
+    stored = [] if rows is None else [name for name in columns if name != "_score"]
+    query = table.query().nearest_to_text(text).select([name for name in columns if name not in stored]).with_row_id().limit(limit)
     if where is not None:
         query = query.where(to_sql(where))
-    return await query.to_arrow()
+    found = await query.to_arrow()
+    if rows is None or not stored:
+        return found
+    return await rows.complete(table, found, stored) or await query.select(list(columns)).to_arrow()
 
 
 def related_terms(query: str, hits: Sequence[Record], limit: int) -> tuple[str, ...]:

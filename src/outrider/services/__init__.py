@@ -66,7 +66,10 @@ CACHED_MODELS = 2
 """Embedding models that a process holds: one to read with, one to reindex to."""
 WARM_S = 60.0
 """How long loaded models count as those that a search needs: another process may give the library vectors of another model."""
-S3_ENDPOINTS = ("aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url")
+STORE_ENDPOINTS = (
+    "aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url", "azure_storage_endpoint", "azure_endpoint", "google_base_url",
+    "host_override",
+)  # fmt: skip
 """Options of an object store that name its address."""
 
 log = logging.getLogger(__name__)
@@ -574,7 +577,7 @@ class Services:
 
         settings = self.settings.library
         secrets = {name: value.get_secret_value() for name, value in settings.storage_options.items()}
-        return await Library.open(settings.uri, create=create, storage_options=secrets)
+        return await Library.open(settings.uri, create=create, storage_options=secrets, read_consistency_s=settings.read_consistency_s)
 
     def _refuse_remote_library(self) -> None:
         """Raise `LibraryError` for a library on the network if this process is offline."""
@@ -584,7 +587,7 @@ class Services:
         if not self.settings.sources.offline or Location.parse(settings.uri).path is not None:
             return
         options = {name.lower(): value.get_secret_value() for name, value in settings.storage_options.items()}
-        endpoint = next((options[name] for name in S3_ENDPOINTS if name in options), "") or os.environ.get("AWS_ENDPOINT_URL", "")
+        endpoint = next((options[name] for name in STORE_ENDPOINTS if name in options), "") or os.environ.get("AWS_ENDPOINT_URL", "")
         if not is_loopback(endpoint):
             raise LibraryError(f"the library at {without_password(settings.uri)} is not on this machine, {OFFLINE}; use one in a folder")
 

@@ -2,14 +2,16 @@
 
 Reading the settings costs little; opening the library, filling its caches and compiling the graph cost a quarter of a warm search. So the
 services of a call are used again if nothing differs: the settings, which each call reads anew, the environment, the working folder, the
-event loop (clients and locks belong to one) and the library's folder. A library in an object store is opened by each call, since only
-its service could tell whether it is still the same.
+event loop (clients and locks belong to one) and the library's folder. Only its service could tell whether a library on object storage is
+still the same: it is opened by each call where reads must be exact (`library.read_consistency_s: 0`), else every `REOPENED_S`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 MOST = 4
 """Services kept for one event loop; those used longest ago are closed, once no call uses them."""
+REOPENED_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ class KeptServices(Generic[T]):
     services: T
     surroundings: Surroundings
     library: Path | None
+    until: float = math.inf
+    """By `time.monotonic`: a library on object storage may be another one by then."""
     in_use: int = 0
     manifest: tuple[str, int, int] | None = None
     """Path, inode and time of change of the library's newest version when a call last ended. A later one may stand beside it; if it is
@@ -80,11 +85,13 @@ async def borrow(flags: Mapping[str, object], make: Callable[[Settings], T]) -> 
         kept.remove(one)
         _close_unused(one)
     if match is None:
-        location = await asyncio.to_thread(Location.parse, surroundings.settings.library.uri)
-        match = KeptServices(await asyncio.to_thread(make, surroundings.settings), surroundings, location.path)
+        settings = surroundings.settings
+        location = await asyncio.to_thread(Location.parse, settings.library.uri)
+        reopened_s = math.inf if location.path is not None else REOPENED_S if settings.library.read_consistency_s else 0.0
+        match = KeptServices(await asyncio.to_thread(make, settings), surroundings, location.path, time.monotonic() + reopened_s)
     else:
         kept.remove(match)
-    if match.library is not None:
+    if match.until > time.monotonic():
         kept.append(match)
     match.in_use += 1
     return match
@@ -94,7 +101,9 @@ async def give_back(used: KeptServices[Any]) -> None:
     used.in_use -= 1
     kept = _kept.get(asyncio.get_running_loop(), [])
     used.manifest = None if used.library is None else await asyncio.to_thread(_find_newest_manifest, used.library)
-    if used in kept and used.manifest is None and used.services.is_library_open:  # the library is gone: one in its place is another
+    if (
+        used in kept and used.library is not None and used.manifest is None and used.services.is_library_open
+    ):  # the library is gone: one in its place is another
         kept.remove(used)
     while len(kept) > MOST:
         _close_unused(kept.pop(0))
@@ -110,7 +119,9 @@ def _close_unused(one: KeptServices[Any]) -> None:
 
 def _compare(flags: Mapping[str, object], known: tuple[KeptServices[Any], ...]) -> tuple[Surroundings, list[KeptServices[Any]]]:
     """The surroundings now, and the services whose library is still the one that they opened."""
-    return Surroundings.read(flags), [one for one in known if one.manifest is None or _stat(one.manifest[0]) == one.manifest]
+    now = time.monotonic()
+    is_same = [one.until > now and (one.manifest is None or _stat(one.manifest[0]) == one.manifest) for one in known]
+    return Surroundings.read(flags), [one for one, same in zip(known, is_same, strict=True) if same]
 
 
 def _find_newest_manifest(library: Path) -> tuple[str, int, int] | None:

@@ -34,10 +34,17 @@ class LibrarySettings(Section):
     uri: str = Field(
         default_factory=default_library,
         min_length=1,
-        description="Folder or s3:// address of the library; also OUTRIDER_LIBRARY or --library. By default in the platform's data folder.",
+        description="Folder, or s3://, gs:// or az:// address of the library; also OUTRIDER_LIBRARY or --library. By default in the "
+        "platform's data folder.",
     )
     storage_options: dict[str, SecretStr] = Field(
         default_factory=dict, description="Options of the object store, such as aws_access_key_id; never shown."
+    )
+    read_consistency_s: float = Field(
+        5.0,
+        ge=0,
+        le=3_600,
+        description="Seconds that a search may miss what other processes write, in a library on object storage; 0 asks at each search.",
     )
 
 

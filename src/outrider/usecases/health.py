@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+<<<<<<< HEAD
 from outrider.models.chat.endpoint import EndpointChat
 from outrider.models.rerank.endpoint import EndpointReranker
+||||||| 39d05d32
+=======
+from outrider.library.address_and_locks import Location
+>>>>>>> objstore
 from outrider.models.rerank.late_interaction import LateInteraction
 from outrider.models.servers.replicas import ServerReport
 from outrider.runtime.tape import without_port
 from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.services.sources import explain_missing_contact
-from outrider.state.errors import ChatError, EmbeddingSpaceMismatch, LibraryError, LibraryMissing, SearchError
+from outrider.state.errors import ChatError, EmbeddingSpaceMismatch, LibraryError, LibraryMissing, LibraryReadOnly, SearchError
 from outrider.state.model import Model
 from outrider.text.sanitize import OFFLINE, split_addresses
 
@@ -44,7 +49,27 @@ class Part(Model):
 
 async def health(services: Services) -> tuple[Part, ...]:
     """Library, dense search, reranker, model, full texts, links to code, plans. Loads the embedding model, which takes seconds at first."""
-    return (*await _check_search(services), await _check_plans(services))
+    return (*await _check_search(services), *await _check_store(services), await _check_plans(services))
+
+
+async def _check_store(services: Services) -> tuple[Part, ...]:
+    """Whether the object store of the library can be reached, read and written; nothing for a library in a folder."""
+    what, settings = "object store", services.settings.library
+    location = Location.parse(settings.uri)
+    if location.path is not None:
+        return ()
+    try:
+        library = await services.library()
+        await library.probe(writes=True)
+    except LibraryMissing:
+        return (Part(what=what, on=True, says=f"it can be reached; there is no library at {location.address} yet"),)
+    except LibraryReadOnly as error:
+        return (Part(what=what, on=True, says=str(error)),)
+    except SearchError as error:
+        return (Part(what=what, on=False, says=str(error), broken=True),)
+    seconds = settings.read_consistency_s
+    reads = f"searches may miss what was written in the last {seconds:g} s" if seconds else "each search asks for the latest version"
+    return (Part(what=what, on=True, says=f"{location.address} can be read and written; {reads} (library.read_consistency_s)"),)
 
 
 async def _check_plans(services: Services) -> Part:

@@ -122,6 +122,7 @@ def run(arguments: list[str], *, began: float | None = None) -> int:
     """
     BEGAN.set(began)
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")  # libraries warn about files that are read well
+    logging.getLogger("outrider.library.lease").setLevel(logging.WARNING)  # why a command waits
     wants_json = "--json" in arguments[: arguments.index("--") if "--" in arguments else None]
     try:
         code = _choose_app(arguments)(arguments, prog_name="outrider", standalone_mode=False)

@@ -18,7 +18,7 @@ from outrider.library import maintenance
 from outrider.library.address_and_locks import Location
 from outrider.library.filter_sql import in_list
 from outrider.library.lance_errors import retry_conflicts
-from outrider.library.record_table import open_table, read_columns
+from outrider.library.record_table import open_kept_table, open_table, read_columns
 from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors import index, write
 from outrider.library.vectors.index import Near, search
@@ -75,10 +75,11 @@ class Vectors:
         self.registry.close()
 
     async def table(self, stored: StoredSpace) -> AsyncTable:
-        from outrider.library.lance_table import keep_schema
-
         if stored.table not in self._tables:
-            self._tables[stored.table] = keep_schema(await self._connection.open_table(stored.table))
+            table = await open_kept_table(self._connection, stored.table)
+            if table is None:
+                raise ValueError(f"Table '{stored.table}' was not found")
+            self._tables[stored.table] = table
         return self._tables[stored.table]
 
     async def space(self) -> EmbeddingSpace | None:
