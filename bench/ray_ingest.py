@@ -185,7 +185,7 @@ def run(records: int = RECORDS) -> Report:
         f"{records:,} records in {FILES} files, {ROW_S * 1000:g} ms a row; library: all records, edges, counts and the findings of `check`",
         f"one actor takes at most {ONE_ACTOR} times one process: {'holds' if one[1] <= ONE_ACTOR * single[1] else 'does not hold'}",
         f"two actors take at most {TWO_ACTORS} times one process: {'holds' if two[1] <= TWO_ACTORS * single[1] else 'does not hold'}",
-        f"with a kill twice the time and 30 s at most ({limit:.0f} s): {'holds' if longest <= limit else 'does not hold'} ({longest:.0f} s)",
+        f"with a kill at most {limit:.0f} s (twice, and 30 s): {'holds' if longest <= limit else 'does not hold'} ({longest:.0f} s)",
         "a killed node counts as dead after some 5 s here; by Ray's own defaults after some 30 s",
     )
     return Report("ray_ingest", COLUMNS, tuple(rows), notes)
