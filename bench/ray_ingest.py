@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.process import run_isolated
 from bench.ray_nodes import RayCluster, start_cluster
 from bench.report import Cell, Report, progress
 from bench.slow_embeddings import SlowEmbeddings, serve_embeddings
@@ -98,8 +99,12 @@ def is_moment(scene: Scene, doing: str, rows: float, before: int) -> bool:
     return done >= rows and (under_way > 0) == (doing == "embedding")
 
 
-async def digest(library: Path) -> str:
-    """Of all records, edges and vectors' texts."""
+def digest(library: Path) -> str:
+    """Of all records, edges, counts and problems."""
+    return asyncio.run(_digest(library))
+
+
+async def _digest(library: Path) -> str:
     opened = await Library.open(library)
     try:
         content = hashlib.sha256()
@@ -115,7 +120,12 @@ async def digest(library: Path) -> str:
         opened.close()
 
 
-def measure(scene: Scene, name: str, embedders: int, disturb: Callable[[Path, subprocess.Popen[bytes], int], None] | None = None) -> tuple:
+Disturb = Callable[[Path, "subprocess.Popen[bytes]", int], None]
+"""Gets the library, the command that runs, and the rows that the server had answered before."""
+Measured = tuple[str, float, int, str]
+
+
+def measure(scene: Scene, name: str, embedders: int, disturb: Disturb | None = None) -> Measured:
     progress(name)
     library, before = scene.folder / name.replace(" ", "-").replace(",", ""), scene.server.rows
     started = time.perf_counter()
@@ -125,12 +135,12 @@ def measure(scene: Scene, name: str, embedders: int, disturb: Callable[[Path, su
     else:
         disturb(library, command, before)
     took_s = time.perf_counter() - started
-    found = name, took_s, scene.server.rows - before, asyncio.run(digest(library))
+    found = name, took_s, scene.server.rows - before, run_isolated(digest, library)
     progress(f"  {took_s:.1f} s, {found[2]:,} rows, {found[3]}")
     return found
 
 
-def kill_node(scene: Scene, doing: str, share: float) -> Callable[[Path, subprocess.Popen[bytes], int], None]:
+def kill_node(scene: Scene, doing: str, share: float) -> Disturb:
     def disturb(_: Path, command: subprocess.Popen[bytes], before: int) -> None:
         if doing == "reading":
             time.sleep(READING_S)
@@ -141,7 +151,7 @@ def kill_node(scene: Scene, doing: str, share: float) -> Callable[[Path, subproc
     return disturb
 
 
-def kill_command(scene: Scene, doing: str, share: float, embedders: int) -> Callable[[Path, subprocess.Popen[bytes], int], None]:
+def kill_command(scene: Scene, doing: str, share: float, embedders: int) -> Disturb:
     def disturb(library: Path, command: subprocess.Popen[bytes], before: int) -> None:
         if doing == "reading":
             time.sleep(READING_S)
