@@ -18,15 +18,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from outrider.runtime.threads_and_loops import finish, run_in_thread, run_isolated
 from outrider.settings.model import ClusterSettings
 from outrider.state.errors import BadRequest, ClusterError, MissingExtra, SettingsError
 from outrider.version import __version__
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 ON_THIS_MACHINE = "local"
 RUNNING = "auto"
@@ -51,7 +48,8 @@ log = logging.getLogger(__name__)
 class Cluster:
     """An open session."""
 
-    ray: ModuleType
+    ray: Any
+    """The module."""
     address: str
     """For messages."""
     settings: ClusterSettings
@@ -92,7 +90,7 @@ async def open_cluster(settings: ClusterSettings) -> AsyncIterator[Cluster]:
             await finish(asyncio.to_thread(ray.shutdown))
 
 
-def _import_ray() -> ModuleType:
+def _import_ray() -> Any:
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     try:
@@ -123,7 +121,7 @@ async def _within(work: Callable[[], None], seconds: float, problem: str) -> Non
         raise ClusterError(f"{problem} within {seconds:g} s (cluster.connect_s); `ray status` shows the state of a cluster") from error
 
 
-def _connect(ray: ModuleType, address: str, connect_s: float) -> None:
+def _connect(ray: Any, address: str, connect_s: float) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL, "configure_logging": True}
     if address.startswith(CLIENT):
         raise SettingsError(
