@@ -182,15 +182,9 @@ REINDEX = "embedding.reindex"
 """A search would replace the vectors of the user's library by those of the model that the file names."""
 ACCESS = ("serve.api_keys", "serve.allowed_hosts", "serve.cors_origins")
 """Access to the server: a stranger's key, host name or page could read the served data."""
-<<<<<<< HEAD
-MEMORY = ("saved.uri", "saved.webhook_secret", "learning.enabled", "learning.file", "errors.messages")
-||||||| 39d05d32
-MEMORY = ("saved.uri", "saved.webhook_secret", "learning.enabled", "learning.file")
-=======
 CLUSTER = ("cluster.address",)
 """A cluster receives the files and keys of batch work, and what it sends back is unpickled: it could run any code here."""
-MEMORY = ("saved.uri", "saved.webhook_secret", "learning.enabled", "learning.file")
->>>>>>> ray1
+MEMORY = ("saved.uri", "saved.webhook_secret", "learning.enabled", "learning.file", "errors.messages")
 """A stranger's saved searches would send what they find in the user's library to the stranger's webhook."""
 
 NAMED_ADDRESS = re.compile(r"url|uri|host|endpoint|address|server|proxy|authority|base", re.IGNORECASE)

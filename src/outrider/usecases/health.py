@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-<<<<<<< HEAD
+from outrider.library.address_and_locks import Location
 from outrider.models.chat.endpoint import EndpointChat
 from outrider.models.rerank.endpoint import EndpointReranker
-||||||| 39d05d32
-=======
-from outrider.library.address_and_locks import Location
->>>>>>> objstore
 from outrider.models.rerank.late_interaction import LateInteraction
 from outrider.models.servers.replicas import ServerReport
 from outrider.runtime.tape import without_port
