@@ -228,6 +228,21 @@ def test_texts_under_way_are_bounded(start: Any) -> None:
     assert server.most <= 3
 
 
+def test_documents_leave_places_to_queries_while_there_are_some(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = start(latency_s=0.01)
+    model = embedder(server, batch_size=8, concurrency=4)
+    model.embed("a")
+    assert_all(model)
+    assert server.most > replicas.BESIDE_URGENT
+    model.embed("a query", role="query")
+    server.most = 0
+    assert_all(model)
+    assert server.most == replicas.BESIDE_URGENT
+    monkeypatch.setattr(replicas, "URGENT_S", 0.0)
+    assert_all(model)
+    assert server.most > replicas.BESIDE_URGENT
+
+
 def test_a_too_long_text_does_not_make_the_other_batches_small(start: Any) -> None:
     server = start()
     answer = server._answer_request

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -39,6 +40,8 @@ ORDER_S = 2.0
 PATIENCE_S, SLOW_FACTOR = 2.0, 10.0
 """A replica that takes longer than this, and this many times longer than the others, is left out as a failed one is."""
 SMOOTHING = 0.2
+BESIDE_URGENT, URGENT_S = 2, 5.0
+"""Requests that a replica gets at a time of others than urgent ones, so long after an urgent one: one is computed, one waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,7 @@ class ReplicaPool:
         self._check = check
         self.replicas = tuple(Replica(address, settings.name(address), settings.concurrency) for address in addresses)
         self._last_success = 0.0
+        self._last_urgent = -math.inf
         self._change: asyncio.Future[None] | None = None
         self._bug: Exception | None = None
         """An error of a check that no server causes."""
@@ -112,7 +116,7 @@ class ReplicaPool:
 
     async def wait_ready(self, until: float | None = None) -> None:
         """Until one replica is ready, so that formats and limits are known. Raises `ModelError` if none will be."""
-        replica = await self._acquire(_PendingRequest(urgent=True, started=time.monotonic(), until=until))
+        replica = await self._acquire(_PendingRequest(urgent=False, started=time.monotonic(), until=until))
         replica.running -= 1
         self._notify()
 
@@ -204,8 +208,15 @@ class ReplicaPool:
             await self._wait(min(opening, until) - now)
 
     def _choose(self, now: float, *, urgent: bool) -> Replica | None:
-        """The ready replica with the largest share of free places; an urgent request may take one place more."""
-        free = [one for one in self.replicas if one.ready and one.closed_until <= now and one.running < int(one.limit) + urgent]
+        """The ready replica with the largest share of free places. An urgent request may take one place more, and others then leave places:
+        a server computes first what it has got first.
+        """
+        if urgent:
+            self._last_urgent = now
+        places = BESIDE_URGENT if not urgent and now - self._last_urgent < URGENT_S else self._settings.concurrency
+        free = [
+            one for one in self.replicas if one.ready and one.closed_until <= now and one.running < min(int(one.limit), places) + urgent
+        ]
         return min(free, key=lambda one: (one.running / one.limit, one.usual_s.get(urgent, 0.0)), default=None)
 
     def _start_checks(self, now: float) -> None:
