@@ -20,7 +20,7 @@ from outrider.usecases.threads import MAX_NAME_CHARS, describe_run
 
 if TYPE_CHECKING:
     from outrider.interfaces.http.search_runs import RunRegistry
-    from outrider.services.checkpoints import ThreadRun
+    from outrider.services.thread_ledger import ThreadRun
 
 ThreadName = Annotated[str, Path(description="The thread's name, as the list shows it.", min_length=1, max_length=MAX_NAME_CHARS)]
 
