@@ -8,7 +8,7 @@ import logging
 import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -39,12 +39,18 @@ MAX_NAME_CHARS = 200
 MODES: list[StreamMode] = ["custom", "updates", "values"]
 RENEWALS = 3
 """Of a lease within its time: one may fail."""
+POLL_S = 0.25
+"""Between two looks whether the lease of another process has expired."""
 log = logging.getLogger(__name__)
 
 Part = tuple[str, Any]
 """A part of a run's stream: `custom` events of nodes, `updates` of their fields, the whole state as `values`, or, as the last part of a
 run that now waits for a person, its `Review` as `waiting`.
 """
+
+
+Begin = tuple[SearchRequest, RunContext, str]
+"""What a search needs, and the number of its run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +134,49 @@ class Threads:
         context = context or RunContext()
         if not (0 < len(thread) <= MAX_NAME_CHARS and thread.isprintable() and thread == thread.strip()):
             raise BadRequest(f"a thread's name has 1 to {MAX_NAME_CHARS} printable characters, and no space at its ends")
-        async with self._lease(thread) as lease:
+        async with self._lease(thread) as lease, aclosing(self._begin(thread, search_request, context, run_id, lease)) as parts:
+            async for part in parts:
+                yield part
+
+    async def _begin(
+        self, thread: str, search_request: SearchRequest, context: RunContext, run_id: str, lease: Lease
+    ) -> AsyncGenerator[Part]:
+        runs = await self.store.ledger.runs(thread)
+        now = max(time.time(), *(run.began + AFTER_LAST_S for run in runs[-1:]), 0.0)
+        texts = search_request.model_dump_json(exclude_defaults=True), context.model_dump_json(exclude_none=True)
+        run = ThreadRun(run_id or uuid.uuid4().hex, thread, str(search_request.query), *texts, "begun", self.holder, now, now)
+        await self.store.ledger.begin(run, lease)
+        async with aclosing(self._run(self.services, run, search_request, lease)) as parts:
+            async for part in parts:
+                yield part
+
+    async def take_over(self, thread: str, begin: Begin | None, answer: tuple[Review, object] | None) -> AsyncGenerator[Part]:
+        """Go on with the run of a process that ended: begin it where that did not, or pass on the answer to what waited where it did not.
+
+        Waits for the end of that process's lease.
+        """
+        async with AsyncExitStack() as stack:
+            until = time.monotonic() + 2 * self.store.ledger.lease_s
+            while True:
+                try:
+                    lease = await stack.enter_async_context(self._lease(thread))
+                    break
+                except ThreadBusy:
+                    if time.monotonic() > until:
+                        raise
+                await asyncio.sleep(POLL_S)
             runs = await self.store.ledger.runs(thread)
-            now = max(time.time(), *(run.began + AFTER_LAST_S for run in runs[-1:]), 0.0)
-            texts = search_request.model_dump_json(exclude_defaults=True), context.model_dump_json(exclude_none=True)
-            run = ThreadRun(run_id or uuid.uuid4().hex, thread, str(search_request.query), *texts, "begun", self.holder, now, now)
-            await self.store.ledger.begin(run, lease)
-            async with aclosing(self._run(self.services, run, search_request, lease)) as parts:
-                async for part in parts:
-                    yield part
+            if begin and begin[2] not in [run.run for run in runs]:
+                await self.services.prepare()
+                parts = self._begin(thread, *begin, lease)
+            else:
+                resumption = None
+                if answer and find_review(await self._read_state(thread), "") == answer[0].model_copy(update={"thread": ""}):
+                    await self.store.ledger.touch(runs[-1].run, "waiting", self.holder, time.time(), lease)
+                    resumption = answer[1]
+                parts = self._resume(thread, resumption, lease)
+            async for part in await stack.enter_async_context(aclosing(parts)):
+                yield part
 
     async def resume(self, thread: str, answer: object = None) -> AsyncGenerator[Part]:
         """Resume the last run at the time of its interruption; a run that has ended gives its last state.
