@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from uuid import UUID, uuid4
 
 from outrider.interfaces.http.problems import Refusal, make_problem, refuse_field, refuse_full_disk, refuse_unsearched, translate_error
-from outrider.interfaces.http.run_store import PATIENCE_S, RETRY_S, SCAN, STOP, Order, RunStore, Saved, StoreAway
+from outrider.interfaces.http.run_store import PATIENCE_S, RETRY_S, SCAN, STOP, Order, RunStore, Saved, StoreAway, is_cancelled
 from outrider.interfaces.http.search_events import LAST, PARTIAL_HITS, Event, EventWriter, make_event
 from outrider.runtime.spans import RUN
 from outrider.services.checkpoints import store_exists
@@ -120,7 +120,8 @@ class Run:
             await asyncio.wait({self.task})
         if self.sharing is not None and not self.sharing.is_lost:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.sharing.end_tried.wait(), PATIENCE_S)
+                async with asyncio.timeout(PATIENCE_S):
+                    await self.sharing.end_tried.wait()
 
     def cancel(self) -> None:
         if self.task is not None:
@@ -505,7 +506,7 @@ class RunRegistry:
             return
         listening = asyncio.create_task(self._listen(store))
         try:
-            while True:
+            while not is_cancelled():
                 self._scan.clear()
                 try:
                     await self._check_own(store)
@@ -515,7 +516,8 @@ class RunRegistry:
                 except StoreAway as error:
                     self._note_away(error)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._scan.wait(), store.lease_s / SIGNS)
+                    async with asyncio.timeout(store.lease_s / SIGNS):
+                        await self._scan.wait()
         finally:
             listening.cancel()
             await asyncio.wait({listening})
@@ -530,14 +532,14 @@ class RunRegistry:
     async def _check_own(self, store: RunStore) -> None:
         """Stop runs that somebody wants stopped, or that another process has taken over."""
         own = {run_id: run for run_id, run in self._runs.items() if run.sharing and run.sharing.order and run.ended_at is None}
-        for run_id, (token, is_cancelled) in (await store.give_sign(own)).items():
+        for run_id, (token, should_stop) in (await store.give_sign(own)).items():
             sharing = own[run_id].sharing
             if sharing and token not in ("", sharing.token):
                 self._lose(own[run_id], sharing)
             elif sharing and not token:
                 sharing.stored = 0  # Redis has lost it
                 sharing.news.set()
-            if is_cancelled:
+            if should_stop:
                 own[run_id].cancel()
 
     async def _take_over_orphans(self, store: RunStore) -> None:
