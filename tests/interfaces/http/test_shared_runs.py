@@ -81,9 +81,12 @@ async def kill(client: Any) -> None:
         for task in (run.task, run.sharing.task):
             task.cancel()
     registry._runs.clear()
-    store, registry.store = registry.store, None  # its own signs of life end
-    store.give_sign = asyncio.Event().wait
-    await store._redis.delete(f"outrider:process:{store.process}")
+    for task in asyncio.all_tasks():
+        frame = getattr(task.get_coro(), "cr_frame", None)
+        if frame and frame.f_code.co_name == "tend" and frame.f_locals["self"] is registry:
+            task.cancel()
+            await asyncio.wait({task})
+    await registry.store._redis.delete(f"outrider:process:{registry.store.process}")
 
 
 async def test_each_process_answers_for_a_search_of_another_one(redis_url: str) -> None:
