@@ -16,8 +16,9 @@ import pytest
 
 from outrider.interfaces.http.access import hash_key
 from outrider.interfaces.http.run_store import Order
-from outrider.interfaces.http.search_events import make_event
-from outrider.interfaces.http.search_runs import GIVEN_UP, MAX_TAKEOVERS, Run
+from outrider.interfaces.http.search_events import EventWriter, make_event
+from outrider.interfaces.http.search_run import Run, Sharing
+from outrider.interfaces.http.search_runs import GIVEN_UP, MAX_TAKEOVERS
 from outrider.services import Services
 from outrider.settings.model import CheckpointSettings, Settings, SharedSettings, ThreadSettings
 from outrider.settings.sections import ServeSettings
@@ -326,9 +327,6 @@ async def test_a_redis_that_lost_everything_learns_of_running_searches_again(red
 
 async def test_a_follower_sees_no_event_that_redis_does_not_have() -> None:
     """Were it lost with the process, another one would give its number to another event."""
-    from outrider.interfaces.http.search_events import EventWriter
-    from outrider.interfaces.http.search_runs import Sharing
-
     run = Run("r", "", EventWriter(), sharing=Sharing(store=None, order=Order("search")))  # type: ignore[arg-type]
     run.record(make_event("started", {}))
     events = run.follow()

@@ -55,8 +55,7 @@ class Pair:
 
 def answer_slowly(request: Request) -> Answer:
     """A work whose title is the query, so that mixed answers would show."""
-    query = request.query.get("search", "")
-    number = re.findall(r"number(\d+)", query)[0]
+    number = re.findall(r"number(\d+)", str(dict(request.query)))[0]
     work = {"id": f"https://openalex.org/W{number}", "title": f"Liver number{number}", "doi": f"https://doi.org/10.1000/{number}"}
     return as_json({"meta": {"count": 1}, "results": [work]}, after_s=SERVICE_S)
 
