@@ -306,6 +306,7 @@ async def test_without_redis_running_searches_go_on_and_new_asynchronous_ones_ar
                 again = await read_events(other, place)
         finally:
             server.terminate()
+            server.wait()
     assert (events[-1][1], local.json()["status"]) == ("response", "done")
     assert [(one.status_code, one.headers["retry-after"]) for one in (later, unknown)] == [(503, "5")] * 2
     assert later.json()["type"].endswith("shared-state-away")

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -39,7 +39,7 @@ class Pair:
     """The processes, which a client asks in turn, as a proxy would: the next one where one is gone."""
 
     addresses: list[str]
-    processes: list[subprocess.Popen[str]]
+    processes: list[subprocess.Popen[bytes]]
     turn: Iterator[int] = field(default_factory=count)
 
     async def send(self, client: httpx.AsyncClient, method: str, path: str, **options: Any) -> httpx.Response:
@@ -89,34 +89,25 @@ def pair(redis_url: str, postgres: str, tmp_path: Path) -> Iterator[Pair]:
         others = ("GITHUB", "SEMANTIC_SCHOLAR", "ARXIV", "PUBMED", "CROSSREF", "SERPAPI_SCHOLAR", "SERPAPI_GOOGLE", "WEB")
         values |= {f"SOURCES__{name}__ENABLED": "false" for name in others}
         environ = {**os.environ, "HOME": str(tmp_path), **{f"OUTRIDER_{name}": str(value) for name, value in values.items()}}
-        processes = [start_server(environ, tmp_path) for _ in range(2)]
-        for process in processes:
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-        yield Pair([read_address(process) for process in processes], processes)
+        command = [sys.executable, "-m", "outrider", "serve", "--port", "0"]
+        processes, logs = [], [tmp_path / f"{number}.log" for number in range(2)]
+        for log in logs:
+            with log.open("wb") as file:
+                processes.append(subprocess.Popen(command, env=environ, cwd=tmp_path, stderr=file, stdout=subprocess.DEVNULL))
+            stack.callback(processes[-1].wait)
+            stack.callback(processes[-1].kill)
+        yield Pair([read_address(*one) for one in zip(processes, logs, strict=True)], processes)
 
 
-def start_server(environ: dict[str, str], folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "outrider", "serve", "--port", "0"]
-    return subprocess.Popen(command, env=environ, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-
-
-def read_address(process: subprocess.Popen[str]) -> str:
+def read_address(process: subprocess.Popen[bytes], log: Path) -> str:
     """The address in the log, once the server is ready for searches."""
-    assert process.stderr
-    for line in process.stderr:
-        if match := re.search(r"answers at (http://[\d.]+:\d+)", line):
-            address = match[1]
-            break
-    else:
-        pytest.fail("the server did not start")
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
-        try:
-            if httpx.get(f"{address}/readyz", timeout=30).status_code == 200:
-                return address
-        except httpx.HTTPError:
-            pass
+        assert process.poll() is None, log.read_text()
+        if match := re.search(r"answers at (http://[\d.]+:\d+)", log.read_text()):
+            with suppress(httpx.HTTPError):
+                if httpx.get(f"{match[1]}/readyz", timeout=30).status_code == 200:
+                    return match[1]
         time.sleep(0.2)
     pytest.fail("the server was not ready in time")
 
