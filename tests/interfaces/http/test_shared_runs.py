@@ -244,6 +244,32 @@ async def test_one_of_two_answers_at_two_processes_is_taken(redis_url: str, tmp_
     assert whole[-1][1] == "response"
 
 
+@pytest.mark.parametrize("is_begun", [True, False])
+async def test_an_answer_is_passed_on_once_where_its_process_died(redis_url: str, tmp_path: Path, is_begun: bool) -> None:
+    """Whether the graph had the answer, or that process died before."""
+    stuck, threads = BlockingLibrary([ASPIRIN]), str(tmp_path / "threads.sqlite")
+    answer = {"queries": [{"text": "aspirin practice"}]}
+    async with process(redis_url, None, threads) as other, process(redis_url, stuck, threads) as one:
+        accepted = await one.post("/api/search", json={"query": "aspirin", "checkpoints": ["plan"]}, headers=LATER)
+        place = accepted.headers["location"]
+        before = await read_events(other, place)
+        if is_begun:
+            assert (await one.post(f"{place}/resume", json=answer, headers=LATER)).status_code == 202
+            await until(lambda: stuck.begun > 0)
+        else:
+            run_id, registry = place.rpartition("/")[2], other.runs  # type: ignore[attr-defined]
+            run = await registry.find(run_id, "")
+            checked = await (await registry.runner.threads()).check_answer(run.thread, answer)
+            order = Order("answer", review=run.review.model_dump_json(), answer=json.dumps(checked))
+            assert await one.runs.store.claim_waiting(run_id, "token", order.write())  # type: ignore[attr-defined]
+        await kill(one)
+        events = await read_events(other, place)
+        response = (await other.get(place)).json()["response"]
+    assert events[: len(before)] == before
+    assert [name for _, name in events].count("waiting") == 1
+    assert (events[-1][1], response["strategy"]["queries"][0]["text"]) == ("response", "aspirin practice")
+
+
 async def test_a_waiting_search_is_stopped_at_another_process(redis_url: str, tmp_path: Path) -> None:
     threads = str(tmp_path / "threads.sqlite")
     async with process(redis_url, None, threads) as one, process(redis_url, None, threads) as other:
