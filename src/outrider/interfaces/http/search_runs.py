@@ -1,4 +1,4 @@
-"""Searches of the server: the registry of numbered runs. Each records its events and can be stopped."""
+"""Searches of the server: the registry of numbered runs."""
 
 from __future__ import annotations
 
