@@ -1,4 +1,4 @@
-"""Monitoring of the server: `/healthz`, `/readyz`, `/health`, and `/metrics` for Prometheus.
+"""Monitoring of the server: `/livez`, `/healthz`, `/readyz`, `/health`, and `/metrics` for Prometheus.
 
 Names of metrics follow https://prometheus.io/docs/practices/naming/: seconds, `_total` for counters. Labels come from fixed sets of values,
 so that no request can create new series.
@@ -126,8 +126,8 @@ class HealthRoutes:
 
         While there is no library yet, `note` says so.
         """
-        if self.admission.stopping or not self.warm:
-            why = "this server is about to stop" if self.admission.stopping else "this server is still loading what searches need"
+        if self.admission.leaving or not self.warm:
+            why = "this server is about to stop" if self.admission.leaving else "this server is still loading what searches need"
             raise Refusal(503, "not-ready", why, {"Retry-After": "1"})
         note = await self._check_library()
         return {"status": "ready", **({"note": note} if note else {})}
@@ -167,6 +167,7 @@ class HealthRoutes:
 
 def make_router(handlers: HealthRoutes) -> APIRouter:
     router = APIRouter(tags=["operation"])
+    router.add_api_route("/livez", handlers.alive, methods=["GET"], summary="Whether the server is up, as Kubernetes names it")
     router.add_api_route("/healthz", handlers.alive, methods=["GET"], summary="Whether the server is up")
     router.add_api_route("/readyz", handlers.ready, methods=["GET"], summary="Whether the server accepts searches")
     router.add_api_route("/health", handlers.engine, methods=["GET"], summary="State of the engine")

@@ -8,7 +8,7 @@ From the outside in::
     KeyAuthentication
     RequestLimits        the body, complete and in time; work stops when the client disconnects
     AdmissionMiddleware  LangServe's requests count for the queue
-    routes               the pages, /search and /analyze (LangServe), /api (REST), /healthz, /readyz, /health, /metrics
+    routes               the pages, /search and /analyze (LangServe), /api (REST), /livez, /healthz, /readyz, /health, /metrics
 """
 
 from __future__ import annotations
@@ -189,6 +189,10 @@ class Application:
     admission: Admission
     runs: RunRegistry
 
+    def drain(self) -> None:
+        """Tell load balancers to send nothing more; everything is still accepted."""
+        self.admission.draining = True
+
     def stop(self) -> None:
         """Accept no more searches; running ones continue."""
         self.admission.stopping = True
@@ -305,14 +309,23 @@ the server closes the connection is lost.
 """
 
 
-class Server(uvicorn.Server):
-    """Refuses new searches as soon as it is asked to stop, and waits for running ones."""
+DRAIN_LOOK_S = 0.05
+"""How often a draining server looks for a second Ctrl-C."""
 
-    def __init__(self, config: uvicorn.Config, application: Application) -> None:
+
+class Server(uvicorn.Server):
+    """Asked to stop, it is not ready for `drain_s`, then refuses new searches, and waits for running ones."""
+
+    def __init__(self, config: uvicorn.Config, application: Application, drain_s: float = 0.0) -> None:
         super().__init__(config)
         self._application = application
+        self._drain_s = drain_s
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._application.drain()
+        until = time.monotonic() + self._drain_s
+        while time.monotonic() < until and not self.force_exit:  # noqa: ASYNC110 - a signal's handler sets the flag
+            await asyncio.sleep(DRAIN_LOOK_S)
         self._application.stop()
         await super().shutdown(sockets)
 
@@ -346,12 +359,13 @@ def make_server(services: Services, host: str, *, needs_key: bool, log_level: st
         http=protocol,
         ws="none",
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=list(settings.proxies),
         h11_max_incomplete_event_size=HEAD_BYTES,
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=max(1, round(settings.shutdown_s)),
     )
-    return Server(config, application)
+    return Server(config, application, settings.drain_s)
 
 
 def requires_key(settings: ServeSettings, host: str) -> bool:
