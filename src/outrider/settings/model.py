@@ -387,7 +387,11 @@ class SharedSettings(Section):
 class SavedSettings(Section):
     """Saved searches that run again: `outrider saved`."""
 
-    uri: str = Field("", description="A SQLite file; by default saved.sqlite beside the file of the threads.")
+    uri: str = Field(
+        "",
+        description="A SQLite file or a postgresql:// address; by default saved.sqlite beside the file of the threads, or with "
+        "shared.redis_url the database of the jobs.",
+    )
     timezone: str = Field("UTC", min_length=1, description="Time zone of schedules that name none, such as Europe/Berlin.")
     keep_runs: int = Field(100, ge=2, le=10_000, description="Complete runs that are kept of each saved search; the oldest are deleted.")
     webhook_secret: ApiKey = Field(
