@@ -56,15 +56,21 @@ from outrider.interfaces.web import routes as page
 from outrider.nodes.dedup.cluster import WORKER_MODULES
 from outrider.runtime.spans import run_named
 from outrider.runtime.workers import count_cores
+from outrider.services.deployment import Deployment, refuse_unshared
 from outrider.services.job_process import run_jobs_beside
 from outrider.settings.redact import Redactor
 from outrider.state.errors import BadRequest, SearchError, is_disk_full
+from outrider.state.reviews import NoSuchReview
+from outrider.systematic_search.ledger import NoSuchRun
 from outrider.version import __version__
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from outrider.services import Services
+    from outrider.services.deployment import FolderKind
     from outrider.settings.model import Settings
     from outrider.settings.sections import ServeSettings
 
@@ -222,11 +228,15 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
         await health.finish_start()
 
     @contextlib.asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         threshold = gc.get_threshold()
         warming = asyncio.create_task(warm())
         try:
-            async with run_jobs_beside(services.settings, lambda: admission.running > 0, enabled=alone):
+            async with (
+                Deployment.open(services.settings) as app.state.deployment,
+                app.state.deployment.announce(services),
+                run_jobs_beside(services.settings, lambda: admission.running > 0, enabled=alone),
+            ):
                 yield
         finally:
             admission.stopping = True
@@ -246,6 +256,8 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
     )  # fmt: skip
     app.add_exception_handler(problems.Refusal, problems.handle_refusal)
     app.add_exception_handler(SearchError, problems.handle_search_error)
+    for missing in (NoSuchRun, NoSuchReview):
+        app.add_exception_handler(missing, handle_missing_folder)
     app.add_exception_handler(RequestValidationError, problems.handle_invalid_request)
     app.add_exception_handler(HTTPException, problems.handle_http_error)
     for router in (
@@ -265,6 +277,18 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
     add_langserve_routes(app, runner, admission, metrics, settings.batch)
     describe(app)
     return Application(app, admission, runs)
+
+
+async def handle_missing_folder(request: Request, error: Exception) -> Response:
+    """404 for a run or review that does not exist; 503 where it may exist at a server whose folder is another one."""
+    assert isinstance(error, SearchError)  # noqa: S101 - it is registered for nothing else
+    kind: FolderKind = "runs" if isinstance(error, NoSuchRun) else "reviews"
+    deployment: Deployment | None = getattr(request.app.state, "deployment", None)
+    if deployment is None or not await deployment.has_other_folder(kind):
+        return await problems.handle_search_error(request, error)
+    setting = "systematic.folder" if kind == "runs" else "review.folder"
+    why = f"this server has no such folder, and another server keeps its {kind} elsewhere; set {setting} to storage that all servers share"
+    return make_response(Refusal(503, "folder-elsewhere", why, {"Retry-After": "1"}), problems.read_request_id(request.scope))
 
 
 def _make_middleware(all_settings: Settings, admission: Admission, metrics: Metrics, host: str, *, needs_key: bool) -> list[Middleware]:
@@ -333,6 +357,7 @@ class Server(uvicorn.Server):
 def serve(services: Services, host: str, port: int) -> None:
     settings = services.settings.serve
     needs_key = requires_key(settings, host)
+    refuse_unshared(services.settings)
     with closing(open_socket(host, port)) as bound, redirect_stdout(sys.stderr):  # standard output is for results
         server = make_server(services, host, needs_key=needs_key, alone=True)  # uvicorn binds the streams of its logs here
         keys = f"keys of {', '.join(sorted(settings.api_keys))}" if needs_key else "no key is required"
