@@ -1,4 +1,4 @@
-"""Where saved searches are stored: an SQLite file of one machine, or a Postgres database that several servers share."""
+"""Databases of saved searches: an SQLite file, or Postgres for several servers."""
 
 from __future__ import annotations
 

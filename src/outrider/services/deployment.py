@@ -1,4 +1,4 @@
-"""What servers that share a Redis server tell each other: which are up, and whether their settings and folders agree.
+"""Servers that share a Redis server: which are up, and whether their folders agree.
 
 Each server writes an entry, which expires: `outrider:server:ID`. A systematic run or a review is a folder. A server that does not find one
 may say that it does not exist only if all servers have the same folder.
@@ -112,13 +112,15 @@ def _reveal(value: Any) -> Any:
     return {name: _reveal(inner) for name, inner in value.items()} if isinstance(value, dict) else value
 
 
-def refuse_unshared(settings: Settings) -> None:
-    """Raise `BadRequest` for what several servers cannot share: better no start than answers that depend on the server.
-
-    Also raises `SettingsError` and `MissingExtra`, as `Deployment.open` would within the start of the server.
-    """
+def check_shared(settings: Settings) -> None:
+    """Before a server starts: raise `BadRequest` for what several servers cannot share, `SettingsError` or `MissingExtra` for Redis."""
+    refuse_learning(settings)
     if settings.shared.redis_url:
         open_redis(settings.shared.redis_url, SETTING, PATIENCE_S)
+
+
+def refuse_learning(settings: Settings) -> None:
+    """Raise `BadRequest` where servers on several machines would learn apart: better no start than answers that depend on the server."""
     uris = settings.threads.uri, settings.jobs.uri
     if settings.shared.redis_url and settings.learning.enabled and any(uri.startswith(POSTGRES) for uri in uris):
         raise BadRequest(

@@ -14,7 +14,7 @@ import pytest
 from pydantic import SecretStr
 
 from outrider.services import Services, deployment
-from outrider.services.deployment import Deployment, digest_settings, list_differences, mark_folder, refuse_unshared
+from outrider.services.deployment import Deployment, check_shared, digest_settings, list_differences, mark_folder
 from outrider.settings.model import (
     LearningSettings,
     LibrarySettings,
@@ -153,8 +153,8 @@ def test_learning_is_refused_on_several_machines(database: str) -> None:
     )
     if database:
         with pytest.raises(BadRequest, match=r"learning\.enabled"):
-            refuse_unshared(settings)
+            check_shared(settings)
     else:
-        refuse_unshared(settings)
+        check_shared(settings)
     with pytest.raises(SettingsError, match=r"shared\.redis_url"):
-        refuse_unshared(Settings(shared=SharedSettings(redis_url="http://localhost")))
+        check_shared(Settings(shared=SharedSettings(redis_url="http://localhost")))

@@ -56,7 +56,7 @@ from outrider.interfaces.web import routes as page
 from outrider.nodes.dedup.cluster import WORKER_MODULES
 from outrider.runtime.spans import run_named
 from outrider.runtime.workers import count_cores
-from outrider.services.deployment import Deployment, refuse_unshared
+from outrider.services.deployment import Deployment, check_shared
 from outrider.services.job_process import run_jobs_beside
 from outrider.settings.redact import Redactor
 from outrider.state.errors import BadRequest, SearchError, is_disk_full
@@ -357,7 +357,7 @@ class Server(uvicorn.Server):
 def serve(services: Services, host: str, port: int) -> None:
     settings = services.settings.serve
     needs_key = requires_key(settings, host)
-    refuse_unshared(services.settings)
+    check_shared(services.settings)
     with closing(open_socket(host, port)) as bound, redirect_stdout(sys.stderr):  # standard output is for results
         server = make_server(services, host, needs_key=needs_key, alone=True)  # uvicorn binds the streams of its logs here
         keys = f"keys of {', '.join(sorted(settings.api_keys))}" if needs_key else "no key is required"
