@@ -37,9 +37,11 @@ def run_redis(folder: Path, *options: str, port: int = 0) -> Iterator[str]:
     port = port or find_free_port()
     command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(folder), *options]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
-        _wait_until_reachable(port)
-        yield f"redis://127.0.0.1:{port}/0"
-        server.terminate()
+        try:
+            _wait_until_reachable(port)
+            yield f"redis://127.0.0.1:{port}/0"
+        finally:
+            server.terminate()
 
 
 def find_free_port() -> int:

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -17,7 +18,9 @@ from outrider.sources.http.rate_limit import FAILURES, PAUSE_S, TRANSIT_S
 from outrider.sources.http.service import Service
 from outrider.sources.http.shared_rate_limit import SharedRateLimiter
 from outrider.state.errors import RateLimited
-from support.redis import module_redis_url
+from support.http_server import Answer, Request, as_json, serving
+from support.limited_client import most_within, read_result, run_clients
+from support.redis import module_redis_url, run_redis
 from support.skipping_loop import SkippingRedis, now, run
 
 __all__ = ["module_redis_url"]
@@ -173,3 +176,29 @@ def test_no_window_is_exceeded_while_the_server_is_away_and_after_its_return(
         process.find()
 
     run(search())
+
+
+async def test_a_limit_holds_over_real_processes_of_which_one_is_killed(tmp_path: Path) -> None:
+    under_way, most_under_way = 0, 0
+
+    async def respond(_: Request) -> Answer:
+        nonlocal under_way, most_under_way
+        under_way += 1
+        most_under_way = max(most_under_way, under_way)
+        await asyncio.sleep(0.01)
+        under_way -= 1
+        return as_json({})
+
+    with (
+        run_redis(tmp_path, "--appendonly", "yes") as url,
+        serving(respond) as server,
+        run_clients(3, server.base_url, url, 10, 0.5, 4, 6, 4.5) as clients,
+    ):
+        await asyncio.sleep(1.0)
+        clients[0].kill()
+        results = [await asyncio.to_thread(read_result, client) for client in clients[1:]]
+    arrivals = [request.at for request in server.requests]
+    assert most_within(arrivals, 0.5) == 10
+    assert most_under_way <= 4
+    assert min(result["sent"] for result in results) >= 10  # none is left behind
+    assert len(arrivals) >= 40  # of 90: the slots of the dead process come back when its requests would have ended
