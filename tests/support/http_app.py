@@ -14,12 +14,14 @@ from typing import Any
 import httpx
 
 from outrider.services import Services
-from outrider.settings.model import Settings
+from outrider.settings.model import Settings, SharedSettings
 from outrider.settings.sections import ServeSettings
 from support import fakes
 from support.fakes import Shelf, paper
 
 BASE = "http://127.0.0.1"
+SHARED = SharedSettings()
+"""Of the servers that a test starts; the fixture `run_store` changes it."""
 ASPIRIN = paper("a", "Aspirin and the liver", abstract="Aspirin harms the liver at high doses.", year=2020)
 STATINS = paper("b", "Statins in practice", abstract="Statins lower cholesterol.", year=2001)
 
@@ -27,7 +29,7 @@ STATINS = paper("b", "Statins in practice", abstract="Statins lower cholesterol.
 def services(*records: Any, shelf: Shelf | None = None, **serve: Any) -> Services:
     """A library in memory, and settings of the server."""
     library = shelf or Shelf(list(records or (ASPIRIN, STATINS)))
-    settings = Settings(serve=ServeSettings(**serve))
+    settings = Settings(serve=ServeSettings(**serve), shared=SHARED)
     return Services(settings, clock=lambda: fakes.NOON, shelf=library, sources=(library,), reranker=fakes.no_reranker)
 
 

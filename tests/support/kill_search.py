@@ -19,8 +19,8 @@ from pydantic import SecretStr
 import outrider.models.chat.transport
 from outrider.graph import guard
 from outrider.services import Services
-from outrider.services.checkpoints import ThreadLedger
 from outrider.services.sources import make_sources
+from outrider.services.thread_ledger import ThreadLedger
 from outrider.settings.model import EnrichSettings, LlmSettings, RunSettings, Settings, ThreadSettings
 from outrider.state.records import Record, Repository
 from outrider.usecases.threads import collect_response, open_threads

@@ -274,7 +274,7 @@ async def test_no_secret_is_stored(tmp_path: Path) -> None:
             async for kind, part in parts:
                 if kind == "custom" and part["event"] == "finished" and part["node"] == "fine_scorer":
                     break
-            assert threads.store.ledger.connection.execute("SELECT COUNT(*) FROM outrider_answers").fetchone()[0]
+            assert (await threads.store.ledger.database.execute("SELECT COUNT(*) FROM outrider_answers"))[0][0]
             await parts.aclose()
     assert KEY.encode() not in b"".join(path.read_bytes() for path in tmp_path.iterdir())  # noqa: ASYNC240
     assert (tmp_path / "t").stat().st_mode & 0o077 == 0

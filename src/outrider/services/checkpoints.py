@@ -1,6 +1,6 @@
 """Storage of threads in SQLite or Postgres: LangGraph's checkpoints, and a ledger of runs.
 
-`threads.uri` names the file or database. The ledger also has the paid answers of unfinished runs.
+`threads.uri` names the file or database. A run writes its checkpoints over a saver that its lease guards (`thread_ledger`).
 
 Only types of the state are read back from a checkpoint (https://docs.langchain.com/oss/python/langgraph/persistence): an attacker who can
 write to the database can load no other.
@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import platformdirs
 from langgraph.checkpoint.serde import _msgpack
 from pydantic import BaseModel
 
+from outrider.services.thread_ledger import OVERTAKEN, Lease, PostgresDatabase, SqliteDatabase, ThreadLedger
 from outrider.state.analysis import AnalysisState, AnalyzeRequest
 from outrider.state.citations import CitationsRequest, CitationsState
 from outrider.state.errors import MissingExtra, ThreadError
@@ -32,10 +32,9 @@ from outrider.state.response import SearchResponse
 from outrider.text.sanitize import without_password
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+    from psycopg_pool import AsyncConnectionPool
 
     from outrider.settings.model import ThreadSettings
 
@@ -89,17 +88,8 @@ def register_state_types() -> None:
     _msgpack.SAFE_MSGPACK_TYPES = SafeTypes(_msgpack.SAFE_MSGPACK_TYPES)
 
 
-Status = Literal["begun", "waiting", "ended", "failed"]
-
-TABLES = (
-    """CREATE TABLE IF NOT EXISTS outrider_runs (
-    run TEXT PRIMARY KEY, thread TEXT NOT NULL, query TEXT NOT NULL, asked TEXT NOT NULL, context TEXT NOT NULL, status TEXT NOT NULL,
-    holder TEXT NOT NULL, began DOUBLE PRECISION NOT NULL, touched DOUBLE PRECISION NOT NULL)""",
-    "CREATE INDEX IF NOT EXISTS outrider_runs_of_thread ON outrider_runs (thread, began)",
-    """CREATE TABLE IF NOT EXISTS outrider_answers (
-    run TEXT NOT NULL, key TEXT NOT NULL, number INTEGER NOT NULL, answer TEXT NOT NULL, PRIMARY KEY (run, key, number))""",
-)
-COLUMNS = "run, thread, query, asked, context, status, holder, began, touched"
+LEASE_S = 15.0
+"""Default of `shared.lease_s`."""
 BUSY_S = 30.0
 """Limit on the wait for another process that writes."""
 POSTGRES = ("postgres://", "postgresql://")
@@ -107,100 +97,10 @@ CONNECT_S = 10
 SETUP_LOCK = 0x7468_7265_6164_73
 """Postgres names a lock by a number: ours is "threads" in ASCII."""
 SETUP_POLL_S = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadRun:
-    """One search of a thread. Times are seconds since the epoch."""
-
-    run: str
-    thread: str
-    query: str
-    asked: str
-    """The request, as JSON."""
-    context: str
-    """The run's own settings, as JSON."""
-    status: Status
-    holder: str
-    """The process that began or resumed it, as `host:process`."""
-    began: float
-    touched: float
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadLedger:
-    """Runs blocking calls in worker threads, one at a time over one connection. Raises `ThreadError`."""
-
-    connection: Any
-    """Of DB-API 2.0, each statement its own transaction."""
-    mark: str = "?"
-    """The placeholder of a parameter: SQLite's is `?`, psycopg's `%s`."""
-    error: type[Exception] = sqlite3.Error
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    async def setup(self) -> None:
-        for table in TABLES:
-            await self._execute(table)
-
-    async def begin(self, run: ThreadRun) -> None:
-        marks = ", ".join("?" * len(COLUMNS.split(", ")))
-        values = (run.run, run.thread, run.query, run.asked, run.context, run.status, run.holder, run.began, run.touched)
-        await self._execute(f"INSERT INTO outrider_runs ({COLUMNS}) VALUES ({marks})", values)  # noqa: S608 - our own words
-
-    async def touch(self, run: str, status: Status, holder: str, now: float) -> None:
-        """Update a run; an ended run no longer needs its answers."""
-        await self._execute("UPDATE outrider_runs SET status = ?, holder = ?, touched = ? WHERE run = ?", (status, holder, now, run))
-        if status == "ended":
-            await self._execute("DELETE FROM outrider_answers WHERE run = ?", (run,))
-
-    async def run(self, run: str) -> ThreadRun | None:
-        rows = await self._execute(f"SELECT {COLUMNS} FROM outrider_runs WHERE run = ?", (run,))  # noqa: S608
-        return ThreadRun(*rows[0]) if rows else None
-
-    async def runs(self, thread: str | None = None) -> tuple[ThreadRun, ...]:
-        """Runs of one thread or of all, oldest first."""
-        where, values = ("WHERE thread = ?", (thread,)) if thread is not None else ("", ())
-        rows = await self._execute(f"SELECT {COLUMNS} FROM outrider_runs {where} ORDER BY began, run", values)  # noqa: S608
-        return tuple(ThreadRun(*row) for row in rows)
-
-    async def forget(self, thread: str) -> None:
-        await self._execute("DELETE FROM outrider_answers WHERE run IN (SELECT run FROM outrider_runs WHERE thread = ?)", (thread,))
-        await self._execute("DELETE FROM outrider_runs WHERE thread = ?", (thread,))
-
-    async def idle_threads(self, before: float) -> tuple[str, ...]:
-        """Threads without a run since then, sorted."""
-        rows = await self._execute("SELECT thread FROM outrider_runs GROUP BY thread HAVING MAX(touched) < ? ORDER BY thread", (before,))
-        return tuple(row[0] for row in rows)
-
-    async def answer(self, run: str, key: str, number: int) -> str | None:
-        query = "SELECT answer FROM outrider_answers WHERE run = ? AND key = ? AND number = ?"
-        rows = await self._execute(query, (run, key, number))
-        return rows[0][0] if rows else None
-
-    async def keep_answer(self, run: str, key: str, number: int, text: str) -> None:
-        await self._execute("INSERT INTO outrider_answers VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", (run, key, number, text))
-
-    async def thin(self, thread: str) -> None:
-        """Delete all but the last checkpoint of a thread: nothing needs the earlier ones once a run has ended."""
-        last = "SELECT MAX(checkpoint_id) FROM checkpoints WHERE thread_id = ?"
-        writes = "writes" if self.mark == "?" else "checkpoint_writes"
-        for table in (writes, "checkpoints"):
-            await self._execute(f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_id < ({last})", (thread, thread))  # noqa: S608
-
-    async def _execute(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        def execute() -> list[tuple[Any, ...]]:
-            with self._lock:
-                try:
-                    cursor = self.connection.execute(statement.replace("?", self.mark), values)
-                    return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
-                except self.error as error:
-                    reason = " ".join(str(error).split())[:200]
-                    raise ThreadError(f"the threads cannot be read or written: {reason}; look at threads.uri") from error
-
-        return await asyncio.to_thread(execute)
-
-    def close(self) -> None:
-        self.connection.close()
+FENCED_TABLES = ("checkpoints", "writes")
+FENCE = f"""CREATE TEMP TRIGGER outrider_fence_{{table}} BEFORE INSERT ON main.{{table}}
+    WHEN NOT EXISTS (SELECT 1 FROM main.outrider_leases WHERE thread = NEW.thread_id AND token = outrider_token(NEW.thread_id))
+    BEGIN SELECT RAISE(ROLLBACK, '{OVERTAKEN}'); END"""  # noqa: S608 - our own words
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +111,8 @@ class CheckpointStore:
     ledger: ThreadLedger
     errors: tuple[type[Exception], ...]
     """Exceptions of the saver for a failure of the database."""
+    make_fenced_saver: Callable[[Lease], BaseCheckpointSaver[Any]]
+    """A saver for the run that has the lease: it writes nothing once another process has taken the thread over."""
 
     @contextmanager
     def raise_thread_errors(self) -> Iterator[None]:
@@ -233,16 +135,16 @@ def serializer() -> JsonPlusSerializer:
 
 
 @asynccontextmanager
-async def open_store(settings: ThreadSettings) -> AsyncIterator[CheckpointStore]:
+async def open_store(settings: ThreadSettings, lease_s: float = LEASE_S) -> AsyncIterator[CheckpointStore]:
     """The store of `threads.uri`, created where it is missing. Raises `ThreadError`, `MissingExtra`."""
     uri = settings.uri
     async with AsyncExitStack() as stack:
         if uri.startswith(POSTGRES):
-            yield await _open_postgres(uri, stack)
+            yield await _open_postgres(settings, lease_s, stack)
         elif "://" in uri:
             raise ThreadError(f"threads.uri takes a file or an address postgresql://..., not {without_password(uri)}")
         else:
-            yield await _open_sqlite(_find_file(uri), stack)
+            yield await _open_sqlite(_find_file(uri), lease_s, stack)
 
 
 def store_exists(settings: ThreadSettings) -> bool:
@@ -254,7 +156,7 @@ def _find_file(uri: str) -> Path:
     return Path(uri).expanduser() if uri else platformdirs.user_data_path("outrider", appauthor=False) / "threads.sqlite"
 
 
-async def _open_sqlite(path: Path, stack: AsyncExitStack) -> CheckpointStore:
+async def _open_sqlite(path: Path, lease_s: float, stack: AsyncExitStack) -> CheckpointStore:
     import aiosqlite
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
@@ -265,41 +167,83 @@ async def _open_sqlite(path: Path, stack: AsyncExitStack) -> CheckpointStore:
         connection.execute("PRAGMA journal_mode=WAL")
         return connection
 
+    tokens: dict[str, str] = {}
     try:
         plain = await asyncio.to_thread(connect)
         stack.callback(plain.close)
+        ledger = ThreadLedger(SqliteDatabase(plain), lease_s)
+        await ledger.setup()
         connection = await stack.enter_async_context(aiosqlite.connect(path, timeout=BUSY_S))
         saver = AsyncSqliteSaver(connection, serde=serializer())
         await saver.setup()
+        await connection.create_function("outrider_token", 1, tokens.get)
+        for table in FENCED_TABLES:  # of this connection alone
+            await connection.execute(FENCE.format(table=table))
     except (OSError, sqlite3.Error) as error:
         raise ThreadError(f"threads cannot be saved in {path}: {error}; name another place in threads.uri") from error
-    ledger = ThreadLedger(plain)
-    await ledger.setup()
-    return CheckpointStore(saver, ledger, (sqlite3.Error,))
+
+    def fence(lease: Lease) -> BaseCheckpointSaver[Any]:
+        tokens[lease.thread] = lease.token
+        return saver
+
+    return CheckpointStore(saver, ledger, (sqlite3.Error,), fence)
 
 
-async def _open_postgres(uri: str, stack: AsyncExitStack) -> CheckpointStore:
+async def _open_postgres(settings: ThreadSettings, lease_s: float, stack: AsyncExitStack) -> CheckpointStore:
     try:
         import psycopg
         from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
         from psycopg.rows import dict_row
+        from psycopg_pool import AsyncConnectionPool, PoolTimeout
     except ImportError as error:
         raise MissingExtra("threads in Postgres", "postgres") from error
+    uri = settings.uri
+    options: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row, "connect_timeout": CONNECT_S}
+    pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
+        uri,
+        kwargs=options,
+        min_size=1,
+        max_size=settings.connections,
+        timeout=BUSY_S,
+        check=AsyncConnectionPool.check_connection,  # Postgres may have been started again
+        open=False,
+    )
+    errors = (psycopg.Error, PoolTimeout)
+    ledger = ThreadLedger(PostgresDatabase(pool, errors), lease_s)
     try:
-        connection = await psycopg.AsyncConnection.connect(
-            uri, autocommit=True, prepare_threshold=0, row_factory=dict_row, connect_timeout=CONNECT_S
-        )
-        stack.push_async_callback(connection.close)
-        plain: Any = await asyncio.to_thread(lambda: psycopg.connect(uri, autocommit=True, connect_timeout=CONNECT_S))
-        stack.callback(plain.close)
-        saver, ledger = AsyncPostgresSaver(connection, serde=serializer()), ThreadLedger(plain, "%s", psycopg.Error)
-        async with _lock_setup(connection):
-            await saver.setup()
-            await ledger.setup()
+        async with await psycopg.AsyncConnection.connect(uri, **options) as connection:  # says why it fails; the pool tries again
+            await pool.open()
+            stack.push_async_callback(pool.close)
+            async with _lock_setup(connection):
+                await AsyncPostgresSaver(connection).setup()
+                await ledger.setup()
     except psycopg.Error as error:
         reason = " ".join(str(error).split())[:200].replace(uri, without_password(uri))
         raise ThreadError(f"threads cannot be saved in {without_password(uri)}: {reason}") from error
-    return CheckpointStore(saver, ledger, (psycopg.Error,))
+    return CheckpointStore(
+        AsyncPostgresSaver(pool, serde=serializer()), ledger, errors, lambda lease: _make_fenced_saver(pool, ledger, lease)
+    )
+
+
+def _make_fenced_saver(pool: AsyncConnectionPool[Any], ledger: ThreadLedger, lease: Lease) -> BaseCheckpointSaver[Any]:
+    """Each read and write is a transaction that has the lease: who would take it over waits until the write is done."""
+    from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+    from psycopg.rows import dict_row
+
+    query = f"SELECT {ledger.fence} AS holds".replace("?", "%s")
+
+    class FencedSaver(AsyncPostgresSaver):
+        @asynccontextmanager
+        async def _cursor(self, *, pipeline: bool = False) -> AsyncIterator[Any]:
+            async with pool.connection() as connection, connection.transaction():
+                if not (await (await connection.execute(query, lease.values)).fetchone())["holds"]:
+                    raise lease.make_error()
+                async with AsyncExitStack() as stack:
+                    if pipeline and self.supports_pipeline:
+                        await stack.enter_async_context(connection.pipeline())
+                    yield await stack.enter_async_context(connection.cursor(binary=True, row_factory=dict_row))
+
+    return FencedSaver(pool, serde=serializer())
 
 
 @asynccontextmanager

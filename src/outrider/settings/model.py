@@ -360,6 +360,7 @@ class ThreadSettings(Section):
 
     uri: str = Field("", description="A SQLite file or a postgresql:// address; by default a file in the platform's data folder.")
     retention_days: float = Field(30.0, gt=0, le=36_500, description="Days after which an unused thread is deleted.")
+    connections: int = Field(8, ge=2, le=200, description="Maximum number of connections of one process to Postgres.")
 
 
 class JobSettings(Section):
@@ -381,6 +382,12 @@ class SharedSettings(Section):
         repr=False,
         description="A Redis server, such as redis://localhost:6379/0, that holds what all processes share: limits and failures of "
         "services, searches and their events, plans, and service responses unless cache.url names another server.",
+    )
+    lease_s: float = Field(
+        15.0,
+        ge=1,
+        le=600,
+        description="Seconds without a sign of life after which another process takes over the searches and threads of a process.",
     )
 
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import os
-import socket
+import logging
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from langgraph.types import Command
 
-from outrider.graph.pipeline import SearchGraph, build
+from outrider.graph.pipeline import build
 from outrider.models.chat.journal import JOURNAL_KEY, Journal
 from outrider.nodes.review_plan import make_queries
 from outrider.services import ModelUse
-from outrider.services.checkpoints import CheckpointStore, Status, ThreadRun, open_store
+from outrider.services.checkpoints import CheckpointStore, open_store
+from outrider.services.thread_ledger import AFTER_LAST_S, Lease, RunAnswers, Status, ThreadRun, find_place, name_process
 from outrider.state.checkpoints import PlanAnswer, Review, check_review_answer, parse_review, read_interrupt
 from outrider.state.errors import BadRequest, NoSuchThread, ThreadBusy, ThreadError
 from outrider.state.pipeline import RunContext
@@ -36,13 +37,20 @@ if TYPE_CHECKING:
 DAY_S = 86_400.0
 MAX_NAME_CHARS = 200
 MODES: list[StreamMode] = ["custom", "updates", "values"]
-_claimed: set[str] = set()
-"""Threads that this process runs or deletes."""
+RENEWALS = 3
+"""Of a lease within its time: one may fail."""
+POLL_S = 0.25
+"""Between two looks whether the lease of another process has expired."""
+log = logging.getLogger(__name__)
 
 Part = tuple[str, Any]
 """A part of a run's stream: `custom` events of nodes, `updates` of their fields, the whole state as `values`, or, as the last part of a
 run that now waits for a person, its `Review` as `waiting`.
 """
+
+
+Begin = tuple[SearchRequest, RunContext, str]
+"""What a search needs, and the number of its run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,9 @@ class Threads:
     store: CheckpointStore
     expired: tuple[str, ...] = ()
     """Threads that were deleted when the store was opened."""
-    holder: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
+    holder: str = field(default_factory=name_process)
+    place: str = ""
+    """Where this process runs, if not here."""
 
     async def latest_runs(self) -> tuple[ThreadRun, ...]:
         """The last run of each thread, the most recently touched first."""
@@ -87,10 +97,10 @@ class Threads:
 
     async def abandon(self, thread: str) -> None:
         """Wait for nobody any more: the last run counts as interrupted, and can be resumed up to the same place."""
-        with _claim(thread):
+        async with self._lease(thread) as lease:
             run = (await self.runs(thread))[-1]
             if run.status == "waiting":
-                await self.store.ledger.touch(run.run, "failed", self.holder, time.time())
+                await self.store.ledger.touch(run.run, "failed", self.holder, time.time(), lease)
 
     async def _read_state(self, thread: str) -> StateSnapshot:
         with self.store.raise_thread_errors():
@@ -98,9 +108,8 @@ class Threads:
 
     async def delete(self, thread: str) -> int:
         """Delete a thread and return the number of its runs."""
-        with _claim(thread):
+        async with self._lease(thread):
             runs = await self.runs(thread)
-            self._refuse_busy(thread, runs)
             with self.store.raise_thread_errors():
                 await self.store.saver.adelete_thread(thread)
             await self.store.ledger.forget(thread)
@@ -109,10 +118,12 @@ class Threads:
     async def expire(self) -> tuple[str, ...]:
         """Delete threads without a run for `threads.retention_days`."""
         before = time.time() - self.services.settings.threads.retention_days * DAY_S
-        old = [thread for thread in await self.store.ledger.idle_threads(before) if thread not in _claimed]
-        for thread in old:
-            await self.delete(thread)
-        return tuple(old)
+        expired = []
+        for thread in await self.store.ledger.idle_threads(before):
+            with suppress(ThreadBusy, NoSuchThread):  # it is used again, or another process deletes it
+                await self.delete(thread)
+                expired.append(thread)
+        return tuple(expired)
 
     async def search(
         self, thread: str, request: Mapping[str, Any] | SearchRequest, context: RunContext | None = None, run_id: str = ""
@@ -123,15 +134,49 @@ class Threads:
         context = context or RunContext()
         if not (0 < len(thread) <= MAX_NAME_CHARS and thread.isprintable() and thread == thread.strip()):
             raise BadRequest(f"a thread's name has 1 to {MAX_NAME_CHARS} printable characters, and no space at its ends")
-        with _claim(thread):
-            self._refuse_busy(thread, await self.store.ledger.runs(thread))
-            now = time.time()
-            texts = search_request.model_dump_json(exclude_defaults=True), context.model_dump_json(exclude_none=True)
-            run = ThreadRun(run_id or uuid.uuid4().hex, thread, str(search_request.query), *texts, "begun", self.holder, now, now)
-            await self.store.ledger.begin(run)
-            async with aclosing(self._run(build(self.services, self.store.saver), run, search_request)) as parts:
-                async for part in parts:
-                    yield part
+        async with self._lease(thread) as lease, aclosing(self._begin(thread, search_request, context, run_id, lease)) as parts:
+            async for part in parts:
+                yield part
+
+    async def _begin(
+        self, thread: str, search_request: SearchRequest, context: RunContext, run_id: str, lease: Lease
+    ) -> AsyncGenerator[Part]:
+        runs = await self.store.ledger.runs(thread)
+        now = max(time.time(), *(run.began + AFTER_LAST_S for run in runs[-1:]), 0.0)
+        texts = search_request.model_dump_json(exclude_defaults=True), context.model_dump_json(exclude_none=True)
+        run = ThreadRun(run_id or uuid.uuid4().hex, thread, str(search_request.query), *texts, "begun", self.holder, now, now)
+        await self.store.ledger.begin(run, lease)
+        async with aclosing(self._run(self.services, run, search_request, lease)) as parts:
+            async for part in parts:
+                yield part
+
+    async def take_over(self, thread: str, begin: Begin | None, answer: tuple[Review, object] | None) -> AsyncGenerator[Part]:
+        """Go on with the run of a process that ended: begin it where that did not, or pass on the answer to what waited where it did not.
+
+        Waits for the end of that process's lease.
+        """
+        async with AsyncExitStack() as stack:
+            until = time.monotonic() + 2 * self.store.ledger.lease_s
+            while True:
+                try:
+                    lease = await stack.enter_async_context(self._lease(thread))
+                    break
+                except ThreadBusy:
+                    if time.monotonic() > until:
+                        raise
+                await asyncio.sleep(POLL_S)
+            runs = await self.store.ledger.runs(thread)
+            if begin and begin[2] not in [run.run for run in runs]:
+                await self.services.prepare()
+                parts = self._begin(thread, *begin, lease)
+            else:
+                resumption = None
+                if answer and find_review(await self._read_state(thread), "") == answer[0].model_copy(update={"thread": ""}):
+                    await self.store.ledger.touch(runs[-1].run, "waiting", self.holder, time.time(), lease)
+                    resumption = answer[1]
+                parts = self._resume(thread, resumption, lease)
+            async for part in await stack.enter_async_context(aclosing(parts)):
+                yield part
 
     async def resume(self, thread: str, answer: object = None) -> AsyncGenerator[Part]:
         """Resume the last run at the time of its interruption; a run that has ended gives its last state.
@@ -139,29 +184,26 @@ class Threads:
         A run that waits for a person goes on with `answer`; without one it gives what waits. A wrong answer raises `BadRequest`, and the
         run still waits.
         """
-        with _claim(thread):
-            async with aclosing(self._resume(thread, answer)) as parts:
-                async for part in parts:
-                    yield part
+        async with self._lease(thread) as lease, aclosing(self._resume(thread, answer, lease)) as parts:
+            async for part in parts:
+                yield part
 
-    async def _resume(self, thread: str, answer: object) -> AsyncGenerator[Part]:
-        runs = await self.runs(thread)
-        run = runs[-1]
-        self._refuse_busy(thread, runs)
+    async def _resume(self, thread: str, answer: object, lease: Lease) -> AsyncGenerator[Part]:
+        run = (await self.runs(thread))[-1]
         await self.services.prepare()
         before = await self._read_state(thread)
         resumption: Command[Any] | None = None if answer is None else Command(resume=check_state_answer(run, before, answer))
         # it may start at a later node, and at the time of the interruption
         await self.services.warm(ModelUse.of_request(SearchRequest.model_validate_json(run.asked)))
         has_state = (before.metadata or {}).get("run") == run.run
-        if run.status == "ended" or (has_state and not before.next):
+        if run.status == "ended" or (has_state and not before.tasks):  # `next` leaves out a node that has written and is not yet saved
             yield "values", before.values
             return
         if run.status == "waiting" and resumption is None and (review := find_review(before, thread)):
             yield "values", before.values
             yield "waiting", review
             return
-        await self.store.ledger.touch(run.run, "begun", self.holder, time.time())
+        await self.store.ledger.touch(run.run, "begun", self.holder, time.time(), lease)
         services, state = self.services, before.values if has_state else {}
         if state.get("started_at"):
             # a clock that continues where the run stopped: its time limit has not passed, and works are as old as they were
@@ -169,13 +211,16 @@ class Threads:
             gap_s = clock() - (state["started_at"] + state["execution_time_ms"] / 1_000)
             services = services.at(lambda: clock() - gap_s)
         request = resumption if has_state else check_request(SearchRequest.model_validate_json(run.asked))
-        async with aclosing(self._run(build(services, self.store.saver), replace(run, holder=self.holder), request)) as parts:
+        async with aclosing(self._run(services, replace(run, holder=self.holder), request, lease)) as parts:
             async for part in parts:
                 yield part
 
-    async def _run(self, graph: SearchGraph, run: ThreadRun, request: SearchRequest | Command[Any] | None) -> AsyncGenerator[Part]:
+    async def _run(
+        self, services: Services, run: ThreadRun, request: SearchRequest | Command[Any] | None, lease: Lease
+    ) -> AsyncGenerator[Part]:
+        graph = build(services, self.store.make_fenced_saver(lease))
         config: RunnableConfig = {
-            "configurable": {"thread_id": run.thread, JOURNAL_KEY: Journal(run.run, self.store.ledger)},
+            "configurable": {"thread_id": run.thread, JOURNAL_KEY: Journal(run.run, RunAnswers(self.store.ledger, lease))},
             "metadata": {"run": run.run},
         }
         context = RunContext.model_validate_json(run.context)
@@ -183,7 +228,7 @@ class Threads:
         try:
             with self.store.raise_thread_errors():
                 stream: Any = graph.astream(request, config, context=context, stream_mode=MODES, durability="sync")
-                async with aclosing(stream) as parts:
+                async with aclosing(self._stop_when_lost(stream, lease)) as parts:
                     async for kind, part in parts:
                         if kind == "updates" and (waiting := read_interrupt(part)):
                             review = waiting.model_copy(update={"thread": run.thread})
@@ -192,32 +237,59 @@ class Threads:
             has_ended = True
         finally:
             status: Status = "failed" if not has_ended else "waiting" if review else "ended"
-            await self.store.ledger.touch(run.run, status, self.holder, time.time())
-        await self.store.ledger.thin(run.thread)
+            await self.store.ledger.touch(run.run, status, self.holder, time.time(), lease)
+        await self.store.ledger.thin(lease)
         if review:
             yield "waiting", review
 
-    def _refuse_busy(self, thread: str, runs: tuple[ThreadRun, ...]) -> None:
-        holder = runs[-1].holder if runs and runs[-1].status == "begun" else ""
-        if holder and holder != self.holder and _is_alive(holder):
-            raise ThreadBusy(f"thread {thread!r} is under way in process {holder}; wait for it, or name another")
+    @asynccontextmanager
+    async def _lease(self, thread: str) -> AsyncIterator[Lease]:
+        """One run or deletion of a thread at a time, in all processes that share the store."""
+        place = self.place or await asyncio.to_thread(find_place)
+        lease = await self.store.ledger.acquire(thread, self.holder, place)
+        try:
+            yield lease
+        finally:
+            with suppress(ThreadError):  # it expires
+                await self.store.ledger.release(lease)
+
+    async def _stop_when_lost(self, parts: AsyncGenerator[Part], lease: Lease) -> AsyncGenerator[Part]:
+        """The parts, until another process has taken the lease; it is renewed as long as they come. Raises `ThreadBusy`."""
+        limit, is_lost = asyncio.timeout(None), False
+
+        async def renew() -> None:
+            nonlocal is_lost
+            while not is_lost:
+                await asyncio.sleep(self.store.ledger.lease_s / RENEWALS)
+                try:
+                    is_lost = not await self.store.ledger.renew(lease)
+                except ThreadError as error:  # a run that must write will fail; another may end first
+                    log.warning("the lease of a thread could not be renewed: %s", error)
+            with suppress(RuntimeError):  # nobody waits for a part at this moment
+                limit.reschedule(asyncio.get_running_loop().time())
+
+        renewing = asyncio.create_task(renew())
+        try:
+            async with aclosing(parts):
+                while not is_lost:
+                    limit = asyncio.timeout(None)
+                    async with limit:
+                        part = await anext(parts, None)
+                    if part is None:
+                        return
+                    yield part
+            raise lease.make_error()
+        except TimeoutError:
+            if not is_lost:
+                raise
+            raise lease.make_error() from None
+        finally:
+            renewing.cancel()
 
 
 def make_thread_name() -> str:
     """A name for a search that must be saved and was given none."""
     return f"search-{uuid.uuid4().hex[:8]}"
-
-
-@contextmanager
-def _claim(thread: str) -> Iterator[None]:
-    """One run or deletion of a thread at a time in this process. Claimed before anything is awaited: two requests may come at once."""
-    if thread in _claimed:
-        raise ThreadBusy(f"thread {thread!r} is under way; wait for it, or name another")
-    _claimed.add(thread)
-    try:
-        yield
-    finally:
-        _claimed.discard(thread)
 
 
 @asynccontextmanager
@@ -227,7 +299,7 @@ async def open_threads(services: Services) -> AsyncIterator[Threads]:
     is_socket = not origin(uri)[1] and "host=" not in uri  # of Postgres on this machine
     if services.settings.sources.offline and "://" in uri and not (is_socket or is_loopback(uri)):
         raise ThreadError(f"threads.uri is {without_password(uri)}, {OFFLINE}; use a file")
-    async with open_store(services.settings.threads) as store:
+    async with open_store(services.settings.threads, services.settings.shared.lease_s) as store:
         expired = await Threads(services, store).expire()
         yield Threads(services, store, expired)
 
@@ -297,17 +369,3 @@ def describe_run(run: ThreadRun) -> dict[str, Any]:
 def format_time(at: float) -> str:
     """Seconds since the epoch as ISO 8601."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
-
-
-def _is_alive(holder: str) -> bool:
-    """Whether that process runs; a process of another machine is assumed to have ended."""
-    host, _, process = holder.rpartition(":")
-    if host != socket.gethostname() or not process.isdecimal():
-        return False
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -7,6 +7,10 @@ import pytest
 
 from outrider.services import Services
 from outrider.settings.load import load
+from outrider.settings.model import SharedSettings
+from support.redis import redis_url
+
+__all__ = ["redis_url"]
 
 for needed in ("langserve", "uvicorn", "prometheus_client"):
     pytest.importorskip(needed, reason="the extra `serve` is not installed")
@@ -32,3 +36,11 @@ def address(shelved: Path, data_folder: Path) -> Iterator[str]:
     }
     with running(Services(load(values, environ={}, cwd=data_folder, user_dir=data_folder).settings)) as base_url:
         yield base_url
+
+
+@pytest.fixture(params=["memory", "redis"])
+def run_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test runs twice: a server keeps its searches in memory, or in Redis."""
+    if request.param == "redis":
+        url = request.getfixturevalue("redis_url")
+        monkeypatch.setattr("support.http_app.SHARED", SharedSettings(redis_url=url))

@@ -15,10 +15,11 @@ from outrider.interfaces.http.access import hash_key
 from outrider.services import Services
 from outrider.settings.model import CheckpointSettings, Settings, ThreadSettings
 from outrider.settings.sections import ServeSettings
-from support import fakes
+from support import fakes, http_app
 from support.http_app import ASPIRIN, STATINS, open_client
 
 LATER = {"Prefer": "respond-async", "X-Thread-Id": "liver"}
+over_both_stores = pytest.mark.usefixtures("run_store")
 KEYS = {"ann": hash_key("key of ann"), "bob": hash_key("key of bob")}
 
 
@@ -26,7 +27,8 @@ KEYS = {"ann": hash_key("key of ann"), "bob": hash_key("key of bob")}
 async def client_over(folder: Path, checkpoints: CheckpointSettings | None = None, **serve: Any) -> AsyncIterator[httpx.AsyncClient]:
     library = fakes.Shelf([ASPIRIN, STATINS])
     threads = ThreadSettings(uri=str(folder / "threads.sqlite"))
-    settings = Settings(serve=ServeSettings(**serve), threads=threads, checkpoints=checkpoints or CheckpointSettings())
+    checkpoints = checkpoints or CheckpointSettings()
+    settings = Settings(serve=ServeSettings(**serve), threads=threads, checkpoints=checkpoints, shared=http_app.SHARED)
     services = Services(settings, clock=lambda: fakes.NOON, shelf=library, sources=(library,), reranker=fakes.no_reranker)
     async with open_client(services) as client:
         yield client
@@ -41,6 +43,7 @@ async def read_events(client: httpx.AsyncClient, address: str) -> list[str]:
     return [line.removeprefix("event: ") for line in text.splitlines() if line.startswith("event: ")]
 
 
+@over_both_stores
 async def test_a_search_waits_is_edited_and_goes_on_under_its_number(tmp_path: Path) -> None:
     async with client_over(tmp_path) as client:
         accepted = await ask(client, ["plan", "results"], **LATER)
@@ -62,6 +65,7 @@ async def test_a_search_waits_is_edited_and_goes_on_under_its_number(tmp_path: P
     assert [(run["thread"], run["state"]) for run in listed] == [("liver", "ended")]
 
 
+@over_both_stores
 async def test_it_survives_a_restart_without_a_thread_of_its_own(tmp_path: Path) -> None:
     async with client_over(tmp_path) as client:
         accepted = await ask(client, ["plan"])
@@ -95,6 +99,7 @@ async def test_a_wrong_answer_is_refused_and_it_still_waits(tmp_path: Path, answ
     assert problem in refused.json()["detail"]
 
 
+@over_both_stores
 async def test_what_does_not_wait_takes_no_answer(tmp_path: Path) -> None:
     async with client_over(tmp_path) as client:
         address = (await ask(client, ["plan"])).headers["location"]
@@ -104,6 +109,7 @@ async def test_what_does_not_wait_takes_no_answer(tmp_path: Path) -> None:
     assert second.json()["type"].endswith("not-waiting")
 
 
+@over_both_stores
 async def test_it_belongs_to_the_owner_of_its_key_also_after_a_restart(tmp_path: Path) -> None:
     ann, bob = ({"X-API-Key": f"key of {name}"} for name in KEYS)
     async with client_over(tmp_path, api_keys=KEYS) as client:
@@ -120,6 +126,7 @@ async def test_it_belongs_to_the_owner_of_its_key_also_after_a_restart(tmp_path:
     assert "ann/" not in json.dumps([own, shown])
 
 
+@over_both_stores
 async def test_a_stopped_one_waits_no_more_and_its_thread_resumes_it(tmp_path: Path) -> None:
     async with client_over(tmp_path) as client:
         address = (await ask(client, ["plan"], **{"X-Thread-Id": "liver"})).headers["location"]

@@ -16,6 +16,7 @@ from support.fakes import Shelf, paper
 from support.http_app import ASPIRIN, STATINS, BlockingLibrary, open_client, services, until
 
 LATER = {"Prefer": "respond-async"}
+over_both_stores = pytest.mark.usefixtures("run_store")
 
 
 def parse_events(text: str) -> list[tuple[int, str, Any]]:
@@ -65,6 +66,7 @@ async def test_an_invalid_request_is_422_and_names_the_field() -> None:
             assert problem["errors"][0].get("field", "") in (field, field.removesuffix(".0"))
 
 
+@over_both_stores
 async def test_an_asynchronous_search_has_an_id_a_location_and_an_answer() -> None:
     async with open_client(services()) as client:
         accepted = await client.post("/api/search", json={"query": "aspirin liver"}, headers=LATER)
@@ -77,6 +79,7 @@ async def test_an_asynchronous_search_has_an_id_a_location_and_an_answer() -> No
     assert SearchResponse.model_validate(done.json()["response"]).hits[0].doc_id == "a"
 
 
+@over_both_stores
 async def test_a_client_that_prefers_to_wait_gets_a_quick_answer_directly() -> None:
     shelf = BlockingLibrary([ASPIRIN])
     async with open_client(services(shelf=shelf)) as client:
@@ -86,6 +89,7 @@ async def test_a_client_that_prefers_to_wait_gets_a_quick_answer_directly() -> N
     assert (late.status_code, quick.status_code) == (202, 200)
 
 
+@over_both_stores
 async def test_events_report_nodes_counts_and_first_hits_and_end_with_the_answer() -> None:
     async with open_client(services()) as client:
         place = (await client.post("/api/search", json={"query": "aspirin liver"}, headers=LATER)).headers["location"]
@@ -103,6 +107,7 @@ async def test_events_report_nodes_counts_and_first_hits_and_end_with_the_answer
     assert SearchResponse.model_validate(events[-1][2]).hits[0].doc_id == "a"
 
 
+@over_both_stores
 async def test_events_describe_each_work_once_and_no_more_works_than_requested() -> None:
     works = [paper(f"p{number}", f"Aspirin and the liver, part {number}", abstract="Aspirin. " * 500) for number in range(40)]
     async with open_client(services(*works)) as client:
@@ -117,6 +122,7 @@ async def test_events_describe_each_work_once_and_no_more_works_than_requested()
     assert len(text) < len(json.dumps(events[-1][2])) + 10_000
 
 
+@over_both_stores
 async def test_the_first_hits_are_reported_before_the_search_ends() -> None:
     """While a node after the scout is blocked, the hits of the scout are already sent."""
     reranked_services = services()
@@ -129,7 +135,7 @@ async def test_the_first_hits_are_reported_before_the_search_ends() -> None:
     reranked_services.reranker = waits
     async with open_client(reranked_services) as client:
         run_id = (await client.post("/api/search", json={"query": "aspirin"}, headers=LATER)).json()["id"]
-        run = client.application.runs.get(run_id, "")  # type: ignore[attr-defined]
+        run = await client.application.runs.find(run_id, "")  # type: ignore[attr-defined]
         names = []
         async for _, one in run.follow():
             names.append(one.name)
@@ -138,6 +144,7 @@ async def test_the_first_hits_are_reported_before_the_search_ends() -> None:
     assert names[-1] == "response"
 
 
+@over_both_stores
 async def test_a_reconnecting_client_gets_the_events_after_its_last_one() -> None:
     async with open_client(services()) as client:
         place = (await client.post("/api/search", json={"query": "aspirin"}, headers=LATER)).headers["location"]
@@ -150,6 +157,7 @@ async def test_a_reconnecting_client_gets_the_events_after_its_last_one() -> Non
     assert over.status_code == 204
 
 
+@over_both_stores
 async def test_a_search_can_be_stopped() -> None:
     shelf = BlockingLibrary([ASPIRIN])
     async with open_client(services(shelf=shelf)) as client:
@@ -161,6 +169,7 @@ async def test_a_search_can_be_stopped() -> None:
     assert (stopped.status_code, events[-1][1], state["status"], shelf.stopped) == (204, "cancelled", "cancelled", 1)
 
 
+@over_both_stores
 async def test_a_bug_in_a_search_is_an_internal_error_and_the_log_has_the_details(caplog: pytest.LogCaptureFixture) -> None:
     async with open_client(services(shelf=Shelf([ASPIRIN], error=KeyError("secret inside")))) as client:
         sync = await client.post("/api/search", json={"query": "aspirin"})
@@ -191,6 +200,7 @@ async def test_answers_expire_and_their_number_is_limited() -> None:
     assert (many, old) == ([404, 200, 200], [404, 404, 200])
 
 
+@over_both_stores
 async def test_a_search_belongs_to_the_key_that_started_it() -> None:
     keys = {"ann": hash_key("key of ann"), "bob": hash_key("key of bob")}
     async with open_client(services(api_keys=keys), needs_key=True) as client:
@@ -201,6 +211,7 @@ async def test_a_search_belongs_to_the_key_that_started_it() -> None:
     assert (statuses, stopped) == ([200, 404], 404)
 
 
+@over_both_stores
 async def test_parallel_searches_do_not_mix() -> None:
     async with open_client(services(ASPIRIN, STATINS, at_once=4)) as client:
         words = ["aspirin", "statins"] * 10

@@ -20,11 +20,12 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langserve import add_routes
 from pydantic import BaseModel, Field, ValidationError
 
+from outrider.interfaces.http.graph_runner import Modes
 from outrider.interfaces.http.library import READ_ONLY
 from outrider.interfaces.http.monitoring import Metrics
 from outrider.interfaces.http.problems import Refusal, refuse_field, refuse_invalid, refuse_unsearched
 from outrider.interfaces.http.request_limits import Admission
-from outrider.interfaces.http.search_runs import Modes, find_run_id, read_thread
+from outrider.interfaces.http.search_runs import find_run_id, read_thread
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services.citations import check_citations_request
 from outrider.services.make_nodes import parse_analysis_target
@@ -40,7 +41,7 @@ from outrider.state.response import SearchResponse
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from outrider.interfaces.http.search_runs import GraphRunner
+    from outrider.interfaces.http.graph_runner import GraphRunner
     from outrider.services import Services
     from outrider.usecases.threads import Part
 

@@ -60,7 +60,7 @@ class LearningRoutes:
         """Remember that a hit was kept, dropped or opened; `undo` takes that back."""
         require_writable(self.services)
         owner = read_owner(request)
-        run = self.runs.get(body.search, owner)
+        run = await self.runs.find(body.search, owner)
         answer = await asyncio.to_thread(SearchResponse.model_validate_json, run.answer or '{"query": "", "mode": ""}')
         await record_feedback(self.services, body.search, answer, body.doc_id, body.action, owner)
         return Response(status_code=204)

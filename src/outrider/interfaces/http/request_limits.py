@@ -79,10 +79,10 @@ class Admission:
             self.in_system -= 1
 
     @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
-        """Around one search. Waits for a free slot, `queue_s` at most."""
+    async def slot(self, *, patient: bool = False) -> AsyncIterator[None]:
+        """Around one search. Waits for a free slot, `queue_s` at most unless `patient`."""
         try:
-            async with asyncio.timeout(self.queue_s):
+            async with asyncio.timeout(None if patient else self.queue_s):
                 await self._slots.acquire()
         except TimeoutError:
             raise self._busy(f"there was no turn for this search within {self.queue_s:g} s") from None

@@ -25,7 +25,7 @@ from outrider.interfaces.http.openapi import (
     SEARCH_EXAMPLES,
 )
 from outrider.interfaces.http.problems import Refusal, make_response, refuse_field
-from outrider.interfaces.http.search_runs import LAST, Run, RunRegistry, read_thread
+from outrider.interfaces.http.search_runs import Run, RunRegistry, read_thread
 from outrider.services.make_nodes import parse_analysis_target
 from outrider.state.analysis import Analysis, AnalyzeRequest
 from outrider.state.checkpoints import Review
@@ -106,7 +106,7 @@ class RestRoutes:
             await remember_query(self.services, str(plain.query), read_owner(request))
         preferences = parse_preferences(prefer)
         is_async = "respond-async" in preferences
-        run = self.runs.search(plain, body.run, read_owner(request), thread=read_thread(request), has_events=is_async)
+        run = await self.runs.search(plain, body.run, read_owner(request), thread=read_thread(request), has_events=is_async)
         return await answer_run(request, run, preferences)
 
     async def plan(self, body: Annotated[SearchBody, Body(openapi_examples=SEARCH_EXAMPLES)]) -> SearchPlan:
@@ -121,7 +121,7 @@ class RestRoutes:
         plain = drop_run(body, AnalyzeRequest)
         parse_analysis_target(plain.target)
         check_lowered(body.run, self.services.settings)
-        run = self.runs.analyze(plain, body.run, read_owner(request))
+        run = await self.runs.analyze(plain, body.run, read_owner(request))
         request.state.search_id = run.run_id
         return await _wait_for_answer(run)
 
@@ -132,7 +132,7 @@ class RestRoutes:
         plain = drop_run(body, CompareRequest)
         refuse_incomparable(plain.targets)
         check_lowered(body.run, self.services.settings)
-        run = self.runs.compare(plain, body.run, read_owner(request))
+        run = await self.runs.compare(plain, body.run, read_owner(request))
         request.state.search_id = run.run_id
         return await _wait_for_answer(run)
 
@@ -156,7 +156,7 @@ class RestRoutes:
     ) -> Response:
         """Answer a search that waits for a person. A wrong answer is 422, and the search still waits."""
         run, preferences = await self.runs.find(run_id, read_owner(request)), parse_preferences(prefer)
-        await self.runs.answer(run, answer, has_events="respond-async" in preferences)
+        run = await self.runs.answer(run, answer, has_events="respond-async" in preferences)
         return await answer_run(request, run, preferences)
 
     async def events(
@@ -171,7 +171,7 @@ class RestRoutes:
         """Events of a search as they happen: nodes, counts, the first works in the order of each node, the final response."""
         run = await self.runs.find(run_id, read_owner(request))
         after = int(last_event_id) if last_event_id and last_event_id.isascii() and last_event_id.isdigit() else after
-        if after and run.ended_at is not None and after >= len(run.events):
+        if after and run.ended_at is not None and after >= run.event_count:
             return Response(status_code=204)  # tells a browser not to reconnect
         return StreamingResponse(stream_events(run, after), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
@@ -305,7 +305,7 @@ def _format_state(run: Run) -> str:
     if run.review is not None:
         about |= {"waiting": run.review.model_dump(mode="json"), "resume": f"/api/search/{run.run_id}/resume"}
     if run.status == "failed":
-        about["problem"] = json.loads(next(event.data for event in reversed(run.events) if event.name in LAST))
+        about["problem"] = json.loads(run.problem)
     text = json.dumps(about)
     return f'{text[:-1]}, "response": {run.answer}}}' if run.answer else text
 

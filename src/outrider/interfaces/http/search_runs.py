@@ -1,23 +1,4 @@
-"""Searches of the server: the registry of numbered runs, their events, and their runner.
-
-A registered search records its events and can be stopped. The format of the events is
-https://html.spec.whatwg.org/multipage/server-sent-events.html.
-
-::
-
-    queued     {position}                        it waits for a free slot
-    started    {node}
-    finished   {node, took_ms, candidates?, hits?, failures?}
-    hits       {node, total, hits[]}             the first works in the order of this node, without their texts; a work that an earlier
-                                                 event described has only doc_id, rank, score, scored_by, reason
-    sources    {sources[]}                       the reports of the sources so far; the last one has all
-    failures   {failures[]}
-    usage      {calls, input_tokens, ...}        calls and tokens of models so far
-    waiting    PlanReview | ResultsReview        the search waits for a person; the stream ends, and goes on after the answer
-    response   SearchResponse                    the last event of a successful search
-    problem    Problem                           the last event of a failed search
-    cancelled  {}                                the last event of a stopped search
-"""
+"""Searches of the server: the registry of numbered runs. Each records its events and can be stopped."""
 
 from __future__ import annotations
 
@@ -25,151 +6,50 @@ import asyncio
 import json
 import logging
 import re
+import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, ExitStack, aclosing
+from contextlib import ExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from uuid import UUID, uuid4
 
-from pydantic import Field
-
 from outrider.interfaces.http.problems import Refusal, make_problem, refuse_field, refuse_full_disk, refuse_unsearched, translate_error
+from outrider.interfaces.http.run_store import PATIENCE_S, RETRY_S, SCAN, STOP, Order, RunStore, Saved, StoreAway
+from outrider.interfaces.http.search_events import LAST, PARTIAL_HITS, Event, EventWriter, make_event
 from outrider.runtime.spans import RUN
 from outrider.services.checkpoints import store_exists
 from outrider.state.analysis import Analysis
+from outrider.state.checkpoints import parse_review
 from outrider.state.comparison import Comparison
 from outrider.state.errors import SearchError, is_disk_full
-from outrider.state.hits import Candidate, Hit, ScoredBy
-from outrider.state.model import Model
-from outrider.state.notices import Notice, list_notices
 from outrider.state.pipeline import RunContext
-from outrider.state.records import Kind
+from outrider.state.request import SearchRequest
 from outrider.state.response import SearchResponse
-from outrider.usecases.threads import MODES, Part, Threads, open_threads
+from outrider.usecases.threads import Part
 
 if TYPE_CHECKING:
-    from langchain_core.runnables import RunnableConfig
     from starlette.requests import Request
 
-    from outrider.graph.analyze import AnalysisGraph
-    from outrider.graph.citations import CitationsGraph
-    from outrider.graph.pipeline import SearchGraph
+    from outrider.interfaces.http.graph_runner import GraphRunner
     from outrider.interfaces.http.monitoring import Metrics
     from outrider.interfaces.http.request_limits import Admission
-    from outrider.services import Services
     from outrider.state.analysis import AnalyzeRequest
     from outrider.state.checkpoints import Review
-    from outrider.state.citations import CitationsRequest
     from outrider.state.comparison import CompareRequest
-    from outrider.state.request import SearchRequest
 
-PARTIAL_HITS = 20
-"""Maximum works of one partial list; a request for fewer hits gets fewer."""
 MAX_KEPT_CHARS = 64 * 2**20
 """Of all answers together that are kept; the newest is kept whatever its size."""
-LAST = frozenset({"response", "problem", "cancelled", "waiting"})
 Answers = type[SearchResponse | Analysis | Comparison]
-StreamPart = tuple[str, Any]
-"""A part of LangGraph's stream: its mode, and the part."""
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    name: str
-    data: str
-    """JSON on one line."""
-
-    def wire(self, number: int) -> bytes:
-        return f"id: {number}\nevent: {self.name}\ndata: {self.data}\n\n".encode()
-
-
-class PartialHit(Model):
-    """A work during a search, as a list shows it. Its score is that of the node that it comes from."""
-
-    rank: int
-    doc_id: str
-    kind: Kind
-    title: str
-    url: str | None = None
-    authors: tuple[str, ...] = ()
-    year: int | None = None
-    venue: str | None = None
-    stars: int | None = None
-    language: str | None = None
-    score: float
-    scored_by: ScoredBy
-    reason: str = ""
-    found_by: tuple[str, ...] = Field((), description="`source/strategy`, each once.")
-    notices: tuple[Notice, ...] = Field((), description="Retractions, withdrawals, concerns and corrections, the gravest first.")
-
-
-SHARED_FIELDS = ("doc_id", "kind", "title", "url", "authors", "year", "venue", "stars", "language")
-CHANGING_FIELDS = {"doc_id", "rank", "score", "scored_by", "reason"}
-
-
-def make_event(name: str, data: Mapping[str, Any]) -> Event:
-    return Event(name, json.dumps(data, ensure_ascii=False, separators=(",", ":")))
-
-
-@dataclass(slots=True)
-class EventWriter:
-    """The events of one search. Each work is described once, so that a stream grows with its works and not with its nodes."""
-
-    most: int = PARTIAL_HITS
-    """Works of one list."""
-    _described: set[str] = field(default_factory=set)
-    _reports: list[dict[str, Any]] = field(default_factory=list)
-    """Of the sources that have answered so far."""
-
-    def make_events(self, stream_part: StreamPart) -> Iterator[Event]:
-        """The events of one part of `graph.astream(stream_mode=["custom", "updates", ...])`."""
-        mode, part = stream_part
-        if mode == "custom" and part.get("event") in ("started", "finished"):
-            yield make_event(part["event"], {name: value for name, value in part.items() if name != "event"})
-        elif mode == "custom" and part.get("event") == "searched":
-            self._reports.append(part["report"])
-            yield make_event("sources", {"sources": self._reports})
-        elif mode == "updates":
-            for node, update in part.items():
-                yield from self._make_update_events(node, update or {})
-
-    def _make_update_events(self, node: str, update: Mapping[str, Any]) -> Iterator[Event]:
-        is_first = node == "translator"  # it resets all fields
-        if rows := [row for row in update.get("sources") or () if not isinstance(row, str)]:
-            yield make_event("sources", {"sources": [row.model_dump(mode="json") for row in rows]})
-        if update.get("failures"):
-            yield make_event("failures", {"failures": [failure.model_dump(mode="json") for failure in update["failures"]]})
-        if "usage" in update and not is_first:
-            yield make_event("usage", update["usage"].model_dump(mode="json"))
-        works = update.get("hits") or update.get("candidates")
-        if works is not None and not is_first:
-            first = [self._describe(work, rank) for rank, work in enumerate(works[: self.most], start=1)]
-            total = update.get("total_found", len(works)) if update.get("hits") else len(works)
-            yield make_event("hits", {"node": node, "total": total, "hits": first})
-
-    def _describe(self, work: Candidate | Hit, rank: int) -> dict[str, Any]:
-        partial_hit = make_partial_hit(work, rank)
-        is_known = partial_hit.doc_id in self._described
-        self._described.add(partial_hit.doc_id)
-        return partial_hit.model_dump(mode="json", include=CHANGING_FIELDS if is_known else None)
-
-
-def make_partial_hit(work: Candidate | Hit, rank: int) -> PartialHit:
-    record = work.record if isinstance(work, Candidate) else work
-    shared = {name: getattr(record, name) for name in SHARED_FIELDS if hasattr(record, name)}
-    found_by = tuple(dict.fromkeys(f"{by.source}/{by.strategy}" for by in work.found_by))
-    notices = list_notices(work.record, work.related) if isinstance(work, Candidate) else work.notices
-    about = {"score": work.score, "scored_by": work.scored_by, "reason": work.reason, "found_by": found_by, "notices": notices}
-    return PartialHit(**shared, **about, rank=rank)
-
-
 Status = Literal["waiting", "running", "done", "failed", "cancelled"]
 INTERNAL = Refusal(500, "internal", "an error of this server; its log has details under this search's number")
+NOT_WAITING = Refusal(409, "not-waiting", "this search waits for no answer")
+MAX_TAKEOVERS = 2
+GIVEN_UP = Refusal(500, "given-up", f"{MAX_TAKEOVERS + 1} processes of this server ended while they ran this search, which is run no more")
+SIGNS = 3
+"""Signs of life of a process within the time of its lease: one may be late."""
 HEADER = "x-thread-id"
 THREAD_NAME = re.compile(r"[A-Za-z0-9._:-]{1,128}\Z")
-Modes = Any
-"""Modes of LangGraph's stream; fewer modes take less time. A thread streams all."""
 
 log = logging.getLogger(__name__)
 
@@ -194,43 +74,125 @@ class Run:
     answer: str = ""
     """A `SearchResponse` or `Analysis` as JSON; empty unless the run succeeded."""
     refusal: Refusal | None = None
+    problem: str = ""
+    """A problem document as JSON, if it failed."""
     ended_at: float | None = None
     """By the clock of the registry."""
+    sharing: Sharing | None = None
+    """With the other processes of the server."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
 
     def record(self, event: Event) -> None:
         if self.writer or event.name in LAST:
             self.events.append(event)
-            changed, self._changed = self._changed, asyncio.Event()
-            changed.set()
+            self.wake()
+            if self.sharing:
+                self.sharing.news.set()
+
+    def wake(self) -> None:
+        """Let followers look again."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
     async def follow(self, after: int = 0) -> AsyncGenerator[tuple[int, Event], None]:
         """Each event with its number, from 1, starting after `after`; ends after the last event."""
         number = after
         while True:
             changed = self._changed
-            for event in self.events[number:]:
+            if self.sharing and self.sharing.is_lost:  # its events go on at another process
+                async with aclosing(self.sharing.store.follow(self.run_id, number)) as events:
+                    async for numbered in events:
+                        yield numbered
+                return
+            shown = self.sharing.shown if self.sharing else len(self.events)
+            for event in self.events[number:shown]:
                 number += 1
                 yield number, event
-            if number >= len(self.events):
-                if self.ended_at is not None:
+            if number >= shown:
+                if self.ended_at is not None and shown >= len(self.events):
                     return
                 await changed.wait()
 
     async def wait(self) -> None:
-        """Wait for the end; a waiter that is cancelled stops nothing."""
+        """Wait for the end, and until other processes know it; a waiter that is cancelled stops nothing."""
         if self.task is not None:
             await asyncio.wait({self.task})
+        if self.sharing is not None and not self.sharing.is_lost:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.sharing.end_tried.wait(), PATIENCE_S)
 
     def cancel(self) -> None:
         if self.task is not None:
             self.task.cancel()
 
+    @property
+    def event_count(self) -> int:
+        return len(self.events)
+
+
+@dataclass(slots=True, eq=False)
+class Sharing:
+    """How far the other processes of the server know a run of this one.
+
+    Followers see an event when Redis has it: were it lost with this process, another one would give its number to another event.
+    """
+
+    store: RunStore
+    order: Order | None
+    """None for a run whose client waits: only its end is shared."""
+    token: str = field(default_factory=lambda: secrets.token_hex(16))
+    takeovers: int = 0
+    stored: int = 0
+    """Events that Redis has."""
+    shown: int = 0
+    """Events that followers may see: more than Redis has while that is away."""
+    is_lost: bool = False
+    """Another process runs it."""
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    end_tried: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class RemoteRun(Run):
+    """A run that Redis knows: one of another process, or one that has ended."""
+
+    store: RunStore = field(kw_only=True)
+    count: int = 0
+    """Of its events."""
+
+    @property
+    def event_count(self) -> int:
+        return self.count
+
+    async def follow(self, after: int = 0) -> AsyncGenerator[tuple[int, Event], None]:
+        async with aclosing(self.store.follow(self.run_id, after)) as events:
+            async for numbered in events:
+                yield numbered
+
+    async def wait(self) -> None:
+        if self.ended_at is None:
+            async for _ in self.follow(self.count):
+                pass
+            with refuse_away():
+                self.fill(await self.store.load(self.run_id) or {"status": "cancelled", "ended": "1"})
+
+    def fill(self, fields: Mapping[str, str]) -> None:
+        """Set the state from the fields that Redis has."""
+        self.status, self.answer, self.problem = _check_status(fields["status"]), fields.get("answer", ""), fields.get("problem", "")
+        self.seen, self.count = int(fields.get("seen") or 0), int(fields.get("events") or 0)
+        self.review = parse_review(json.loads(fields["review"])) if fields.get("review") else None
+        self.refusal = Refusal(*json.loads(fields["refusal"])) if fields.get("refusal") else None
+        self.ended_at = 0.0 if fields.get("ended") else None
+
 
 @dataclass(slots=True)
 class RunRegistry:
-    """All searches of the REST interface: running ones, and for a while ended ones."""
+    """All searches of the REST interface: running ones, and for a while ended ones.
+
+    With a `store` these are the searches of all processes of the server; those of this one are here until the store has their end.
+    """
 
     runner: GraphRunner
     admission: Admission
@@ -238,93 +200,138 @@ class RunRegistry:
     keep: int
     keep_s: float
     clock: Callable[[], float] = time.monotonic
+    store: RunStore | None = None
     _runs: dict[str, Run] = field(default_factory=dict)
+    _claiming: set[str] = field(default_factory=set)
+    _scan: asyncio.Event = field(default_factory=asyncio.Event)
+    _is_away: bool = False
 
-    def search(self, request: SearchRequest, context: RunContext, owner: str, *, thread: str = "", has_events: bool = False) -> Run:
+    async def search(self, request: SearchRequest, context: RunContext, owner: str, *, thread: str = "", has_events: bool = False) -> Run:
         """Begin a search, or raise `Refusal` if the queue is full. It can be looked up by its number; with `has_events` also followed."""
-        run_id = find_run_id()
+        run_id, place = find_run_id(), self._admit()
         if not thread and self.runner.services.settings.checkpoints.list_points(request):
             thread = f"{owner}/search-{run_id}" if owner else f"search-{run_id}"  # what waits for a person is saved
         parts = self.runner.search(request, context, thread, {"run_id": run_id})
         run = Run(str(run_id), owner, EventWriter(min(PARTIAL_HITS, request.top_k)) if has_events else None, thread)
-        return self._start(run, parts, SearchResponse, is_kept=True)
+        order = Order("search", request.model_dump_json(exclude_defaults=True), context.model_dump_json(exclude_none=True))
+        return await self._start(run, place, parts, SearchResponse, order)
 
-    def resume(self, thread: str, owner: str, *, has_events: bool = False) -> Run:
+    async def resume(self, thread: str, owner: str, *, has_events: bool = False) -> Run:
         """Continue the last search of a thread; otherwise as `search`."""
+        place = self._admit()
         run = Run(str(find_run_id()), owner, EventWriter() if has_events else None, thread)
-        return self._start(run, self.runner.resume(thread), SearchResponse, is_kept=True)
+        return await self._start(run, place, self.runner.resume(thread), SearchResponse, Order("resume"))
 
-    async def answer(self, run: Run, answer: object, *, has_events: bool = False) -> None:
+    async def answer(self, run: Run, answer: object, *, has_events: bool = False) -> Run:
         """Let a search that waits for a person go on. Raises `BadRequest` for a wrong answer, and it still waits."""
         checked = await (await self.runner.threads()).check_answer(run.thread, answer) if run.review else None
         if run.review is None or checked is None:  # also where two answers came at once
-            raise Refusal(409, "not-waiting", "this search waits for no answer")
-        self._start(run, self.runner.resume(run.thread, checked), SearchResponse, is_kept=True)
+            raise NOT_WAITING
+        order = Order("answer", review=run.review.model_dump_json(), answer=json.dumps(checked))
+        place = self._admit()
+        if isinstance(run, RemoteRun):
+            try:
+                run = await self._claim_waiting(run, order)
+            except BaseException:
+                place.close()
+                raise
         run.review, run.ended_at, run.status, run.seen = None, None, "waiting", len(run.events)
         if has_events and run.writer is None:
             run.writer = EventWriter()
+        return await self._start(run, place, self.runner.resume(run.thread, checked), SearchResponse, order)
 
     async def find(self, run_id: str, owner: str) -> Run:
-        """As `get`; a search that waits for a person is also found after a restart."""
-        try:
-            return self.get(run_id, owner)
-        except Refusal:
-            has_threads = await asyncio.to_thread(store_exists, self.runner.services.settings.threads)
-            threads = await self.runner.threads() if has_threads else None
-            review = await threads.find_waiting(run_id) if threads else None
-            if review is None or self.runner.split_owner(review.thread)[0] != owner:
-                raise
-        run = self._runs.setdefault(run_id, Run(run_id, owner, EventWriter(), review.thread, ended_at=self.clock()))
-        if not run.events:
-            run.review, run.status = review.model_copy(update={"thread": self.runner.split_owner(review.thread)[1]}), "waiting"
-            run.record(Event("waiting", run.review.model_dump_json()))
-        return run
+        """A run by its number, also one that waits for a person after a restart. Raises `Refusal` (404), also for one of another owner."""
+        self._forget()
+        run = self._runs.get(run_id) or await self._load(run_id)
+        if run is not None and run.owner == owner:
+            return run
+        has_threads = run is None and await asyncio.to_thread(store_exists, self.runner.services.settings.threads)
+        review = await (await self.runner.threads()).find_waiting(run_id) if has_threads else None
+        if review is None or self.runner.split_owner(review.thread)[0] != owner:
+            raise Refusal(404, "no-such-search", "no such search, or its answer is no longer stored")
+        waiting = self._runs.setdefault(run_id, Run(run_id, owner, EventWriter(), review.thread, ended_at=self.clock()))
+        if not waiting.events:
+            waiting.review = review.model_copy(update={"thread": self.runner.split_owner(review.thread)[1]})
+            waiting.record(Event("waiting", waiting.review.model_dump_json()))
+            if self.store:
+                self._share(waiting, Sharing(self.store, None))
+                await waiting.wait()
+        return await self._load(run_id) or waiting
 
     async def stop(self, run: Run) -> None:
         """Stop a search; one that waits for a person waits no more, and its thread can be resumed."""
         if run.review is None:
             run.cancel()
+            if isinstance(run, RemoteRun):
+                with refuse_away():
+                    await run.store.cancel(run.run_id)
             return
         await (await self.runner.threads()).abandon(run.thread)
-        run.review, run.status = None, "cancelled"
-        run.record(make_event("cancelled", {}))
+        if isinstance(run, RemoteRun):
+            run = await self._claim_waiting(run, Order("resume"))
+            self._finish(run, ExitStack())
+            await run.wait()
+        else:
+            run.review, run.status = None, "cancelled"
+            run.record(make_event("cancelled", {}))
 
-    def analyze(self, request: AnalyzeRequest, context: RunContext, owner: str) -> Run:
+    async def analyze(self, request: AnalyzeRequest, context: RunContext, owner: str) -> Run:
         """Begin an analysis."""
-        run_id = find_run_id()
-        return self._start(Run(str(run_id), owner), self.runner.analyze(request, context, {"run_id": run_id}), Analysis)
+        place, run_id = self._admit(), find_run_id()
+        return await self._start(Run(str(run_id), owner), place, self.runner.analyze(request, context, {"run_id": run_id}), Analysis)
 
-    def compare(self, request: CompareRequest, context: RunContext, owner: str) -> Run:
+    async def compare(self, request: CompareRequest, context: RunContext, owner: str) -> Run:
         """Begin a comparison, which counts as one search."""
-        return self._start(Run(str(find_run_id()), owner), self.runner.compare(request, context), Comparison)
+        place = self._admit()
+        return await self._start(Run(str(find_run_id()), owner), place, self.runner.compare(request, context), Comparison)
 
-    def _start(self, run: Run, parts: AsyncIterator[Part], answers: Answers, *, is_kept: bool = False) -> Run:
+    def _admit(self) -> ExitStack:
+        """A place in the queue, which the end of the run gives back. Raises `Refusal`."""
         place = ExitStack()
         place.enter_context(self.admission.admit())
+        return place
+
+    async def _start(self, run: Run, place: ExitStack, parts: AsyncIterator[Part], answers: Answers, order: Order | None = None) -> Run:
+        """A run with an order can be looked up; one with followers is shared from its beginning on, others when they have ended."""
+        try:
+            if order is not None and self.store and run.sharing is None:
+                self._share(run, Sharing(self.store, order if run.writer else None))
+                if run.writer:
+                    await self._announce(run)
+        except BaseException:
+            self._runs.pop(run.run_id, None)
+            place.close()
+            raise
         run.task = asyncio.create_task(self._run(run, parts, answers), name=f"search {run.run_id}")
         run.task.add_done_callback(lambda _: self._finish(run, place))
-        if is_kept:
+        if order is not None:
             self._runs[run.run_id] = run
         return run
 
-    def get(self, run_id: str, owner: str) -> Run:
-        """A run by its number. Raises `Refusal` (404), also for a run of another owner."""
-        self._forget()
-        run = self._runs.get(run_id)
-        if run is None or run.owner != owner:
-            raise Refusal(404, "no-such-search", "no such search, or its answer is no longer stored")
-        return run
-
     async def drain(self, within_s: float) -> int:
-        """Wait for running searches, then cancel the rest; returns how many were cancelled."""
-        tasks = {run.task for run in self._runs.values() if run.task is not None and not run.task.done()}
-        if not tasks:
-            return 0
-        _, late = await asyncio.wait(tasks, timeout=within_s)
+        """Wait for running searches; other processes go on with the rest of those that they know, and the others are cancelled.
+
+        Returns how many had not ended.
+        """
+        running = {run.task: run for run in self._runs.values() if run.task is not None and not run.task.done()}
+        late = (await asyncio.wait(running, timeout=within_s))[1] if running else set()
+        moving = [run.sharing for task in late if (run := running[task]).sharing and run.sharing.order]
+        for sharing in moving:
+            sharing.is_lost = True
         for task in late:
             task.cancel()
         if late:
             await asyncio.wait(late)
+        for task in late:
+            run = running[task]
+            if run.sharing in moving and run.sharing:
+                with suppress(StoreAway):
+                    await run.sharing.store.hand_over(run.run_id, run.sharing.token)
+        sharing_tasks = {run.sharing.task for run in self._runs.values() if run.sharing and run.sharing.task}
+        if sharing_tasks:
+            for task in (await asyncio.wait(sharing_tasks, timeout=PATIENCE_S))[1]:
+                task.cancel()
         return len(late)
 
     async def _run(self, run: Run, parts: AsyncIterator[Part], answers: Answers) -> None:
@@ -333,7 +340,7 @@ class RunRegistry:
         try:
             if self.admission.running >= self.admission.at_once:
                 run.record(make_event("queued", {"position": self.admission.waiting}))
-            async with self.admission.slot():
+            async with self.admission.slot(patient=bool(run.sharing and run.sharing.takeovers)):
                 run.status, began = "running", time.perf_counter()
                 async for kind, part in parts:
                     if kind == "values":
@@ -365,14 +372,17 @@ class RunRegistry:
 
     def _finish(self, run: Run, place: ExitStack) -> None:
         place.close()
+        if run.sharing and run.sharing.is_lost:
+            return
         run.ended_at = self.clock()
         if run.answer:
             run.status = "done"
             run.record(Event("response", run.answer))
         elif run.refusal is not None:
             run.status = "failed"
-            problem = make_problem(run.refusal, run.run_id)
-            run.record(make_event("problem", problem.model_dump(mode="json", exclude_defaults=True)))
+            problem = make_problem(run.refusal, run.run_id).model_dump(mode="json", exclude_defaults=True)
+            run.problem = json.dumps(problem)
+            run.record(make_event("problem", problem))
         elif run.review is not None:
             run.status = "waiting"
             run.record(Event("waiting", run.review.model_dump_json()))
@@ -389,6 +399,234 @@ class RunRegistry:
             chars += len(self._runs[run_id].answer)
             if position >= self.keep or now - ended_at > self.keep_s or (position and chars > MAX_KEPT_CHARS):
                 del self._runs[run_id]
+
+    # With other processes
+
+    def _share(self, run: Run, sharing: Sharing) -> None:
+        """Begin to write the run's events, or its end alone, to the store."""
+        run.sharing = sharing
+        self._runs[run.run_id] = run
+        sharing.task = asyncio.create_task(self._keep_shared(run, sharing))
+
+    async def _announce(self, run: Run) -> None:
+        """Let other processes know a run before a client knows its number. Raises `Refusal` while they cannot."""
+        sharing = run.sharing
+        if sharing and sharing.order:
+            with refuse_away():
+                await sharing.store.save(run.run_id, sharing.token, 0, make_fields(run, sharing), ())
+
+    async def _keep_shared(self, run: Run, sharing: Sharing) -> None:
+        while not sharing.is_lost:
+            sharing.news.clear()
+            has_ended, events = run.ended_at is not None, run.events[sharing.stored :]
+            if has_ended or (sharing.order and events):
+                size = len(run.answer) if has_ended else None
+                try:
+                    saved = await sharing.store.save(
+                        run.run_id, sharing.token, sharing.stored, make_fields(run, sharing), events, size=size
+                    )
+                except StoreAway as error:
+                    self._note_away(error)
+                    self._show(run, sharing, len(run.events))
+                    if has_ended:
+                        sharing.end_tried.set()
+                    await asyncio.sleep(RETRY_S)
+                    if has_ended and self._runs.get(run.run_id) is not run:
+                        return  # too old
+                    continue
+                if saved is Saved.LOST:
+                    self._lose(run, sharing)
+                    return
+                sharing.stored = 0 if saved is Saved.MISSING else sharing.stored + len(events)
+                self._show(run, sharing, sharing.stored)
+                if saved is Saved.MISSING:
+                    continue
+                if has_ended:
+                    sharing.end_tried.set()
+                    if self._runs.get(run.run_id) is run:
+                        del self._runs[run.run_id]
+                    return
+            await sharing.news.wait()
+
+    @staticmethod
+    def _show(run: Run, sharing: Sharing, count: int) -> None:
+        sharing.shown = max(sharing.shown, count)
+        run.wake()
+
+    def _lose(self, run: Run, sharing: Sharing) -> None:
+        """Another process runs it: this one was stalled, or Redis was away for too long."""
+        log.warning("search %s goes on in another process", run.run_id)
+        sharing.is_lost = True
+        sharing.end_tried.set()
+        sharing.news.set()
+        run.cancel()
+        run.wake()
+        if self._runs.get(run.run_id) is run:
+            del self._runs[run.run_id]
+
+    async def _load(self, run_id: str) -> RemoteRun | None:
+        """A run that the store knows. Raises `Refusal` while that is away: nobody can say that there is no such run."""
+        if self.store is None:
+            return None
+        with refuse_away():
+            fields = await self.store.load(run_id)
+        if fields is None:
+            return None
+        writer = EventWriter() if fields.get("has_events") else None
+        run = RemoteRun(run_id, fields["owner"], writer, fields.get("thread", ""), store=self.store)
+        run.fill(fields)
+        return run
+
+    async def _claim_waiting(self, run: RemoteRun, order: Order) -> Run:
+        """The run as one of this process. Raises `Refusal` if it waits no more."""
+        sharing = Sharing(run.store, order)
+        self._claiming.add(run.run_id)
+        try:
+            with refuse_away():
+                if not await run.store.claim_waiting(run.run_id, sharing.token, order.write()):
+                    raise NOT_WAITING
+                return await self._adopt(run, sharing)
+        finally:
+            self._claiming.discard(run.run_id)
+
+    async def _adopt(self, run: RemoteRun, sharing: Sharing) -> Run:
+        """A run of this process with the events so far of another one."""
+        found = await run.store.read_events(run.run_id, 0)
+        events = found[0] if found else []
+        sharing.stored = sharing.shown = len(events)
+        own = Run(run.run_id, run.owner, run.writer, run.thread, seen=run.seen, events=events)
+        self._share(own, sharing)
+        return own
+
+    async def tend(self) -> None:
+        """Give signs of life, and go on with searches of processes that give none. Runs until it is cancelled."""
+        store = self.store
+        if store is None:
+            return
+        listening = asyncio.create_task(self._listen(store))
+        try:
+            while True:
+                self._scan.clear()
+                try:
+                    await self._check_own(store)
+                    if not self.admission.stopping:
+                        await self._take_over_orphans(store)
+                    self._note_away(None)
+                except StoreAway as error:
+                    self._note_away(error)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._scan.wait(), store.lease_s / SIGNS)
+        finally:
+            listening.cancel()
+            await asyncio.wait({listening})
+
+    async def _listen(self, store: RunStore) -> None:
+        async for text in store.listen():
+            if text == SCAN:
+                self._scan.set()
+            elif run := self._runs.get(text.removeprefix(STOP)):
+                run.cancel()
+
+    async def _check_own(self, store: RunStore) -> None:
+        """Stop runs that somebody wants stopped, or that another process has taken over."""
+        own = {run_id: run for run_id, run in self._runs.items() if run.sharing and run.sharing.order and run.ended_at is None}
+        for run_id, (token, is_cancelled) in (await store.give_sign(own)).items():
+            sharing = own[run_id].sharing
+            if sharing and token not in ("", sharing.token):
+                self._lose(own[run_id], sharing)
+            elif sharing and not token:
+                sharing.stored = 0  # Redis has lost it
+                sharing.news.set()
+            if is_cancelled:
+                own[run_id].cancel()
+
+    async def _take_over_orphans(self, store: RunStore) -> None:
+        for run_id, process in await store.find_orphans():
+            if run_id in self._runs or run_id in self._claiming:
+                continue
+            if process == store.process:  # its client was gone before it had begun
+                await store.hand_over(run_id, (await store.load(run_id) or {}).get("token", ""))
+                continue
+            try:
+                place = self._admit()
+            except Refusal:
+                return  # another process has room, or this one later
+            with place:
+                sharing = Sharing(store, None)
+                self._claiming.add(run_id)
+                try:
+                    if await store.claim_orphan(run_id, process, sharing.token):
+                        await self._take_over(store, run_id, sharing, place)
+                finally:
+                    self._claiming.discard(run_id)
+
+    async def _take_over(self, store: RunStore, run_id: str, sharing: Sharing, place: ExitStack) -> None:
+        fields = await store.load(run_id)
+        remote = await self._load(run_id)
+        if fields is None or remote is None:
+            return
+        sharing.order, sharing.takeovers = Order.read(fields["order"]), int(fields.get("takeovers") or 0)
+        run = await self._adopt(remote, sharing)
+        log.warning("search %s is taken over from a process that ended", run_id)
+        if fields.get("cancel") or sharing.takeovers > MAX_TAKEOVERS:
+            run.refusal = None if fields.get("cancel") else GIVEN_UP
+            self._finish(run, ExitStack())
+            return
+        run.record(make_event("taken_over", {"takeovers": sharing.takeovers}))
+        await self._start(run, place.pop_all(), self._continue(run, sharing.order), SearchResponse, sharing.order)
+
+    def _continue(self, run: Run, order: Order) -> AsyncIterator[Part]:
+        """The parts of a run that another process began: on a thread from its last checkpoint on, otherwise from its beginning on."""
+        if order.kind != "search":
+            return self.runner.take_over(run.thread, None, order)
+        request, context = SearchRequest.model_validate_json(order.request), RunContext.model_validate_json(order.context)
+        run.writer = EventWriter(min(PARTIAL_HITS, request.top_k))
+        if run.thread:
+            return self.runner.take_over(run.thread, (request, context, run.run_id), order)
+        return self.runner.search(request, context, "", {"run_id": UUID(run.run_id)})
+
+    def _note_away(self, error: StoreAway | None) -> None:
+        """One line of the log for each time."""
+        if error and not self._is_away:
+            log.warning("shared.redis_url is away: running searches go on, new asynchronous ones are refused: %s", error)
+        elif self._is_away and not error:
+            log.warning("shared.redis_url is back")
+        self._is_away = error is not None
+
+
+def make_fields(run: Run, sharing: Sharing) -> dict[str, str]:
+    """The state of a run as Redis has it."""
+    fields = {
+        "owner": run.owner,
+        "thread": run.thread,
+        "status": run.status,
+        "seen": str(run.seen),
+        "review": run.review.model_dump_json() if run.review and run.ended_at is not None else "",
+        "has_events": "1" if run.writer else "",
+    }
+    if sharing.order and not sharing.stored:
+        fields["order"] = sharing.order.write()
+    if run.answer:
+        fields["answer"] = run.answer
+    if run.refusal:
+        refusal = run.refusal
+        fields |= {"problem": run.problem, "refusal": json.dumps([refusal.status, refusal.kind, refusal.detail, dict(refusal.headers)])}
+    return fields
+
+
+@contextmanager
+def refuse_away() -> Iterator[None]:
+    """Raise `Refusal` while the state of all processes cannot be read or written."""
+    try:
+        yield
+    except StoreAway:
+        raise Refusal(
+            503, "shared-state-away", "this server cannot reach what its processes share; ask again", {"Retry-After": "5"}
+        ) from None
+
+
+def _check_status(text: str) -> Status:
+    return next(status for status in get_args(Status) if status == text)
 
 
 def find_run_id() -> UUID:
@@ -411,84 +649,3 @@ def read_thread(request: Request, thread_id: object = None) -> str:
         raise refuse_field("thread_id", "takes up to 128 letters, digits, dots, colons, - and _")
     owner = request.scope["state"].get("owner", "")
     return f"{owner}/{name}" if owner else name
-
-
-@dataclass(slots=True)
-class GraphRunner:
-    """One for a server. The store of threads is opened at its first use: most servers have none."""
-
-    services: Services
-    graph: SearchGraph
-    analysis: AnalysisGraph
-    citations: CitationsGraph
-    _threads: Threads | None = None
-    _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    async def search(
-        self,
-        request: SearchRequest,
-        context: RunContext | None = None,
-        thread: str = "",
-        config: RunnableConfig | None = None,
-        modes: Modes = MODES,
-    ) -> AsyncIterator[Part]:
-        """The parts of LangGraph's stream in `modes`. Raises `SearchError`."""
-        context = context or RunContext()
-        if thread:
-            threads = await self.threads()
-            async for part in self._name_threads(threads.search(thread, request, context, str((config or {}).get("run_id") or ""))):
-                yield part
-            return
-        stream: AsyncIterator[Any] = self.graph.astream(request, config, context=context, stream_mode=modes)
-        async for kind, part in stream:
-            yield kind, part
-
-    async def analyze(
-        self, request: AnalyzeRequest, context: RunContext | None = None, config: RunnableConfig | None = None, modes: Modes = MODES
-    ) -> AsyncIterator[Part]:
-        """The same for the analysis of one work."""
-        stream: AsyncIterator[Any] = self.analysis.astream(request, config, context=context or RunContext(), stream_mode=modes)
-        async for kind, part in stream:
-            yield kind, part
-
-    async def compare(self, request: CompareRequest, context: RunContext | None = None) -> AsyncIterator[Part]:
-        """The same for the comparison of some works. Raises `SearchError`."""
-        from outrider.usecases.compare import stream_comparison  # most servers compare nothing
-
-        async for part in stream_comparison(self.services, request, context):
-            yield part
-
-    async def build_citations(
-        self, request: CitationsRequest, context: RunContext | None = None, config: RunnableConfig | None = None, modes: Modes = MODES
-    ) -> AsyncIterator[Part]:
-        """The same for the graph of citations around some works."""
-        stream: AsyncIterator[Any] = self.citations.astream(request, config, context=context or RunContext(), stream_mode=modes)
-        async for kind, part in stream:
-            yield kind, part
-
-    async def resume(self, thread: str, answer: object = None) -> AsyncIterator[Part]:
-        """The parts of a thread's last search from its interruption on, or from a person's answer on."""
-        async for part in self._name_threads((await self.threads()).resume(thread, answer)):
-            yield part
-
-    async def _name_threads(self, parts: AsyncGenerator[Part]) -> AsyncIterator[Part]:
-        """The parts; what waits names its thread as its owner does."""
-        async with aclosing(parts):
-            async for kind, part in parts:
-                yield kind, part.model_copy(update={"thread": self.split_owner(part.thread)[1]}) if kind == "waiting" else part
-
-    def split_owner(self, stored_name: str) -> tuple[str, str]:
-        """The owner of a thread, empty for none, and the name that the owner gave it."""
-        owner, slash, name = stored_name.partition("/")
-        return (owner, name) if slash and owner in self.services.settings.serve.api_keys else ("", stored_name)
-
-    async def threads(self) -> Threads:
-        """The store of threads, opened at its first use. Raises `ThreadError`."""
-        async with self._lock:
-            if self._threads is None:
-                self._threads = await self._stack.enter_async_context(open_threads(self.services))
-        return self._threads
-
-    async def close(self) -> None:
-        await self._stack.aclose()

@@ -44,12 +44,14 @@ from outrider.graph.citations import build_citations
 from outrider.graph.pipeline import build
 from outrider.interfaces.http import cite, jobs, learning, library, monitoring, problems, rest, review, saved, systematic, threads
 from outrider.interfaces.http.access import KeyAuthentication, OriginCheck
+from outrider.interfaces.http.graph_runner import GraphRunner
 from outrider.interfaces.http.langserve import AdmissionMiddleware, add_langserve_routes
 from outrider.interfaces.http.monitoring import Metrics
 from outrider.interfaces.http.openapi import describe
 from outrider.interfaces.http.problems import Refusal, make_response, refuse_full_disk
 from outrider.interfaces.http.request_limits import Admission, Connection, RequestLimits, UploadReceiver
-from outrider.interfaces.http.search_runs import GraphRunner, RunRegistry
+from outrider.interfaces.http.run_store import Limits, RunStore
+from outrider.interfaces.http.search_runs import MAX_KEPT_CHARS, RunRegistry
 from outrider.interfaces.http.warm_up import prepare_routes, warm_up
 from outrider.interfaces.logs import ACCESS, log_server
 from outrider.interfaces.web import routes as page
@@ -210,7 +212,7 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
     admission, metrics = Admission(settings.at_once, settings.queue, settings.queue_s), Metrics()
     metrics.watch(admission)
     runner = GraphRunner(services, build(services), build_analysis(services), build_citations(services))
-    runs = RunRegistry(runner, admission, metrics, settings.keep_runs, settings.keep_s)
+    runs = RunRegistry(runner, admission, metrics, settings.keep_runs, settings.keep_s, store=_open_run_store(services.settings))
     health = monitoring.HealthRoutes(services, admission, metrics)
 
     async def warm() -> None:
@@ -230,7 +232,7 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         threshold = gc.get_threshold()
-        warming = asyncio.create_task(warm())
+        warming, tending = asyncio.create_task(warm()), asyncio.create_task(runs.tend())
         try:
             async with (
                 Deployment.open(services.settings) as app.state.deployment,
@@ -242,8 +244,11 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
             admission.stopping = True
             warming.cancel()
             if late := await runs.drain(settings.shutdown_s):
-                log.warning("%d searches were not done within %g s and were stopped", late, settings.shutdown_s)
-            await asyncio.gather(warming, return_exceptions=True)
+                log.warning("%d searches were not done within %g s and were stopped here", late, settings.shutdown_s)
+            tending.cancel()
+            await asyncio.gather(warming, tending, return_exceptions=True)
+            if runs.store:
+                await runs.store.close()
             await runner.close()
             services.close()
             if alone:
@@ -289,6 +294,12 @@ async def handle_missing_folder(request: Request, error: Exception) -> Response:
     setting = "systematic.folder" if kind == "runs" else "review.folder"
     why = f"this server has no such folder, and another server keeps its {kind} elsewhere; set {setting} to storage that all servers share"
     return make_response(Refusal(503, "folder-elsewhere", why, {"Retry-After": "1"}), problems.read_request_id(request.scope))
+
+
+def _open_run_store(settings: Settings) -> RunStore | None:
+    """Where the processes of this server share their searches; None for one on its own."""
+    url, serve = settings.shared.redis_url, settings.serve
+    return RunStore(url, settings.shared.lease_s, Limits(serve.keep_runs, serve.keep_s, MAX_KEPT_CHARS)) if url else None
 
 
 def _make_middleware(all_settings: Settings, admission: Admission, metrics: Metrics, host: str, *, needs_key: bool) -> list[Middleware]:

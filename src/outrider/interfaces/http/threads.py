@@ -20,7 +20,7 @@ from outrider.usecases.threads import MAX_NAME_CHARS, describe_run
 
 if TYPE_CHECKING:
     from outrider.interfaces.http.search_runs import RunRegistry
-    from outrider.services.checkpoints import ThreadRun
+    from outrider.services.thread_ledger import ThreadRun
 
 ThreadName = Annotated[str, Path(description="The thread's name, as the list shows it.", min_length=1, max_length=MAX_NAME_CHARS)]
 
@@ -79,7 +79,7 @@ class ThreadRoutes:
         last = (await (await self.runs.runner.threads()).runs(name))[-1]  # an unknown thread is refused before anything runs
         if last.status == "waiting":  # under its own number, by which it can be answered
             return await answer_run(request, await self.runs.find(last.run, read_owner(request)), preferences)
-        run = self.runs.resume(name, read_owner(request), has_events="respond-async" in preferences)
+        run = await self.runs.resume(name, read_owner(request), has_events="respond-async" in preferences)
         return await answer_run(request, run, preferences)
 
     async def delete(self, request: Request, thread: ThreadName) -> Response:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.lowlevel
 
 from outrider.graph.pipeline import build
-from outrider.interfaces.http.search_runs import EventWriter
+from outrider.interfaces.http.search_events import EventWriter
 from outrider.runtime.spans import record_no_spans
 from outrider.runtime.threads_and_loops import in_background
 from outrider.services.distiller import distil

@@ -41,12 +41,12 @@ class SearchPictures:
 
     async def timeline(self, request: Request, run_id: RunId) -> Response:
         """The hits of a finished search by year, their kinds stacked, as SVG."""
-        answer = self._read_answer(request, run_id)
+        answer = await self._read_answer(request, run_id)
         return make_picture_response(await asyncio.to_thread(draw_timeline, answer))
 
     async def radar(self, request: Request, run_id: RunId, ranks: Ranks = None) -> Response:
         """The six dimensions of one to four repositories among the hits of a finished search, as SVG."""
-        shapes = {hit.rank: shape for hit in self._read_answer(request, run_id).hits if (shape := make_hit_shape(hit))}
+        shapes = {hit.rank: shape for hit in await self._read_answer(request, run_id).hits if (shape := make_hit_shape(hit))}
         chosen = list(dict.fromkeys(ranks or sorted(shapes)[:MAX_SHAPES]))
         if unknown := [rank for rank in chosen if rank not in shapes]:
             raise refuse_field("rank", f"no hit with dimensions has rank {', '.join(map(str, unknown))} in this search")
@@ -54,8 +54,8 @@ class SearchPictures:
             raise Refusal(404, "no-dimensions", "no hit of this search has dimensions: only repositories that a model scored have them")
         return make_picture_response(await asyncio.to_thread(draw_radar, [shapes[rank] for rank in chosen]))
 
-    def _read_answer(self, request: Request, run_id: str) -> SearchResponse:
-        run = self.runs.get(run_id, read_owner(request))
+    async def _read_answer(self, request: Request, run_id: str) -> SearchResponse:
+        run = await self.runs.find(run_id, read_owner(request))
         if not run.answer:
             raise Refusal(404, "no-answer", "this search has no answer yet")
         return SearchResponse.model_validate_json(run.answer)

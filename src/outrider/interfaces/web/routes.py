@@ -77,7 +77,7 @@ class AnswerRoutes:
 
     async def export(self, request: Request, run_id: RunId, form: Form = "ris", ranks: Ranks = None) -> Response:
         """The hits of a finished search as a file for a reference manager, a spreadsheet or a program."""
-        answer = self._find_answer(request, run_id)
+        answer = await self._find_answer(request, run_id)
         if unknown := sorted(set(ranks or ()) - {hit.rank for hit in answer.hits}):
             raise refuse_field("rank", f"this search has {len(answer.hits):,} hits and none of rank {', '.join(map(str, unknown[:10]))}")
         text = io.StringIO(newline="")
@@ -86,7 +86,7 @@ class AnswerRoutes:
 
     async def reading(self, request: Request, run_id: RunId) -> Reading:
         """The sentences of each hit as plain text and code, why it is there, and the best sentences of all."""
-        answer = self._find_answer(request, run_id)
+        answer = await self._find_answer(request, run_id)
         return await asyncio.to_thread(read_answer, answer, self.services.settings, await self._read_labels())
 
     async def _read_labels(self) -> dict[str, tuple[str, ...]]:
@@ -98,15 +98,15 @@ class AnswerRoutes:
 
     async def text(self, request: Request, run_id: RunId, rank: Rank) -> HitText:
         """The text of a hit in blocks, without markup; kept sentences are marked."""
-        answer = self._find_answer(request, run_id)
+        answer = await self._find_answer(request, run_id)
         hit = next((hit for hit in answer.hits if hit.rank == rank), None)
         if hit is None:
             raise Refusal(404, "no-such-hit", f"this search has {len(answer.hits):,} hits and none of rank {rank}")
         return await asyncio.to_thread(read_text, hit)
 
-    def _find_answer(self, request: Request, run_id: str) -> SearchResponse:
+    async def _find_answer(self, request: Request, run_id: str) -> SearchResponse:
         """Raises `Refusal` while there is none."""
-        run = self.runs.get(run_id, read_owner(request))
+        run = await self.runs.find(run_id, read_owner(request))
         if not run.answer:
             raise Refusal(404, "no-answer", "this search has no answer yet")
         return SearchResponse.model_validate_json(run.answer)
