@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,8 @@ async def run_twice(world: SavedWorld, address: str) -> None:
     await world.run()
 
 
-async def test_a_changed_result_is_posted_once_and_signed(tmp_path: Path) -> None:
+async def test_a_changed_result_is_posted_once_and_signed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
     with serving(lambda _: Answer(status=204)) as server:
         world = make_world(tmp_path, server.base_url.removeprefix("http://"))
         await run_twice(world, f"{server.base_url}/hook?token=geheim")
@@ -52,6 +54,7 @@ async def test_a_changed_result_is_posted_once_and_signed(tmp_path: Path) -> Non
     assert [run.webhook for run in info.runs] == ["", "delivered", ""]
     assert "geheim" not in info.model_dump_json()
     assert info.webhook.endswith("/...")
+    assert "geheim" not in caplog.text
 
 
 @pytest.mark.parametrize(

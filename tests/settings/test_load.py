@@ -152,6 +152,21 @@ def test_an_unknown_variable_is_refused(place: Place, variable: str, words: tupl
     assert place.load(OUTRIDER_DATA="x", OTHER__NAME="y").settings.run.candidates == 100
 
 
+def test_what_kubernetes_sets_for_a_service_named_outrider_is_no_setting(place: Place) -> None:
+    links = {
+        "OUTRIDER_SERVICE_HOST": "10.0.0.7",
+        "OUTRIDER_SERVICE_PORT": "80",
+        "OUTRIDER_SERVICE_PORT_HTTP": "80",
+        "OUTRIDER_PORT": "tcp://10.0.0.7:80",
+        "OUTRIDER_PORT_80_TCP": "tcp://10.0.0.7:80",
+        "OUTRIDER_PORT_80_TCP_ADDR": "10.0.0.7",
+        "OUTRIDER_REDIS_SERVICE_HOST": "10.0.0.8",
+        "OUTRIDER_REDIS_PORT": "tcp://10.0.0.8:6379",
+    }
+    assert place.load(**links, OUTRIDER_RUN__CANDIDATES="7").settings.run.candidates == 7
+    assert "names no setting" in place.refusal(OUTRIDER_PORT="8080")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

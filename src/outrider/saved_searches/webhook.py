@@ -57,6 +57,7 @@ async def post(address: str, body: bytes, delivery: str, secret: str, guard: Gua
     import httpx
 
     from outrider.sources.http.pinned_transport import PinnedTransport
+    from outrider.sources.http.transport import quiet_loggers
 
     timestamp = str(int(now))
     headers = {
@@ -69,8 +70,9 @@ async def post(address: str, body: bytes, delivery: str, secret: str, guard: Gua
     try:
         target = guard.target(address)
         client = httpx.AsyncClient(transport=PinnedTransport(guard), trust_env=False, follow_redirects=False, timeout=TIMEOUT_S)
-        async with client, client.stream("POST", target.url, content=body, headers=headers) as response:
-            status = response.status_code
+        with quiet_loggers():  # the address may be secret
+            async with client, client.stream("POST", target.url, content=body, headers=headers) as response:
+                status = response.status_code
     except Forbidden as error:
         return Attempt(f"{mask(address)} is refused: {_explain(error, address)}", is_final=True)
     except (SourceError, httpx.HTTPError, httpx.InvalidURL) as error:

@@ -8,6 +8,7 @@ belong together, as in OpenAI's own client.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,6 +24,10 @@ CONFIG_VARIABLE = "OUTRIDER_CONFIG"
 LIBRARY_NAME = "library.uri"
 NO_SETTINGS = (LIBRARY_VARIABLE, CONFIG_VARIABLE, "OUTRIDER_DATA", "OUTRIDER_TEST_LLM", "OUTRIDER_LIVE", "OUTRIDER_CHROMIUM")
 """Variables with our prefix that name no setting: a short name, a settings file, test collections, test switches, a browser."""
+SERVICE_LINK = re.compile(r"[A-Z0-9_]+_(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)")
+LINK_VALUE = re.compile(r"(?:tcp|udp|sctp)://\S+")
+"""Variables that Kubernetes sets in each container for a service named outrider or outrider-..., among them OUTRIDER_PORT=tcp://10.0.0.1:80
+(https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables)."""
 OPENAI_KEY, OPENAI_URL, DEEPSEEK_KEY = "OPENAI_API_KEY", "OPENAI_BASE_URL", "DEEPSEEK_API_KEY"
 OPENAI_HOST, DEEPSEEK_HOST = "api.openai.com", "api.deepseek.com"
 SERVICE_KEYS: Mapping[str, tuple[str, ...]] = {
@@ -56,7 +61,7 @@ def read_environment(environ: Mapping[str, str]) -> Layer:
     """The settings in `OUTRIDER_*`. Raises `SettingsError` for a variable with that prefix that names no setting."""
     layer: Layer = {}
     for variable in sorted(environ):
-        if not variable.startswith(PREFIX) or variable in NO_SETTINGS:
+        if not variable.startswith(PREFIX) or variable in NO_SETTINGS or _is_service_link(variable, environ[variable]):
             continue
         if "__" not in variable:
             close = find_nearest(variable, [*NO_SETTINGS, *map(variable_name, leaves())])
@@ -69,6 +74,11 @@ def read_environment(environ: Mapping[str, str]) -> Layer:
             raise SettingsError(f"{LIBRARY_VARIABLE} and {variable_name(LIBRARY_NAME)} name different libraries; set one of them")
         layer[LIBRARY_NAME] = Entry(uri, variable_location(LIBRARY_VARIABLE))
     return layer
+
+
+def _is_service_link(variable: str, value: str) -> bool:
+    is_link = SERVICE_LINK.fullmatch(variable) or (variable.endswith("_PORT") and LINK_VALUE.fullmatch(value))
+    return bool(is_link) and "__" not in variable
 
 
 def _read_variable(variable: str, text: str) -> Layer:

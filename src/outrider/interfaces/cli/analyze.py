@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from outrider.interfaces.cli.options import JsonOption, LibraryOption, RecordOption, note_recording, open_services, wait_for
+from outrider.interfaces.cli.options import JsonOption, LibraryOption, OfflineOption, RecordOption, note_recording, open_services, wait_for
 from outrider.interfaces.cli.search import make_run_context
 from outrider.interfaces.cli.terminal import console, follow_run, note, plain, print_json, table
 from outrider.state.errors import BadRequest
@@ -36,6 +36,7 @@ def analyze(
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Also draw the six dimensions of a repository, as an .svg file.")
     ] = None,
+    offline: OfflineOption = False,
     record: RecordOption = None,
     library: LibraryOption = None,
     as_json: JsonOption = False,
@@ -44,7 +45,7 @@ def analyze(
     context = make_run_context(run_timeout_s=timeout_s, max_calls=max_calls)
     if plot is not None:
         _check_plot(plot, target)
-    services = open_services(library, record=record)
+    services = open_services(library, offline=offline, record=record)
 
     async def run() -> Analysis:
         from outrider.graph.analyze import make_analysis

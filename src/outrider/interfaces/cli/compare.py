@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from outrider.interfaces.cli.options import JsonOption, LibraryOption, call_services
+from outrider.interfaces.cli.options import JsonOption, LibraryOption, OfflineOption, call_services
 from outrider.interfaces.cli.search import make_run_context
 from outrider.interfaces.cli.terminal import console, errors, note, plain, print_json
 
@@ -36,6 +36,7 @@ def compare(
     fresh: Annotated[bool, typer.Option("--fresh", help="Analyse again, even if recent analyses are stored.")] = False,
     timeout_s: Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Time limit of each analysis.")] = None,
     max_calls: Annotated[int | None, typer.Option("--max-calls", metavar="N", help="Most calls of the model, for all together.")] = None,
+    offline: OfflineOption = False,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -53,10 +54,10 @@ def compare(
         return await compare_works(services, request, context)
 
     if as_json:
-        print_json(call_services(run, library))
+        print_json(call_services(run, library, offline=offline))
         return 0
     with errors().status(f"Analysing {len(request.targets)} works"):
-        comparison = call_services(run, library)
+        comparison = call_services(run, library, offline=offline)
     show_comparison(comparison)
     return 0
 

@@ -234,6 +234,7 @@ def load_client() -> None:
 @contextmanager
 def quiet_loggers() -> Iterator[None]:
     """Suppress the libraries' log lines on requests sent here, which show too much; those on other requests stay."""
+    _add_log_filters()
     before = _sending.set(True)
     try:
         yield
@@ -256,9 +257,13 @@ def close_clients() -> None:
 @cache
 def _prepare_process() -> None:
     """Once for a process, before the first request."""
+    atexit.register(close_clients)
+
+
+@cache
+def _add_log_filters() -> None:
     for name in TALKATIVE:
         logging.getLogger(name).addFilter(lambda _: not _sending.get())
-    atexit.register(close_clients)
 
 
 @cache
