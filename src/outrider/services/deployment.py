@@ -174,8 +174,9 @@ class Deployment:
         try:
             yield
         finally:
-            beating.cancel()
-            await asyncio.wait({beating})
+            while not beating.done():  # a library that is opened meanwhile may swallow a cancellation
+                beating.cancel()
+                await asyncio.wait({beating}, timeout=1.0)
             await self._leave()
 
     async def _beat(self, services: Services) -> None:
