@@ -163,7 +163,8 @@ def outrider_servers(
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "settings.yaml"
     path.write_text(yaml.safe_dump(dict(settings)), encoding="utf-8")
-    own = {**os.environ, "XDG_DATA_HOME": str(folder / "data"), "XDG_CACHE_HOME": str(folder / "cache"), **(environ or {})}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("OUTRIDER_")}
+    own = {**inherited, "XDG_DATA_HOME": str(folder / "data"), "XDG_CACHE_HOME": str(folder / "cache"), **(environ or {})}
     with ExitStack() as stack:
         servers = []
         for name in names:

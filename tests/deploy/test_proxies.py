@@ -28,22 +28,20 @@ DRAIN_S = 2.0
 PROXIES = {"haproxy": haproxy, "nginx": nginx}
 
 
-@pytest.fixture(scope="module", params=[*PROXIES])
-def proxied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, list[ServerProcess]]]:
-    """The proxy's name and address, and the two servers behind it, which share Redis, a file of threads, and a library."""
+@pytest.fixture
+def proxied(tmp_path: Path) -> Iterator[tuple[dict[str, str], list[ServerProcess]]]:
+    """The addresses of the proxies, and the two servers behind both, which share Redis, a file of threads, and a library."""
     pytest.importorskip("redis")
-    folder = tmp_path_factory.mktemp(request.param)
     with ExitStack() as stack:
         try:
-            for program in ("redis-server", request.param):
+            for program in ("redis-server", *PROXIES):
                 programs.find_program(program)
-            redis = stack.enter_context(programs.redis_server(folder))
         except ProgramMissing as error:
             pytest.skip(str(error))
         settings: dict[str, Any] = {
-            "shared": {"redis_url": redis},
-            "threads": {"uri": str(folder / "threads.sqlite")},
-            "library": {"uri": str(folder / "library")},
+            "shared": {"redis_url": stack.enter_context(programs.redis_server(tmp_path))},
+            "threads": {"uri": str(tmp_path / "threads.sqlite")},
+            "library": {"uri": str(tmp_path / "library")},
             "sources": {"offline": True},
             "serve": {
                 "authentication": "always",
@@ -53,11 +51,11 @@ def proxied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
                 "processes": 0,
             },
         }
-        servers = stack.enter_context(outrider_servers(("one", "two"), settings, folder))
-        _fill_library(folder)
+        _fill_library(tmp_path)
+        servers = stack.enter_context(outrider_servers(("one", "two"), settings, tmp_path))
         for server in servers:
             server.wait_until_ready()
-        yield request.param, stack.enter_context(PROXIES[request.param](servers, folder)), servers
+        yield {name: stack.enter_context(proxy(servers, tmp_path)) for name, proxy in PROXIES.items()}, servers
 
 
 def _fill_library(folder: Path) -> None:
@@ -72,24 +70,28 @@ def _fill_library(folder: Path) -> None:
     asyncio.run(fill())
 
 
-def test_a_proxy_passes_keys_addresses_and_events_at_once_and_survives_a_stop_and_a_kill(
-    proxied: tuple[str, str, list[ServerProcess]],
+def test_proxies_pass_keys_addresses_and_events_at_once_and_survive_a_stop_and_a_kill(
+    proxied: tuple[dict[str, str], list[ServerProcess]],
 ) -> None:
     """One test, because servers take seconds to start, and the last steps end them."""
-    name, url, servers = proxied
-    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as client:
-        _until(lambda: client.get("/readyz").status_code == 200)
-        assert httpx.get(f"{url}/api/library", timeout=60).status_code == 401
-        assert client.get("/metrics").status_code == 403
-        answer = client.post("/api/search", json={"query": "aspirin liver"})
-        assert (answer.status_code, answer.json()["hits"][0]["doc_id"]) == (200, "a")
-        wrong = client.post("/api/search", json={"query": ""})
-        assert (wrong.status_code, wrong.headers["content-type"]) == (422, "application/problem+json")
-        _check_events(client)
-        _check_log(client, servers)
-        _check_stop(client, servers[0])
-        if name == "haproxy":
-            _check_kill(client, servers[1])
+    urls, servers = proxied
+    with ExitStack() as stack:
+        clients = {
+            name: stack.enter_context(httpx.Client(base_url=url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60))
+            for name, url in urls.items()
+        }
+        for name, client in clients.items():
+            _until(lambda client=client: client.get("/readyz").status_code == 200)
+            assert httpx.get(f"{urls[name]}/api/library", timeout=60).status_code == 401
+            assert client.get("/metrics").status_code == 403
+            answer = client.post("/api/search", json={"query": "aspirin liver"})
+            assert (answer.status_code, answer.json()["hits"][0]["doc_id"]) == (200, "a")
+            wrong = client.post("/api/search", json={"query": ""})
+            assert (wrong.status_code, wrong.headers["content-type"]) == (422, "application/problem+json")
+            _check_events(client)
+            _check_log(client, servers, name)
+        _check_stop([*clients.values()], servers[0])
+        _check_kill(clients["haproxy"], servers[1])
 
 
 def _check_events(client: httpx.Client) -> None:
@@ -110,26 +112,26 @@ def _check_events(client: httpx.Client) -> None:
     assert client.delete(search).status_code < 300
 
 
-def _check_log(client: httpx.Client, servers: list[ServerProcess]) -> None:
-    client.get("/livez?marked", headers={"X-Forwarded-For": "198.51.100.7"})
+def _check_log(client: httpx.Client, servers: list[ServerProcess], mark: str) -> None:
+    client.get(f"/livez?{mark}", headers={"X-Forwarded-For": "198.51.100.7"})
 
     def lines() -> list[dict[str, Any]]:
         texts = [server.log.read_text() for server in servers]
-        return [json.loads(line) for text in texts for line in text.splitlines() if "marked" in line]
+        return [json.loads(line) for text in texts for line in text.splitlines() if f"?{mark}" in line]
 
     _until(lambda: bool(lines()))
     assert [line["client"] for line in lines()] == ["127.0.0.1"], "that which the proxy saw, not what the client claims"
 
 
-def _check_stop(client: httpx.Client, server: ServerProcess) -> None:
+def _check_stop(clients: list[httpx.Client], server: ServerProcess) -> None:
     """No request fails while a server stops and after it has."""
     server.process.send_signal(signal.SIGTERM)
     statuses = []
     ends_at = time.monotonic() + 120
     while server.process.poll() is None or len(statuses) < 20:
         assert time.monotonic() < ends_at
-        statuses.append(client.post("/api/search", json={"query": "aspirin"}).status_code)
-    statuses += [client.get("/readyz").status_code for _ in range(5)]
+        statuses += [client.post("/api/search", json={"query": "aspirin"}).status_code for client in clients]
+    statuses += [client.get("/readyz").status_code for client in clients for _ in range(5)]
     assert set(statuses) == {200}
     assert server.process.returncode == 128 + signal.SIGTERM
 
