@@ -31,18 +31,19 @@ def run() -> Report:
         return Report("shared_limits", (), (), ("no redis-server is installed",))
     rows: list[tuple[Cell, ...]] = []
     for name, requests, per_s, at_once in CASES:
-        for processes, kills in ((2, False), (4, False), (4, True)):
-            progress(f"{name}, {processes} processes{', one is killed' if kills else ''}")
-            rows.append((name, processes, "one" if kills else "none", *_measure(processes, requests, per_s, at_once, kills=kills)))
-    columns = ("limit", "processes", "killed", "allowed", "most in a period", "at once", "most at once", "sent / allowed", "least by one")
+        for processes, shares, kills in ((1, False, False), (2, True, False), (4, True, False), (4, True, True)):
+            kind = "in the process" if not shares else "in Redis, one process is killed" if kills else "in Redis"
+            progress(f"{name}, {processes} processes, {kind}")
+            rows.append((name, processes, kind, *_measure(processes, requests, per_s, at_once, shares=shares, kills=kills)))
+    columns = ("limit", "processes", "limiter", "allowed", "most in a period", "at once", "most at once", "sent / allowed", "least by one")
     note = (
-        f"{SECONDS:g} s, {WORKERS} workers a process, a response takes {LATENCY_S * 1_000:g} ms. A slot counts until {LATENCY_S:g} s after its "
-        "request was sent, so less than everything can be sent. A killed process keeps its slots for 2.25 s and a period."
+        f"{SECONDS:g} s, {WORKERS} workers a process, a response takes {LATENCY_S * 1_000:g} ms and more. A period counts from the response, "
+        "so less than everything can be sent. A killed process keeps its slots for 2.25 s and a period."
     )
     return Report("shared_limits", columns, tuple(rows), (note,), (_measure_price(),))
 
 
-def _measure(number: int, requests: float, per_s: float, at_once: int, *, kills: bool) -> tuple[Cell, ...]:
+def _measure(number: int, requests: float, per_s: float, at_once: int, *, shares: bool, kills: bool) -> tuple[Cell, ...]:
     from support.http_server import Answer, Request, as_json, serving
     from support.limited_client import most_within, read_result, run_clients
 
@@ -59,7 +60,7 @@ def _measure(number: int, requests: float, per_s: float, at_once: int, *, kills:
     with (
         _run_redis() as url,
         serving(respond) as server,
-        run_clients(number, server.base_url, url, requests, per_s, at_once, WORKERS, SECONDS) as clients,
+        run_clients(number, server.base_url, url if shares else "", requests, per_s, at_once, WORKERS, SECONDS) as clients,
     ):
         begun = time.monotonic()
         if kills:
