@@ -229,6 +229,7 @@ class SharedPermits:
         """One exchange, with all reports so far. One at a time: a success must not overtake a failure."""
         async with self._turn:
             reports, self._reports = self._reports, []
+            await self.redis.prepare()
             known, message = self._describe(reports, tickets)
             reply: Mapping[str, Any] = json.loads(await self.redis.run(SCRIPT, self._keys, [json.dumps(known), json.dumps(message)]))
             return reply
