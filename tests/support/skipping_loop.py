@@ -53,6 +53,10 @@ class SkippingRedis(SharedRedis):
         self.is_dead = False
         """Killed: it reports nothing any more."""
 
+    async def prepare(self) -> None:
+        if self.fault:
+            raise RedisAway(self.fault)
+
     async def run(self, script: str, keys: Sequence[str], arguments: Sequence[str | float]) -> Any:
         if self.is_dead:
             await asyncio.Event().wait()

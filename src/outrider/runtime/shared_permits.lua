@@ -5,7 +5,7 @@
 -- starts   permit -> when it was granted, for the least wait of those behind it
 -- running  permit -> when its request has ended at the latest
 -- queue    waiting ticket -> its number
--- owners   process with waiting tickets -> until when it counts as alive
+-- owners   process with waiting tickets -> when it means to look again
 -- state    failures in a row, pauses, the test request, the last number
 local window, starts, running, queue, owners, state = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local limits, message = cjson.decode(ARGV[1]), cjson.decode(ARGV[2])
@@ -15,23 +15,27 @@ local function number(field)
   return tonumber(redis.call('HGET', state, field) or 0)
 end
 
-local function drop_expired(key)
-  local expired = redis.call('ZRANGEBYSCORE', key, '-inf', now)
-  redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
+local function drop_expired(key, grace_s)
+  local expired = redis.call('ZRANGEBYSCORE', key, '-inf', now - grace_s)
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', now - grace_s)
   return expired
 end
 
-for _, permit in ipairs(drop_expired(window)) do
+local function owner(ticket)
+  return string.match(ticket, '^[^:]*')
+end
+
+for _, permit in ipairs(drop_expired(window, 0)) do
   redis.call('ZREM', starts, permit)
 end
-drop_expired(running)
+drop_expired(running, 0)
 local silent = {}
-for _, process in ipairs(drop_expired(owners)) do
+for _, process in ipairs(drop_expired(owners, limits.owner_s)) do
   silent[process] = process ~= message.process
 end
 if next(silent) then
   for _, ticket in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
-    if silent[string.match(ticket, '^[^:]*')] then
+    if silent[owner(ticket)] then
       redis.call('ZREM', queue, ticket)
     end
   end
@@ -74,9 +78,6 @@ for _, entry in ipairs(message.reports) do
   report[entry[1]](entry[2], entry[3])
 end
 
-if message.tickets[1] then
-  redis.call('ZADD', owners, now + limits.owner_s, message.process)
-end
 local lease = {}
 for _, ticket in ipairs(message.tickets) do
   lease[ticket[1]] = ticket[2]
@@ -106,9 +107,20 @@ if limits.settling_s > 0 or closed_s > 0 or circuit_s > 0 then
 elseif failures >= limits.failures then
   free = math.min(free, 1)
 end
-if free > 0 then
-  for _, ticket in ipairs(redis.call('ZRANGE', queue, 0, free - 1)) do
+if free > 0 and message.tickets[1] then
+  -- A slot waits for the ticket whose turn it is, but not for a process that is late: that keeps its place only.
+  local late = {}
+  for _, process in ipairs(redis.call('ZRANGEBYSCORE', owners, '-inf', now - limits.late_s)) do
+    late[process] = true
+  end
+  for _, ticket in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
     local hold_s = lease[ticket]
+    if free <= 0 then
+      break
+    end
+    if hold_s or not late[owner(ticket)] then
+      free = free - 1
+    end
     if hold_s then
       redis.call('ZREM', queue, ticket)
       redis.call('ZADD', window, now + hold_s + limits.transit_s + period, ticket)
@@ -137,17 +149,31 @@ local function least_wait_s(rank)
   return first_s + periods * period
 end
 
-local waits, next_s = {}, -1
+-- When to look again: often where responses are quick, and rarely where they take long.
+local soon_s = limits.poll_s
+local oldest = redis.call('ZRANGE', running, 0, 0)[1]
+if oldest then
+  local start = redis.call('ZSCORE', starts, oldest)
+  soon_s = math.min(soon_s, math.max(limits.poll_s / 10, (now - (start or 0)) / 10))
+end
+
+local waits, pause_s = {}, limits.long_poll_s
 for _, ticket in ipairs(message.tickets) do
   local rank = redis.call('ZRANK', queue, ticket[1])
   if rank then
+    local wait_s = math.max(least_wait_s(rank), limits.settling_s, closed_s)
     waits[ticket[1]] = least_wait_s(rank)
-    if next_s < 0 then
+    if wait_s <= limits.poll_s then
       local place = redis.call('ZCARD', window) + rank - most
       local ending = place >= 0 and redis.call('ZRANGE', window, place, place, 'WITHSCORES')[2]
-      next_s = ending and math.max(0, ending - now) or limits.longest_s
+      local free_s = ending and math.max(0, ending - now) or soon_s
+      wait_s = math.min(free_s, rank < limits.at_once and soon_s or limits.poll_s)
     end
+    pause_s = math.min(pause_s, wait_s)
   end
+end
+if message.tickets[1] then
+  redis.call('ZADD', owners, now + pause_s, message.process)
 end
 
 local live_s = period + limits.pause_s + limits.longest_hold_s
@@ -160,7 +186,7 @@ local fault = redis.call('HMGET', state, 'kind', 'text')
 return cjson.encode({
   granted = granted,
   waits = waits,
-  next_s = next_s,
+  pause_s = pause_s,
   settling_s = limits.settling_s,
   closed_s = closed_s,
   circuit_s = circuit_s,

@@ -21,12 +21,14 @@ from outrider.runtime.shared_redis import RedisAway, SharedRedis
 GRANT_S = 1.0
 """How long a granted permit may wait for its process, which may be busy."""
 POLL_S = 0.05
-"""Pause between two looks at a queue where a slot may become free at any moment, by another process' response ..."""
+"""Longest pause between two looks at a queue where a slot may become free at any moment, by another process' response ..."""
 LONG_POLL_S = 0.25
 """... and where the earliest moment is known."""
 SHORTEST_POLL_S = 0.001
+LATE_S = 0.02
+"""A process that looks later than it meant to loses the slot to the next in the queue ..."""
 OWNER_S = 2.0
-"""A process that was not heard for this long loses its places in the queue: it is dead, or too busy to use them."""
+"""... and after this time its places too: it is dead, or too busy to use them."""
 FORGET_S = 3_600.0
 """Failures of a service are forgotten after this time without any request."""
 REMEMBERED_S = 60.0
@@ -206,16 +208,9 @@ class SharedPermits:
                 continue  # reports are lost, which leases allow for
             self._settle_tickets(tickets, reply, begun_s)
             if self._waiting and not self._reports:
-                await self._pause(reply)
-
-    async def _pause(self, reply: Mapping[str, Any]) -> None:
-        """Until a permit may be free, or there is something to report."""
-        least_s = min(dict(reply["waits"]).values(), default=0.0)
-        least_s = max(least_s, reply["closed_s"], reply["settling_s"])
-        pause_s = min(least_s, LONG_POLL_S) if least_s > POLL_S else min(max(reply["next_s"], SHORTEST_POLL_S), POLL_S)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(pause_s):
-                await self._wake.wait()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(max(reply["pause_s"], SHORTEST_POLL_S)):
+                        await self._wake.wait()
 
     def _settle_tickets(self, tickets: tuple[_Ticket, ...], reply: Mapping[str, Any], begun_s: float) -> None:
         """Pass on the permits, and refuse tickets whose wait is too long."""
@@ -234,6 +229,7 @@ class SharedPermits:
         """One exchange, with all reports so far. One at a time: a success must not overtake a failure."""
         async with self._turn:
             reports, self._reports = self._reports, []
+            await self.redis.prepare()
             known, message = self._describe(reports, tickets)
             reply: Mapping[str, Any] = json.loads(await self.redis.run(SCRIPT, self._keys, [json.dumps(known), json.dumps(message)]))
             return reply
@@ -250,7 +246,9 @@ class SharedPermits:
             "failures": limits.failures,
             "pause_s": limits.pause_s,
             "owner_s": OWNER_S,
-            "longest_s": POLL_S,
+            "poll_s": POLL_S,
+            "long_poll_s": LONG_POLL_S,
+            "late_s": LATE_S,
             "longest_hold_s": max((ticket.hold_s for ticket in tickets), default=0.0) + REMEMBERED_S,
             "forget_s": FORGET_S,
             "settling_s": self.redis.settling_s(min(limits.per_s + limits.transit_s, REMEMBERED_S)) if limits.per_s else 0.0,

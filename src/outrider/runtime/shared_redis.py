@@ -65,22 +65,42 @@ class SharedRedis:
         self._info: Mapping[str, str] = {}
         self._read_at = self._settled_at = 0.0
         self._watch: asyncio.Task[None] | None = None
+        self._alarm = asyncio.Event()
+        """The server has been lost."""
         atexit.register(self.close)
 
     def __repr__(self) -> str:
         return f"SharedRedis({SETTING})"
 
-    async def run(self, script: str, keys: Sequence[str], arguments: Sequence[str | float]) -> Any:
-        """The result of a Lua script. Raises `RedisAway`."""
+    async def prepare(self) -> None:
+        """Look at the server before the first script, whose arguments rest on it. Raises `RedisAway`."""
         if self._watch is None:
             self._watch = asyncio.get_running_loop().create_task(self._watch_server())
+        if not self._info and not self.fault:
+            await self._look()
         if self.fault:
             raise RedisAway(self.fault)
+
+    async def run(self, script: str, keys: Sequence[str], arguments: Sequence[str | float]) -> Any:
+        """The result of a Lua script. Raises `RedisAway`."""
+        await self.prepare()
         return await self._run(script, keys, arguments)
 
     async def contact(self) -> None:
         """Report that this process lives, and look at the server. Raises `RedisAway`."""
         self.processes = int(await self._run(BEAT, [PROCESSES], [self.process, ALIVE_S]))
+
+    async def check(self) -> str:
+        """Why the server cannot be used now; empty if it can."""
+        with suppress(RedisAway):
+            await self._look()
+        return self.fault
+
+    async def _look(self) -> None:
+        await self._read_info()
+        await self.contact()
+        if self.fault:
+            self._return()
 
     def settling_s(self, period_s: float) -> float:
         """Seconds until the server knows what all processes did in the last `period_s`.
@@ -113,32 +133,37 @@ class SharedRedis:
     async def _run(self, script: str, keys: Sequence[str], arguments: Sequence[str | float]) -> Any:
         from redis.exceptions import NoScriptError
 
-        text = CLOCK + script
+        text, server = CLOCK + script, self._info.get("run_id")
         try:
             async with asyncio.timeout(PATIENCE_S):
                 try:
-                    return await self._redis.evalsha(_hash(text), len(keys), *keys, *map(str, arguments))  # type: ignore[misc]
+                    result = await self._redis.evalsha(_hash(text), len(keys), *keys, *map(str, arguments))  # type: ignore[misc]
                 except NoScriptError:
-                    return await self._redis.eval(text, len(keys), *keys, *map(str, arguments))  # type: ignore[misc]
-        except (OSError, RedisAway, *_failures()) as error:  # TimeoutError is an OSError
+                    result = await self._redis.eval(text, len(keys), *keys, *map(str, arguments))  # type: ignore[misc]
+        except (OSError, *_failures()) as error:  # TimeoutError is an OSError
             self._lose(str(error) or f"no answer within {PATIENCE_S:g} s")
             raise RedisAway(self.fault) from None
+        if server and server != self._info.get("run_id"):  # the arguments rest on what the earlier one knew
+            self._lose("it has started anew")
+            raise RedisAway(self.fault)
+        return result
 
     def _lose(self, reason: str) -> None:
         if not self.fault:
             self.away_since = asyncio.get_running_loop().time()
             log.warning("the Redis server of %s is unavailable: %s; limits of services are divided among processes", SETTING, reason)
         self.fault = reason
+        self._alarm.set()
 
     async def _watch_server(self) -> None:
         """Report that this process lives, for ever; while the server is away, look for its return."""
         while True:
             with suppress(RedisAway):
-                await self._read_info()
-                await self.contact()
-                if self.fault:
-                    self._return()
-            await asyncio.sleep(RETRY_S if self.fault else BEAT_S)
+                await self._look()
+            self._alarm.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RETRY_S if self.fault else BEAT_S):
+                    await (asyncio.Event() if self.fault else self._alarm).wait()
 
     def _return(self) -> None:
         assert self.away_since is not None  # noqa: S101 - there is a fault

@@ -110,7 +110,7 @@ def make_text_fetcher(settings: Settings, pages: PageReader | None) -> TextFetch
         pages if isinstance(pages, PageFetcher) else None,
         settings.enrich.full_text_licence,
         ReadOptions(max_bytes=settings.ingest.max_bytes, max_pages=settings.ingest.max_pages),
-        None if is_cache_refused(settings) else AnswerTextCache(open_answer_cache(settings.cache)),
+        None if is_cache_refused(settings) else AnswerTextCache(open_answer_cache(settings.answer_cache)),
         settings.cache.fresh_s,
         missing=(missing,) if missing else (),
     )
@@ -171,7 +171,9 @@ def find_detailers(sources: Sequence[Source]) -> Mapping[str, Detailer]:
 def _make_caller(settings: Settings) -> Caller:
     from outrider.sources.http.client import Caller
 
-    return Caller(open_answer_cache(settings.cache), settings.sources.contact, settings.cache.fresh_s, shared=open_shared_redis(settings))
+    return Caller(
+        open_answer_cache(settings.answer_cache), settings.sources.contact, settings.cache.fresh_s, shared=open_shared_redis(settings)
+    )
 
 
 def open_shared_redis(settings: Settings) -> SharedRedis | None:
@@ -223,7 +225,8 @@ def _make_services(settings: Settings) -> Iterator[Source]:
 
 def is_cache_refused(settings: Settings) -> bool:
     """Whether the cache is a server on the network, and this process is offline."""
-    return settings.sources.offline and bool(settings.cache.url) and not is_loopback(settings.cache.url)
+    url = settings.answer_cache.url
+    return settings.sources.offline and bool(url) and not is_loopback(url)
 
 
 @lru_cache(maxsize=OPEN_CACHES)

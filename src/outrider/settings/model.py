@@ -104,7 +104,9 @@ class LlmSettings(Section):
     )
     api_key: ApiKey = Field(SecretStr(""), description="Key of that endpoint; also OPENAI_API_KEY or DEEPSEEK_API_KEY. Never shown.")
     timeout_s: float = Field(8.0, gt=0, le=600, description="Time limit of one call, in seconds.")
-    concurrency: int = Field(10, ge=1, le=1_000, description="Concurrent calls in this process; 1 makes calls sequential.")
+    concurrency: int = Field(
+        10, ge=1, le=1_000, description="Concurrent calls of this process, or of all that share shared.redis_url; 1: one by one."
+    )
     max_calls: int = Field(200, ge=0, le=100_000, description="Maximum number of calls in one search; rules do the rest.")
     max_cost_usd: float | None = Field(
         None,
@@ -523,3 +525,9 @@ class Settings(Section):
     analyze: AnalyzeSettings = AnalyzeSettings()
     recorder: RecorderSettings = RecorderSettings()
     tracing: TracingSettings = TracingSettings()
+
+    @property
+    def answer_cache(self) -> CacheSettings:
+        """The cache of service responses: on the shared server unless the settings name another."""
+        url = self.cache.url or self.shared.redis_url
+        return self.cache if url == self.cache.url else self.cache.model_copy(update={"url": url})

@@ -129,7 +129,7 @@ class LibrarySourceSettings(Section):
 
 
 class ServiceSettings(Section):
-    """A service on the network. Its limits apply to all searches of this process."""
+    """A service on the network. Its limits apply to all searches of this process, or of all that share `shared.redis_url`."""
 
     enabled: bool = Field(True, description="Include this source in searches.")
     base_url: str = Field(min_length=1, description="Address of the API.")
@@ -288,7 +288,10 @@ class CacheSettings(Section):
     """The cache of service responses. Scores are never cached."""
 
     folder: str = Field("", description="Folder of the cache; by default in the platform's cache folder.")
-    url: str = Field("", description="A Redis server to use instead, such as redis://localhost:6379/0, for several machines.")
+    url: str = Field(
+        "",
+        description="A Redis server to use instead, such as redis://localhost:6379/0, for several machines; by default shared.redis_url.",
+    )
     fresh_s: float = Field(
         3_600.0,
         ge=0,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from outrider.models.rerank.late_interaction import LateInteraction
-from outrider.runtime.threads_and_loops import run_in_thread
-from outrider.services.sources import explain_missing_contact
+from outrider.runtime.threads_and_loops import in_background, run_in_thread
+from outrider.services.sources import explain_missing_contact, open_shared_redis
 from outrider.state.errors import ChatError, EmbeddingSpaceMismatch, LibraryError, LibraryMissing, SearchError
 from outrider.state.model import Model
 from outrider.text.sanitize import OFFLINE
@@ -35,7 +35,19 @@ class Part(Model):
 
 async def health(services: Services) -> tuple[Part, ...]:
     """Library, dense search, reranker, model, full texts, links to code, plans. Loads the embedding model, which takes seconds at first."""
-    return (*await _check_search(services), await _check_plans(services))
+    return (*await _check_search(services), await _check_plans(services), *await _check_shared_limits(services))
+
+
+async def _check_shared_limits(services: Services) -> tuple[Part, ...]:
+    """Whether the server that holds the limits of all processes can be used; nothing where the settings name none."""
+    what, redis = "shared limits", open_shared_redis(services.settings)
+    if redis is None:
+        return ()
+    if fault := await in_background(redis.check()):
+        says = f"the Redis server of shared.redis_url is unavailable: {fault}; each process uses its share of a limit, or none"
+        return (Part(what=what, on=False, says=says, broken=True),)
+    disk = "" if redis.keeps_data else "; it keeps nothing on disk (appendonly no), so limits begin up to a minute after its restart"
+    return (Part(what=what, on=True, says=f"{redis.processes:,} process{'es' if redis.processes != 1 else ''} share them in Redis{disk}"),)
 
 
 async def _check_plans(services: Services) -> Part:

@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from outrider.interfaces.http.problems import Refusal
+from outrider.services.sources import open_shared_redis
 from outrider.state.errors import SearchError
 from outrider.usecases.health import health as engine_health
 from outrider.version import __version__
@@ -124,12 +125,14 @@ class HealthRoutes:
     async def ready(self) -> dict[str, str]:
         """Searches are accepted: models are loaded, the library can be read, and written where results are saved; no stop is under way.
 
-        While there is no library yet, `note` says so.
+        While there is no library yet, or the shared Redis server is away, `note` says so: searches work without.
         """
         if self.admission.leaving or not self.warm:
             why = "this server is about to stop" if self.admission.leaving else "this server is still loading what searches need"
             raise Refusal(503, "not-ready", why, {"Retry-After": "1"})
-        note = await self._check_library()
+        redis = open_shared_redis(self.services.settings)
+        lost = "the Redis server of shared.redis_url is unavailable, limits of services are divided" if redis and redis.fault else ""
+        note = "; ".join(filter(None, (await self._check_library(), lost)))
         return {"status": "ready", **({"note": note} if note else {})}
 
     async def finish_start(self) -> None:

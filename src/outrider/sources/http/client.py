@@ -24,7 +24,7 @@ from urllib.parse import urlencode
 from outrider.runtime.run_calls import count_call
 from outrider.runtime.spans import span
 from outrider.runtime.threads_and_loops import in_background
-from outrider.sources.http.cache import AnswerCache, CachedAnswer, NoCache, read_cached, store_later
+from outrider.sources.http.cache import AnswerCache, CachedAnswer, NoCache, claim_call, read_cached, store_later
 from outrider.sources.http.rate_limit import RateLimiter, get_rate_limiter, parse_budget_reset, parse_retry_after
 from outrider.sources.http.service import MOST_READ, Reply, Service, may_cache
 from outrider.sources.http.transport import Request, Response, Unreachable, build_url, send
@@ -149,9 +149,18 @@ class Caller:
 
     async def _fetch(self, request: Request, within_s: float, fresh_s: float | None) -> Reply:
         until = time.monotonic() + within_s
+        fresh_s = self.fresh_s if fresh_s is None else fresh_s
         cached = await read_cached(self.answers, request.key, until)
-        if cached and cached.age_s < (self.fresh_s if fresh_s is None else fresh_s):
+        if cached and cached.age_s < fresh_s:
             return _reply_from_cache(request, cached)
+        shares = fresh_s > 0 and request.service.tries > 0
+        async with claim_call(self.answers if shares else NoCache(), request.key, until) as answer:
+            if answer and answer.age_s < fresh_s:  # another process has just got it
+                return _reply_from_cache(request, answer)
+            return await self._call(request, until, cached)
+
+    async def _call(self, request: Request, until: float, cached: CachedAnswer | None) -> Reply:
+        """The service's response, which is cached; or an older one if it is unavailable."""
         try:
             with span("service call", service=request.service.name, method=request.method):
                 response = await self._send_with_retries(request, until)
