@@ -25,7 +25,8 @@ from outrider.interfaces.http.openapi import (
     SEARCH_EXAMPLES,
 )
 from outrider.interfaces.http.problems import Refusal, make_response, refuse_field
-from outrider.interfaces.http.search_runs import Run, RunRegistry, read_thread
+from outrider.interfaces.http.search_run import Run
+from outrider.interfaces.http.search_runs import RunRegistry, read_thread
 from outrider.services.make_nodes import parse_analysis_target
 from outrider.state.analysis import Analysis, AnalyzeRequest
 from outrider.state.checkpoints import Review

@@ -231,7 +231,8 @@ class RunStore:
                 self._changed.pop(run_id, None)
                 return
             with suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), POLL_S)
+                async with asyncio.timeout(POLL_S):
+                    await changed.wait()
 
     async def claim_waiting(self, run_id: str, token: str, order: str) -> bool:
         """Whether this process may run a search that waited for a person: one process may."""
@@ -278,11 +279,11 @@ class RunStore:
 
     async def listen(self) -> AsyncIterator[str]:
         """Searches to stop, as `stop ID`, and `SCAN`; wakes those who follow a changed one. Comes back after each failure."""
-        while True:
+        while not is_cancelled():
             with suppress(StoreAway):
                 async with self._raise_away(), self._redis.pubsub(ignore_subscribe_messages=True) as subscription:
                     await subscription.subscribe(CHANNEL)
-                    while True:
+                    while not is_cancelled():
                         message = await subscription.get_message(timeout=POLL_S)
                         text = message["data"].decode() if message else ""
                         if text == SCAN or text.startswith(STOP):
@@ -315,6 +316,12 @@ class RunStore:
             yield
         except (RedisError, OSError, TimeoutError) as error:
             raise StoreAway(" ".join(str(error).split())[:200] or type(error).__name__) from error
+
+
+def is_cancelled() -> bool:
+    """Whether somebody wants this task to end: the client library may swallow a cancellation that comes with an answer."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def find_keys(run_id: str) -> tuple[str, str]:

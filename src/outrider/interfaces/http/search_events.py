@@ -13,6 +13,7 @@ The format is https://html.spec.whatwg.org/multipage/server-sent-events.html.
     failures   {failures[]}
     usage      {calls, input_tokens, ...}        calls and tokens of models so far
     waiting    PlanReview | ResultsReview        the search waits for a person; the stream ends, and goes on after the answer
+    taken_over {takeovers}                       its process ended, and another one goes on; without a thread from the beginning on
     response   SearchResponse                    the last event of a successful search
     problem    Problem                           the last event of a failed search
     cancelled  {}                                the last event of a stopped search

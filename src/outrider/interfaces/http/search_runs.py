@@ -6,21 +6,20 @@ import asyncio
 import json
 import logging
 import re
-import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import ExitStack, aclosing, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from outrider.interfaces.http.problems import Refusal, make_problem, refuse_field, refuse_full_disk, refuse_unsearched, translate_error
-from outrider.interfaces.http.run_store import PATIENCE_S, RETRY_S, SCAN, STOP, Order, RunStore, Saved, StoreAway
-from outrider.interfaces.http.search_events import LAST, PARTIAL_HITS, Event, EventWriter, make_event
-from outrider.runtime.spans import RUN
+from outrider.interfaces.http.run_store import PATIENCE_S, RETRY_S, SCAN, STOP, Order, RunStore, Saved, StoreAway, is_cancelled
+from outrider.interfaces.http.search_events import PARTIAL_HITS, Event, EventWriter, make_event
+from outrider.interfaces.http.search_run import RemoteRun, Run, Sharing, make_fields, refuse_away
+from outrider.runtime.spans import RUN, run_named
 from outrider.services.checkpoints import store_exists
 from outrider.state.analysis import Analysis
-from outrider.state.checkpoints import parse_review
 from outrider.state.comparison import Comparison
 from outrider.state.errors import SearchError, is_disk_full
 from outrider.state.pipeline import RunContext
@@ -35,13 +34,11 @@ if TYPE_CHECKING:
     from outrider.interfaces.http.monitoring import Metrics
     from outrider.interfaces.http.request_limits import Admission
     from outrider.state.analysis import AnalyzeRequest
-    from outrider.state.checkpoints import Review
     from outrider.state.comparison import CompareRequest
 
 MAX_KEPT_CHARS = 64 * 2**20
 """Of all answers together that are kept; the newest is kept whatever its size."""
 Answers = type[SearchResponse | Analysis | Comparison]
-Status = Literal["waiting", "running", "done", "failed", "cancelled"]
 INTERNAL = Refusal(500, "internal", "an error of this server; its log has details under this search's number")
 NOT_WAITING = Refusal(409, "not-waiting", "this search waits for no answer")
 MAX_TAKEOVERS = 2
@@ -52,139 +49,6 @@ HEADER = "x-thread-id"
 THREAD_NAME = re.compile(r"[A-Za-z0-9._:-]{1,128}\Z")
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True, eq=False)
-class Run:
-    """One search. It continues if no client waits for it or follows it any more."""
-
-    run_id: str
-    owner: str
-    writer: EventWriter | None = None
-    """Of all events, for followers; without one only the last event is kept."""
-    thread: str = ""
-    """Its stored name."""
-    review: Review | None = None
-    """What waits for a person."""
-    seen: int = 0
-    """Events before the last answer of a person."""
-    status: Status = "waiting"
-    """`waiting` for a free slot, or with a `review` for a person: clients know no other words."""
-    events: list[Event] = field(default_factory=list)
-    answer: str = ""
-    """A `SearchResponse` or `Analysis` as JSON; empty unless the run succeeded."""
-    refusal: Refusal | None = None
-    problem: str = ""
-    """A problem document as JSON, if it failed."""
-    ended_at: float | None = None
-    """By the clock of the registry."""
-    sharing: Sharing | None = None
-    """With the other processes of the server."""
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    task: asyncio.Task[None] | None = None
-
-    def record(self, event: Event) -> None:
-        if self.writer or event.name in LAST:
-            self.events.append(event)
-            self.wake()
-            if self.sharing:
-                self.sharing.news.set()
-
-    def wake(self) -> None:
-        """Let followers look again."""
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
-
-    async def follow(self, after: int = 0) -> AsyncGenerator[tuple[int, Event], None]:
-        """Each event with its number, from 1, starting after `after`; ends after the last event."""
-        number = after
-        while True:
-            changed = self._changed
-            if self.sharing and self.sharing.is_lost:  # its events go on at another process
-                async with aclosing(self.sharing.store.follow(self.run_id, number)) as events:
-                    async for numbered in events:
-                        yield numbered
-                return
-            shown = self.sharing.shown if self.sharing else len(self.events)
-            for event in self.events[number:shown]:
-                number += 1
-                yield number, event
-            if number >= shown:
-                if self.ended_at is not None and shown >= len(self.events):
-                    return
-                await changed.wait()
-
-    async def wait(self) -> None:
-        """Wait for the end, and until other processes know it; a waiter that is cancelled stops nothing."""
-        if self.task is not None:
-            await asyncio.wait({self.task})
-        if self.sharing is not None and not self.sharing.is_lost:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.sharing.end_tried.wait(), PATIENCE_S)
-
-    def cancel(self) -> None:
-        if self.task is not None:
-            self.task.cancel()
-
-    @property
-    def event_count(self) -> int:
-        return len(self.events)
-
-
-@dataclass(slots=True, eq=False)
-class Sharing:
-    """How far the other processes of the server know a run of this one.
-
-    Followers see an event when Redis has it: were it lost with this process, another one would give its number to another event.
-    """
-
-    store: RunStore
-    order: Order | None
-    """None for a run whose client waits: only its end is shared."""
-    token: str = field(default_factory=lambda: secrets.token_hex(16))
-    takeovers: int = 0
-    stored: int = 0
-    """Events that Redis has."""
-    shown: int = 0
-    """Events that followers may see: more than Redis has while that is away."""
-    is_lost: bool = False
-    """Another process runs it."""
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-    end_tried: asyncio.Event = field(default_factory=asyncio.Event)
-    task: asyncio.Task[None] | None = None
-
-
-@dataclass(slots=True, eq=False)
-class RemoteRun(Run):
-    """A run that Redis knows: one of another process, or one that has ended."""
-
-    store: RunStore = field(kw_only=True)
-    count: int = 0
-    """Of its events."""
-
-    @property
-    def event_count(self) -> int:
-        return self.count
-
-    async def follow(self, after: int = 0) -> AsyncGenerator[tuple[int, Event], None]:
-        async with aclosing(self.store.follow(self.run_id, after)) as events:
-            async for numbered in events:
-                yield numbered
-
-    async def wait(self) -> None:
-        if self.ended_at is None:
-            async for _ in self.follow(self.count):
-                pass
-            with refuse_away():
-                self.fill(await self.store.load(self.run_id) or {"status": "cancelled", "ended": "1"})
-
-    def fill(self, fields: Mapping[str, str]) -> None:
-        """Set the state from the fields that Redis has."""
-        self.status, self.answer, self.problem = _check_status(fields["status"]), fields.get("answer", ""), fields.get("problem", "")
-        self.seen, self.count = int(fields.get("seen") or 0), int(fields.get("events") or 0)
-        self.review = parse_review(json.loads(fields["review"])) if fields.get("review") else None
-        self.refusal = Refusal(*json.loads(fields["refusal"])) if fields.get("refusal") else None
-        self.ended_at = 0.0 if fields.get("ended") else None
 
 
 @dataclass(slots=True)
@@ -318,7 +182,7 @@ class RunRegistry:
         late = (await asyncio.wait(running, timeout=within_s))[1] if running else set()
         moving = [run.sharing for task in late if (run := running[task]).sharing and run.sharing.order]
         for sharing in moving:
-            sharing.is_lost = True
+            sharing.lose()
         for task in late:
             task.cancel()
         if late:
@@ -456,9 +320,7 @@ class RunRegistry:
     def _lose(self, run: Run, sharing: Sharing) -> None:
         """Another process runs it: this one was stalled, or Redis was away for too long."""
         log.warning("search %s goes on in another process", run.run_id)
-        sharing.is_lost = True
-        sharing.end_tried.set()
-        sharing.news.set()
+        sharing.lose()
         run.cancel()
         run.wake()
         if self._runs.get(run.run_id) is run:
@@ -505,7 +367,7 @@ class RunRegistry:
             return
         listening = asyncio.create_task(self._listen(store))
         try:
-            while True:
+            while not is_cancelled():
                 self._scan.clear()
                 try:
                     await self._check_own(store)
@@ -515,7 +377,8 @@ class RunRegistry:
                 except StoreAway as error:
                     self._note_away(error)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._scan.wait(), store.lease_s / SIGNS)
+                    async with asyncio.timeout(store.lease_s / SIGNS):
+                        await self._scan.wait()
         finally:
             listening.cancel()
             await asyncio.wait({listening})
@@ -530,14 +393,14 @@ class RunRegistry:
     async def _check_own(self, store: RunStore) -> None:
         """Stop runs that somebody wants stopped, or that another process has taken over."""
         own = {run_id: run for run_id, run in self._runs.items() if run.sharing and run.sharing.order and run.ended_at is None}
-        for run_id, (token, is_cancelled) in (await store.give_sign(own)).items():
+        for run_id, (token, should_stop) in (await store.give_sign(own)).items():
             sharing = own[run_id].sharing
             if sharing and token not in ("", sharing.token):
                 self._lose(own[run_id], sharing)
             elif sharing and not token:
                 sharing.stored = 0  # Redis has lost it
                 sharing.news.set()
-            if is_cancelled:
+            if should_stop:
                 own[run_id].cancel()
 
     async def _take_over_orphans(self, store: RunStore) -> None:
@@ -573,7 +436,8 @@ class RunRegistry:
             self._finish(run, ExitStack())
             return
         run.record(make_event("taken_over", {"takeovers": sharing.takeovers}))
-        await self._start(run, place.pop_all(), self._continue(run, sharing.order), SearchResponse, sharing.order)
+        with run_named(run_id):  # in the log
+            await self._start(run, place.pop_all(), self._continue(run, sharing.order), SearchResponse, sharing.order)
 
     def _continue(self, run: Run, order: Order) -> AsyncIterator[Part]:
         """The parts of a run that another process began: on a thread from its last checkpoint on, otherwise from its beginning on."""
@@ -592,41 +456,6 @@ class RunRegistry:
         elif self._is_away and not error:
             log.warning("shared.redis_url is back")
         self._is_away = error is not None
-
-
-def make_fields(run: Run, sharing: Sharing) -> dict[str, str]:
-    """The state of a run as Redis has it."""
-    fields = {
-        "owner": run.owner,
-        "thread": run.thread,
-        "status": run.status,
-        "seen": str(run.seen),
-        "review": run.review.model_dump_json() if run.review and run.ended_at is not None else "",
-        "has_events": "1" if run.writer else "",
-    }
-    if sharing.order and not sharing.stored:
-        fields["order"] = sharing.order.write()
-    if run.answer:
-        fields["answer"] = run.answer
-    if run.refusal:
-        refusal = run.refusal
-        fields |= {"problem": run.problem, "refusal": json.dumps([refusal.status, refusal.kind, refusal.detail, dict(refusal.headers)])}
-    return fields
-
-
-@contextmanager
-def refuse_away() -> Iterator[None]:
-    """Raise `Refusal` while the state of all processes cannot be read or written."""
-    try:
-        yield
-    except StoreAway:
-        raise Refusal(
-            503, "shared-state-away", "this server cannot reach what its processes share; ask again", {"Retry-After": "5"}
-        ) from None
-
-
-def _check_status(text: str) -> Status:
-    return next(status for status in get_args(Status) if status == text)
 
 
 def find_run_id() -> UUID:

@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import json
 import secrets
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from io import StringIO
@@ -26,6 +25,7 @@ from outrider.ingest.targets import split_targets
 from outrider.interfaces.mcp.cite import CiteTools
 from outrider.interfaces.mcp.code_links import LinkTools
 from outrider.interfaces.mcp.jobs import JobTools
+from outrider.interfaces.mcp.kept_results import KeptResults
 from outrider.interfaces.mcp.plan import PlanTool
 from outrider.interfaces.mcp.short_answers import (
     DATA,
@@ -79,7 +79,6 @@ STOPS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_
 MAX_HITS = 20
 THREAD = "mcp-"
 """Begins the names of the threads of this interface."""
-MAX_RESULTS = 100
 MAX_TEXTS = 20
 MAX_LISTED = 100
 """Records that a client can choose from a list; the others are read by their ids."""
@@ -207,11 +206,11 @@ def systematic_review(
 
 
 class Tools:
-    """The handlers. Long results are kept for a while, each under a name that cannot be guessed; the oldest are dropped first."""
+    """The handlers. Long results are kept for a while."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._results: OrderedDict[str, str] = OrderedDict()
+        self._results = KeptResults(services.settings.shared.redis_url)
         self._warming: asyncio.Task[None] | None = None
         self.running = 0
         """Searches under way."""
@@ -225,6 +224,7 @@ class Tools:
         finally:
             self._warming.cancel()
             await asyncio.wait({self._warming})
+            await self._results.close()
 
     async def _wait_until_warm(self) -> None:
         """A graph that runs later warms up what its request needs; it reports errors."""
@@ -257,7 +257,7 @@ class Tools:
         """Search papers, code and the library at once: ranked works with the sentences that answer, verbatim."""
         fields: dict[str, Any] = {"query": query, "top_k": top_k, "filters": filters, "sources": sources, "search_mode": search_mode}
         if after is not None:
-            fields["previous_strategies"] = [self._load_answer(after).strategy]
+            fields["previous_strategies"] = [(await self._load_answer(after)).strategy]
         request = check_request(
             {
                 **fields,
@@ -303,7 +303,7 @@ class Tools:
                     answer = make_response(await progress.follow(parts))
             finally:
                 self.running -= 1
-        name = self._store(answer.model_dump_json())
+        name = await self._results.keep(answer.model_dump_json())
         failed = any(failure.error == NothingSearchable.__name__ for failure in answer.failures)
         return make_result(shorten_answer(answer, name), [make_link("The whole answer", "result", name)], failed=failed)
 
@@ -325,7 +325,7 @@ class Tools:
             aclosing(stream_analysis(self._services, {"target": target, "question": question})) as parts,
         ):
             analysis = make_analysis(await progress.follow(parts))
-        name = self._store(analysis.model_dump_json())
+        name = await self._results.keep(analysis.model_dump_json())
         links: list[ContentBlock] = [make_link("The whole analysis", "result", name)]
         return make_result(shorten_analysis(analysis), links, failed=analysis.kind is None)
 
@@ -340,7 +340,7 @@ class Tools:
         """Compare two to four repositories or papers: facts, dimensions, and what each text says that the others do not mention."""
         async with report_progress(context, f"analysing {len(targets)} works"):
             comparison = await compare_works(self._services, check_compare_request({"targets": targets, "question": question}))
-        name = self._store(comparison.model_dump_json())
+        name = await self._results.keep(comparison.model_dump_json())
         return make_result(shorten_comparison(comparison), [make_link("The whole comparison", "result", name)])
 
     async def library_ingest(
@@ -400,7 +400,7 @@ class Tools:
         async with report_progress(context, "writing"):
             writing.begin()
             if answer is not None:
-                for hit in self._load_answer(answer).hits:
+                for hit in (await self._load_answer(answer)).hits:
                     writing.record(make_record(hit))
                     count += 1
             else:
@@ -408,15 +408,16 @@ class Tools:
                     writing.record(record)
                     count += 1
             writing.end()
-        name = self._store(stream.getvalue())
+        name = await self._results.keep(stream.getvalue())
         link = make_link(f"{format} of {count}", "result", name)
         return make_result(ExportResult(records=count, format=format, resource=link.uri), [link])
 
     async def result(self, name: str) -> str:
         """A whole answer, analysis or export that a tool linked to."""
-        if name not in self._results:
+        text = await self._results.find(name)
+        if text is None:
             raise ResourceNotFoundError("there is no such result any more; ask the tool again")
-        return self._results[name]
+        return text
 
     async def library(self) -> str:
         """Counts of the library: records by kind, vectors, files, edges."""
@@ -441,15 +442,8 @@ class Tools:
             raise ResourceNotFoundError("the library holds no such record")
         return json.dumps(records[0].model_dump(mode="json", exclude_defaults=True), ensure_ascii=False)
 
-    def _load_answer(self, name: str) -> SearchResponse:
-        if name not in self._results:
+    async def _load_answer(self, name: str) -> SearchResponse:
+        text = await self._results.find(name)
+        if text is None:
             raise BadRequest("there is no such answer any more; search again")
-        return SearchResponse.model_validate_json(self._results[name])
-
-    def _store(self, text: str) -> str:
-        """Keep a long result and return its name."""
-        name = secrets.token_hex(16)
-        self._results[name] = text
-        while len(self._results) > MAX_RESULTS:
-            self._results.popitem(last=False)
-        return name
+        return SearchResponse.model_validate_json(text)
