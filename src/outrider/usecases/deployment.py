@@ -83,6 +83,7 @@ async def _check_redis(deployment: Deployment) -> list[Check]:
     return [
         Check(what="redis", status="ok", says=f"{shown} answers in {took_ms:.1f} ms, version {info.get('redis_version', 'unknown')}"),
         _check_memory(info),
+        _check_restart(info),
         _check_clock("clock", "this machine's clock", skew_s, "Redis"),
     ]
 
@@ -96,6 +97,14 @@ def _check_memory(info: Mapping[str, Any]) -> Check:
         says = f"{used / 2**20:,.0f} of {most / 2**20:,.0f} MiB are used; when it is full, it takes no more searches"
         return Check(what=what, status="warning", says=says, todo="raise maxmemory, or lower serve.keep_s")
     return Check(what=what, status="ok", says=f"at most {most / 2**20:,.0f} MiB, {policy}" if most else "without a limit of its own")
+
+
+def _check_restart(info: Mapping[str, Any]) -> Check:
+    what = "redis restart"
+    if info.get("aof_enabled"):
+        return Check(what=what, status="ok", says="its append-only file keeps limits and searches")
+    says = "without an append-only file it forgets answers, and limits begin one period late"
+    return Check(what=what, status="warning", says=says, todo="set appendonly yes in its configuration")
 
 
 def _check_clock(what: str, whose: str, skew_s: float, other: str) -> Check:
