@@ -24,10 +24,10 @@ from bench.served import Server, served
 from bench.servers import ServerProcess, haproxy, outrider_servers, postgres_server, redis_server
 
 FRESH, PARALLEL, WORKS = 4, 50, 50
-SERVICE_S, SLOW_S = 1.0, 4.0
+SERVICE_S, SLOW_S = 1.0, 8.0
 LEASE_S = 3.0
-ADMITTED = 4
-ROUNDS, CPU_SEARCHES, WAITING_SEARCHES = 3, 24, 24
+ADMITTED = 2
+ROUNDS, CPU_SEARCHES, WAITING_SEARCHES = 3, 24, 8
 SEARCHES_TIMEOUT_S = 300.0
 MIN_CPU_RATIO, MIN_WAITING_RATIO = 0.8, 1.6
 COLUMNS = ("what", "measured", "unit", "asked for", "holds")
