@@ -21,7 +21,7 @@ from bench.library import library_of
 from bench.report import Report, progress
 from bench.scout import _shelf
 from bench.served import Server, served
-from bench.servers import ServerProcess, haproxy, outrider_servers, postgres_server, redis_server
+from bench.servers import PROGRAMS, ProgramMissing, ServerProcess, find_program, haproxy, outrider_servers, postgres_server, redis_server
 
 FRESH, PARALLEL, WORKS = 4, 50, 50
 SERVICE_S, SLOW_S = 1.0, 8.0
@@ -36,6 +36,11 @@ ANSWERED, RETRYABLE, LOST, MIXED = "answered", "retryable error", "lost", "mixed
 
 
 def run() -> Report:
+    try:
+        for program in PROGRAMS:
+            find_program(program)
+    except ProgramMissing as error:
+        return Report("serving", COLUMNS, (), (f"Skipped: {error}.",))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         asyncio.run(library_of(_shelf(), folder / "library")).close()
