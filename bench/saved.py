@@ -91,7 +91,7 @@ async def measure(folder: Path, papers: list[Paper]) -> Report:
 
 
 def describe_size(store: SavedStore, runs: int) -> str:
-    return f"the store has {store.path.stat().st_size / 2**20:.1f} MiB after {runs} runs"
+    return f"the store has {Path(store.path).stat().st_size / 2**20:.1f} MiB after {runs} runs"
 
 
 async def change(library: Library, papers: list[Paper]) -> None:

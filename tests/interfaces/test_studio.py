@@ -221,3 +221,38 @@ async def test_studio_waits_for_a_person_and_goes_on(studio: str) -> None:
     assert "'pubmed' is none of library" in refused["__interrupt__"][0]["value"]["problem"]
     assert [work["doc_id"] for work in results["__interrupt__"][0]["value"]["works"]][:1] == ["b"]
     assert ([hit["doc_id"] for hit in done["hits"]][:1], done["strategy"]["edited"], after["interrupts"]) == (["b"], True, [])
+
+
+async def test_runs_stream_are_joined_and_go_on_from_their_checkpoint(studio: str) -> None:
+    """What clients of LangGraph's own server rely on: progress, state of nodes, history, background runs, a run that goes on."""
+    from langgraph_sdk import get_client
+
+    options: dict[str, Any] = {"context": {"run_timeout_s": 120}}
+    async with get_client(url=studio) as client:
+        thread = (await client.threads.create())["thread_id"]
+        modes: Any = ["custom", "updates", "values"]
+        parts = [
+            part async for part in client.runs.stream(thread, "search", input={"query": "aspirin liver"}, stream_mode=modes, **options)
+        ]
+        nodes = [node for part in parts if part.event == "updates" for node in part.data]
+        progress = {part.data["event"] for part in parts if part.event == "custom"}
+        values = [part.data for part in parts if part.event == "values"]
+        assert nodes[:2] == ["translator", "scout"]
+        assert {"distiller", "organizer"} <= set(nodes)
+        assert {"started", "finished", "searched"} <= progress
+        assert values[-1]["hits"][0]["doc_id"] == "a"
+        assert len(await client.threads.get_history(thread, limit=50)) > len(nodes)
+
+        run = await client.runs.create(thread, "search", input={"query": "statins cholesterol"}, stream_mode=modes, **options)
+        joined = [part.event async for part in client.runs.join_stream(thread, run["run_id"], stream_mode=modes)]
+        state = await client.threads.get_state(thread)
+        assert "error" not in joined
+        assert (state["values"]["query"], state["values"]["hits"][0]["doc_id"], state["next"]) == ("statins cholesterol", "b", [])
+
+        stopped = await client.runs.wait(thread, "search", input={"query": "aspirin liver"}, interrupt_after=["scout"], **options)
+        state = await client.threads.get_state(thread)
+        done = await client.runs.wait(thread, "search", input=None, **options)
+        assert state["next"], "it stands after the scout"
+        assert not stopped.get("hits")
+        assert done["hits"][0]["doc_id"] == "a"
+        assert done["timings_ms"]["scout"] == state["values"]["timings_ms"]["scout"], "what was done is not done again"

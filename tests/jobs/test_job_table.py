@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
+from outrider.jobs import worker
 from outrider.jobs.job_table import JobTable
+from outrider.jobs.worker import Worker
 from outrider.state.errors import BadRequest, JobError, NoSuchJob, TargetPaused
-from outrider.state.jobs import JobStatus
+from outrider.state.jobs import JobStatus, JobSteps
 
 
 def states(table: JobTable) -> dict[str, JobStatus]:
@@ -144,12 +149,62 @@ def test_all_jobs_of_a_kind_are_listed_for_a_library_or_a_target(table: JobTable
 def test_one_process_at_a_time_may_work_the_jobs(table: JobTable) -> None:
     table.create()
     assert not table.is_worked()
-    release = table.try_lock()
-    assert release
+    claim = table.try_lock()
+    assert claim
     assert table.is_worked()
     assert JobTable(table.uri).try_lock() is None
-    release()
+    claim.check()
+    claim.release()
     assert not table.is_worked()
+
+
+def test_servers_that_queue_the_same_at_once_queue_one_job(table: JobTable) -> None:
+    table.create()
+    with ThreadPoolExecutor(8) as pool:
+        numbers = set(pool.map(lambda _: table.queue("saved", "liver", "/library", {"saved": "liver"}), range(24)))
+    assert {job.id for job in table.list_jobs()} == numbers
+    assert len(numbers) == 1
+
+
+def test_a_claim_that_the_database_ended_is_lost_and_free_for_others(postgres: str) -> None:
+    table = JobTable(postgres)
+    claim = table.try_lock()
+    assert claim
+    _end_claims(table)
+    with pytest.raises(JobError, match="cannot be read or written"):
+        claim.check()
+    claim.release()
+    other = table.try_lock()
+    assert other
+    other.release()
+
+
+async def test_a_worker_without_its_claim_ends_and_leaves_its_job_to_another(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "TICK_S", 0.05)
+    table, begun, end = JobTable(postgres), asyncio.Event(), asyncio.Event()
+    number = table.queue("fetch", "claimed", "/library", {})
+
+    async def handle(_: dict[str, JsonValue], steps: JobSteps) -> dict[str, JsonValue]:
+        begun.set()
+        await end.wait()
+        return {}
+
+    first = asyncio.create_task(Worker(table, lambda _: {"fetch": handle}).run())
+    async with asyncio.timeout(60):
+        await begun.wait()
+        await asyncio.to_thread(_end_claims, table)
+        with pytest.raises(JobError):
+            await first
+    assert table.get(number).status == "running"
+    end.set()
+    await Worker(table, lambda _: {"fetch": handle}).run()
+    assert (table.get(number).status, table.get(number).attempts) == ("done", 2)
+
+
+def _end_claims(table: JobTable) -> None:
+    """As a restart of the database does."""
+    with table._connect() as connection:
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()")
 
 
 def test_reading_creates_no_file(tmp_path: Path) -> None:

@@ -68,6 +68,26 @@ async def test_an_error_that_passes_ends_no_supervision(
     assert str(error) in caplog.text
 
 
+async def test_jobs_that_another_server_works_start_no_process(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun, looks, is_worked = tmp_path / "begun", [0], JobTable.is_worked
+    run_instead(monkeypatch, f"open({str(begun)!r}, 'w').close()")
+
+    def count_looks(table: JobTable) -> bool:
+        looks[0] += 1
+        return is_worked(table)
+
+    monkeypatch.setattr(JobTable, "is_worked", count_looks)
+    claim = await asyncio.to_thread(JobTable(settings.jobs.uri).try_lock)
+    assert claim
+    await supervise_until(settings, lambda: looks[0] > 3)
+    assert not begun.exists()
+    assert caplog.text == ""
+    await asyncio.to_thread(claim.release)
+    await supervise_until(settings, begun.exists)
+
+
 async def test_jobs_that_may_not_be_reached_are_given_up(caplog: pytest.LogCaptureFixture) -> None:
     settings = Settings(jobs=JobSettings(uri="postgresql://me@host.example/x"), sources=SourcesSettings(offline=True))
     await asyncio.wait_for(JobProcess(settings, lambda: False).supervise(), 20)

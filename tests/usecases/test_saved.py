@@ -340,6 +340,7 @@ async def test_a_store_that_was_cut_off_is_refused_and_not_written(tmp_path: Pat
     await world.save(PROTOCOL)
     await world.run()
     path = world.store.path
+    assert isinstance(path, Path)
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * share)])
     for attempt in (world.run(), world.save(PROTOCOL, replace=True), list_saved(world.services), diff_runs(world.services, "alert")):
@@ -384,7 +385,7 @@ async def test_a_time_zone_that_is_gone_stops_no_other_saved_search(tmp_path: Pa
     settings = settings.model_copy(update={"jobs": settings.jobs.model_copy(update={"uri": str(tmp_path / "jobs.sqlite")})})
     assert queue_due_searches(settings, world.now) == 2
     assert "moved" in caplog.text
-    world.store.mark_queued(moved.model_copy(update={"schedule": "weekly"}), world.now)
+    world.store.queue(moved.model_copy(update={"schedule": "weekly"}), world.now, lambda *_: True, lambda: None)
     stored = world.store.get("moved")
     assert (stored.schedule, stored.queued_at) == ("daily", world.now), "what was saved meanwhile stays"
 

@@ -17,7 +17,7 @@ from outrider.services import Services
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-PATHS = ("/api/{rest:path}", "/healthz", "/readyz")
+PATHS = ("/api/{rest:path}", "/livez", "/healthz", "/readyz")
 
 
 class PassThrough:

@@ -14,7 +14,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,6 +51,10 @@ ADVISORY_LOCK = 0x6F75_7472_6964_6572
 """Postgres names a lock by a number: ours is "outrider" in ASCII."""
 SETUP_LOCK = ADVISORY_LOCK + 1
 """Of who makes the tables."""
+QUEUE_LOCK = ADVISORY_LOCK + 2
+"""Of who queues a job: two processes would both find no equal one."""
+NOTICE_DEATH = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
+"""Postgres notices within 25 s that the machine of a claim is gone; by default it takes two hours."""
 _created: set[str] = set()
 """Databases whose tables this process has made or seen."""
 
@@ -68,6 +72,15 @@ class Handover:
     @property
     def workflow(self) -> str:
         return f"{self.id}.{self.round}"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right of one process to work the jobs. The system, or the database, frees it when the process dies."""
+
+    release: Callable[[], None]
+    check: Callable[[], None]
+    """Raises `JobError` if the claim is lost, as when the database was restarted: another process may have it by now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +132,8 @@ class JobTable:
             WHERE NOT EXISTS (SELECT 1 FROM outrider_paused_targets WHERE target = ?) AND NOT EXISTS (
             SELECT 1 FROM outrider_jobs WHERE status = 'queued' AND kind = ? AND target = ? AND library = ? AND request = ?)"""
         with self._connect() as connection:
+            if self.is_postgres:
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (QUEUE_LOCK,))
             if self._write(connection, insert, (number, *same, time.time(), target, *same)):
                 return number
             if self._read(connection, "SELECT 1 FROM outrider_paused_targets WHERE target = ?", (target,)):
@@ -261,11 +276,8 @@ class JobTable:
             self._write(connection, f"DELETE FROM outrider_jobs WHERE {old}", (before,))  # noqa: S608
         return tuple(f"{number}.{each}" for number, last in rows for each in range(last + 1))
 
-    def try_lock(self, wait_s: float = LOCK_S) -> Callable[[], None] | None:
-        """Claim the jobs for one worker; the function that releases them, or None while another process works them.
-
-        The system, or the database, frees the claim when the process dies.
-        """
+    def try_lock(self, wait_s: float = LOCK_S) -> Claim | None:
+        """Claim the jobs for one worker; None while another process works them, on whatever machine."""
         self.create()
         if self.is_postgres:
             return self._try_postgres_lock(wait_s)
@@ -278,19 +290,20 @@ class JobTable:
             return None
         except OSError as error:
             raise JobError(f"jobs cannot be run: {self.uri}.lock: {error.strerror or error}; name another place in jobs.uri") from error
-        return lock.release
+        return Claim(lock.release, check=lambda: None)
 
     def is_worked(self) -> bool:
         """Whether a process works the jobs now."""
-        release = self.try_lock(0.0) if self.exists else None
-        if release is not None:
-            release()
-        return self.exists and release is None
+        claim = self.try_lock(0.0) if self.exists else None
+        if claim is not None:
+            claim.release()
+        return self.exists and claim is None
 
-    def _try_postgres_lock(self, wait_s: float) -> Callable[[], None] | None:
+    def _try_postgres_lock(self, wait_s: float) -> Claim | None:
         """A lock of a session, so its connection stays open while it is held."""
         held = ExitStack()
         connection = held.enter_context(self._connect_postgres())
+        connection.execute(NOTICE_DEATH)
         until = time.monotonic() + wait_s
         while not connection.execute("SELECT pg_try_advisory_lock(%s)", (ADVISORY_LOCK,)).fetchone()[0]:
             if time.monotonic() >= until:
@@ -298,7 +311,17 @@ class JobTable:
                 return None
             time.sleep(LOCK_S / 10)
         connection.commit()  # else the session would be idle in a transaction
-        return held.close
+        connection.autocommit = True
+
+        def check() -> None:
+            with self._translate_errors():
+                connection.execute("SELECT 1")
+
+        def release() -> None:
+            with suppress(JobError):  # a claim that was lost is free
+                held.close()
+
+        return Claim(release, check)
 
     def forget_unrun(self, retention_days: float) -> None:
         """Delete `citations` jobs that waited so long and never began: where nothing runs jobs, searches would queue them for ever."""
@@ -355,9 +378,15 @@ class JobTable:
             import psycopg
         except ImportError as error:
             raise MissingExtra("jobs in Postgres", "postgres") from error
+        with self._translate_errors(), psycopg.connect(self.uri, connect_timeout=CONNECT_S) as connection:
+            yield connection
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        import psycopg
+
         try:
-            with psycopg.connect(self.uri, connect_timeout=CONNECT_S) as connection:
-                yield connection
+            yield
         except psycopg.Error as error:
             reason = " ".join(str(error).split())[:200].replace(self.uri, without_password(self.uri))
             raise JobError(f"the jobs in {without_password(self.uri)} cannot be read or written: {reason}") from error

@@ -96,15 +96,16 @@ class Worker:
         """
         if not wait and not await asyncio.to_thread(self.table.count_open):
             return 0
-        release = await asyncio.to_thread(self.table.try_lock)
-        if release is None:
+        claim = await asyncio.to_thread(self.table.try_lock)
+        if claim is None:
             raise JobError("another process works the jobs, such as `outrider serve`; `outrider jobs list` shows their progress")
         try:
             async with self._launch(await asyncio.to_thread(self.table.expire, retention_days)):
-                while await self._tick(limit) or wait:  # noqa: ASYNC110 - other processes queue and stop jobs
+                while await self._tick(limit) or wait:
                     await asyncio.sleep(TICK_S)
+                    await asyncio.to_thread(claim.check)
         finally:
-            await run_in_thread(release)
+            await run_in_thread(claim.release)
         return len(self._begun)
 
     async def _tick(self, limit: int | None) -> bool:

@@ -1,4 +1,4 @@
-"""The store of saved searches in SQLite: definitions, runs, and what each run found
+"""The store of saved searches: definitions, runs, and what each run found
 
 A run counts from the one transaction that ends it: a process that dies before leaves the earlier runs as they were. Records are stored once
 for all runs, by the hash of their content. Each method blocks, over a connection of its own.
@@ -7,35 +7,22 @@ for all runs, by the hash of their content. Each method blocks, over a connectio
 from __future__ import annotations
 
 import json
-import os
-import sqlite3
-import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from outrider.state.errors import BadRequest, NoSuchSaved, SavedBusy, SavedError, StoreDamaged, did_you_mean
+from outrider.saved_searches.database import POSTGRES, Connection, Database, PostgresDatabase, SqliteFile
+from outrider.state.errors import BadRequest, NoSuchSaved, did_you_mean
 from outrider.state.saved import RunDifference, SavedRun, SavedSearch
 
-FORMAT = 1
-TABLES = (
-    "CREATE TABLE saved (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, definition TEXT NOT NULL)",
-    """CREATE TABLE runs (saved TEXT NOT NULL, number INTEGER NOT NULL, status TEXT NOT NULL, run TEXT NOT NULL,
-    difference TEXT, PRIMARY KEY (saved, number)) WITHOUT ROWID""",
-    "CREATE TABLE records (content TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
-    """CREATE TABLE works (saved TEXT NOT NULL, run INTEGER NOT NULL, place INTEGER NOT NULL, work TEXT NOT NULL,
-    PRIMARY KEY (saved, run, place)) WITHOUT ROWID""",
-    f"PRAGMA user_version = {FORMAT}",
-)
-BUSY_S = 30.0
-HEADER = 100
-MAGIC = b"SQLite format 3\0"
 CHUNK = 500
+IsDue = Callable[[SavedSearch, SavedRun | None], bool]
+"""Whether a saved search is due, by its last run."""
 
 
 @dataclass(slots=True)
@@ -64,7 +51,17 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class SavedStore:
-    path: Path
+    path: Path | str
+    """A file, or the postgresql:// address of a database."""
+
+    @property
+    def database(self) -> Database:
+        return PostgresDatabase(str(self.path)) if str(self.path).startswith(POSTGRES) else SqliteFile(Path(self.path))
+
+    @property
+    def exists(self) -> bool:
+        """False only for a file that nothing has written yet."""
+        return self.database.exists
 
     def add(self, saved: SavedSearch, *, replace: bool = False) -> None:
         """Raises `BadRequest` for a name that exists, unless it is to be replaced: then its runs stay."""
@@ -73,7 +70,9 @@ class SavedStore:
             if row and not replace:
                 raise BadRequest(f"there is a saved search {saved.name!r} already; choose another name, or replace it with --replace")
             definition = saved.model_copy(update={"id": row[0]}) if row else saved
-            connection.execute("INSERT OR REPLACE INTO saved VALUES (?, ?, ?)", (definition.id, saved.name, definition.model_dump_json()))
+            insert = """INSERT INTO saved VALUES (?, ?, ?)
+                ON CONFLICT (id) DO UPDATE SET name = excluded.name, definition = excluded.definition"""
+            connection.execute(insert, (definition.id, saved.name, definition.model_dump_json()))
 
     def list_searches(self) -> tuple[SavedSearch, ...]:
         """By name."""
@@ -99,15 +98,26 @@ class SavedStore:
         return int(count)
 
     def forget_claim(self, saved: SavedSearch) -> None:
-        """Delete the file of the lock of a saved search that was removed."""
-        Path(f"{self.path}.{saved.id}.lock").unlink(missing_ok=True)
+        """Delete what is left of the claim of a saved search that was removed."""
+        self.database.forget_claim(saved.id)
 
-    def mark_queued(self, saved: SavedSearch, at: float) -> None:
+    def queue(self, saved: SavedSearch, at: float, is_due: IsDue, queue: Callable[[], None]) -> bool:
+        """Call `queue` and mark the saved search as queued, if it is still due; whether it was.
+
+        One transaction: of several servers that saw it due, one queues it; if that dies before the end, another one does.
+        """
         with self._write() as connection:
             row = connection.execute("SELECT definition FROM saved WHERE id = ?", (saved.id,)).fetchone()
-            if row:  # not removed meanwhile; it may have been replaced
-                definition = self._parse(SavedSearch, row[0]).model_copy(update={"queued_at": at})
-                connection.execute("UPDATE saved SET definition = ? WHERE id = ?", (definition.model_dump_json(), saved.id))
+            if row is None:  # removed meanwhile
+                return False
+            definition: SavedSearch = self._parse(SavedSearch, row[0])  # it may have been replaced
+            last = connection.execute("SELECT run FROM runs WHERE saved = ? ORDER BY number DESC LIMIT 1", (saved.id,)).fetchone()
+            if not is_due(definition, self._parse(SavedRun, last[0]) if last else None):
+                return False
+            queue()
+            text = definition.model_copy(update={"queued_at": at}).model_dump_json()
+            connection.execute("UPDATE saved SET definition = ? WHERE id = ?", (text, saved.id))
+        return True
 
     def runs(self, saved: SavedSearch) -> tuple[SavedRun, ...]:
         """Oldest first."""
@@ -142,7 +152,8 @@ class SavedStore:
                         known.add(content)
                         connection.execute("INSERT INTO records VALUES (?, ?)", (content, zlib.compress(_dump(record).encode(), 1)))
             rows = ((saved.id, run.number, place, _dump_work(work)) for place, work in enumerate(works))
-            connection.executemany("INSERT OR REPLACE INTO works VALUES (?, ?, ?, ?)", rows)
+            insert = "INSERT INTO works VALUES (?, ?, ?, ?) ON CONFLICT (saved, run, place) DO UPDATE SET work = excluded.work"
+            connection.executemany(insert, rows)
             self._put(connection, saved, run)
             if difference is not None:
                 values = (difference.model_dump_json(exclude_defaults=True), saved.id, run.number)
@@ -176,27 +187,16 @@ class SavedStore:
                 try:
                     found[content] = json.loads(zlib.decompress(packed))
                 except (zlib.error, ValueError) as error:
-                    raise self._make_damage_error("a record cannot be read") from error
+                    raise self.database.make_damage_error("a record cannot be read") from error
         return found
 
     @contextmanager
     def claim(self, saved: SavedSearch) -> Iterator[None]:
-        """One process at a time runs a saved search; the system frees the claim when it dies. Raises `SavedBusy`."""
-        from filelock import FileLock, Timeout
-
-        lock = FileLock(f"{self.path}.{saved.id}.lock", thread_local=False)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout as error:
-            raise SavedBusy(f"the saved search {saved.name!r} is being run; wait for it to end") from error
-        except OSError as error:
-            raise SavedError(f"{self.path} cannot be written: {error.strerror or error}; name another file in saved.uri") from error
-        try:
+        """One process at a time runs a saved search; the system, or the database, frees the claim when it dies. Raises `SavedBusy`."""
+        with self.database.claim(saved.id, saved.name):
             yield
-        finally:
-            lock.release()
 
-    def _put(self, connection: sqlite3.Connection, saved: SavedSearch, run: SavedRun) -> None:
+    def _put(self, connection: Connection, saved: SavedSearch, run: SavedRun) -> None:
         text = run.model_dump_json(exclude_defaults=True)
         insert = """INSERT INTO runs (saved, number, status, run) VALUES (?, ?, ?, ?)
             ON CONFLICT (saved, number) DO UPDATE SET status = excluded.status, run = excluded.run"""
@@ -204,75 +204,26 @@ class SavedStore:
 
     def _query(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Rows; none where there is no store yet."""
-        if not self.path.exists():
+        if not self.exists:
             return []
-        with self._connect() as connection:
-            return connection.execute(query, tuple(values)).fetchall()
+        with self.database.connect(writing=False) as connection:
+            rows: list[tuple[Any, ...]] = connection.execute(query, tuple(values)).fetchall()
+        return rows
 
     @contextmanager
-    def _write(self) -> Iterator[sqlite3.Connection]:
+    def _write(self) -> Iterator[Connection]:
         """A connection whose statements are one transaction."""
-        if not self.path.exists():
-            self._create()
-        with self._connect() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            with connection:
-                yield connection
-
-    def _create(self) -> None:
-        """Make the file with its tables beside its place, and put it there whole: one that is empty or cut off is damaged."""
-        part = self.path.with_name(f"{self.path.name}.{os.getpid()}-{time.time_ns()}.part")
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            part.touch(mode=0o600)  # queries are private
-            with closing(sqlite3.connect(part)) as connection, connection:
-                for table in TABLES:
-                    connection.execute(table)
-            with suppress(FileExistsError):  # of another process
-                os.link(part, self.path)
-        except (OSError, sqlite3.Error) as error:
-            raise SavedError(f"searches cannot be saved in {self.path}: {error}; name another file in saved.uri") from error
-        finally:
-            part.unlink(missing_ok=True)
-
-    @contextmanager
-    def _connect(self) -> Iterator[sqlite3.Connection]:
-        self._require_whole()
-        try:
-            with closing(sqlite3.connect(self.path, timeout=BUSY_S)) as connection:
-                version = connection.execute("PRAGMA user_version").fetchone()[0]
-                if version > FORMAT:
-                    raise SavedError(f"{self.path} was written by a newer Outrider; install that, or name another file in saved.uri")
-                yield connection
-        except sqlite3.OperationalError as error:
-            raise SavedError(f"the saved searches in {self.path} cannot be read or written: {error}") from error
-        except sqlite3.DatabaseError as error:
-            raise self._make_damage_error(str(error)) from error
-
-    def _require_whole(self) -> None:
-        """Raise `StoreDamaged` for a file that is shorter than its header says: SQLite reads on until it misses a page."""
-        try:
-            with self.path.open("rb") as stream:
-                header = stream.read(HEADER)
-                size = os.fstat(stream.fileno()).st_size
-        except OSError as error:
-            raise SavedError(f"the saved searches in {self.path} cannot be read: {error.strerror or error}") from error
-        page = int.from_bytes(header[16:18], "big")
-        pages = int.from_bytes(header[28:32], "big")
-        if len(header) < HEADER or not header.startswith(MAGIC) or size < (65_536 if page == 1 else page) * pages:
-            raise self._make_damage_error("the file is cut off, or is no store")
+        with self.database.connect(writing=True) as connection:
+            yield connection
 
     def _parse(self, model: Any, text: str) -> Any:
         try:
             return model.model_validate_json(text)
         except ValidationError as error:
-            raise self._make_damage_error("an entry cannot be read") from error
-
-    def _make_damage_error(self, why: str) -> StoreDamaged:
-        return StoreDamaged(f"the saved searches in {self.path} are damaged ({why}); restore the file from a backup, or move it away")
+            raise self.database.make_damage_error("an entry cannot be read") from error
 
 
-def _find_known(connection: sqlite3.Connection, contents: Iterable[str]) -> set[str]:
+def _find_known(connection: Connection, contents: Iterable[str]) -> set[str]:
     wanted = sorted(set(contents))
     known: set[str] = set()
     for start in range(0, len(wanted), CHUNK):
@@ -282,7 +233,7 @@ def _find_known(connection: sqlite3.Connection, contents: Iterable[str]) -> set[
     return known
 
 
-def _drop_unused_records(connection: sqlite3.Connection) -> None:
+def _drop_unused_records(connection: Connection) -> None:
     used = {content for (text,) in connection.execute("SELECT work FROM works") for content in json.loads(text)["members"].values()}
     unused = [row for row in connection.execute("SELECT content FROM records") if row[0] not in used]
     connection.executemany("DELETE FROM records WHERE content = ?", unused)

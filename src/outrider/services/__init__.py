@@ -19,6 +19,7 @@ import platformdirs
 
 from outrider.library.find_code import CodeFinder
 from outrider.library.fusion import build_fusion, fuse_sources, interleave
+from outrider.models.chat.client import get_concurrency_limiter
 from outrider.models.chat.endpoint import EndpointChat, make_chat
 from outrider.nodes.fine_scorer.fine_scorer import ScoringPrompts
 from outrider.nodes.translator.model_plan import QueryPrompt
@@ -32,7 +33,15 @@ from outrider.services.citation_queue import CitationQueue
 from outrider.services.learning import LearnedPreferences
 from outrider.services.planner import Planner
 from outrider.services.save_results import ResultSaver
-from outrider.services.sources import find_browser, make_link_sources, make_page_reader, make_sources, make_text_fetcher, without_cache
+from outrider.services.sources import (
+    find_browser,
+    make_link_sources,
+    make_page_reader,
+    make_sources,
+    make_text_fetcher,
+    open_shared_redis,
+    without_cache,
+)
 from outrider.settings.load import load as load_settings
 from outrider.settings.model import EmbeddingSettings, RankingSettings, Settings
 from outrider.sources.library import LibrarySource
@@ -155,6 +164,8 @@ class Services:
         library = LibrarySource(self.engine)
         self.chat, self._chat_says = (chat, chat.name) if chat else make_chat(settings.llm, offline=settings.sources.offline)
         """The chat model or None; and its name, or why there is none."""
+        if settings.shared.redis_url:
+            get_concurrency_limiter().redis = open_shared_redis(settings)
         if self.lost_model and not settings.sources.offline:
             _report_lost_model(self.lost_model)
         self.chat_is_of_settings = self.chat is not None and chat is None

@@ -48,10 +48,15 @@ def find_job_table(settings: Settings) -> JobTable:
         uri = str(find_data_folder(settings) / FILE)
     if "://" not in uri:
         return JobTable(str(Path(uri).expanduser().absolute()))
-    is_socket = not origin(uri)[1] and "host=" not in uri  # of Postgres on this machine
-    if settings.sources.offline and not (is_socket or is_loopback(uri)):
+    if settings.sources.offline and not is_local_database(uri):
         raise JobError(f"jobs.uri is {without_password(uri)}, {OFFLINE}; use a file")
     return JobTable(uri)
+
+
+def is_local_database(uri: str) -> bool:
+    """Whether a database is on this machine, reached over loopback or a socket of Postgres."""
+    is_socket = not origin(uri)[1] and "host=" not in uri
+    return is_socket or is_loopback(uri)
 
 
 def find_library_address(settings: Settings) -> str:

@@ -38,7 +38,7 @@ LOOK_DUE_S = 20.0
 SIGNAL_S = 0.005
 """How often it looks whether searches run, while a process runs jobs."""
 RETRY_S = 60.0
-"""Wait after a process that failed, or found another one that runs the jobs."""
+"""Wait after a process that failed."""
 END_S = 5.0
 """Limit on the wait for its end."""
 MAX_LINES, MAX_LINE_CHARS, MAX_READ_BYTES = 200, 2_000, 65_536
@@ -46,6 +46,10 @@ MAX_LINES, MAX_LINE_CHARS, MAX_READ_BYTES = 200, 2_000, 65_536
 SEARCHING, IDLE = b"s", b"i"
 
 log = logging.getLogger(__name__)
+
+
+def _has_unworked_jobs(table: JobTable) -> bool:
+    return bool(table.count_open()) and not table.is_worked()
 
 
 def make_command(library: str) -> list[str]:
@@ -102,9 +106,9 @@ class JobProcess:
             log.warning("saved searches: %s; the next try is in %.0f s", error, LOOK_DUE_S)
 
     async def _run_open_jobs(self, table: JobTable) -> bool:
-        """Run a process if there are jobs; whether that failed."""
+        """Run a process if there are jobs that no other process works, such as another server's; whether that failed."""
         try:
-            return bool(await asyncio.to_thread(table.count_open)) and await self._run(table)
+            return await asyncio.to_thread(_has_unworked_jobs, table) and await self._run(table)
         except (SearchError, OSError) as error:  # a database that starts later, a limit of processes: it may pass
             log.warning("background jobs: %s; the next try is in %.0f s", error, RETRY_S + LOOK_S)
             return True

@@ -103,7 +103,7 @@ def make_evidence(services: Services) -> Evidence:
 
 def make_analysis_cache(services: Services) -> AnalysisCache | None:
     """None also for a chat model passed to `Services`: its name may not distinguish it from another model."""
-    cache = services.settings.cache
+    cache = services.settings.answer_cache
     if not cache.fresh_s or (services.chat is not None and not services.chat_is_of_settings):
         return None
     settings = services.settings
@@ -136,7 +136,7 @@ def make_translator(services: Services, *, plans_kept: bool = True) -> Translato
 
 def make_plan_cache(services: Services) -> PlanCache | None:
     """None also for a chat model passed to `Services`: its name may not distinguish it from another model."""
-    cache = services.settings.cache
+    cache = services.settings.answer_cache
     if not services.chat_is_of_settings or not cache.translations_s or is_cache_refused(services.settings):
         return None
     from outrider.sources.http.cache import AnswerTextCache

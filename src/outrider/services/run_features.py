@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
@@ -15,8 +16,9 @@ from outrider.nodes.translator.rule_plan import parse_intent, plan_by_rules
 from outrider.planner.run_row import ASKED, CALLS_TO, TASKS
 from outrider.runtime.run_calls import RunTally, get_tally
 from outrider.runtime.tape import use_tape, without_port
+from outrider.runtime.threads_and_loops import in_background
 from outrider.services.planner import BegunRun, Planner
-from outrider.sources.http.rate_limit import get_rate_limiter
+from outrider.sources.http.client import Caller
 from outrider.state.errors import SearchError
 from outrider.state.intent import SearchStrategy
 from outrider.state.records import LIBRARY
@@ -42,7 +44,8 @@ async def note_search(services: Services, request: SearchRequest) -> None:
         strategy = make_rule_plan(services, request)
         if strategy is not None:
             features = describe_request(services, request, strategy)
-            run = BegunRun({**features, **await describe_library(services, features)}, describe_text(request), begun, started)
+            features |= await describe_waits(services, features) | await describe_library(services, features)
+            run = BegunRun(features, describe_text(request), begun, started)
             get_tally().begun = run
 
 
@@ -112,20 +115,27 @@ def describe_request(services: Services, request: SearchRequest, strategy: Searc
         "top_k": float(request.top_k),
         "candidates": float(limit),
         "tasks": sum(count for name, count in features.items() if name.startswith(TASKS) and name != TASKS + LIBRARY),
-        **describe_machine(remote),
+        **describe_machine(),
     }
 
 
-def describe_machine(remote: Sequence[Source]) -> dict[str, float]:
-    """How busy the machine is, and how long the services' limits make a request wait now."""
+def describe_machine() -> dict[str, float]:
+    """How busy the machine is."""
     load = os.getloadavg()[0] / (os.cpu_count() or 1) if hasattr(os, "getloadavg") else 0.0
-    now, waits = time.time(), [0.0]
-    for source in remote:
-        service = find_service(source)
-        if service is not None:
-            limiter = get_rate_limiter(service)
-            waits.append(max(limiter.window.wait_s(), limiter.closed_until - now))
-    return {"load": load, "wait_s": max(waits)}
+    return {"load": load, "wait_s": 0.0}
+
+
+async def describe_waits(services: Services, features: Mapping[str, float]) -> dict[str, float]:
+    """How long the limits of the services make a request wait now."""
+    searched = [without_port(source) for source in services.sources if TASKS + source.name in features]
+    pairs = [(getattr(source, "caller", None), find_service(source)) for source in searched]
+    limited = [(caller, service) for caller, service in pairs if isinstance(caller, Caller) and service is not None]
+
+    async def look() -> dict[str, float]:
+        limiters = [caller.limiter(service) for caller, service in limited]
+        return {"wait_s": max([0.0, *(outlook.wait_s for outlook in await asyncio.gather(*(one.outlook() for one in limiters)))])}
+
+    return await in_background(look()) if limited else {}
 
 
 def find_service(source: Source) -> Any:
@@ -154,7 +164,7 @@ def describe_systematic(services: Services, names: Sequence[str], words: int) ->
         "remote": float(bool(remote)),
         "words": float(words),
         "tasks": float(len(remote)),
-        **describe_machine(()),
+        **describe_machine(),
     }
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from outrider.saved_searches.database import POSTGRES
 from outrider.saved_searches.schedule import parse_schedule
 from outrider.saved_searches.store import SavedStore
-from outrider.services.citation_queue import find_data_folder, find_job_table
-from outrider.state.errors import BadRequest, TargetPaused
+from outrider.services.citation_queue import find_data_folder, find_job_table, is_local_database
+from outrider.state.errors import BadRequest, SavedError, TargetPaused
+from outrider.text.sanitize import OFFLINE, without_password
 
 if TYPE_CHECKING:
     from outrider.settings.model import Settings
@@ -23,10 +26,20 @@ log = logging.getLogger(__name__)
 
 
 def find_saved_store(settings: Settings) -> SavedStore:
-    """The store of `saved.uri`; by default beside the threads. Raises `BadRequest` for an address of a server."""
+    """The store of `saved.uri`; by default beside the threads, and in the database of the jobs where several servers share one.
+
+    Raises `BadRequest` for an address that is no Postgres database, `SavedError` for a remote one while nothing may be contacted.
+    """
     uri = settings.saved.uri
+    if not uri and settings.shared.redis_url:
+        jobs = find_job_table(settings)
+        uri = jobs.uri if jobs.is_postgres else ""
+    if uri.startswith(POSTGRES):
+        if settings.sources.offline and not is_local_database(uri):
+            raise SavedError(f"saved.uri is {without_password(uri)}, {OFFLINE}; use a file")
+        return SavedStore(uri)
     if "://" in uri:
-        raise BadRequest("saved.uri takes a file: saved searches are kept on this machine")
+        raise BadRequest(f"saved.uri takes a file or an address postgresql://..., not {without_password(uri)}")
     if uri:
         return SavedStore(Path(uri).expanduser().absolute())
     return SavedStore((find_data_folder(settings) / FILE).absolute())
@@ -67,13 +80,24 @@ def queue_run(settings: Settings, saved: SavedSearch) -> str:
 
 
 def queue_due_searches(settings: Settings, now: float) -> int:
-    """Queue a job for each saved search that is due; the number of jobs."""
+    """Queue a job for each saved search that is due; the number of jobs. Of several servers one queues it."""
     store, count = find_saved_store(settings), 0
-    for saved in list_due(store, now) if store.path.exists() else ():
+
+    def is_due(saved: SavedSearch, last: SavedRun | None) -> bool:
         try:
-            queue_run(settings, saved)
-        except TargetPaused:  # a person paused it: it is due again at its next time
-            count -= 1
-        store.mark_queued(saved, now)
-        count += 1
+            at = find_next_run(saved, last)
+        except BadRequest as error:  # it was replaced since it was listed
+            log_problem(saved, error)
+            return False
+        return at is not None and at <= now
+
+    for saved in list_due(store, now) if store.exists else ():
+        numbers: list[str] = []
+
+        def queue(saved: SavedSearch = saved, numbers: list[str] = numbers) -> None:
+            with suppress(TargetPaused):  # a person paused it: it is due again at its next time
+                numbers.append(queue_run(settings, saved))
+
+        store.queue(saved, now, is_due, queue)
+        count += len(numbers)
     return count

@@ -34,6 +34,7 @@ from outrider.state.request import KNOWN_SOURCES, source_plugins
 from outrider.text.sanitize import HIDDEN, is_loopback, redact
 
 if TYPE_CHECKING:
+    from outrider.runtime.shared_redis import SharedRedis
     from outrider.sources.adapter import DisabledSource
     from outrider.sources.github.repository import GithubRepositories
     from outrider.sources.http.cache import AnswerCache
@@ -109,7 +110,7 @@ def make_text_fetcher(settings: Settings, pages: PageReader | None) -> TextFetch
         pages if isinstance(pages, PageFetcher) else None,
         settings.enrich.full_text_licence,
         ReadOptions(max_bytes=settings.ingest.max_bytes, max_pages=settings.ingest.max_pages),
-        None if is_cache_refused(settings) else AnswerTextCache(open_answer_cache(settings.cache)),
+        None if is_cache_refused(settings) else AnswerTextCache(open_answer_cache(settings.answer_cache)),
         settings.cache.fresh_s,
         missing=(missing,) if missing else (),
     )
@@ -170,7 +171,19 @@ def find_detailers(sources: Sequence[Source]) -> Mapping[str, Detailer]:
 def _make_caller(settings: Settings) -> Caller:
     from outrider.sources.http.client import Caller
 
-    return Caller(open_answer_cache(settings.cache), settings.sources.contact, settings.cache.fresh_s)
+    return Caller(
+        open_answer_cache(settings.answer_cache), settings.sources.contact, settings.cache.fresh_s, shared=open_shared_redis(settings)
+    )
+
+
+def open_shared_redis(settings: Settings) -> SharedRedis | None:
+    """The server that processes share, one object for a process; None if the settings name none, or this process is offline."""
+    url = settings.shared.redis_url
+    if not url or (settings.sources.offline and not is_loopback(url)):
+        return None
+    from outrider.runtime.shared_redis import get_shared_redis
+
+    return get_shared_redis(url)
 
 
 def _make_services(settings: Settings) -> Iterator[Source]:
@@ -212,7 +225,8 @@ def _make_services(settings: Settings) -> Iterator[Source]:
 
 def is_cache_refused(settings: Settings) -> bool:
     """Whether the cache is a server on the network, and this process is offline."""
-    return settings.sources.offline and bool(settings.cache.url) and not is_loopback(settings.cache.url)
+    url = settings.answer_cache.url
+    return settings.sources.offline and bool(url) and not is_loopback(url)
 
 
 @lru_cache(maxsize=OPEN_CACHES)

@@ -21,6 +21,7 @@ from outrider.models.chat.journal import JOURNAL
 from outrider.nodes.systematic import Systematic
 from outrider.runtime.tape import without_port
 from outrider.services.run_features import note_systematic
+from outrider.services.sources import open_shared_redis
 from outrider.settings.model import Settings
 from outrider.sources.crossref import Crossref
 from outrider.sources.github.search import Github
@@ -75,7 +76,7 @@ def make_remote_sources(settings: Settings, say: Say = log.warning) -> Mapping[s
     sources = settings.sources
     if sources.offline:
         return {}
-    caller = Caller(contact=sources.contact, fresh_s=0.0)
+    caller = Caller(contact=sources.contact, fresh_s=0.0, shared=open_shared_redis(settings))
 
     def client(service: Service) -> ServiceClient:
         return ServiceClient(caller, replace(service, timeout_s=max(MIN_TIMEOUT_S, service.timeout_s)), say)

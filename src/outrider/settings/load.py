@@ -176,11 +176,11 @@ KEY_ADDRESSES: Mapping[str, tuple[str, ...]] = {
 }
 """Sections with an address and a key, and the addresses that may receive the key whichever file sets them."""
 PLUGINS, STORAGE, CACHE, LIBRARY, CONTACT = "sources.extra", "library.storage_options", "cache.url", "library.uri", "sources.contact"
-OBSERVERS = ("threads.uri", "jobs.uri", "tracing.endpoint", "errors.dsn")
+OBSERVERS = ("threads.uri", "jobs.uri", "shared.redis_url", "tracing.endpoint", "errors.dsn")
 """Addresses that receive searches, and from which threads and jobs are read back."""
 REINDEX = "embedding.reindex"
 """A search would replace the vectors of the user's library by those of the model that the file names."""
-ACCESS = ("serve.api_keys", "serve.allowed_hosts", "serve.cors_origins")
+ACCESS = ("serve.api_keys", "serve.allowed_hosts", "serve.cors_origins", "serve.trusted_proxies")
 """Access to the server: a stranger's key, host name or page could read the served data."""
 CLUSTER = ("cluster.address",)
 """A cluster receives the files and keys of batch work, and what it sends back is unpickled: it could run any code here."""

@@ -128,7 +128,9 @@ class LlmSettings(Section):
     )
     api_key: ApiKey = Field(SecretStr(""), description="Key of these servers; also OPENAI_API_KEY or DEEPSEEK_API_KEY. Never shown.")
     timeout_s: float = Field(8.0, gt=0, le=600, description="Time limit of one call, in seconds.")
-    concurrency: int = Field(10, ge=1, le=1_000, description="Concurrent calls in this process; 1 makes calls sequential.")
+    concurrency: int = Field(
+        10, ge=1, le=1_000, description="Concurrent calls of this process, or of all that share shared.redis_url; 1: one by one."
+    )
     max_calls: int = Field(200, ge=0, le=100_000, description="Maximum number of calls in one search; rules do the rest.")
     max_cost_usd: float | None = Field(
         None,
@@ -440,7 +442,11 @@ class ClusterSettings(Section):
 class SavedSettings(Section):
     """Saved searches that run again: `outrider saved`."""
 
-    uri: str = Field("", description="A SQLite file; by default saved.sqlite beside the file of the threads.")
+    uri: str = Field(
+        "",
+        description="A SQLite file or a postgresql:// address; by default saved.sqlite beside the file of the threads, or with "
+        "shared.redis_url the database of the jobs.",
+    )
     timezone: str = Field("UTC", min_length=1, description="Time zone of schedules that name none, such as Europe/Berlin.")
     keep_runs: int = Field(100, ge=2, le=10_000, description="Complete runs that are kept of each saved search; the oldest are deleted.")
     webhook_secret: ApiKey = Field(
@@ -587,3 +593,9 @@ class Settings(Section):
     recorder: RecorderSettings = RecorderSettings()
     tracing: TracingSettings = TracingSettings()
     errors: ErrorSettings = ErrorSettings()
+
+    @property
+    def answer_cache(self) -> CacheSettings:
+        """The cache of service responses: on the shared server unless the settings name another."""
+        url = self.cache.url or self.shared.redis_url
+        return self.cache if url == self.cache.url else self.cache.model_copy(update={"url": url})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import Annotated, Literal
 
@@ -48,6 +49,11 @@ def is_secret(name: str) -> bool:
     return bool(SECRET.search(name))
 
 
+def split_list(text: str) -> tuple[str, ...]:
+    """Entries that commas separate."""
+    return tuple(entry.strip() for entry in text.split(",") if entry.strip())
+
+
 class ServeSettings(Section):
     """Access to the server and its limits; read by `outrider serve`."""
 
@@ -59,6 +65,10 @@ class ServeSettings(Section):
         "auto", description="Whether requests need a key; auto requires none if only this machine can reach the server."
     )
     allowed_hosts: str = Field("", description="Host names of the server besides addresses and localhost, separated by commas.")
+    trusted_proxies: str = Field(
+        "",
+        description="Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed, separated by commas.",
+    )
     cors_origins: str = Field(
         "",
         description="Origins of other pages that may send requests, such as https://app.example.org, separated by commas; empty for none.",
@@ -90,6 +100,13 @@ class ServeSettings(Section):
         0, ge=0, le=10_000, description="How many of the most frequent past queries (learning.history) are searched for as well."
     )
     warm_s: float = Field(60.0, gt=0, le=3_600, description="Seconds that these searches may take; then the server is ready.")
+    drain_s: float = Field(
+        0.0,
+        ge=0,
+        le=3_600,
+        description="Seconds for which a server that is told to stop still answers everything while /readyz says 503, so that a load "
+        "balancer sends it nothing more.",
+    )
     shutdown_s: float = Field(30.0, ge=0, le=3_600, description="Seconds that running searches may still take when the server stops.")
 
     @field_validator("api_keys")
@@ -102,13 +119,27 @@ class ServeSettings(Section):
                 raise ValueError(f"has no valid key hash for {name!r}; create a key and its hash with: outrider serve key {name}")
         return keys
 
+    @field_validator("trusted_proxies")
+    @classmethod
+    def check_proxies(cls, addresses: str) -> str:
+        for address in split_list(addresses):
+            try:
+                ipaddress.ip_network(address)
+            except ValueError:
+                raise ValueError(f"names {address!r}; write addresses or networks, such as 127.0.0.1 or 10.0.0.0/8") from None
+        return addresses
+
+    @property
+    def proxies(self) -> tuple[str, ...]:
+        return split_list(self.trusted_proxies)
+
     @property
     def hosts(self) -> tuple[str, ...]:
-        return tuple(name.strip().lower() for name in self.allowed_hosts.split(",") if name.strip())
+        return tuple(name.lower() for name in split_list(self.allowed_hosts))
 
     @property
     def origins(self) -> tuple[str, ...]:
-        return tuple(name.strip().rstrip("/").lower() for name in self.cors_origins.split(",") if name.strip())
+        return tuple(name.rstrip("/").lower() for name in split_list(self.cors_origins))
 
 
 class LibrarySourceSettings(Section):
@@ -116,7 +147,7 @@ class LibrarySourceSettings(Section):
 
 
 class ServiceSettings(Section):
-    """A service on the network. Its limits apply to all searches of this process."""
+    """A service on the network. Its limits apply to all searches of this process, or of all that share `shared.redis_url`."""
 
     enabled: bool = Field(True, description="Include this source in searches.")
     base_url: str = Field(min_length=1, description="Address of the API.")
@@ -275,7 +306,10 @@ class CacheSettings(Section):
     """The cache of service responses. Scores are never cached."""
 
     folder: str = Field("", description="Folder of the cache; by default in the platform's cache folder.")
-    url: str = Field("", description="A Redis server to use instead, such as redis://localhost:6379/0, for several machines.")
+    url: str = Field(
+        "",
+        description="A Redis server to use instead, such as redis://localhost:6379/0, for several machines; by default shared.redis_url.",
+    )
     fresh_s: float = Field(
         3_600.0,
         ge=0,

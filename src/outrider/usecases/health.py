@@ -14,8 +14,8 @@ from outrider.models.rerank.endpoint import EndpointReranker
 from outrider.models.rerank.late_interaction import LateInteraction
 from outrider.models.servers.replicas import ServerReport
 from outrider.runtime.tape import without_port
-from outrider.runtime.threads_and_loops import run_in_thread
-from outrider.services.sources import explain_missing_contact
+from outrider.runtime.threads_and_loops import in_background, run_in_thread
+from outrider.services.sources import explain_missing_contact, open_shared_redis
 from outrider.state.errors import ChatError, EmbeddingSpaceMismatch, LibraryError, LibraryMissing, LibraryReadOnly, SearchError
 from outrider.state.model import Model
 from outrider.text.sanitize import OFFLINE, split_addresses
@@ -66,6 +66,18 @@ async def _check_store(services: Services) -> tuple[Part, ...]:
     seconds = settings.read_consistency_s
     reads = f"searches may miss what was written in the last {seconds:g} s" if seconds else "each search asks for the latest version"
     return (Part(what=what, on=True, says=f"{location.address} can be read and written; {reads} (library.read_consistency_s)"),)
+
+
+async def _check_shared_limits(services: Services) -> tuple[Part, ...]:
+    """Whether the server that holds the limits of all processes can be used; nothing where the settings name none."""
+    what, redis = "shared limits", open_shared_redis(services.settings)
+    if redis is None:
+        return ()
+    if fault := await in_background(redis.check()):
+        says = f"the Redis server of shared.redis_url is unavailable: {fault}; each process uses its share of a limit, or none"
+        return (Part(what=what, on=False, says=says, broken=True),)
+    disk = "" if redis.keeps_data else "; it keeps nothing on disk (appendonly no), so limits begin up to a minute after its restart"
+    return (Part(what=what, on=True, says=f"{redis.processes:,} process{'es' if redis.processes != 1 else ''} share them in Redis{disk}"),)
 
 
 async def _check_plans(services: Services) -> Part:

@@ -25,6 +25,7 @@ from outrider.services.run_features import (
     describe_request,
     describe_systematic,
     describe_text,
+    describe_waits,
     is_priced,
 )
 from outrider.services.systematic import Syntax, find_remote_sources, select_sources
@@ -93,7 +94,7 @@ async def _plan_request(services: Services, request: SearchRequest, syntax: Synt
         return await _plan_systematic(services, request, syntax)
     strategy = await make_translator(services).plan_unasked(request)
     features = describe_request(services, request, strategy)
-    features |= await describe_library(services, features)
+    features |= await describe_waits(services, features) | await describe_library(services, features)
     return await _make_plan(services, request, strategy, features, describe_text(request), None)
 
 

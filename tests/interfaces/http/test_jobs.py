@@ -129,9 +129,9 @@ def test_a_server_runs_jobs_in_a_process_of_its_own_which_ends_with_it(tmp_path:
         server.terminate()
         log = server.communicate(timeout=30)[1]
     assert all(json.loads(line) for line in log.splitlines()), "the log stays lines of JSON"
-    release = table.try_lock()
-    assert release, "no process is left that runs jobs"
-    release()
+    claim = table.try_lock()
+    assert claim, "no process is left that runs jobs"
+    claim.release()
 
 
 def wait_for_end(table: JobTable, number: str) -> None:

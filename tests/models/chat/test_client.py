@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.models.chat.client import ConcurrencyLimiter
+from support.redis import redis_url
+from support.skipping_loop import SkippingRedis, run
+
+__all__ = ["redis_url"]
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=20))
@@ -131,3 +136,31 @@ def test_one_with_a_low_limit_is_not_overtaken_for_ever() -> None:
     asyncio.run(run(leaves=True))
     asyncio.run(run(leaves=False))
     assert order == ["low", "high"]
+
+
+@pytest.mark.blocking
+def test_calls_of_all_processes_that_share_a_server_are_counted(redis_url: str) -> None:
+    """While the server is away, each process makes its share of the calls."""
+    running = most = 0
+
+    async def call(limiter: ConcurrencyLimiter) -> None:
+        nonlocal running, most
+        async with limiter.slot(3, 5.0):
+            running += 1
+            most = max(most, running)
+            await asyncio.sleep(1.0)
+            running -= 1
+
+    async def call_all() -> tuple[int, int]:
+        nonlocal most
+        limiters, processes = [ConcurrencyLimiter() for _ in range(3)], [SkippingRedis(redis_url) for _ in range(3)]
+        for limiter, process in zip(limiters, processes, strict=True):
+            limiter.redis, process.processes = process, 3
+        await asyncio.gather(*(call(limiter) for limiter in limiters * 4))
+        with_server, most = most, 0
+        for process in processes:
+            process.lose()
+        await asyncio.gather(*(call(limiter) for limiter in limiters * 4))
+        return with_server, most
+
+    assert run(call_all()) == (3, 3)

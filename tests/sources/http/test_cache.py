@@ -20,8 +20,10 @@ from hypothesis import strategies as st
 from outrider.runtime.threads_and_loops import in_background
 from outrider.sources.http import cache as module
 from outrider.sources.http.cache import AnswerCache, CachedAnswer, DiskCache, NoCache, RedisCache, pack_answer, store_later, unpack_answer
+from outrider.sources.http.client import Caller
+from outrider.sources.http.service import Service
 from outrider.state.errors import MissingExtra, SettingsError
-from support.http_server import take_no_more
+from support.http_server import as_json, serving, take_no_more
 from support.redis import redis_url
 
 __all__ = ["redis_url"]
@@ -364,3 +366,28 @@ async def test_with_a_real_redis(redis_url: str) -> None:
     assert answer is not None
     assert answer[:2] == (b"body", HEADERS)
     await asyncio.to_thread(answers.close)
+
+
+async def test_processes_that_ask_the_same_at_once_call_once(redis_url: str) -> None:
+    async with serving(lambda _: as_json({"answer": 1}, after_s=0.3)) as server:
+        service = Service("one", server.base_url, 100, 1)
+        callers = [Caller(RedisCache(redis_url)) for _ in range(3)]
+        replies = await asyncio.gather(*(caller.get(service, "/", within_s=20.0) for caller in callers))
+        assert [reply.json() for reply in replies] == [{"answer": 1}] * 3
+        assert len(server.requests) == 1
+        await callers[0].get(service, "/other", within_s=20.0)
+        assert len(server.requests) == 2
+
+
+async def test_the_claim_of_a_dead_process_holds_up_nobody_for_long(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outrider.sources.http.cache.CLAIM_S", 0.3)
+    dead, alive = RedisCache(redis_url), RedisCache(redis_url)
+
+    async def claim_and_wait() -> tuple[object, object, float]:
+        first = await dead.wait_for_call("key", time.monotonic() + 5)
+        begun = time.monotonic()
+        return first, await alive.wait_for_call("key", begun + 5), time.monotonic() - begun
+
+    first, second, waited_s = await in_background(claim_and_wait())
+    assert first is second is None
+    assert 0.1 < waited_s < 3.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -77,8 +77,22 @@ def _load_settings(library: str | None) -> dict[str, dict[str, Any]]:
     return rows
 
 
-def doctor(library: LibraryOption = None, as_json: JsonOption = False) -> None:
+MARKS = {"ok": ("✓", "green"), "missing": ("–", "yellow"), "warning": ("!", "yellow"), "broken": ("✗", "red")}
+NOT_READY = 3
+"""Exit code of `doctor --deployment`, as for a search that could search nothing."""
+
+
+def doctor(
+    library: LibraryOption = None,
+    as_json: JsonOption = False,
+    deployment: Annotated[
+        bool, typer.Option("--deployment", help="Check the settings of several servers instead; exit code 3 if something is broken.")
+    ] = False,
+) -> None:
     """Show what is installed, what is missing, and what each missing part would add."""
+    if deployment:
+        _check_deployment(library, as_json=as_json)
+        return
     from importlib.metadata import version
 
     from outrider.usecases.health import health
@@ -95,14 +109,30 @@ def doctor(library: LibraryOption = None, as_json: JsonOption = False) -> None:
         print_json({"checks": rows})
         return
     listing = table("", "what", "state")
-    marks = {"ok": ("✓", "green"), "missing": ("–", "yellow"), "broken": ("✗", "red")}
     for row in rows:
-        mark, style = marks[row["status"]]
+        mark, style = MARKS[row["status"]]
         listing.add_row(plain(mark, style), row["what"], plain(row["says"]))
     console().print(listing)
     for row in rows:
         if command := row.get("command"):  # the table breaks long lines
             console().print(Text(without_control(command)), soft_wrap=True)
+
+
+def _check_deployment(library: str | None, *, as_json: bool) -> None:
+    from outrider.usecases.deployment import check_deployment
+
+    with errors().status("Checking Redis, databases, folders and servers"):
+        report = wait_for(check_deployment(open_services(library)))
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+    else:
+        listing = table("", "what", "state")
+        for check in report.checks:
+            mark, style = MARKS[check.status]
+            listing.add_row(plain(mark, style), check.what, plain(check.says + (f" → {check.todo}" if check.todo else "")))
+        console().print(listing)
+    if not report.ready:
+        raise typer.Exit(NOT_READY)
 
 
 def _check_optional(name: str, packages: Sequence[str], purpose: str) -> dict[str, str]:

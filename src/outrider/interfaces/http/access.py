@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 PREFIX = "outrider_"
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="outrider"'}
-OPEN = frozenset({"/healthz", "/readyz", *addresses()})
+PROBES = frozenset({"/livez", "/healthz", "/readyz"})
+"""Paths of health checks. A load balancer may ask with HTTP/1.0, which has no `Host`; every browser sends one."""
+OPEN = frozenset({*PROBES, *addresses()})
 """Paths that need no key: whether the server is up, and the page's own files, which hold no data."""
 ANYBODY = ""
 """The owner of requests without a key."""
@@ -96,7 +98,8 @@ class OriginCheck:
             headers = Headers(scope=scope)
             host = headers.get("host", "")
             name = parse_host(host)
-            if name != "localhost" and name not in self.hosts and not is_address(name):
+            is_known = name == "localhost" or name in self.hosts or is_address(name)
+            if not is_known and (host or scope["path"] not in PROBES):
                 raise Refusal(400, "unknown-host", "this server is not known by that name; set serve.allowed_hosts where it should be")
             if scope["method"] not in SAFE_METHODS:
                 origin = headers.get("origin", "").lower()

@@ -1,4 +1,4 @@
-"""Monitoring of the server: `/healthz`, `/readyz`, `/health`, and `/metrics` for Prometheus.
+"""Monitoring of the server: `/livez`, `/healthz`, `/readyz`, `/health`, and `/metrics` for Prometheus.
 
 Names of metrics follow https://prometheus.io/docs/practices/naming/: seconds, `_total` for counters. Labels come from fixed sets of values,
 so that no request can create new series.
@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from outrider.interfaces.http.problems import Refusal
+from outrider.services.sources import open_shared_redis
 from outrider.state.errors import SearchError
 from outrider.usecases.health import health as engine_health
 from outrider.version import __version__
@@ -124,12 +125,14 @@ class HealthRoutes:
     async def ready(self) -> dict[str, str]:
         """Searches are accepted: models are loaded, the library can be read, and written where results are saved; no stop is under way.
 
-        While there is no library yet, `note` says so.
+        While there is no library yet, or the shared Redis server is away, `note` says so: searches work without.
         """
-        if self.admission.stopping or not self.warm:
-            why = "this server is about to stop" if self.admission.stopping else "this server is still loading what searches need"
+        if self.admission.leaving or not self.warm:
+            why = "this server is about to stop" if self.admission.leaving else "this server is still loading what searches need"
             raise Refusal(503, "not-ready", why, {"Retry-After": "1"})
-        note = await self._check_library()
+        redis = open_shared_redis(self.services.settings)
+        lost = "the Redis server of shared.redis_url is unavailable, limits of services are divided" if redis and redis.fault else ""
+        note = "; ".join(filter(None, (await self._check_library(), lost)))
         return {"status": "ready", **({"note": note} if note else {})}
 
     async def finish_start(self) -> None:
@@ -167,6 +170,7 @@ class HealthRoutes:
 
 def make_router(handlers: HealthRoutes) -> APIRouter:
     router = APIRouter(tags=["operation"])
+    router.add_api_route("/livez", handlers.alive, methods=["GET"], summary="Whether the server is up, as Kubernetes names it")
     router.add_api_route("/healthz", handlers.alive, methods=["GET"], summary="Whether the server is up")
     router.add_api_route("/readyz", handlers.ready, methods=["GET"], summary="Whether the server accepts searches")
     router.add_api_route("/health", handlers.engine, methods=["GET"], summary="State of the engine")

@@ -56,6 +56,8 @@ class Admission:
     in_system: int = 0
     """Requests that run or wait."""
     running: int = 0
+    draining: bool = False
+    """Searches are still accepted, but a proxy shall send no more: the server stops soon."""
     stopping: bool = False
     _mean_s: float = FIRST_GUESS_S
     _slots: asyncio.Semaphore = field(init=False)
@@ -92,6 +94,11 @@ class Admission:
             self.running -= 1
             self._mean_s += WEIGHT * (time.monotonic() - began - self._mean_s)
             self._slots.release()
+
+    @property
+    def leaving(self) -> bool:
+        """Whether a load balancer shall choose another server."""
+        return self.draining or self.stopping
 
     @property
     def waiting(self) -> int:

@@ -8,7 +8,7 @@ From the outside in::
     KeyAuthentication
     RequestLimits        the body, complete and in time; work stops when the client disconnects
     AdmissionMiddleware  LangServe's requests count for the queue
-    routes               the pages, /search and /analyze (LangServe), /api (REST), /healthz, /readyz, /health, /metrics
+    routes               the pages, /search and /analyze (LangServe), /api (REST), /livez, /healthz, /readyz, /health, /metrics
 """
 
 from __future__ import annotations
@@ -59,15 +59,21 @@ from outrider.nodes.dedup.cluster import WORKER_MODULES
 from outrider.runtime.spans import run_named
 from outrider.runtime.workers import count_cores
 from outrider.services import error_tracker
+from outrider.services.deployment import Deployment, check_shared
 from outrider.services.job_process import run_jobs_beside
 from outrider.settings.redact import Redactor
 from outrider.state.errors import BadRequest, SearchError, is_disk_full
+from outrider.state.reviews import NoSuchReview
+from outrider.systematic_search.ledger import NoSuchRun
 from outrider.version import __version__
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from outrider.services import Services
+    from outrider.services.deployment import FolderKind
     from outrider.settings.model import Settings
     from outrider.settings.sections import ServeSettings
 
@@ -192,6 +198,10 @@ class Application:
     admission: Admission
     runs: RunRegistry
 
+    def drain(self) -> None:
+        """Tell load balancers to send nothing more; everything is still accepted."""
+        self.admission.draining = True
+
     def stop(self) -> None:
         """Accept no more searches; running ones continue."""
         self.admission.stopping = True
@@ -222,11 +232,15 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
         await health.finish_start()
 
     @contextlib.asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         threshold = gc.get_threshold()
         warming, tending = asyncio.create_task(warm()), asyncio.create_task(runs.tend())
         try:
-            async with run_jobs_beside(services.settings, lambda: admission.running > 0, enabled=alone):
+            async with (
+                Deployment.open(services.settings) as app.state.deployment,
+                app.state.deployment.announce(services),
+                run_jobs_beside(services.settings, lambda: admission.running > 0, enabled=alone),
+            ):
                 yield
         finally:
             admission.stopping = True
@@ -249,6 +263,8 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
     )  # fmt: skip
     app.add_exception_handler(problems.Refusal, problems.handle_refusal)
     app.add_exception_handler(SearchError, problems.handle_search_error)
+    for missing in (NoSuchRun, NoSuchReview):
+        app.add_exception_handler(missing, handle_missing_folder)
     app.add_exception_handler(RequestValidationError, problems.handle_invalid_request)
     app.add_exception_handler(HTTPException, problems.handle_http_error)
     for router in (
@@ -268,6 +284,18 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
     add_langserve_routes(app, runner, admission, metrics, settings.batch)
     describe(app)
     return Application(app, admission, runs)
+
+
+async def handle_missing_folder(request: Request, error: Exception) -> Response:
+    """404 for a run or review that does not exist; 503 where it may exist at a server whose folder is another one."""
+    assert isinstance(error, SearchError)  # noqa: S101 - it is registered for nothing else
+    kind: FolderKind = "runs" if isinstance(error, NoSuchRun) else "reviews"
+    deployment: Deployment | None = getattr(request.app.state, "deployment", None)
+    if deployment is None or not await deployment.has_other_folder(kind):
+        return await problems.handle_search_error(request, error)
+    setting = "systematic.folder" if kind == "runs" else "review.folder"
+    why = f"this server has no such folder, and another server keeps its {kind} elsewhere; set {setting} to storage that all servers share"
+    return make_response(Refusal(503, "folder-elsewhere", why, {"Retry-After": "1"}), problems.read_request_id(request.scope))
 
 
 def _open_run_store(settings: Settings) -> RunStore | None:
@@ -318,14 +346,23 @@ the server closes the connection is lost.
 """
 
 
-class Server(uvicorn.Server):
-    """Refuses new searches as soon as it is asked to stop, and waits for running ones."""
+DRAIN_LOOK_S = 0.05
+"""How often a draining server looks for a second Ctrl-C."""
 
-    def __init__(self, config: uvicorn.Config, application: Application) -> None:
+
+class Server(uvicorn.Server):
+    """Asked to stop, it is not ready for `drain_s`, then refuses new searches, and waits for running ones."""
+
+    def __init__(self, config: uvicorn.Config, application: Application, drain_s: float = 0.0) -> None:
         super().__init__(config)
         self._application = application
+        self._drain_s = drain_s
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._application.drain()
+        until = time.monotonic() + self._drain_s
+        while time.monotonic() < until and not self.force_exit:  # noqa: ASYNC110 - a signal's handler sets the flag
+            await asyncio.sleep(DRAIN_LOOK_S)
         self._application.stop()
         await super().shutdown(sockets)
 
@@ -333,6 +370,7 @@ class Server(uvicorn.Server):
 def serve(services: Services, host: str, port: int) -> None:
     settings = services.settings.serve
     needs_key = requires_key(settings, host)
+    check_shared(services.settings)
     with closing(open_socket(host, port)) as bound, redirect_stdout(sys.stderr):  # standard output is for results
         server = make_server(services, host, needs_key=needs_key, alone=True)  # uvicorn binds the streams of its logs here
         keys = f"keys of {', '.join(sorted(settings.api_keys))}" if needs_key else "no key is required"
@@ -360,12 +398,13 @@ def make_server(services: Services, host: str, *, needs_key: bool, log_level: st
         http=protocol,
         ws="none",
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=list(settings.proxies),
         h11_max_incomplete_event_size=HEAD_BYTES,
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=max(1, round(settings.shutdown_s)),
     )
-    return Server(config, application)
+    return Server(config, application, settings.drain_s)
 
 
 def requires_key(settings: ServeSettings, host: str) -> bool:

@@ -110,7 +110,7 @@ async def _load_requests(services: Services) -> None:
     """What the first request to a service needs: the parser of planned queries, the HTTP client, and the folder of responses."""
     if not set(services.source_names) - {LIBRARY}:
         return
-    cache = services.settings.cache
+    cache = services.settings.answer_cache
     await asyncio.to_thread(read_planned_query, "pubmed", "warm AND up")
     await asyncio.to_thread(load_client)
     if not cache.url:

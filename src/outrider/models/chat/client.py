@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -24,11 +24,15 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
     from langchain_openai import ChatOpenAI
 
+    from outrider.runtime.shared_permits import SharedPermit, SharedPermits
+    from outrider.runtime.shared_redis import SharedRedis
+
 PASSED_THROUGH = ("response_format", "thinking", "max_tokens")
 """Request fields sent unchanged: the client would parse the first one its own way, and rename the last."""
 MAX_LISTED_MODELS = 5
 NO_LIST = frozenset({404, 405, 501})
 """Statuses of a server that has no list of models."""
+FOREVER_S = 1e6
 Messages = list[dict[str, str]]
 """`role` and `content` of each message."""
 
@@ -42,10 +46,42 @@ class ConcurrencyLimiter:
     def __init__(self) -> None:
         self._running = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self.redis: SharedRedis | None = None
+        """The server through which the calls of all processes are counted; None counts those of this process."""
+        self._permits: dict[int, SharedPermits] = {}
 
     @asynccontextmanager
-    async def slot(self, limit: int) -> AsyncIterator[None]:
-        """Wait until fewer than `limit` calls run; callers with different limits count each other's calls."""
+    async def slot(self, limit: int, longest_s: float = 0.0) -> AsyncIterator[None]:
+        """Wait until fewer than `limit` calls run; callers with different limits count each other's calls.
+
+        A call takes at most `longest_s`, after which other processes do not count it any more. While the shared server is away, this
+        process makes its share of the calls, at least one at a time: the limit protects a server of the user's own choice.
+        """
+        permit, redis = await self._wait_for_permit(limit, longest_s), self.redis
+        if permit is None:
+            share = limit if redis is None else max(1, limit // max(1, redis.processes))
+            async with self._own_slot(share):
+                yield
+            return
+        try:
+            yield
+        finally:
+            permit.end(has_response=True)
+
+    async def _wait_for_permit(self, limit: int, longest_s: float) -> SharedPermit | None:
+        if self.redis is None:
+            return None
+        from outrider.runtime.shared_permits import SharedLimits, SharedPermits
+        from outrider.runtime.shared_redis import RedisAway
+
+        if limit not in self._permits:
+            self._permits[limit] = SharedPermits(self.redis, "model calls", SharedLimits(limit))
+        with suppress(RedisAway):
+            return await self._permits[limit].acquire(FOREVER_S, longest_s)
+        return None
+
+    @asynccontextmanager
+    async def _own_slot(self, limit: int) -> AsyncIterator[None]:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((limit, turn))
         self._admit()

@@ -236,7 +236,7 @@ class EndpointChat:
         """Make one call within its time, under the process's limit. `BadAnswer` if the model declines or exceeds the length."""
         for server in self._servers.servers:
             await server.client.warm_up()
-        async with get_concurrency_limiter().slot(self._concurrency):
+        async with get_concurrency_limiter().slot(self._concurrency, self._timeout_s):
             try:
                 async with asyncio.timeout(self._timeout_s):
                     reply = await self._ask_with_retries(messages, mode, question)

@@ -36,7 +36,6 @@ from outrider.sources.github.repository import (
     redirect_path,
     repository_path,
 )
-from outrider.sources.http.rate_limit import SlidingWindow, get_rate_limiter
 from outrider.sources.http.service import MOVED, Reply
 from outrider.state.errors import Malformed, RateLimited, SourceError, SourceTimeout, Unauthorized
 from outrider.state.ports import Detailed
@@ -87,9 +86,9 @@ class RequestBudget:
 
     @classmethod
     @contextmanager
-    def of(cls, window: SlidingWindow, share: float) -> Iterator[RequestBudget]:
-        budgets = _UNDER_WAY[window]
-        budget = cls(int(max(0, window.available() - sum(one.remaining for one in budgets)) * share), share, budgets)
+    def of(cls, limiter: object, available: int, share: float) -> Iterator[RequestBudget]:
+        budgets = _UNDER_WAY[limiter]
+        budget = cls(int(max(0, available - sum(one.remaining for one in budgets)) * share), share, budgets)
         budgets.append(budget)
         try:
             yield budget
@@ -118,8 +117,8 @@ class RequestBudget:
         self.remaining = max(0, min(self.remaining, remaining - self.in_flight))
 
 
-_UNDER_WAY: defaultdict[SlidingWindow, list[RequestBudget]] = defaultdict(list)
-"""Used on the background loop only, like the windows."""
+_UNDER_WAY: defaultdict[object, list[RequestBudget]] = defaultdict(list)
+"""By limiter; used on the background loop only, like those."""
 
 
 @dataclass(slots=True)
@@ -144,7 +143,8 @@ class DetailFetcher:
                 self.until = time.monotonic() + self.within_s
                 service, share = self.repositories.service, self.repositories.share
                 await asyncio.gather(*(self._load_cached(case, part) for case, part in self._jobs()))
-                with RequestBudget.of(get_rate_limiter(service).window, share) as self.budget:
+                limiter = self.repositories.caller.limiter(service)
+                with RequestBudget.of(limiter, (await limiter.outlook()).available, share) as self.budget:
                     jobs = self._jobs()
                     first = asyncio.ensure_future(self._run_jobs(jobs, until_answered=True))
                     try:

@@ -13,9 +13,9 @@ import logging
 import time
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -39,6 +39,10 @@ BATCH_S = 0.3
 """How long an answer waits to be written in one batch with later ones, because most arrive when a search is busiest."""
 MOST_WAITING = 1_000
 """Answers that wait to be written; if more arrive, because the disk hangs, they are dropped."""
+CLAIM_S = 5.0
+"""How long a process may keep others from calling for the same answer; it may have died."""
+FIRST_LOOK_S, LAST_LOOK_S = 0.02, 0.2
+"""Pauses between two looks for that answer, each twice as long as the one before."""
 Result = TypeVar("Result")
 _writes: set[asyncio.Task[None]] = set()
 """Strong references: an event loop does not keep its tasks alive."""
@@ -83,12 +87,32 @@ async def read_cached(answers: AnswerCache, key: str, until: float) -> CachedAns
         return None
 
 
+@asynccontextmanager
+async def claim_call(answers: AnswerCache, key: str, until: float) -> AsyncIterator[CachedAnswer | None]:
+    """Let one process at a time call a service for an answer. The others wait for it, and get it if it comes in time.
+
+    Only where several processes share the cache; elsewhere, after a failure, and when the claim of a dead process has ended, None.
+    """
+    if not isinstance(answers, RedisCache):
+        yield None
+        return
+    answer = await answers.wait_for_call(key, until)
+    try:
+        yield answer
+    finally:
+        if answer is None:
+            _run_later(answers.end_call(key))
+
+
 def store_later(answers: AnswerCache, key: str, body: bytes, headers: dict[str, str]) -> None:
     """Store in the background; only the end of the process waits for it. On the background loop only."""
-    if len(_writes) >= MOST_WAITING:
-        return
+    if len(_writes) < MOST_WAITING:
+        _run_later(answers.put(key, body, headers))
+
+
+def _run_later(write: Coroutine[Any, Any, None]) -> None:
     _flush_at_exit()
-    task = asyncio.get_running_loop().create_task(answers.put(key, body, headers))
+    task = asyncio.get_running_loop().create_task(write)
     _writes.add(task)
     task.add_done_callback(_writes.discard)
 
@@ -355,6 +379,28 @@ class RedisCache(BaseCache):
 
     async def write(self, key: str, value: bytes) -> None:
         await self._redis.set(f"outrider:{key}", value, ex=EXPIRE_S)
+
+    async def wait_for_call(self, key: str, until: float) -> CachedAnswer | None:
+        """Claim the call, or wait for the answer of the process that has claimed it, at most `CLAIM_S`; None to call oneself."""
+        begun, pause_s = time.monotonic(), FIRST_LOOK_S
+        while not await self._guard(lambda: self._claim(key), self.patience_s):
+            if time.monotonic() + pause_s >= min(until, begun + CLAIM_S) or time.monotonic() < self._paused_until:
+                return None
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LAST_LOOK_S)
+            answer = await self.get(key)
+            if answer is not None and answer.age_s <= time.monotonic() - begun + CLAIM_S:
+                return answer
+        return None
+
+    async def end_call(self, key: str) -> None:
+        """The answer is stored, or there is none: the next process may call. `put` was called before, so its write comes first."""
+        while key in self._pending:  # noqa: ASYNC110 - rarely waits, and then for a millisecond
+            await asyncio.sleep(FIRST_LOOK_S)
+        await self._guard(lambda: self._redis.delete(f"outrider:call:{key}"), self.patience_s)
+
+    async def _claim(self, key: str) -> bool:
+        return bool(await self._redis.set(f"outrider:call:{key}", b"", nx=True, px=int(CLAIM_S * 1_000)))
 
     def failures(self) -> tuple[type[Exception], ...]:
         from redis.exceptions import RedisError

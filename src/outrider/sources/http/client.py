@@ -18,17 +18,21 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from outrider.runtime.run_calls import count_call
 from outrider.runtime.spans import span
 from outrider.runtime.threads_and_loops import in_background
-from outrider.sources.http.cache import AnswerCache, CachedAnswer, NoCache, read_cached, store_later
+from outrider.sources.http.cache import AnswerCache, CachedAnswer, NoCache, claim_call, read_cached, store_later
 from outrider.sources.http.rate_limit import RateLimiter, get_rate_limiter, parse_budget_reset, parse_retry_after
 from outrider.sources.http.service import MOST_READ, Reply, Service, may_cache
 from outrider.sources.http.transport import Request, Response, Unreachable, build_url, send
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable, Unauthorized
+
+if TYPE_CHECKING:
+    from outrider.runtime.shared_redis import SharedRedis
+    from outrider.sources.http.shared_rate_limit import SharedRateLimiter
 
 Params = Mapping[str, str | int | float]
 FRESH_S = 3_600.0
@@ -79,6 +83,16 @@ class Caller:
     clock: Callable[[], float] = time.time
     jitter: Callable[[], float] = random.Random().random  # noqa: S311 - no secret
     """Factor of a pause, between 0 and 1. From a generator of its own, because a program may have seeded the module's."""
+    shared: SharedRedis | None = None
+    """The server that holds the limits of all processes; without one they are those of this process."""
+
+    def limiter(self, service: Service) -> RateLimiter | SharedRateLimiter:
+        """The limiter of a service, to be used on the background loop only."""
+        if self.shared is None:
+            return get_rate_limiter(service)
+        from outrider.sources.http.shared_rate_limit import get_shared_rate_limiter
+
+        return get_shared_rate_limiter(service, self.shared)
 
     async def get(
         self,
@@ -135,9 +149,18 @@ class Caller:
 
     async def _fetch(self, request: Request, within_s: float, fresh_s: float | None) -> Reply:
         until = time.monotonic() + within_s
+        fresh_s = self.fresh_s if fresh_s is None else fresh_s
         cached = await read_cached(self.answers, request.key, until)
-        if cached and cached.age_s < (self.fresh_s if fresh_s is None else fresh_s):
+        if cached and cached.age_s < fresh_s:
             return _reply_from_cache(request, cached)
+        shares = fresh_s > 0 and request.service.tries > 0
+        async with claim_call(self.answers if shares else NoCache(), request.key, until) as answer:
+            if answer and answer.age_s < fresh_s:  # another process has just got it
+                return _reply_from_cache(request, answer)
+            return await self._call(request, until, cached)
+
+    async def _call(self, request: Request, until: float, cached: CachedAnswer | None) -> Reply:
+        """The service's response, which is cached; or an older one if it is unavailable."""
         try:
             with span("service call", service=request.service.name, method=request.method):
                 response = await self._send_with_retries(request, until)
@@ -153,7 +176,7 @@ class Caller:
 
     async def _send_with_retries(self, request: Request, until: float) -> Response:
         """Raises `TemporaryFailure` if a later attempt may succeed."""
-        limiter = get_rate_limiter(request.service)
+        limiter = self.limiter(request.service)
         for attempt in range(1, request.service.tries + 1):
             try:
                 return await self._send_once(request, limiter, until)
@@ -168,7 +191,7 @@ class Caller:
         """Exponential, with full jitter (Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015)."""
         return self.jitter() * min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**attempt)
 
-    async def _send_once(self, request: Request, limiter: RateLimiter, until: float) -> Response:
+    async def _send_once(self, request: Request, limiter: RateLimiter | SharedRateLimiter, until: float) -> Response:
         count = _count.get()
         if count is not None and count.most is not None and count.sent >= count.most:
             count.refused = True

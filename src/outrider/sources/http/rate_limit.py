@@ -1,4 +1,4 @@
-"""Rate limits of services: sliding window, requested pauses, circuit breaker
+"""Rate limits of services in one process: sliding window, requested pauses, circuit breaker
 
 Used on the background loop only (`Caller` ensures it), so that one limit holds for all searches of the process, whatever their loops.
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from math import isfinite
+from typing import NamedTuple
 
 from outrider.sources.http.service import Service
 from outrider.sources.http.transport import Unreachable
@@ -74,7 +75,8 @@ class SlidingWindow:
     def __init__(self, most: int, per_s: float) -> None:
         self.most, self.per_s = most, per_s
         self._slots = asyncio.Semaphore(most)  # first come, first served
-        self._starts: deque[float] = deque(maxlen=most)
+        self.starts: deque[float] = deque(maxlen=most)
+        """When the last requests started, by the loop's clock."""
         self._ahead = 0
 
     @asynccontextmanager
@@ -98,13 +100,13 @@ class SlidingWindow:
 
     def record_start(self, at_s: float) -> None:
         self._ahead -= 1
-        self._starts.append(at_s)
+        self.starts.append(at_s)
 
     def take_back(self, at_s: float) -> None:
         """Undo `record_start`."""
         self._ahead += 1
         with suppress(ValueError):  # as many others started meanwhile
-            self._starts.remove(at_s)
+            self.starts.remove(at_s)
 
     def release(self, *, unused: bool = False) -> None:
         """Free a slot; `unused` if no request started."""
@@ -114,15 +116,15 @@ class SlidingWindow:
     def available(self) -> int:
         """Slots that are neither in use nor reserved by waiting requests."""
         expired_s = asyncio.get_running_loop().time() - self.per_s
-        return max(0, self.most - self._ahead - sum(at > expired_s for at in self._starts))
+        return max(0, self.most - self._ahead - sum(at > expired_s for at in self.starts))
 
     def wait_s(self) -> float:
         """Minimum wait of a new request, unless a request before it is cancelled."""
-        periods, position = 1, len(self._starts) + self._ahead - self.most  # the request whose slot becomes ours
-        while position >= len(self._starts):
+        periods, position = 1, len(self.starts) + self._ahead - self.most  # the request whose slot becomes ours
+        while position >= len(self.starts):
             periods, position = periods + 1, position - self.most
         now = asyncio.get_running_loop().time()
-        first_s = max(0.0, self._starts[position] + self.per_s - now) if position >= 0 else 0.0
+        first_s = max(0.0, self.starts[position] + self.per_s - now) if position >= 0 else 0.0
         return first_s + (periods - 1) * self.per_s
 
 
@@ -164,7 +166,16 @@ class Permit:
         self._release = self.loop.call_later(transit_s + self.window.per_s, self.window.release)
 
 
-@dataclass(slots=True)
+class LimitOutlook(NamedTuple):
+    """What a limit leaves now."""
+
+    available: int
+    """Requests that may be sent at once."""
+    wait_s: float
+    """Least wait of a new request."""
+
+
+@dataclass(slots=True, eq=False)
 class RateLimiter:
     """Decides when the next request to one service may be sent."""
 
@@ -204,6 +215,10 @@ class RateLimiter:
                 raise
             message = f"{service.name}: other requests came first, and {max(within_s, 0.0):.3g} s were over; retry later"
             raise RateLimited(message, self.now() + self.window.per_s) from error
+
+    async def outlook(self) -> LimitOutlook:
+        """The state of the limit now."""
+        return LimitOutlook(self.window.available(), max(self.window.wait_s(), self.closed_until - self.now()))
 
     def close(self, until: float) -> None:
         """Send nothing before that time, in seconds since the epoch."""
@@ -251,6 +266,11 @@ def get_rate_limiter(service: Service) -> RateLimiter:
     """The process's limiter for this service under these limits."""
     key = service.name, service.base_url, service.requests, service.per_s, service.at_once
     if key not in _limiters:
-        most, per_s = (int(service.requests), service.per_s) if service.requests >= 1 else (1, service.per_s / service.requests)
+        most, per_s = window_size(service)
         _limiters[key] = RateLimiter(SlidingWindow(most, per_s), asyncio.Semaphore(service.at_once))
     return _limiters[key]
+
+
+def window_size(service: Service) -> tuple[int, float]:
+    """Requests and seconds of the window; less than one request a period is one in a longer one."""
+    return (int(service.requests), service.per_s) if service.requests >= 1 else (1, service.per_s / service.requests)
