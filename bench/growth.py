@@ -23,6 +23,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import pairwise
 from math import log
 from pathlib import Path
 from statistics import median
@@ -125,8 +126,20 @@ def predict(small: Measured, large: Measured, records: float) -> Measured:
         constant = (small[name] * b2 - large[name] * b1) / determinant
         slope = (a1 * large[name] - a2 * small[name]) / determinant
         predicted[name] = constant * a + slope * b
-    predicted["bytes: all"] = sum(size for name, size in predicted.items() if name.startswith("bytes: "))
-    predicted["cpu s: all indexes"] = sum(seconds for name, seconds in predicted.items() if name.startswith("cpu s: index "))
+    return _add_totals(predicted)
+
+
+def extrapolate(sizes: Sequence[Measured], records: float) -> Measured:
+    """What the measured sizes, smallest first, say of another one: the two largest that have a quantity count."""
+    predicted: Measured = {}
+    for small, large in pairwise(sizes):
+        predicted |= predict(small, large, records)
+    return _add_totals(predicted)
+
+
+def _add_totals(predicted: Measured) -> Measured:
+    for total, part in (("bytes: all", "bytes: "), ("cpu s: all indexes", "cpu s: index ")):
+        predicted[total] = sum(value for name, value in predicted.items() if name.startswith(part) and name != total)
     return predicted
 
 

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from bench.growth import MEASURED, Measured, predict
+from bench.growth import MEASURED, Measured, extrapolate
 from bench.report import Cell, Report
 
 HOURS = 730
@@ -110,8 +110,8 @@ class Cluster:
 
 
 def plan(measured: Sequence[Measured], layout: Layout, partition: float, given: Assumptions) -> Cluster:
-    """The cluster that serves the load. The last two measured sizes say how a partition grows."""
-    one = predict(measured[-2], measured[-1], partition)
+    """The cluster that serves the load. The two largest measured sizes say how a partition grows."""
+    one = extrapolate(measured, partition)
     partitions = math.ceil(given.records / partition)
     graph = layout.graph_partitions or layout.graph * partitions
     shares = {"words": layout.words * partitions, "vectors": layout.vectors * partitions, "graph": graph}

@@ -10,7 +10,7 @@ from statistics import fmean
 
 import pytest
 
-from bench.growth import predict
+from bench.growth import extrapolate, predict
 from bench.scale_simulation import (
     LAYOUTS,
     Assumptions,
@@ -106,6 +106,16 @@ def test_forms_of_growth_are_met_by_both_sizes_and_lead_on() -> None:
     predicted = predict(SMALL, LARGE, 1e6)
     assert predicted["bytes: records, rows"] == pytest.approx(2e9)
     assert predicted["cpu ms: graph, warm"] == pytest.approx(10)
+
+
+def test_a_quantity_that_the_largest_size_lacks_is_led_on_from_the_smaller_ones() -> None:
+    largest = {"records": 1e6, "bytes: records, rows": 4e9}
+    one = extrapolate((SMALL, LARGE, largest), 1e7)
+    assert one["bytes: records, rows"] == pytest.approx(4.2e10)
+    assert one["bytes: edges, rows"] == pytest.approx(1e9)
+    assert one["bytes: all"] == pytest.approx(
+        sum(size for name, size in one.items() if name.startswith("bytes: ") and name != "bytes: all")
+    )
 
 
 def test_a_plan_adds_up() -> None:
