@@ -161,6 +161,21 @@ async def test_a_request_that_counted_though_its_answer_was_lost(make_lease: Mak
     assert not state.holder
 
 
+async def test_one_reindexes_at_a_time_and_others_see_that_it_does(make_lease: MakeLease) -> None:
+    storage = ObjectStorage("s3://shelf/lib", {})
+    storage.__dict__["store"] = make_lease().store
+    here, there = (Location("s3://shelf/lib", None, storage) for _ in range(2))
+    assert not await there.is_reindexing()
+    async with here.lock_reindex():
+        assert await there.is_reindexing()
+        with pytest.raises(LibraryBusy, match="s3://shelf/lib is being reindexed by another process"):
+            async with there.lock_reindex():
+                raise AssertionError("two hold it")
+        async with asyncio.timeout(5), there.lock_writes():  # writes continue
+            require_held(always=True)
+    assert not await there.is_reindexing()
+
+
 @pytest.mark.parametrize("options", [{"aws_nonsense": "1"}, {"allow_http": "true", "timeout": "often"}])
 def test_refused_options_are_named_by_the_error(options: dict[str, str]) -> None:
     with pytest.raises(LibraryError, match="the options of the object store at s3://bucket/x are refused"):

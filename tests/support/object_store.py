@@ -67,6 +67,7 @@ def serving_s3() -> Iterator[S3Server]:
     from werkzeug.serving import make_server
 
     backend = DomainDispatcherApplication(create_backend_app)
+    one_at_a_time = threading.Lock()  # moto's conditional requests are two steps, and an object that is replaced can be read no more
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -75,7 +76,8 @@ def serving_s3() -> Iterator[S3Server]:
         if server.refuse(method, path):
             start_response("403 Forbidden", [("Content-Type", "application/xml")])
             return [b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"]
-        response: Iterable[bytes] = backend(environ, start_response)
+        with one_at_a_time:
+            response: Iterable[bytes] = [b"".join(backend(environ, start_response))]
         return response
 
     http = make_server("127.0.0.1", 0, answer, threaded=True)

@@ -103,7 +103,7 @@ class EdgeMismatch:
 
     missing: pa.Table
     several: pa.Table
-    """Records whose edges were written more than once: by a process that died, or two that shared no lock."""
+    """Records whose edges were written more than once: by a process that died or lost its lease."""
     strangers: list[str]
     """Ids that have edges and no record."""
 

@@ -800,7 +800,7 @@ class Library:
                 table = await self._open_version()
                 if covered and self._location.path is not None:  # compaction moved rows to new fragments, which hold the same words
                     await word_dictionary.cover(self._connection, await word_dictionary.find_fragments(table))
-                elif covered:  # without a lock others may have written: the new fragments are read again
+                elif covered:  # one that lost its lease may have written: the new fragments are read again
                     await word_dictionary.extend(self._connection, table)
                 await self._files.compact()
             await retry_conflicts(lambda: self._edges.compact(force))

@@ -56,7 +56,7 @@ class ReindexStatus:
     done: int
     total: int
     running: bool
-    """Whether a process works on it; not known, and False, for an object store."""
+    """Whether a process works on it; not known, and False, in LanceDB's service."""
 
     def __str__(self) -> str:
         figures = f"{self.done:,} of {self.total:,} records are done"

@@ -203,7 +203,7 @@ class Vectors:
         for stored in await self.registry.all():
             if stored.state == "retired":
                 await self.forget(stored)
-        if self._location.path is not None:  # without a lock, another process may be about to list its new table
+        if self._location.path is not None:  # one that lost its lease may be about to list its new table
             listed = {stored.table for stored in await self.registry.all()}
             for name in (await self._connection.list_tables()).tables:
                 if name.startswith(TABLES) and name not in listed:
