@@ -491,15 +491,15 @@ class Library:
         """
         return await self._vectors.embed(records, embedder, progress)
 
-    async def reindex(self, embedder: TextEmbedder, progress: OnReindex | None = None) -> ReindexReport:
+    async def reindex(self, embedder: TextEmbedder, progress: OnReindex | None = None, at_once: int = 1) -> ReindexReport:
         """Give every record its vector of this model: completes the library's own space, or replaces it.
 
         The old vectors answer until the new ones are complete; a run that was interrupted continues when it is called again.
-        `LibraryBusy` while another one runs, `ModelError` where the model fails.
+        `at_once` calls of the embedder are under way at a time, for one that works elsewhere. `LibraryBusy` while another one runs, `ModelError` where the model fails.
         """
         from outrider.library.reindex import reindex
 
-        return await reindex(self._location, self._vectors, self._table, self._open_version, embedder, progress)
+        return await reindex(self._location, self._vectors, self._table, self._open_version, embedder, progress, at_once)
 
     def reindex_command(self, model: str = "") -> str:
         return self._location.reindex_command(model)
