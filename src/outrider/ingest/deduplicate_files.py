@@ -121,7 +121,8 @@ def deduplicate_files(
 ) -> Iterator[FileDeduplication]:
     """Deduplicate the records of files and folders.
 
-    Decisions name records by their own ids, and override evidence. The files are read here; `tasks` compares the records. Raises `BadRequest` for a path without records or that cannot be read.
+    Decisions name records by their own ids, and override evidence. The files are read here; `tasks` compares the records. Raises
+    `BadRequest` for a path without records or that cannot be read.
     """
     check_fields(options.columns)
     with (

@@ -495,7 +495,8 @@ class Library:
         """Give every record its vector of this model: completes the library's own space, or replaces it.
 
         The old vectors answer until the new ones are complete; a run that was interrupted continues when it is called again.
-        `at_once` calls of the embedder are under way at a time, for one that works elsewhere. `LibraryBusy` while another one runs, `ModelError` where the model fails.
+        `at_once` calls of the embedder are under way at a time, for one that works elsewhere. `LibraryBusy` while another one runs,
+        `ModelError` where the model fails.
         """
         from outrider.library.reindex import reindex
 
