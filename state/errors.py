@@ -34,6 +34,7 @@
     │       └── BudgetSpent          3   the run may make no further call
     ├── ThreadError                  3   a thread's checkpoints cannot be read or written
     ├── JobError                     3   the background jobs cannot be read, written or run
+    ├── ClusterError                 3   work on Ray: the cluster cannot be reached or used
     ├── SavedError                   3   saved searches cannot be read or written
     │   └── SavedBusy                3   another process runs this one
     └── LibraryError                 3
@@ -195,6 +196,10 @@ class BudgetSpent(ChatError):
 
 
 class ThreadError(SearchError):
+    pass
+
+
+class ClusterError(SearchError):
     pass
 
 

@@ -247,6 +247,11 @@ def test_the_working_folder_does_not_decide_where_searches_are_sent(tmp_path: Pa
     read(tmp_path, "", nested(name, address))
 
 
+def test_the_working_folder_does_not_decide_which_cluster_does_the_work(tmp_path: Path) -> None:
+    """Its answers are unpickled, which could run any code."""
+    assert "may not decide which cluster does your work" in refusal(tmp_path, nested("cluster.address", "evil.example:6379"))
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -182,6 +182,8 @@ REINDEX = "embedding.reindex"
 """A search would replace the vectors of the user's library by those of the model that the file names."""
 ACCESS = ("serve.api_keys", "serve.allowed_hosts", "serve.cors_origins")
 """Access to the server: a stranger's key, host name or page could read the served data."""
+CLUSTER = ("cluster.address",)
+"""A cluster receives the files and keys of batch work, and what it sends back is unpickled: it could run any code here."""
 MEMORY = ("saved.uri", "saved.webhook_secret", "learning.enabled", "learning.file")
 """A stranger's saved searches would send what they find in the user's library to the stranger's webhook."""
 
@@ -227,10 +229,13 @@ def check_untrusted_file(entries: Mapping[str, Entry], file: str) -> None:
     for name, entry in entries.items():
         setting = ".".join(split_name(name)[:2])
         is_change = setting == REINDEX and entry.value == "auto"
-        if not folder.get(name) or not (is_change or setting in (*ACCESS, *MEMORY) or (setting in OBSERVERS and "://" in str(entry.value))):
+        if not folder.get(name) or not (
+            is_change or setting in (*ACCESS, *CLUSTER, *MEMORY) or (setting in OBSERVERS and "://" in str(entry.value))
+        ):
             continue
         decision = "who may use the server" if setting in ACCESS else "which address receives your searches"
         decision = "what is remembered of your searches, and who receives it" if setting in MEMORY else decision
+        decision = "which cluster does your work" if setting in CLUSTER else decision
         decision = "that your library is embedded again" if is_change else decision
         raise SettingsError(
             f"{name} is set in {entry.where}: a settings file in the working folder may not decide {decision}; set it in the settings file "

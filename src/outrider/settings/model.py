@@ -384,6 +384,28 @@ class SharedSettings(Section):
     )
 
 
+class ClusterSettings(Section):
+    """Batch work on Ray: `--on ray`."""
+
+    address: str = Field(
+        "",
+        description="Head node of a Ray cluster as HOST:PORT, auto for the cluster that runs on this machine, or local to start one there "
+        "for the command; empty for RAY_ADDRESS, else local.",
+    )
+    connect_s: float = Field(60.0, gt=0, le=3_600, description="Time limit in seconds for the cluster and its first worker to answer.")
+    embedders: int = Field(
+        0, ge=0, le=10_000, description="Processes with the embedding model; 0 for one for each GPU of the cluster, or without any, CPU."
+    )
+    embedder_cpus: float = Field(1.0, ge=0, le=1_000, description="CPUs reserved for each of them.")
+    embedder_gpus: float = Field(0.0, ge=0, le=100, description="GPUs reserved for each; 0 for one where the cluster has any.")
+    batch_records: int = Field(
+        2_000, ge=1, le=5_000, description="Records that are embedded at once and written in one commit; at most a few thousand."
+    )
+    read_timeout_s: float = Field(
+        600.0, gt=0, le=86_400, description="Seconds without a record after which a file counts as one that cannot be read."
+    )
+
+
 class SavedSettings(Section):
     """Saved searches that run again: `outrider saved`."""
 
@@ -504,6 +526,7 @@ class Settings(Section):
     threads: ThreadSettings = ThreadSettings()
     jobs: JobSettings = JobSettings()
     shared: SharedSettings = SharedSettings()
+    cluster: ClusterSettings = ClusterSettings()
     saved: SavedSettings = SavedSettings()
     learning: LearningSettings = LearningSettings()
     citations: CitationSettings = CitationSettings()

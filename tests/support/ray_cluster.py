@@ -1,0 +1,65 @@
+"""A Ray cluster of three nodes with one CPU each on this machine, one for all tests of a session."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass
+class RayCluster:
+    """Nodes can be killed and replaced; the head node stays."""
+
+    cluster: Any
+
+    @property
+    def address(self) -> str:
+        return str(self.cluster.address)
+
+    def kill_node(self) -> None:
+        """End a node, with its workers, at once, and add another one."""
+        self.cluster.remove_node(self.cluster.list_all_nodes()[-1], allow_graceful=False)
+        self.cluster.add_node(num_cpus=1)
+
+    def remove_node(self) -> None:
+        self.cluster.remove_node(self.cluster.list_all_nodes()[-1], allow_graceful=False)
+
+    def add_node(self) -> None:
+        self.cluster.add_node(num_cpus=1)
+
+
+def start_cluster() -> RayCluster:
+    """Its workers find this Outrider and the tests' own modules."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from ray.cluster_utils import Cluster
+
+        folders = (str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", ""))
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
+        cluster = RayCluster(Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}))
+        cluster.add_node()
+        cluster.add_node()
+    return cluster
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[RayCluster]:
+    pytest.importorskip("ray", reason="needs ray: pip install 'outrider[cluster]'")
+    before = os.environ.get("PYTHONPATH")
+    cluster = start_cluster()
+    yield cluster
+    cluster.cluster.shutdown()
+    if before is None:
+        os.environ.pop("PYTHONPATH", None)
+    else:
+        os.environ["PYTHONPATH"] = before
