@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
+from outrider.cluster.task_map import open_task_map
 from outrider.ingest.deduplicate_files import deduplicate_files
 from outrider.ingest.entry import ReadOptions
 from outrider.linkage.disk_keys import OnStep, no_progress
@@ -148,14 +149,17 @@ class FilesDeduplicated:
     """Records that could not be read, and how ids were made."""
 
 
-def dedup(*files: str | PathLike[str], columns: Mapping[str, str] | None = None) -> FilesDeduplicated:
+def dedup(
+    *files: str | PathLike[str], columns: Mapping[str, str] | None = None, on: str = "", address: str | None = None
+) -> FilesDeduplicated:
     """Do the same as `outrider dedup FILE...`: groups of the records' own ids, every record in exactly one. No library is needed.
 
-    Raises `BadRequest` for a file that is missing, cannot be read or holds no record, and for unknown `columns`.
+    With `on="ray"` the cluster at `address` compares the records. Raises `BadRequest` for a file that is missing, cannot be read or holds
+    no record, and for unknown `columns`.
     """
     limits = load().settings.ingest
     options = ReadOptions(columns=dict(columns or {}), max_bytes=limits.max_bytes, max_pages=limits.max_pages)
-    with deduplicate_files([Path(file) for file in files], options) as result:
+    with open_task_map(on, address) as tasks, deduplicate_files([Path(file) for file in files], options, tasks=tasks) as result:
         ids, groups, related = result.ids, list(result.groups()), []
         for pair in result.related_pairs():
             first, second = (pair.one, pair.other) if pair.relation.forward else (pair.other, pair.one)

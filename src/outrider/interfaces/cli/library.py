@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 import typer
 
 from outrider.interfaces.cli.options import (
+    AddressOption,
     FiltersOption,
     JsonOption,
     LibraryOption,
     OfflineOption,
+    OnOption,
     call_library,
     open_services,
     parse_filters,
@@ -453,6 +455,8 @@ ByOption = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who 
 
 def dedup_library(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which records would be one work.")] = False,
+    on: OnOption = "",
+    address: AddressOption = None,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -460,10 +464,11 @@ def dedup_library(
 
     Records that were split by hand stay apart. Undo it with `outrider library split ID` or `outrider library decisions --forget ID`.
     """
+    from outrider.cluster.task_map import open_task_map
     from outrider.usecases.deduplicate import remember_works, resolve_library
 
     services = open_services(library)
-    with Progress("reading", quiet=as_json) as bar, resolve_library(bar.show) as source:
+    with Progress("reading", quiet=as_json) as bar, open_task_map(on, address) as tasks, resolve_library(bar.show, tasks) as source:
         wait_for(source.read(services))
         works = list(source.works())
     new = sum(not work.remembered for work in works)
