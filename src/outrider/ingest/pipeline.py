@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,12 +22,13 @@ from typing import Literal
 
 from outrider.ingest.column_mapping import check_fields
 from outrider.ingest.entry import DEFAULTS, BadEntry, Entry, FileNote, ReadOptions
+from outrider.ingest.file_access import FileAccess, LocalFiles
 from outrider.ingest.file_changes import FileChanges, Fingerprints, check_paths
 from outrider.ingest.file_walk import InputFile, walk
 from outrider.ingest.installed_packages import ORIGIN, read_installed_packages
 from outrider.ingest.library_writer import FinishedFile, IngestLibrary, LibraryWriter, RecordEmbedder
 from outrider.ingest.reader_thread import Bounds, read_groups
-from outrider.ingest.readers.select_reader import NoReader, select_reader
+from outrider.ingest.readers.select_reader import NoReader
 from outrider.ingest.record_ids import NamedRecord, Namer, Outcome, RepeatedEntry, make_id
 from outrider.ingest.report import IngestReport, Tally
 from outrider.ingest.targets import PUBLICATION_SCHEMES, FetchedTarget, RemoteSources, Target, fetch_ahead, make_library_record
@@ -83,12 +84,14 @@ async def ingest(  # noqa: PLR0913 - library, what to read, and keywords with de
     off: str = "no embedding model was given",
     prune: Prune = "",
     upload: str = "",
+    access: FileAccess | None = None,
 ) -> IngestReport:
     """Read the files under `paths`, `targets` from `remote`, and with `installed` this environment's packages, into the library.
 
     Without an `embedder` the report gives `off` as the reason why records get no vectors. Records of these files, and of deleted files
     under `paths`, that are no longer there are always reported, and removed if `prune` says so. With `upload` the one path is a temporary
-    file, and this the origin of its records. A run that is cancelled writes what it has read, without vectors.
+    file, and this the origin of its records. A run that is cancelled writes what it has read, without vectors. `access` reads the files
+    elsewhere than on this machine.
 
     Raises before anything is read: `BadRequest` if a path does not exist, `options` map an unknown field or there are targets without
     `remote`; `ModelError` if the embedder cannot be loaded; `EmbeddingSpaceMismatch` if it is not the library's. Raises `LibraryError`
@@ -109,7 +112,8 @@ async def ingest(  # noqa: PLR0913 - library, what to read, and keywords with de
     fingerprints = Fingerprints(options)
     changes = await FileChanges.find(library, paths, files, options, fingerprints)
     total = len(files) + len(targets) + installed
-    run = _Run(library, options, writer, fingerprints, changes, total, sum(file.size for file in files), progress)
+    access = access or LocalFiles(options, writer.bounds, fingerprints)
+    run = _Run(library, options, writer, access, fingerprints, changes, total, sum(file.size for file in files), progress)
     try:
         await run.read_all(files, targets, remote, installed=installed)
     except asyncio.CancelledError:
@@ -140,6 +144,7 @@ class _Run:
     library: IngestLibrary
     options: ReadOptions
     writer: LibraryWriter
+    access: FileAccess
     fingerprints: Fingerprints
     changes: FileChanges
     files_total: int
@@ -157,6 +162,9 @@ class _Run:
     async def read_all(
         self, files: Sequence[InputFile], targets: Sequence[Target], remote: RemoteSources | None, *, installed: bool
     ) -> None:
+        readable = [file for file in files if not (file.problem or file.skip_reason)]
+        known = frozenset(file.fingerprint for file in await self.library.ingested_files()) if readable else frozenset[str]()
+        self.access.expect(readable, self.changes.id_origins, known)
         for file in files:
             tally = self.start(file.path, file.size)
             await self.report_errors(self.read_file(file, tally), tally)
@@ -170,7 +178,8 @@ class _Run:
             packages_started = time.perf_counter()
             # they have no file to remember: the content shows which are unchanged
             seen: set[str] = set()
-            await self.take(lambda: Namer(ORIGIN, single=False).name_all(read_installed_packages()), tally, seen)
+            groups = read_groups(lambda: Namer(ORIGIN, single=False).name_all(read_installed_packages()), self.writer.bounds)
+            await self.take(groups, tally, seen)
             if not tally.failed:
                 await self.changes.compare(ORIGIN, seen)
             tally.took_s = time.perf_counter() - packages_started
@@ -205,23 +214,19 @@ class _Run:
             raise UnreadableFile(file.problem)
         if file.skip_reason:
             return tally.skip(file.skip_reason)
-        reader = await asyncio.to_thread(select_reader, file.path)
-        if isinstance(reader, NoReader):
-            return tally.skip(reader.reason)
-        tally.reader = reader.name
-        if file.size > self.options.max_bytes:
+        inspection = await self.access.inspect(file)
+        if isinstance(inspection, NoReader):
+            return tally.skip(inspection.reason)
+        tally.reader, fingerprint = inspection.reader.name, inspection.fingerprint
+        if not fingerprint:
             raise UnreadableFile(f"{file.size:,} bytes, more than the limit of {self.options.max_bytes:,} (ingest.max_bytes)")
-        before = await asyncio.to_thread(file.path.stat)
-        fingerprint = await asyncio.to_thread(self.fingerprints.compute, file.path, reader)
         if await self._is_unchanged(fingerprint, path, tally):
             return None
-        namer = Namer(path, single=reader.single, id_origin=self.changes.id_origins.get(path, ""))
         # ids are collected only where the library may hold others of this file
         seen: set[str] | None = set() if self.changes.records.get(path) else None
-        options = replace(self.options, on_encoding=tally.set_encoding)
-        records = await self.take(lambda: namer.name_all(reader.read(file.path, options)), tally, seen)
-        after = await asyncio.to_thread(file.path.stat)
-        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        groups = self.access.read(file, inspection, self.changes.id_origins.get(path, ""), tally.set_encoding)
+        records = await self.take(groups, tally, seen)
+        if await self.access.stamp(file) != inspection.stamp:
             tally.add_reason("changed while it was read; ingest it again")
         elif seen is not None and not tally.failed and await self.changes.compare(path, seen):
             self.with_stale[fingerprint] = FinishedFile(path, fingerprint, records)
@@ -284,7 +289,7 @@ class _Run:
         record = make_library_record(fetched.record, stored)
         self.fetched[make_id(origin, "")] = record
         self.origins |= dict.fromkeys(aliases, origin)
-        await self.take(lambda: Namer(origin, single=True).name_all([Entry(record)]), tally)
+        await self.take(read_groups(lambda: Namer(origin, single=True).name_all([Entry(record)]), self.writer.bounds), tally)
 
     async def _find_origins(self, fetched: FetchedTarget) -> list[str]:
         """Targets under which the library has records with an identifier of this one, which services did not all name then."""
@@ -295,30 +300,31 @@ class _Run:
         # records of files are the user's own and are never replaced; a preprint is not its publication
         return [origin for origin in origins if origin.partition(":")[0] in PUBLICATION_SCHEMES]
 
-    async def take(self, outcomes: Callable[[], Iterable[Outcome]], tally: Tally, seen: set[str] | None = None) -> int:
+    async def take(self, groups: AsyncGenerator[list[Outcome]], tally: Tally, seen: set[str] | None = None) -> int:
         """Takes every entry of one file. Returns the number of records, and adds their ids to `seen`."""
         records = repeated = 0
-        async for group in read_groups(outcomes, self.writer.bounds):
-            for outcome in group:
-                match outcome:
-                    case BadEntry(where, why, empty=True):
-                        tally.add_reason(f"{where}: {why}")
-                    case BadEntry(where, why):
-                        tally.fail(f"{where}: {why}")
-                    case RepeatedEntry():
-                        repeated += 1
-                    case FileNote(text):
-                        tally.remark(text)
-                    case NamedRecord():
-                        records += 1
-                        tally.untitled += not outcome.record.title.strip()
-                        self.changes.claim(outcome.record.doc_id, str(tally.path))
-                        if seen is not None:
-                            seen.add(outcome.record.doc_id)
-                        self.writer.add(outcome, tally)
-            if self.writer.full:
-                await self.writer.flush(self.on_embed)
-            self.show_progress(tally.path)
+        async with aclosing(groups):
+            async for group in groups:
+                for outcome in group:
+                    match outcome:
+                        case BadEntry(where, why, empty=True):
+                            tally.add_reason(f"{where}: {why}")
+                        case BadEntry(where, why):
+                            tally.fail(f"{where}: {why}")
+                        case RepeatedEntry():
+                            repeated += 1
+                        case FileNote(text):
+                            tally.remark(text)
+                        case NamedRecord():
+                            records += 1
+                            tally.untitled += not outcome.record.title.strip()
+                            self.changes.claim(outcome.record.doc_id, str(tally.path))
+                            if seen is not None:
+                                seen.add(outcome.record.doc_id)
+                            self.writer.add(outcome, tally)
+                if self.writer.full:
+                    await self.writer.flush(self.on_embed)
+                self.show_progress(tally.path)
         if repeated:
             tally.add_reason(
                 f"{repeated} entries repeat an earlier one exactly" if repeated > 1 else "1 entry repeats an earlier one exactly"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from outrider.ingest.record_ids import NamedRecord, Outcome
@@ -29,7 +29,7 @@ class Bounds:
     bytes: int
 
 
-async def read_groups(outcomes: Callable[[], Iterable[Outcome]], bounds: Bounds) -> AsyncIterator[list[Outcome]]:
+async def read_groups(outcomes: Callable[[], Iterable[Outcome]], bounds: Bounds) -> AsyncGenerator[list[Outcome]]:
     """The results of `outcomes`, in groups. Its exceptions are raised after the groups before them."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Queue[list[Outcome] | BaseException | None] = asyncio.Queue()

@@ -6,16 +6,21 @@ import asyncio
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from outrider.cluster.embedder import Model, open_embedder
+from outrider.cluster.files import open_files
+from outrider.cluster.session import check_on, open_cluster
 from outrider.ingest.entry import ReadOptions
+from outrider.ingest.file_access import FileAccess
 from outrider.ingest.file_changes import UPLOAD, check_paths, is_gone
 from outrider.ingest.file_walk import require_paths
-from outrider.ingest.pipeline import SAME_CONTENT, OnProgress, Prune, check_targets, ingest
+from outrider.ingest.pipeline import BATCH_BYTES, SAME_CONTENT, OnProgress, Prune, check_targets, ingest
+from outrider.ingest.reader_thread import Bounds
 from outrider.ingest.report import FileReport, IngestReport
 from outrider.ingest.targets import FORMS, RemoteSources, Target, parse_target, split_targets
 from outrider.runtime.threads_and_loops import run_in_background
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
     from outrider.library.reindex import OnReindex, ReindexReport
     from outrider.library.vectors.token_index import TokenIndexReport
     from outrider.services import Services
-    from outrider.state.ports import OnCount
+    from outrider.state.ports import OnCount, TextEmbedder
 
 
 async def aadd_to_library(
@@ -36,17 +41,22 @@ async def aadd_to_library(
     columns: Mapping[str, str] | None = None,
     installed: bool = False,
     prune: bool = False,
+    on: str = "",
+    address: str | None = None,
     library: str | PathLike[str] | None = None,
     services: Services | None = None,
 ) -> IngestReport:
     """Do the same as `outrider ingest`: files, folders, `doi:...`, `arxiv:...`, `pmid:...`, `pmcid:...`, `github:owner/name` and links.
 
     An existing path is always taken as a path. The report's `files` name everything that could not be read, fetched or found, and
-    `stale` the records that are no longer in their files; `prune` removes these from the library. Raises
-    `BadRequest` for a target of no known kind, for a missing path, and for a target that would need a service while offline.
+    `stale` the records that are no longer in their files; `prune` removes these from the library. With `on="ray"` the workers of the
+    Ray cluster at `address` (`cluster.address`) read and embed.
+
+    Raises `BadRequest` for a target of no known kind, for a missing path, and for a target that would need a service while offline, and
+    `ClusterError` for a cluster that cannot be used.
     """
-    async with open_services(services, library) as opened:
-        return await ingest_targets(opened, targets, columns=columns, installed=installed, prune="remove" if prune else "")
+    async with open_services(services, library, {"cluster.address": address}) as opened:
+        return await ingest_targets(opened, targets, columns=columns, installed=installed, prune="remove" if prune else "", on=on)
 
 
 def add_to_library(*targets: str | PathLike[str], **options: Any) -> IngestReport:
@@ -62,15 +72,17 @@ async def ingest_targets(
     installed: bool = False,
     progress: OnProgress | None = None,
     prune: Prune = "",
+    on: str = "",
 ) -> IngestReport:
     """Files, folders, identifiers and links into the library of the services, which is created where it is missing.
 
-    Raises the errors of `ingest.pipeline.ingest`, and `BadRequest` for a target of no known kind.
+    `on` is empty for this machine, or `ray`. Raises the errors of `ingest.pipeline.ingest`, `BadRequest` for a target of no known kind,
+    and for work on Ray those of `open_cluster`.
     """
     if wrong := next((name for name in names if not isinstance(name, str | PathLike)), None):
         raise BadRequest(f"a target is a path, an identifier such as doi:10.1000/182, or a link, not {shorten(wrong)}; give each by itself")
     paths, targets = split_targets([name if isinstance(name, str) else Path(fspath(name)) for name in names])
-    return await _ingest(services, paths, targets, columns=columns, installed=installed, progress=progress, prune=prune)
+    return await _ingest(services, paths, targets, columns=columns, installed=installed, progress=progress, prune=prune, on=on)
 
 
 async def add_identifiers(services: Services, names: Sequence[str], progress: OnProgress | None = None) -> IngestReport:
@@ -159,35 +171,48 @@ async def _ingest(  # noqa: PLR0913 - what to read, and keywords with defaults
     progress: OnProgress | None = None,
     prune: Prune = "",
     upload: str = "",
+    on: str = "",
 ) -> IngestReport:
+    on_ray = check_on(on)
     await _check_missing_paths(services, paths, prune=bool(prune))
-    limits = services.settings.ingest
+    settings, limits = services.settings, services.settings.ingest
     remote: RemoteSources | None = None
-    if targets and not services.settings.sources.offline:
+    if targets and not settings.sources.offline:
         await services.prepare()
         # the library itself is left out: it is to learn something new
         others = tuple(source for source in services.sources if source.name != LIBRARY)
-        remote = RemoteSources(others, services.pages, find_detailers(others), services.settings.run.run_timeout_s)
+        remote = RemoteSources(others, services.pages, find_detailers(others), settings.run.run_timeout_s)
     check_targets(targets, remote)
-    library = await services.new_library()
-    try:
-        embedder, why_not_embedded = await services.embedder_at_hand(library)
+    options = ReadOptions(columns=columns or {}, max_bytes=limits.max_bytes, max_pages=limits.max_pages)
+    async with AsyncExitStack() as stack:
+        cluster = await stack.enter_async_context(open_cluster(settings.cluster)) if on_ray else None
+        library = await services.new_library()
+        stack.callback(library.close)
+        access: FileAccess | None = None
+        embedder: TextEmbedder | None
+        if cluster is None:
+            batch_records = limits.batch_records
+            embedder, why_not_embedded = await services.embedder_at_hand(library)
+        else:
+            batch_records = settings.cluster.batch_records
+            access = await stack.enter_async_context(open_files(cluster, options, Bounds(batch_records, BATCH_BYTES)))
+            model = Model(settings.embedding, await library.space(), settings.sources.offline)
+            embedder, why_not_embedded = await stack.enter_async_context(open_embedder(cluster, model))
         return await ingest(
             library,
             paths,
-            ReadOptions(columns=columns or {}, max_bytes=limits.max_bytes, max_pages=limits.max_pages),
+            options,
             targets=targets,
             remote=remote,
             installed=installed,
             progress=progress,
-            batch_records=limits.batch_records,
+            batch_records=batch_records,
             embedder=embedder,
             off=why_not_embedded,
             prune=prune,
             upload=upload,
+            access=access,
         )
-    finally:
-        library.close()
 
 
 async def areindex(

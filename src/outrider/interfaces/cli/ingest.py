@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, parse_columns, wait_for
+from outrider.interfaces.cli.options import AddressOption, JsonOption, LibraryOption, OnOption, open_services, parse_columns, wait_for
 from outrider.interfaces.cli.terminal import MAX_REASONS, Progress, console, count, note, plain, print_json, resumable, table
 from outrider.state.errors import BadRequest
 
@@ -51,6 +51,8 @@ def ingest(
         typer.Option("--yes/--dry-run", help="With --prune: remove the records that it lists, or only list them.", show_default="dry-run"),
     ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Contact nothing but this machine: files and folders only.")] = False,
+    on: OnOption = "",
+    address: AddressOption = None,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -65,11 +67,16 @@ def ingest(
 
     An identifier, also one in a link, is looked up in the services that know it; any other link is fetched as a page. A path that
     exists is a path, even if it looks like an identifier.
+
+    With --on ray the workers of a cluster read the files, which they must see under the same paths, and embed the records. The library is
+    written by this command alone.
     """
     if not targets and not installed:
         raise BadRequest("nothing to ingest: name files, folders, identifiers or links, or give --installed")
     if yes is not None and not prune:
         raise BadRequest("--yes and --dry-run belong to --prune, which is missing; --prune alone lists what --prune --yes would remove")
+    if address is not None and not on:
+        raise BadRequest("--address belongs to --on ray, which is missing")
     from outrider.usecases.ingest import ingest_targets
 
     started = time.monotonic()
@@ -84,10 +91,10 @@ def ingest(
             else:
                 bar.show(doing or "reading", progress.bytes_done, progress.bytes_total, detail, size=True)
 
-        services, fields = open_services(library, offline=offline), parse_columns(columns or [])
+        services, fields = open_services(library, offline=offline, address=address), parse_columns(columns or [])
         mode: Prune = ("remove" if yes else "list") if prune else ""
         report = wait_for(
-            ingest_targets(services, targets or [], columns=fields, installed=installed, progress=show, prune=mode),
+            ingest_targets(services, targets or [], columns=fields, installed=installed, progress=show, prune=mode, on=on),
         )
     if as_json:
         print_json(report)

@@ -38,6 +38,18 @@ OfflineOption = Annotated[
     bool,
     typer.Option("--offline", help="Contact nothing but this machine: search your library, and use a model only at a loopback address."),
 ]
+OnOption = Annotated[
+    str, typer.Option("--on", metavar="ray", help="Let the workers of a Ray cluster do the work.", show_default="this machine alone")
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="HOST:PORT",
+        help="With --on ray: the head node of the cluster, or auto for the one that runs on this machine. Default: the settings, then "
+        "RAY_ADDRESS, else one is started on this machine for the command.",
+    ),
+]
 FiltersOption = Annotated[
     str | None, typer.Option("--filters", "-f", metavar="JSON", help='Only records that match, such as \'{"year": {"$gte": 2020}}\'.')
 ]
@@ -58,8 +70,9 @@ RecordOption = Annotated[
 ]
 
 
-def open_services(library: str | None, *, offline: bool = False, record: Path | None = None) -> Services:
-    """Services from the settings and the library of the command line; with `record`, their run is recorded in that file.
+def open_services(library: str | None, *, offline: bool = False, record: Path | None = None, address: str | None = None) -> Services:
+    """Services from the settings and the library of the command line; with `record`, their run is recorded in that file. `address`
+    is that of a Ray cluster.
 
     Imported here, since the help must appear at once. Raises `BadRequest` for a file that cannot be written.
     """
@@ -70,7 +83,9 @@ def open_services(library: str | None, *, offline: bool = False, record: Path | 
 
     if offline:
         os.environ[variable_name("sources.offline")] = "true"  # for all settings that this process reads, such as those of the graphs
-    services = Services.from_file({"library.uri": library, **({} if record is None else {"recorder.enabled": True})})
+    services = Services.from_file(
+        {"library.uri": library, "cluster.address": address, **({} if record is None else {"recorder.enabled": True})}
+    )
     if services.destination is not None:
         services.destination.file = record
     if services.settings.sources.offline:
