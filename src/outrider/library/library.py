@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 
     from outrider.library.exact.pinned_library import PinnedVersion
     from outrider.library.inspection import LibraryInfo
-    from outrider.library.reindex import OnReindex, ReindexReport, ReindexStatus
+    from outrider.library.reindex import OnReindex, Parts, ReindexReport, ReindexStatus
     from outrider.library.vectors.index import Near
     from outrider.library.vectors.token_index import TokenIndexReport
     from outrider.library.vectors.write import EmbeddingReport
@@ -491,16 +491,15 @@ class Library:
         """
         return await self._vectors.embed(records, embedder, progress)
 
-    async def reindex(self, embedder: TextEmbedder, progress: OnReindex | None = None, at_once: int = 1) -> ReindexReport:
+    async def reindex(self, embedder: TextEmbedder, progress: OnReindex | None = None, parts: Parts | None = None) -> ReindexReport:
         """Give every record its vector of this model: completes the library's own space, or replaces it.
 
         The old vectors answer until the new ones are complete; a run that was interrupted continues when it is called again.
-        `at_once` calls of the embedder are under way at a time, for one that works elsewhere. `LibraryBusy` while another one runs,
-        `ModelError` where the model fails.
+        `LibraryBusy` while another one runs, `ModelError` where the model fails.
         """
-        from outrider.library.reindex import reindex
+        from outrider.library.reindex import PARTS, reindex
 
-        return await reindex(self._location, self._vectors, self._table, self._open_version, embedder, progress, at_once)
+        return await reindex(self._location, self._vectors, self._table, self._open_version, embedder, progress, parts or PARTS)
 
     def reindex_command(self, model: str = "") -> str:
         return self._location.reindex_command(model)

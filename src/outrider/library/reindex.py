@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from outrider.library.address_and_locks import Location
 from outrider.library.lance_errors import retry_conflicts
@@ -30,8 +30,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from lancedb.table import AsyncTable
 
-BATCH = 256
-"""Records embedded and written at once: a killed run loses no more than those under way."""
+
+class Parts(NamedTuple):
+    """How the work is divided. A killed run loses no more than the parts under way."""
+
+    records: int
+    """Embedded and written at once."""
+    at_once: int
+    """Parts that are read or embedded at the same time, for an embedder that works elsewhere."""
+
+
+PARTS = Parts(256, 1)
 FEW = 64
 """Records that may be embedded while no other process can write."""
 ROUNDS = 10
@@ -103,15 +112,15 @@ async def reindex(
     open_version: Callable[[], Awaitable[AsyncTable]],
     embedder: TextEmbedder,
     progress: OnReindex | None = None,
-    at_once: int = 1,
+    parts: Parts = PARTS,
 ) -> ReindexReport:
     """`LibraryBusy` where another process reindexes, `ModelError` where the model fails; vectors written by then stay.
 
-    `open_version` opens the records at their current version. `at_once` parts of `BATCH` records are embedded at the same time.
+    `open_version` opens the records at their current version.
     """
     space = await asyncio.to_thread(lambda: embedder.space)
     async with location.lock_reindex():
-        return await _Run(location, vectors, records, open_version, embedder, space, progress or (lambda _: None), at_once).run()
+        return await _Run(location, vectors, records, open_version, embedder, space, progress or (lambda _: None), parts).run()
 
 
 @dataclass(slots=True)
@@ -123,7 +132,7 @@ class _Run:
     embedder: TextEmbedder
     space: EmbeddingSpace
     progress: OnReindex
-    at_once: int
+    parts: Parts
     total: int = 0
     embedded: int = 0
     cut: int = 0
@@ -210,14 +219,15 @@ class _Run:
     async def _fill(self, target: StoredSpace, missing: _Missing, *, locked: bool = False) -> None:
         self.total = missing.records
         done = missing.records - missing.rows.num_rows
-        parts = deque(missing.rows.slice(start, BATCH) for start in range(0, missing.rows.num_rows, BATCH))
+        size, at_once = self.parts
+        parts = deque(missing.rows.slice(start, size) for start in range(0, missing.rows.num_rows, size))
         under_way: deque[asyncio.Task[write.Batch]] = deque()
         counts: dict[int, int] = {}
         """By number of a part, its records that the model has done."""
         self._show("embedding", done)
         try:
             while parts or under_way:
-                while parts and len(under_way) < self.at_once:
+                while parts and len(under_way) < at_once:
 
                     def show(count: int, _: int, number: int = len(parts)) -> None:
                         counts[number] = count

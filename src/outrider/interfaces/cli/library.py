@@ -42,6 +42,7 @@ from outrider.state.errors import BadRequest, did_you_mean, shorten
 if TYPE_CHECKING:
     from outrider.library.browse import Order
     from outrider.library.library import Library
+    from outrider.library.reindex import ReindexProgress
     from outrider.library.search_engine import Engine
     from outrider.state.records import Record
 
@@ -310,13 +311,15 @@ def reindex(
         str | None,
         typer.Option("--model", "-m", metavar="NAME", help="Embed with this model: a hub name or a folder. Default: that of the settings."),
     ] = None,
+    on: OnOption = "",
+    address: AddressOption = None,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Embed every record that has no vector yet, or all of them with another model.
 
     The library can be searched and written meanwhile; the old vectors are used until the new ones are complete. After an interruption,
-    run the same command to continue.
+    run the same command to continue. With --on ray the workers of a cluster embed; they need not see the library.
     """
     from outrider.settings.load import load
     from outrider.usecases.ingest import areindex
@@ -324,7 +327,11 @@ def reindex(
     loaded = load({"library.uri": library})
     configured, origin = loaded.settings.embedding.model_name, loaded.origins["embedding.model_name"]
     with resumable(), Progress("loading the model", quiet=as_json) as bar:
-        result = wait_for(areindex(library, model, lambda progress: bar.show(progress.stage, progress.done, progress.total)))
+
+        def show(progress: ReindexProgress) -> None:
+            bar.show(progress.stage, progress.done, progress.total)
+
+        result = wait_for(areindex(library, model, show, on=on, address=address))
     if as_json:
         print_json(dataclasses.asdict(result))
     else:

@@ -53,15 +53,6 @@ AddressOption = Annotated[
 FiltersOption = Annotated[
     str | None, typer.Option("--filters", "-f", metavar="JSON", help='Only records that match, such as \'{"year": {"$gte": 2020}}\'.')
 ]
-OnOption = Annotated[str, typer.Option("--on", metavar="ray", help="Do the work on the machines of a Ray cluster.")]
-AddressOption = Annotated[
-    str | None,
-    typer.Option(
-        "--address",
-        metavar="HOST:PORT",
-        help="The cluster of --on ray: its head node, auto or local. Default: that of the settings.",
-    ),
-]
 
 
 RecordOption = Annotated[
