@@ -24,7 +24,7 @@ from outrider.code_links.read_record import read_all_evidence
 from outrider.library import browse, maintenance, postpone_client, record_table, schema, text_search, versions
 from outrider.library import edges as edge_rows
 from outrider.library import text_search as term_expansion
-from outrider.library.address_and_locks import LOCK_TIMEOUT_S, Location
+from outrider.library.address_and_locks import LOCK_TIMEOUT_S, TABLE, Location
 from outrider.library.citation_tables import CitationTables
 from outrider.library.code_link_tables import CodeLinkTable, CodeRepositoryTable
 from outrider.library.edges import EdgeRow, EdgeTable
@@ -754,10 +754,17 @@ class Library:
         """Whether `optimize` would find something to do in the records: a few ms."""
         return await self._read(maintenance.due(self._table))
 
-    async def optimize(self, force: bool = False, keep: timedelta = maintenance.KEEP, wait_s: float = LOCK_TIMEOUT_S) -> None:
+    async def optimize(
+        self,
+        force: bool = False,
+        keep: timedelta = maintenance.KEEP,
+        wait_s: float = LOCK_TIMEOUT_S,
+        rebuild: maintenance.Rebuild | None = None,
+    ) -> None:
         """Where due (or forced): complete and repair the indexes, fold new rows in, compact, drop versions older than `keep`.
 
-        A tagged version and all later ones stay. Cheap where nothing is due: call it after every few hundred writes.
+        A tagged version and all later ones stay. Cheap where nothing is due: call it after every few hundred writes. `rebuild` compacts
+        the records and builds indexes elsewhere, while the library's lock keeps out writers and other maintenance.
         """
         from outrider.library.exact import word_dictionary
 
@@ -766,6 +773,8 @@ class Library:
             if force or await maintenance.due(self._table):
                 await maintenance.repair_indexes(self._table)
                 covered = await word_dictionary.extend(self._connection, await self._open_version())
+                if rebuild is not None and (rows := await self._table.count_rows()):
+                    await rebuild(f"{self._location.uri}/{TABLE}.lance", rows, await maintenance.plan_rebuilds(self._table))
                 await retry_conflicts(lambda: maintenance.optimize(self._table, keep))
                 table = await self._open_version()
                 if covered and self._location.path is not None:  # compaction moved rows to new fragments, which hold the same words

@@ -114,7 +114,7 @@ class SortedKeys:
     def key(self, rank: int) -> Keys:
         return self.file.at(int(self.first[rank]))
 
-    def encoded(self, rank: int) -> bytes:
+    def read_encoded(self, rank: int) -> bytes:
         return self.file.read(int(self.first[rank]))
 
     def each(self) -> Iterator[tuple[int, Keys]]:

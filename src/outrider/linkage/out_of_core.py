@@ -73,12 +73,12 @@ class OutOfCoreResolver:
     def add_records(self, records: Iterable[tuple[str, Record]]) -> None:
         """Add records with their ids, whose keys the tasks make."""
 
-        def named() -> Iterator[tuple[str, Record]]:
+        def give_names() -> Iterator[tuple[str, Record]]:
             for doc_id, record in records:
                 self._ids.append(doc_id)
                 yield self._name(doc_id), record
 
-        for keys in self._tasks(encode_record_keys, split_chunks(named(), RECORDS_AT_ONCE), None):
+        for keys in self._tasks(encode_record_keys, split_chunks(give_names(), RECORDS_AT_ONCE), None):
             for key in keys:
                 self._collector.add_encoded(key)
 
@@ -139,7 +139,7 @@ def _pick_keys(pairs: NDArray[np.int64], keys: SortedKeys) -> _PairChunk:
     import numpy as np
 
     ranks, places = np.unique(pairs, return_inverse=True)
-    return _PairChunk(pairs, places.reshape(-1, 2), [keys.encoded(rank) for rank in ranks.tolist()])
+    return _PairChunk(pairs, places.reshape(-1, 2), [keys.read_encoded(rank) for rank in ranks.tolist()])
 
 
 def _judge_pairs(chunk: _PairChunk, weights: Weights) -> _JudgedChunk:

@@ -351,6 +351,24 @@ def reindex(
 
 
 @library_app.command()
+def optimize(on: OnOption = "", address: AddressOption = None, library: LibraryOption = None, as_json: JsonOption = False) -> None:
+    """Compact the files of the library, complete its indexes, and drop versions older than a week.
+
+    `outrider ingest` does that where it is due, so it is seldom needed. Searches go on; writers wait. With --on ray the workers of a
+    cluster compact the records and build indexes that miss most of them; they must see the library under the same address.
+    """
+    from outrider.usecases.library import optimize_library
+
+    services = open_services(library, address=address)
+    with Progress("compacting", quiet=as_json) as bar:
+        info = wait_for(optimize_library(services, on, lambda done, total: bar.show("compacting and indexing", done, total)))
+    if as_json:
+        print_json({"records": info.records, "unindexed": info.unindexed_rows, "size_bytes": info.size_bytes})
+    else:
+        console().print(plain(f"{count(info.records, 'record')}, {info.unindexed_rows:,} of them not indexed.", "bold"))
+
+
+@library_app.command()
 def index(
     late_interaction: Annotated[
         bool, typer.Option("--late-interaction", help="The token vectors of every record, compressed, at most 12 KiB a record.")
