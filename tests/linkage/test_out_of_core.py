@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -24,6 +23,7 @@ from outrider.runtime.task_map import TaskMap, map_here
 from outrider.state.duplicate_decisions import Decision, Decisions
 from outrider.state.records import Identifiers, Paper, Record
 from support.fakes import doi, paper
+from support.task_map import map_elsewhere
 
 Item = TypeVar("Item")
 Shared = TypeVar("Shared")
@@ -47,16 +47,6 @@ def papers(draw: st.DrawFn, at: int = 0) -> Paper:
         ),
         metadata=draw(st.sampled_from([{}, {"update_to": [{"doi": "10.1000/a", "type": "correction"}]}])),
     )
-
-
-def map_elsewhere(function: Callable[[Item, Shared], Result], items: Iterable[Item], shared: Shared) -> Iterator[Result]:
-    """Nothing but bytes comes and goes, and later items are done first."""
-    calls = [pickle.dumps((function, item, shared)) for item in items]
-    done = []
-    for call in reversed(calls):
-        called, item, own_shared = pickle.loads(call)
-        done.append(pickle.dumps(called(item, own_shared)))
-    return (pickle.loads(result) for result in reversed(done))
 
 
 def resolve_on_disk(
