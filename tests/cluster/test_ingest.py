@@ -71,9 +71,8 @@ async def ingest(settings: Settings, *names: Path, on: str = "ray", **options: A
 
 def read_global_state(ray: Any) -> bytes:
     """All that Ray's head node knows of jobs, actors and tasks, which its dashboard shows."""
-    state = ray._private.state.state
-    state._really_init_global_state()
-    known = state.global_state_accessor
+    ray.nodes()  # connects it
+    known = ray._private.state.state.global_state_accessor
     return b"".join([*known.get_actor_table(None, None), *known.get_job_table(), *known.get_task_events()])
 
 
