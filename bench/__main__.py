@@ -13,7 +13,7 @@ NAMES = (
     "quality", "stages", "retrieval", "late_interaction", "software", "scoring", "adaptive", "scout", "queries", "latency", "scale",
     "vector_index", "ingestion", "embedding", "startup", "identity", "distil", "questions", "abstracts", "exact", "strategies", "doors",
     "cold_serve", "first_requests", "jobs", "short_answer", "page", "warm_search", "chase", "references",
-    "citation_jobs", "full_text", "code_links", "planner", "stopping", "recapture", "screening", "recorder", "saved",
+    "citation_jobs", "full_text", "code_links", "planner", "stopping", "recapture", "screening", "recorder", "saved", "ray_ingest",
 )  # fmt: skip
 SIZED, OF_SERVICES, COMPARED = ("scale", "exact", "identity"), "queries", "warm_search"
 

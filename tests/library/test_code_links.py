@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from outrider.library.edges import EdgeTable
 from outrider.library.find_code import CodeFinder
 from outrider.library.library import Library
 from outrider.state.errors import BadRequest
@@ -79,6 +80,19 @@ async def test_evidence_of_a_changed_record_is_replaced_and_of_a_removed_one_gon
     assert (await find(library, CODE))["github:lab/snowfall"] == [("doi:10.1000/snow", "github:lab/snowfall", "repository's paper", False)]
     await library.remove(["p", "github:lab/snowfall"])
     assert await library.code_links.count() == 0
+
+
+async def test_a_process_that_dies_when_the_records_are_in_leaves_their_evidence(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next run finds the records unchanged and writes nothing."""
+
+    async def die(_table: EdgeTable, _former: object) -> None:
+        raise SystemError("killed")
+
+    monkeypatch.setattr(EdgeTable, "drop", die)
+    with pytest.raises(SystemError):
+        await library.upsert([PAPER])
+    assert (await library.upsert([PAPER])).unchanged == 1
+    assert (await find(library, PAPER))["p"] == [("doi:10.1000/snow", "github:lab/snowfall", "paper's own code", False)]
 
 
 async def test_a_library_without_links_has_no_table(library: Library) -> None:

@@ -3,59 +3,13 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-HEALTH = {"health_check_period_ms": 1_000, "health_check_timeout_ms": 2_000, "health_check_failure_threshold": 3}
-"""A node that was killed counts as dead after some five seconds, not thirty as by default."""
-ROOT = Path(__file__).resolve().parents[2]
+from bench.ray_nodes import RayCluster, start_cluster
 
-
-@dataclass
-class RayCluster:
-    """Nodes can be killed and replaced; the head node stays.
-
-    Call it on the main thread: Linux ends the processes of a node when the thread ends that started them.
-    """
-
-    cluster: Any
-
-    @property
-    def address(self) -> str:
-        return str(self.cluster.address)
-
-    def kill_node(self) -> None:
-        """End a node at once, and add another one."""
-        self.remove_node()
-        self.add_node()
-
-    def remove_node(self) -> None:
-        self.cluster.remove_node(self.cluster.list_all_nodes()[-1], allow_graceful=False)
-
-    def add_node(self) -> None:
-        self.cluster.add_node(num_cpus=1)
-
-
-def start_cluster() -> RayCluster:
-    """Its workers find this Outrider and the tests' own modules."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from ray.cluster_utils import Cluster
-
-        folders = (str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", ""))
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
-        head = {"num_cpus": 1, "include_dashboard": False, "_system_config": HEALTH}
-        cluster = RayCluster(Cluster(initialize_head=True, head_node_args=head))
-        cluster.add_node()
-        cluster.add_node()
-    return cluster
+__all__ = ("RayCluster", "ray_cluster", "start_cluster")
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +18,7 @@ def ray_cluster() -> Iterator[RayCluster]:
     before = os.environ.get("PYTHONPATH")
     cluster = start_cluster()
     yield cluster
-    cluster.cluster.shutdown()
+    cluster.close()
     if before is None:
         os.environ.pop("PYTHONPATH", None)
     else:

@@ -10,25 +10,26 @@ from __future__ import annotations
 
 import asyncio
 import platform
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from outrider.cluster.session import Cluster
-from outrider.cluster.tasks import CRASHES, TASKS_A_CPU, RemoteError, TaskCrashed, is_crash, is_lost, run_task
+from outrider.cluster.tasks import CRASHES, RemoteError, is_crash, is_lost
 from outrider.ingest.entry import ReadOptions
 from outrider.ingest.file_access import Inspection, OnEncoding, Stamp, inspect_file, read_outcomes, read_stamp
 from outrider.ingest.file_changes import Fingerprints
 from outrider.ingest.file_walk import InputFile
 from outrider.ingest.reader_thread import Bounds, group_outcomes
-from outrider.ingest.readers.select_reader import FileReader, NoReader
+from outrider.ingest.readers.select_reader import NoReader
 from outrider.ingest.record_ids import Outcome
 from outrider.state.errors import UnreadableFile
 from outrider.text.encoding import Encoding
 
-GROUPS_AHEAD = 2
+PARTS_AHEAD = 3
 """Of each file: its task waits when that many are not fetched."""
 
 
@@ -37,11 +38,14 @@ class Reading:
     """A file to read, as a worker needs it."""
 
     path: Path
+    size: int
+    """As the machine of the command sees it."""
     origin: str
     id_origin: str
-    reader: FileReader
     options: ReadOptions
     bounds: Bounds
+    known: str = ""
+    """The fingerprint with which nothing but the inspection is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,36 +55,25 @@ class End:
     stamp: Stamp
 
 
-Part = list[Outcome] | Encoding | End | RemoteError
-
-
-def inspect_on_worker(path: Path, size: int, options: ReadOptions) -> Inspection | NoReader:
-    """Raises `UnreadableFile` also for a file that this node does not see as the machine of the command does."""
-    try:
-        found = inspect_file(path, size, Fingerprints(options))
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise UnreadableFile(
-            f"a worker on {platform.node()} sees no such file; put it on storage that all nodes of the cluster see under this path"
-        ) from error
-    except OSError as error:
-        raise UnreadableFile(f"a worker on {platform.node()} cannot read it: {error.strerror or error}") from error
-    if isinstance(found, Inspection) and found.fingerprint and found.stamp[0] != size:
-        raise UnreadableFile(f"a worker on {platform.node()} sees {found.stamp[0]:,} bytes under this path, and this machine {size:,}")
-    return found
+Part = Inspection | NoReader | list[Outcome] | Encoding | End | RemoteError
 
 
 def read_on_worker(reading: Reading, parts_before: int) -> Iterator[Part]:
     """The parts of a file after the first `parts_before`, which were fetched before the node of an earlier attempt died."""
-    for place, part in enumerate(_read_parts(reading)):
-        if place >= parts_before:
-            yield part
+    for part in islice(read_parts(reading), parts_before, None):  # noqa: UP028 - Ray sends values, which only a generator takes
+        yield part
 
 
-def _read_parts(reading: Reading) -> Iterator[Part]:
+def read_parts(reading: Reading) -> Iterator[Part]:
+    """The inspection, then groups of outcomes and the encoding as soon as it is known, then the end; or an error in place of the rest."""
     encodings: list[Encoding] = []
     options = replace(reading.options, on_encoding=encodings.append)
     try:
-        outcomes = read_outcomes(reading.path, reading.origin, reading.id_origin, reading.reader, options)
+        inspection = inspect_on_worker(reading)
+        yield inspection
+        if isinstance(inspection, NoReader) or inspection.fingerprint in {"", reading.known}:
+            return
+        outcomes = read_outcomes(reading.path, reading.origin, reading.id_origin, inspection.reader, options)
         for group in group_outcomes(outcomes, reading.bounds):
             yield from encodings
             encodings.clear()
@@ -95,6 +88,88 @@ def _read_parts(reading: Reading) -> Iterator[Part]:
         yield RemoteError.of(UnreadableFile(error.strerror or str(error)))
 
 
+def inspect_on_worker(reading: Reading) -> Inspection | NoReader:
+    """Raises `UnreadableFile` also for a file that this node does not see as the machine of the command does."""
+    node = platform.node()
+    try:
+        inspection = inspect_file(reading.path, reading.size, Fingerprints(reading.options))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UnreadableFile(
+            f"a worker on {node} sees no such file; put it on storage that all nodes of the cluster see under this path"
+        ) from error
+    except OSError as error:
+        raise UnreadableFile(f"a worker on {node} cannot read it: {error.strerror or error}") from error
+    if isinstance(inspection, Inspection) and inspection.fingerprint and inspection.stamp[0] != reading.size:
+        raise UnreadableFile(f"a worker on {node} sees {inspection.stamp[0]:,} bytes under this path, and this machine {reading.size:,}")
+    return inspection
+
+
+@dataclass(slots=True)
+class FileStream:
+    """The parts of one file from a task, which begins at once, and again when its node dies."""
+
+    cluster: Cluster
+    reading: Reading
+    parts: int = 0
+    """Fetched so far."""
+    _crashes: int = 0
+    _task: Any = None
+    _has_begun: bool = False
+    """Before, its worker may have to start."""
+
+    def __post_init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        task = self.cluster.ray.remote(read_on_worker).options(
+            num_cpus=0,
+            max_retries=0,
+            num_returns="streaming",
+            _generator_backpressure_num_objects=PARTS_AHEAD,
+            scheduling_strategy="SPREAD",
+            name="read",
+        )
+        self._task, self._has_begun = task.remote(self.reading, self.parts), False
+
+    async def fetch(self) -> Part:
+        """Raises `UnreadableFile`, also where the file kills its process or keeps it busy."""
+        while True:
+            try:
+                part = await self._wait()
+            except self.cluster.ray.exceptions.RayError as error:
+                if not (is_crash(self.cluster, error) or is_lost(self.cluster, error)):
+                    raise
+                self._crashes += is_crash(self.cluster, error)
+                if self._crashes >= CRASHES:
+                    problem = f"the process that reads it died {self._crashes} times: it is damaged, or made to be large"
+                    raise UnreadableFile(problem) from error
+                self._begin()
+                continue
+            self.parts += 1
+            if isinstance(part, End | RemoteError | NoReader):
+                self._task = None
+            if isinstance(part, RemoteError):
+                raise part.make()
+            return part
+
+    async def _wait(self) -> Part:
+        limit_s = self.cluster.settings.read_timeout_s
+        starting_s = 0.0 if self._has_begun else self.cluster.settings.connect_s
+        try:
+            async with asyncio.timeout(limit_s + starting_s):
+                part: Part = await (await anext(self._task))
+                self._has_begun = True
+                return part
+        except TimeoutError as error:
+            raise UnreadableFile(f"no record was read in {limit_s:g} s (cluster.read_timeout_s)") from error
+
+    def close(self) -> None:
+        """End the task, with its process."""
+        if self._task is not None:
+            with suppress(Exception):  # it may have ended
+                self.cluster.ray.cancel(self._task, force=True)
+
+
 @dataclass(slots=True)
 class ClusterFiles:
     """Access to files by the workers of a cluster. Close it."""
@@ -102,131 +177,64 @@ class ClusterFiles:
     cluster: Cluster
     options: ReadOptions
     bounds: Bounds
-    _files: list[InputFile] = field(default_factory=list)
+    _files: Iterator[InputFile] = field(default_factory=lambda: iter(()))
+    """Those that are not begun yet."""
     _id_origins: Mapping[str, str] = field(default_factory=dict)
-    _known: frozenset[str] = frozenset()
-    _next: int = 0
-    """Place of the first file that is not looked at yet."""
-    _ahead: dict[str, asyncio.Task[Inspection | NoReader]] = field(default_factory=dict)
-    """Looks at files, by origin."""
-    _streams: dict[str, Any] = field(default_factory=dict)
-    """Files whose reading began ahead, by origin."""
-    _last: str = ""
-    """The file that was looked at last."""
+    _known: Mapping[str, str] = field(default_factory=dict)
+    _streams: dict[str, FileStream] = field(default_factory=dict)
+    """By origin: of the file that is read, and of those ahead."""
+    _current: str = ""
     _stamps: dict[str, Stamp] = field(default_factory=dict)
 
-    def expect(self, files: Sequence[InputFile], id_origins: Mapping[str, str], known: frozenset[str]) -> None:
-        self._files, self._id_origins, self._known, self._next = list(files), id_origins, known, 0
+    def expect(self, files: Sequence[InputFile], id_origins: Mapping[str, str], known: Mapping[str, str]) -> None:
+        self._files, self._id_origins, self._known = iter(files), id_origins, known
 
     async def inspect(self, file: InputFile) -> Inspection | NoReader:
-        if stream := self._streams.pop(self._last, None):
-            self._cancel(stream)  # it turned out to hold what another file of the run holds
-        self._last = file.origin
-        self._look_ahead()
-        if file.origin not in self._ahead:
-            self._ahead[file.origin] = asyncio.create_task(self._look(file))
-        try:
-            return await self._ahead[file.origin]
-        finally:
-            del self._ahead[file.origin]
+        self._leave()
+        self._current = file.origin
+        for ahead in islice(self._files, self.cluster.count_cpus() + 1 - len(self._streams)):
+            self._streams[ahead.origin] = self._begin(ahead, self._known.get(ahead.origin, ""))
+        if file.origin not in self._streams:
+            self._streams[file.origin] = self._begin(file)
+        part = await self._streams[file.origin].fetch()
+        assert isinstance(part, Inspection | NoReader)  # noqa: S101 - the first part of any file
+        return part
 
-    def _look_ahead(self) -> None:
-        window = TASKS_A_CPU * self.cluster.count_cpus()
-        while self._next < len(self._files) and len(self._ahead) < window:
-            file = self._files[self._next]
-            self._ahead[file.origin] = asyncio.create_task(self._look(file))
-            self._next += 1
+    def _begin(self, file: InputFile, known: str = "") -> FileStream:
+        id_origin = self._id_origins.get(file.origin, "")
+        return FileStream(self.cluster, Reading(file.path, file.size, file.origin, id_origin, self.options, self.bounds, known))
 
-    async def _look(self, file: InputFile) -> Inspection | NoReader:
-        try:
-            found = await run_task(self.cluster, inspect_on_worker, file.path, file.size, self.options, cpus=0, name="inspect")
-        except TaskCrashed as error:
-            raise UnreadableFile(f"{error} while it was looked at") from error
-        if isinstance(found, Inspection) and found.fingerprint and found.fingerprint not in self._known:
-            self._streams[file.origin] = self._begin(self._describe(file, found, self._id_origins.get(file.origin, "")), 0)
-        return found
-
-    def _describe(self, file: InputFile, inspection: Inspection, id_origin: str) -> Reading:
-        return Reading(file.path, file.origin, id_origin, inspection.reader, self.options, self.bounds)
-
-    def _begin(self, reading: Reading, parts_before: int) -> Any:
-        task = self.cluster.ray.remote(read_on_worker).options(
-            num_cpus=0,
-            max_retries=0,
-            num_returns="streaming",
-            _generator_backpressure_num_objects=GROUPS_AHEAD,
-            scheduling_strategy="SPREAD",
-            name="read",
-        )
-        return task.remote(reading, parts_before)
+    def _leave(self) -> None:
+        """End the task of a file that was not read to its end: it has not changed, or turned out to be a copy of another one."""
+        if stream := self._streams.pop(self._current, None):
+            stream.close()
 
     async def read(self, file: InputFile, inspection: Inspection, id_origin: str, on_encoding: OnEncoding) -> AsyncGenerator[list[Outcome]]:
-        reading = self._describe(file, inspection, id_origin)
-        stream = self._streams.pop(file.origin, None) or self._begin(reading, 0)
-        parts = crashes = 0
-        is_open = True
-        try:
-            while True:
-                try:
-                    part = await self._fetch(stream)
-                except self.cluster.ray.exceptions.RayError as error:
-                    if not (is_crash(self.cluster, error) or is_lost(self.cluster, error)):
-                        raise
-                    crashes += is_crash(self.cluster, error)
-                    if crashes >= CRASHES:
-                        raise UnreadableFile(
-                            f"the process that reads it died {crashes} times: it is damaged, or made to be large"
-                        ) from error
-                    stream = self._begin(reading, parts)
-                    continue
-                parts += 1
-                is_open = not isinstance(part, End | RemoteError)
-                if isinstance(part, End):
-                    self._stamps[file.origin] = part.stamp
-                    return
-                if isinstance(part, RemoteError):
-                    raise part.make()
-                if isinstance(part, Encoding):
-                    on_encoding(part)
-                else:
-                    yield part
-        finally:
-            if is_open:
-                self._cancel(stream)
-
-    async def _fetch(self, stream: Any) -> Part:
-        limit_s = self.cluster.settings.read_timeout_s
-        try:
-            async with asyncio.timeout(limit_s):
-                part: Part = await (await anext(stream))
-                return part
-        except TimeoutError as error:
-            raise UnreadableFile(f"no record was read in {limit_s:g} s (cluster.read_timeout_s)") from error
+        stream = self._streams[file.origin]
+        if inspection.fingerprint == stream.reading.known:  # it has not changed, but its records have
+            stream = self._streams[file.origin] = self._begin(file)
+            await stream.fetch()
+        while not isinstance(part := await stream.fetch(), End):
+            if isinstance(part, Encoding):
+                on_encoding(part)
+            elif isinstance(part, list):
+                yield part
+        self._stamps[file.origin] = part.stamp
 
     async def stamp(self, file: InputFile) -> Stamp:
         """As the worker saw it."""
         return self._stamps.pop(file.origin)
 
-    async def close(self) -> None:
-        for task in self._ahead.values():
-            task.cancel()
-        if self._ahead:
-            await asyncio.wait(self._ahead.values())
-        for task in self._ahead.values():
-            task.cancelled() or task.exception()  # mark as retrieved
+    def close(self) -> None:
         for stream in self._streams.values():
-            self._cancel(stream)
+            stream.close()
         self._streams.clear()
 
-    def _cancel(self, stream: Any) -> None:
-        with suppress(Exception):  # it may have ended
-            self.cluster.ray.cancel(stream, force=True)
 
-
-@asynccontextmanager
-async def open_files(cluster: Cluster, options: ReadOptions, bounds: Bounds) -> AsyncIterator[ClusterFiles]:
+@contextmanager
+def open_files(cluster: Cluster, options: ReadOptions, bounds: Bounds) -> Iterator[ClusterFiles]:
     files = ClusterFiles(cluster, options, bounds)
     try:
         yield files
     finally:
-        await files.close()
+        files.close()

@@ -18,15 +18,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from outrider.runtime.threads_and_loops import finish, run_in_thread, run_isolated
 from outrider.settings.model import ClusterSettings
 from outrider.state.errors import BadRequest, ClusterError, MissingExtra, SettingsError
 from outrider.version import __version__
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 ON_THIS_MACHINE = "local"
 RUNNING = "auto"
@@ -51,7 +48,8 @@ log = logging.getLogger(__name__)
 class Cluster:
     """An open session."""
 
-    ray: ModuleType
+    ray: Any
+    """The module."""
     address: str
     """For messages."""
     settings: ClusterSettings
@@ -92,7 +90,7 @@ async def open_cluster(settings: ClusterSettings) -> AsyncIterator[Cluster]:
             await finish(asyncio.to_thread(ray.shutdown))
 
 
-def _import_ray() -> ModuleType:
+def _import_ray() -> Any:
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     try:
@@ -123,7 +121,7 @@ async def _within(work: Callable[[], None], seconds: float, problem: str) -> Non
         raise ClusterError(f"{problem} within {seconds:g} s (cluster.connect_s); `ray status` shows the state of a cluster") from error
 
 
-def _connect(ray: ModuleType, address: str, connect_s: float) -> None:
+def _connect(ray: Any, address: str, connect_s: float) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL, "configure_logging": True}
     if address.startswith(CLIENT):
         raise SettingsError(
@@ -131,10 +129,13 @@ def _connect(ray: ModuleType, address: str, connect_s: float) -> None:
             "(`ray job submit`) and give the address HOST:PORT of its head node, or auto"
         )
     if address not in {ON_THIS_MACHINE, RUNNING}:
-        _probe(address, connect_s)
+        address = _probe(address, connect_s)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            if address not in {ON_THIS_MACHINE, RUNNING} and hasattr(ray._raylet, "GcsClient"):  # noqa: SLF001
+                # raises where something else listens there, or wants a token; `ray.init` would end this process after a minute
+                ray._raylet.GcsClient(address=address)  # noqa: SLF001
             if address == ON_THIS_MACHINE:
                 _set_own_token()
                 ray.init(address=ON_THIS_MACHINE, include_dashboard=False, **quiet)
@@ -147,8 +148,8 @@ def _connect(ray: ModuleType, address: str, connect_s: float) -> None:
         raise ClusterError(f"Ray at {address} refuses the connection: {_first_line(error)}") from error
 
 
-def _probe(address: str, connect_s: float) -> None:
-    """Raise `ClusterError` at once where nobody listens; `ray.init` would wait."""
+def _probe(address: str, connect_s: float) -> str:
+    """The address with its port. Raises `ClusterError` at once where nobody listens; `ray.init` would wait."""
     host, _, port = address.rpartition(":") if ":" in address else (address, "", str(PORT))
     if not port.isdecimal():
         raise SettingsError(f"cluster.address {address!r} is no address of a Ray cluster; write HOST:PORT, auto or local")
@@ -158,6 +159,7 @@ def _probe(address: str, connect_s: float) -> None:
         raise ClusterError(
             f"no Ray cluster answers at {address}: {_first_line(error)}; is it the address of the head node (`ray start --head` prints it)?"
         ) from error
+    return f"{host}:{port}"
 
 
 def _set_own_token() -> None:

@@ -110,7 +110,8 @@ async def run_task(
     while True:
         answer = task.remote(*args)
         try:
-            return unwrap(await answer)
+            returned: Returned[Result] | RemoteError = await answer
+            return unwrap(returned)
         except asyncio.CancelledError:
             with suppress(Exception):
                 cluster.ray.cancel(answer, force=True)

@@ -38,8 +38,8 @@ class Inspection:
 class FileAccess(Protocol):
     """Errors of both methods are `UnreadableFile` and `OSError`."""
 
-    def expect(self, files: Sequence[InputFile], id_origins: Mapping[str, str], known: frozenset[str]) -> None:
-        """The files that will be inspected, in this order, of which those with a known fingerprint are mostly not read."""
+    def expect(self, files: Sequence[InputFile], id_origins: Mapping[str, str], known: Mapping[str, str]) -> None:
+        """The files that will be inspected, in this order. One that still has its fingerprint in `known`, by origin, is mostly not read."""
         ...
 
     async def inspect(self, file: InputFile) -> Inspection | NoReader: ...
@@ -82,7 +82,7 @@ class LocalFiles:
     """Of a group."""
     fingerprints: Fingerprints
 
-    def expect(self, files: Sequence[InputFile], id_origins: Mapping[str, str], known: frozenset[str]) -> None:
+    def expect(self, files: Sequence[InputFile], id_origins: Mapping[str, str], known: Mapping[str, str]) -> None:
         """Nothing is read ahead: the next group of a file is, while one is stored."""
 
     async def inspect(self, file: InputFile) -> Inspection | NoReader:

@@ -163,8 +163,8 @@ class _Run:
         self, files: Sequence[InputFile], targets: Sequence[Target], remote: RemoteSources | None, *, installed: bool
     ) -> None:
         readable = [file for file in files if not (file.problem or file.skip_reason)]
-        known = frozenset(file.fingerprint for file in await self.library.ingested_files()) if readable else frozenset[str]()
-        self.access.expect(readable, self.changes.id_origins, known)
+        finished = await self.library.ingested_files() if readable else ()
+        self.access.expect(readable, self.changes.id_origins, {file.origin: file.fingerprint for file in finished})
         for file in files:
             tally = self.start(file.path, file.size)
             await self.report_errors(self.read_file(file, tally), tally)

@@ -432,9 +432,10 @@ class Library:
             asyncio.to_thread(record_table.build_rows, changed, hashes, await self._table.schema()),
             retry_conflicts(lambda: self._edges.add(edges, list(changed))),
         )
+        # before the records: where a process dies in between, the next run finds these changed, and writes their evidence again
+        await self.code_links.replace(changed, await read_all_evidence(changed.values()))
         counts = await retry_conflicts(lambda: record_table.merge_rows(self._table, rows))
         await retry_conflicts(lambda: self._edges.drop(former))
-        await self.code_links.replace(changed, await read_all_evidence(changed.values()))
         return counts
 
     async def remove(self, doc_ids: Sequence[str]) -> int:

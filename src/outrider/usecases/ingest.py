@@ -195,7 +195,7 @@ async def _ingest(  # noqa: PLR0913 - what to read, and keywords with defaults
             embedder, why_not_embedded = await services.embedder_at_hand(library)
         else:
             batch_records = settings.cluster.batch_records
-            access = await stack.enter_async_context(open_files(cluster, options, Bounds(batch_records, BATCH_BYTES)))
+            access = stack.enter_context(open_files(cluster, options, Bounds(batch_records, BATCH_BYTES)))
             model = Model(settings.embedding, await library.space(), settings.sources.offline)
             embedder, why_not_embedded = await stack.enter_async_context(open_embedder(cluster, model))
         return await ingest(
