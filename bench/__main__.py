@@ -14,6 +14,7 @@ NAMES = (
     "vector_index", "ingestion", "embedding", "startup", "identity", "distil", "questions", "abstracts", "exact", "strategies", "doors",
     "cold_serve", "first_requests", "jobs", "short_answer", "page", "warm_search", "chase", "references",
     "citation_jobs", "full_text", "code_links", "planner", "stopping", "recapture", "screening", "recorder", "saved", "ray_ingest",
+    "ray_batch",
 )  # fmt: skip
 SIZED, OF_SERVICES, COMPARED = ("scale", "exact", "identity"), "queries", "warm_search"
 

@@ -36,8 +36,13 @@ OWN_USE = frozenset({"memory_limit", "num_workers"})
 
 
 class Part(NamedTuple):
-    """Files of a table whose part of an index one task builds."""
+    """Files of a table whose part of an index one task builds.
 
+    With the keys of the store, as an argument of the call: Ray stores functions, with all that is bound to them.
+    """
+
+    uri: str
+    storage_options: Mapping[str, str]
     column: str
     kind: str
     settings: Mapping[str, Any]
@@ -59,14 +64,13 @@ async def rebuild(
         fragments = await asyncio.to_thread(_list_fragments, uri, storage_options)
         split = [part for part in (fragments[at::workers] for at in range(workers)) if part]
         parts = [
-            Part(column, *translate_config(config), part)
+            Part(uri, storage_options, column, *translate_config(config), part)
             for column, config in indexes
             for part in (split if translate_config(config)[0] == TEXT else [fragments])
         ]
         progress(1, 1 + len(parts))
         segments: list[Any] = []
-        build = partial(_build_segment, uri, storage_options)
-        async with aclosing(run_tasks(cluster, build, parts, cpus=0, at_once=workers, name="index")) as results:  # type: ignore[type-var]
+        async with aclosing(run_tasks(cluster, _build_segment, parts, cpus=0, at_once=workers, name="index")) as results:  # type: ignore[type-var]
             async for segment in results:
                 segments.append(segment)
                 progress(1 + len(segments), 1 + len(parts))
@@ -127,9 +131,9 @@ def _list_fragments(uri: str, storage_options: Mapping[str, str]) -> list[int]:
     return [fragment.fragment_id for fragment in _open(uri, storage_options).get_fragments()]
 
 
-def _build_segment(uri: str, storage_options: Mapping[str, str], part: Part) -> Any:
+def _build_segment(part: Part) -> Any:
     """On a worker: a part of an index, which nobody sees before it is committed."""
-    return _open(uri, storage_options).create_index_uncommitted(
+    return _open(part.uri, part.storage_options).create_index_uncommitted(
         column=part.column, index_type=part.kind, name=_name(part.column), replace=True, fragment_ids=part.fragments, **part.settings
     )
 
