@@ -56,3 +56,5 @@ def test_a_node_that_dies_changes_nothing(ray_cluster: RayCluster, monkeypatch: 
 def test_another_place_is_refused() -> None:
     with pytest.raises(BadRequest, match="on ray"):
         dedup(ASYSD, on="dask")
+    with pytest.raises(BadRequest, match="on ray"):
+        dedup(ASYSD, address="10.0.0.5")

@@ -62,10 +62,12 @@ class Cluster:
         return int(self.ray.cluster_resources().get("GPU", 0))
 
 
-def check_on(on: str) -> bool:
-    """Whether work runs on Ray. Raises `BadRequest` for a place of no known name."""
+def check_on(on: str, address: str | None = None) -> bool:
+    """Whether work runs on Ray. Raises `BadRequest` for a place of no known name, and for an address of a cluster that is not used."""
     if on not in {"", "ray"}:
         raise BadRequest(f"work runs on this machine or on ray, not on {on!r}")
+    if address is not None and not on:
+        raise BadRequest("--address belongs to --on ray, which is missing")
     return on == "ray"
 
 

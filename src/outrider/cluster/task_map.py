@@ -32,7 +32,7 @@ def open_task_map(on: str = "", address: str | None = None) -> Iterator[TaskMap]
 
     Raises `BadRequest` for another place, and what `open_cluster` raises.
     """
-    if not check_on(on):
+    if not check_on(on, address):
         yield map_here
         return
     with map_on_ray(load({"cluster.address": address}).settings.cluster) as tasks:

@@ -234,7 +234,7 @@ async def areindex(
     Raises `LibraryMissing`, `LibraryBusy` while another run is under way, `ModelError` where the model cannot be loaded or fails, and
     `ClusterError` for a cluster that cannot be used.
     """
-    on_ray = check_on(on)
+    on_ray = check_on(on, address)
     async with AsyncExitStack() as stack:
         opened = await stack.enter_async_context(
             open_services(services, library, {"embedding.model_name": model, "cluster.address": address})

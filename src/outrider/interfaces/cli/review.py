@@ -122,7 +122,7 @@ def screen(
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadRequest(f"screening takes a terminal; without one: outrider review label {name} ID DECISION, or --file FILE")
     services = open_services(library, address=address)
-    if on:
+    if on or address is not None:
         from outrider.usecases.review import prepare_review
 
         wait_for(prepare_review(services, name, on, address))
