@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,11 +11,15 @@ import pytest
 from outrider.cluster.task_map import open_task_map
 from outrider.ingest.deduplicate_files import deduplicate_files
 from outrider.ingest.entry import ReadOptions
+from outrider.library.library import Library
 from outrider.linkage import out_of_core
 from outrider.linkage.disk_keys import OnStep, no_progress
 from outrider.runtime.task_map import TaskMap, map_here
+from outrider.services import Services
+from outrider.state.duplicate_decisions import Decision
 from outrider.state.errors import BadRequest
-from outrider.usecases.deduplicate import dedup
+from outrider.usecases.deduplicate import dedup, resolve_library
+from support.fakes import paper
 from support.ray_cluster import RayCluster, ray_cluster
 from support.shared_data import DATA
 
@@ -58,3 +63,22 @@ def test_another_place_is_refused() -> None:
         dedup(ASYSD, on="dask")
     with pytest.raises(BadRequest, match="on ray"):
         dedup(ASYSD, address="10.0.0.5")
+
+
+async def test_the_works_of_a_library(ray_cluster: RayCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a decision of a person; the workers do not read the library."""
+    library = await Library.open(tmp_path, create=True)
+    titles = ("Aspirin and acute liver injury in adults", "Kidneys of mice after a year without salt", "Statins and falls of the elderly")
+    await library.upsert([paper(f"{at}", titles[at % 3], authors=["Smith, Ann"], year=2020, pages="1-9") for at in range(9)])
+    await library.decide(Decision(what="split", ids=("0", "3")))
+    library.close()
+    monkeypatch.setenv("OUTRIDER_LIBRARY__URI", str(tmp_path))
+    found = []
+    for on, address in (("", None), ("ray", ray_cluster.address)):
+        services = Services.from_file()
+        with open_task_map(on, address) as tasks, resolve_library(tasks=tasks) as source:
+            await source.read(services)
+            found.append((source.records, await asyncio.to_thread(lambda: list(source.works()))))
+        services.close()
+    assert found[0] == found[1]
+    assert len(found[0][1]) > 1
