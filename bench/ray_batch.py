@@ -77,14 +77,25 @@ def finish(command: subprocess.Popen[bytes]) -> bytes:
     return answer
 
 
-def measure(where: str, work: Callable[[], str]) -> Measured:
-    """`work` returns a digest of what it made."""
+def measure(where: str, work: Callable[[Stopwatch], str]) -> Measured:
+    """`work` returns a digest of what it made, and takes the time of what is compared."""
     progress(where)
-    started = time.perf_counter()
-    content = work()
-    found = Measured(where, time.perf_counter() - started, content)
+    watch = Stopwatch()
+    content = work(watch)
+    found = Measured(where, watch.seconds, content)
     progress(f"  {found.took_s:.1f} s, {content}")
     return found
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    seconds: float = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.seconds += time.perf_counter() - started
 
 
 def kill_node_after(scene: Scene, seconds: float, command: subprocess.Popen[bytes]) -> bytes:
@@ -99,17 +110,18 @@ def make_digest(content: object) -> str:
 
 
 def dedup(scene: Scene, name: str, files: Sequence[Path], *, kills: bool) -> list[Measured]:
-    def run(on_ray: bool) -> str:
-        return make_digest(finish(scene.start("dedup", *files, on_ray=on_ray)))
+    def run(watch: Stopwatch, on_ray: bool, kill_s: float = 0.0) -> str:
+        with watch.running():
+            command = scene.start("dedup", *files, on_ray=on_ray)
+            return make_digest(kill_node_after(scene, kill_s, command) if kill_s else finish(command))
 
-    results = [measure(f"{name}: one process", lambda: run(False)), measure(f"{name}: three nodes", lambda: run(True))]
+    results = [
+        measure(f"{name}: one process", lambda watch: run(watch, False)),
+        measure(f"{name}: three nodes", lambda watch: run(watch, True)),
+    ]
     if kills:
         seconds = KILLED_AT * results[1].took_s
-        killed = measure(
-            f"{name}: a node killed",
-            lambda: make_digest(kill_node_after(scene, seconds, scene.start("dedup", *files, on_ray=True))),
-        )
-        results.append(killed)
+        results.append(measure(f"{name}: a node killed", lambda watch: run(watch, True, seconds)))
     return results
 
 
@@ -131,27 +143,28 @@ async def fill(path: Path, records: Sequence[Paper]) -> None:
 
 
 def reindex(scene: Scene, records: Sequence[Paper]) -> list[Measured]:
-    def run(name: str, on_ray: bool, disturb: str = "") -> str:
+    def run(watch: Stopwatch, name: str, on_ray: bool, disturb: str = "") -> str:
         library = scene.folder / name
         asyncio.run(fill(library, records))
         before = scene.server.rows
-        command = scene.start("library", "reindex", "--library", library, on_ray=on_ray)
-        while disturb and command.poll() is None and scene.server.rows - before < KILLED_AT * len(records):
-            time.sleep(0.01)
-        if disturb == "node":
-            scene.cluster.kill_node()
-        if disturb == "command":
-            command.send_signal(signal.SIGKILL)
-            command.communicate()
+        with watch.running():
             command = scene.start("library", "reindex", "--library", library, on_ray=on_ray)
-        finish(command)
+            while disturb and command.poll() is None and scene.server.rows - before < KILLED_AT * len(records):
+                time.sleep(0.01)
+            if disturb == "node":
+                scene.cluster.kill_node()
+            if disturb == "command":
+                command.send_signal(signal.SIGKILL)
+                command.communicate()
+                command = scene.start("library", "reindex", "--library", library, on_ray=on_ray)
+            finish(command)
         return run_isolated(digest_vectors, library)
 
     return [
-        measure("reindex: one process", lambda: run("reindex-here", False)),
-        measure("reindex: two actors", lambda: run("reindex-ray", True)),
-        measure("reindex: a node killed", lambda: run("reindex-node", True, "node")),
-        measure("reindex: the command killed and run again", lambda: run("reindex-command", True, "command")),
+        measure("reindex: one process", lambda watch: run(watch, "reindex-here", False)),
+        measure("reindex: two actors", lambda watch: run(watch, "reindex-ray", True)),
+        measure("reindex: a node killed", lambda watch: run(watch, "reindex-node", True, "node")),
+        measure("reindex: the command killed and run again", lambda watch: run(watch, "reindex-command", True, "command")),
     ]
 
 
@@ -171,22 +184,23 @@ async def _digest_vectors(path: Path) -> str:
 def optimize(scene: Scene, sets: Sequence[Collection]) -> list[Measured]:
     records = [one.model_copy(update={"doc_id": f"{each.name}:{one.doc_id}"}) for each in sets for one in each.documents]
 
-    def run(name: str, on_ray: bool, kill_s: float = 0.0) -> str:
+    def run(watch: Stopwatch, name: str, on_ray: bool, kill_s: float = 0.0) -> str:
         library = scene.folder / name
         asyncio.run(fill(library, records))
-        command = scene.start("library", "optimize", "--library", library, on_ray=on_ray)
-        if kill_s:
-            kill_node_after(scene, kill_s, command)
-        else:
-            finish(command)
+        with watch.running():
+            command = scene.start("library", "optimize", "--library", library, on_ray=on_ray)
+            if kill_s:
+                kill_node_after(scene, kill_s, command)
+            else:
+                finish(command)
         return run_isolated(digest_answers, library)
 
     results = [
-        measure("optimize: one process", lambda: run("optimize-here", False)),
-        measure("optimize: three nodes", lambda: run("optimize-ray", True)),
+        measure("optimize: one process", lambda watch: run(watch, "optimize-here", False)),
+        measure("optimize: three nodes", lambda watch: run(watch, "optimize-ray", True)),
     ]
     seconds = KILLED_AT * results[1].took_s
-    return [*results, measure("optimize: a node killed", lambda: run("optimize-node", True, seconds))]
+    return [*results, measure("optimize: a node killed", lambda watch: run(watch, "optimize-node", True, seconds))]
 
 
 def digest_answers(library: Path) -> str:
@@ -214,12 +228,15 @@ def features(scene: Scene, documents: Sequence[Paper]) -> list[Measured]:
     sentences = [sentence for one in documents for sentence in f"{one.title}. {one.abstract}".split(". ") if len(sentence) > 20]
     texts = [". ".join(chance.sample(sentences, SENTENCES)) for _ in range(TEXTS)]
 
-    def run(on: str) -> str:
-        with open_task_map(on, scene.cluster.address) as tasks:
+    def run(watch: Stopwatch, on: str) -> str:
+        with open_task_map(on, scene.cluster.address if on else None) as tasks, watch.running():
             made = make_features(texts, 0.95, tasks)
         return "nothing" if made is None else make_digest((made.matrix.shape, made.matrix.data.tobytes(), made.matrix.indices.tobytes()))
 
-    return [measure(f"features of {TEXTS:,} texts: one process", lambda: run("")), measure("features: three nodes", lambda: run("ray"))]
+    return [
+        measure(f"features of {TEXTS:,} texts: one process", lambda watch: run(watch, "")),
+        measure("features: three nodes", lambda watch: run(watch, "ray")),
+    ]
 
 
 @contextmanager
