@@ -12,8 +12,9 @@ RECORDS = 100_000
 NAMES = (
     "quality", "stages", "retrieval", "late_interaction", "software", "scoring", "adaptive", "scout", "queries", "latency", "scale",
     "vector_index", "ingestion", "embedding", "startup", "identity", "distil", "questions", "abstracts", "exact", "strategies", "doors",
-    "cold_serve", "first_requests", "jobs", "short_answer", "page", "warm_search", "chase", "references",
-    "citation_jobs", "full_text", "code_links", "planner", "stopping", "recapture", "screening", "recorder", "saved", "model_servers", "warm_queries", "growth", "scale_simulation", "object_storage", "ray_ingest", "serving", "shared_limits",
+    "cold_serve", "first_requests", "jobs", "short_answer", "page", "warm_search", "chase", "references", "citation_jobs", "full_text",
+    "code_links", "planner", "stopping", "recapture", "screening", "recorder", "saved", "model_servers", "warm_queries", "growth",
+    "scale_simulation", "object_storage", "ray_ingest", "serving", "shared_limits", "ray_batch",
 )  # fmt: skip
 SIZED, OF_SERVICES, COMPARED = ("scale", "exact", "identity", "growth"), "queries", "warm_search"
 

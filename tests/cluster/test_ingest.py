@@ -25,9 +25,8 @@ from outrider.settings.model import ClusterSettings, EmbeddingSettings, LibraryS
 from outrider.settings.sections import SourcesSettings
 from outrider.state.errors import BadRequest, ClusterError, UnreadableFile
 from outrider.usecases.ingest import ingest_targets
-from support.ray_cluster import RayCluster, ray_cluster
+from support.ray_cluster import RayCluster
 
-__all__ = ("ray_cluster",)
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 RECORDS = 40
 KEY = "sk-a-secret-of-the-test"
@@ -71,9 +70,7 @@ async def ingest(settings: Settings, *names: Path, on: str = "ray", **options: A
 
 def read_global_state(ray: Any) -> bytes:
     """All that Ray's head node knows of jobs, actors and tasks, which its dashboard shows."""
-    state = ray._private.state.state
-    state._really_init_global_state()
-    known = state.global_state_accessor
+    known = ray._private.state.state._connect_and_get_accessor()
     return b"".join([*known.get_actor_table(None, None), *known.get_job_table(), *known.get_task_events()])
 
 

@@ -15,9 +15,8 @@ from outrider.cluster.session import open_cluster
 from outrider.cluster.tasks import TaskCrashed, run_task, run_tasks
 from outrider.settings.model import ClusterSettings
 from outrider.state.errors import ClusterError, MissingExtra, SettingsError, UnreadableFile
-from support.ray_cluster import RayCluster, ray_cluster
+from support.ray_cluster import RayCluster
 
-__all__ = ("ray_cluster",)
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 

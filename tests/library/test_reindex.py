@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import subprocess
@@ -73,7 +74,7 @@ async def spaces(library: Library, count: int) -> None:
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reindexing, "BATCH", 10)
+    monkeypatch.setattr(reindexing, "PARTS", reindexing.Parts(10, 1))
     monkeypatch.setattr(reindexing, "FEW", 3)
 
 
@@ -93,6 +94,42 @@ async def test_another_model_takes_over(library: Library) -> None:
     assert await library.check() == ()
     assert (reports[0].stage, reports[0].done, reports[-1].stage) == ("embedding", 0, "switching")
     assert all(one.done <= one.total for one in reports)
+
+
+async def test_parts_that_are_embedded_at_once(library: Library) -> None:
+    """As many calls are under way as were asked for, and everything is as with one."""
+    await fill(library, 25)
+    await library.upsert([Document(doc_id="empty")])
+    together = threading.Barrier(3)
+    calls, waited = itertools.count(), []
+
+    def wait(_: int) -> None:
+        if next(calls) < 3:
+            waited.append(together.wait(20))
+
+    reports: list[ReindexProgress] = []
+    done = await library.reindex(fresh(NEW, before=wait), reports.append, reindexing.Parts(4, 3))
+    assert sorted(waited) == [0, 1, 2]
+    assert (done.records, done.embedded, done.without, done.reasons) == (26, 25, 1, ("empty: holds no text to embed",))
+    assert sorted(await near(library, "fox", NEW)) == [f"{number:03}" for number in range(25)]
+    embedding = [one.done for one in reports if one.stage == "embedding"]
+    assert embedding == sorted(embedding)
+    assert embedding[-1] == 26
+
+
+async def test_a_part_that_fails_ends_the_others(library: Library) -> None:
+    await fill(library, 25)
+
+    def fail(done: int) -> None:
+        if done == 16:
+            raise ModelUnavailable("the model is gone")
+
+    with pytest.raises(ModelUnavailable, match="gone"):
+        await library.reindex(fresh(NEW, before=fail), parts=reindexing.Parts(4, 3))
+    assert await library.space() == OLD.space
+    resumed = await library.reindex(fresh(NEW))
+    assert 0 < resumed.embedded < 25
+    assert len(await near(library, "fox", NEW)) == 25
 
 
 async def test_records_that_were_never_embedded(library: Library) -> None:
@@ -264,7 +301,7 @@ async def test_a_commit_that_came_first_does_not_end_a_run(library: Library, mon
     monkeypatch.setattr(SpaceRegistry, "put", overtaken)
     monkeypatch.setattr(index, "EXACT_BYTES", 1_000)
     monkeypatch.setattr(index, "PARTITION", 60)
-    monkeypatch.setattr(reindexing, "BATCH", 400)
+    monkeypatch.setattr(reindexing, "PARTS", reindexing.Parts(400, 1))
     await fill(library, 200)
     await library.reindex(NEW)
     assert tries == [["building"]] * 2 + [["retired", "current"]] * 2
@@ -309,7 +346,7 @@ async def test_a_kill_between_switching_and_dropping(library: Library, monkeypat
 async def test_a_large_library_gets_its_index_before_the_switch(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "EXACT_BYTES", 1_000)
     monkeypatch.setattr(index, "PARTITION", 60)
-    monkeypatch.setattr(reindexing, "BATCH", 400)
+    monkeypatch.setattr(reindexing, "PARTS", reindexing.Parts(400, 1))
     await fill(library, 400, None)
     done = await library.reindex(OLD)
     assert done.index == "IVF_SQ"
@@ -328,7 +365,7 @@ from outrider.library import reindex
 from outrider.library.library import Library
 from support.word_embedder import WordEmbedder
 
-reindex.BATCH = 10
+reindex.PARTS = reindex.Parts(10, 1)
 
 async def main(path):
     library = await Library.open(path)

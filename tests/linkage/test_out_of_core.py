@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.linkage import out_of_core
+from outrider.linkage import disk_keys, out_of_core
 from outrider.linkage.blocking import LARGE, block_pairs, candidate_pairs
 from outrider.linkage.judge_pair import Judgement, Weights, judge_keys
 from outrider.linkage.normalized_record import Keys, decode_keys, encode_keys, make_keys
 from outrider.linkage.out_of_core import OutOfCoreResolver
 from outrider.linkage.resolve import resolve
+from outrider.runtime.task_map import TaskMap, map_here
 from outrider.state.duplicate_decisions import Decision, Decisions
 from outrider.state.records import Identifiers, Paper, Record
 from support.fakes import doi, paper
+from support.task_map import map_elsewhere
 
+Item = TypeVar("Item")
+Shared = TypeVar("Shared")
+Result = TypeVar("Result")
 WORDS = st.sampled_from("aspirin liver injury adults statins kidney mice rats part ii erratum editorial 2 α 深度".split())
 TITLES = st.one_of(st.just(""), st.lists(WORDS, min_size=1, max_size=6).map(" ".join), st.text(max_size=30))
 NAMES = st.sampled_from(["Smith, Ann", "A. Smith", "Bell J", "李 明", "Anonymous", ""])
@@ -43,10 +49,18 @@ def papers(draw: st.DrawFn, at: int = 0) -> Paper:
     )
 
 
-def resolve_on_disk(records: Sequence[Record], decisions: Decisions | None = None) -> tuple[list[object], ...]:
-    with TemporaryDirectory() as folder, closing(OutOfCoreResolver(Path(folder), decisions=decisions or Decisions())) as work:
-        for record in records:
-            work.add(record.doc_id, make_keys(record))
+def resolve_on_disk(
+    records: Sequence[Record], decisions: Decisions | None = None, tasks: TaskMap | None = None
+) -> tuple[list[object], ...]:
+    with (
+        TemporaryDirectory() as folder,
+        closing(OutOfCoreResolver(Path(folder), decisions=decisions or Decisions(), tasks=tasks or map_here)) as work,
+    ):
+        if tasks is None:
+            for record in records:
+                work.add(record.doc_id, make_keys(record))
+        else:
+            work.add_records((record.doc_id, record) for record in records)
         resolution = work.resolve()
         ambiguous = [(pair.one, pair.other, pair.judgement.score) for pair in resolution.ambiguous_pairs()]
         groups = list(resolution.groups())
@@ -63,6 +77,31 @@ def test_groups_on_disk_equal_groups_in_memory(drawn: list[Paper]) -> None:
     assert reasons == list(whole.reasons)
     assert ambiguous == [(pair.one, pair.other, pair.judgement.score) for pair in whole.ambiguous_pairs]
     assert related == list(whole.related)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(papers(), max_size=12), st.booleans())
+def test_tasks_elsewhere_find_the_same(drawn: list[Paper], is_decided: bool) -> None:
+    records = [one.model_copy(update={"doc_id": str(at)}) for at, one in enumerate(drawn)]
+    decisions = Decisions.from_log([Decision(what="merge", ids=("0", "3")), Decision(what="split", ids=("4",))] if is_decided else [])
+    with pytest.MonkeyPatch.context() as patch:  # so that these few records make several tasks of each kind
+        patch.setattr(out_of_core, "RECORDS_AT_ONCE", 2)
+        patch.setattr(out_of_core, "PAIRS_AT_ONCE", 3)
+        patch.setattr(disk_keys, "BLOCKED_AT_ONCE", 2)
+        assert resolve_on_disk(records, decisions, map_elsewhere) == resolve_on_disk(records, decisions)
+
+
+def test_processes_that_hash_differently_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their names of blocks would not meet, and duplicates be missed."""
+    seeds = iter(range(9))
+
+    def map_hashed(function: Callable[[Item, Shared], Result], items: Iterable[Item], shared: Shared) -> Iterator[Result]:
+        for result in map_here(function, items, shared):
+            yield result._replace(hashed=next(seeds)) if hasattr(result, "hashed") else result
+
+    monkeypatch.setattr(disk_keys, "BLOCKED_AT_ONCE", 4)
+    with pytest.raises(RuntimeError, match="PYTHONHASHSEED"):
+        resolve_on_disk([paper(str(at), f"Aspirin {at}") for at in range(10)], tasks=map_hashed)
 
 
 def test_each_candidate_pair_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:

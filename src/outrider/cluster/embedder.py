@@ -135,11 +135,12 @@ class ClusterEmbedder:
         return [one for start in sorted(answers) for one in answers[start]]
 
     def close(self) -> None:
-        for actor in self._actors:
-            self.cluster.ray.kill(actor)
-        self._actors.clear()
-        self._waits.clear()
-        self._idle.clear()
+        with self._lock:  # a call whose caller is gone ends within `LOOK_EVERY_S`
+            for actor in self._actors:
+                self.cluster.ray.kill(actor)
+            for kept in (self._actors, self._waits, self._idle, self._loading):
+                kept.clear()
+            self._space = None
 
     def _start(self) -> None:
         settings, gpus = self.cluster.settings, self.cluster.count_gpus()

@@ -62,10 +62,12 @@ class Cluster:
         return int(self.ray.cluster_resources().get("GPU", 0))
 
 
-def check_on(on: str) -> bool:
-    """Whether work runs on Ray. Raises `BadRequest` for a place of no known name."""
+def check_on(on: str, address: str | None = None) -> bool:
+    """Whether work runs on Ray. Raises `BadRequest` for a place of no known name, and for an address of a cluster that is not used."""
     if on not in {"", "ray"}:
         raise BadRequest(f"work runs on this machine or on ray, not on {on!r}")
+    if address is not None and not on:
+        raise BadRequest("--address belongs to --on ray, which is missing")
     return on == "ray"
 
 
@@ -129,10 +131,13 @@ def _connect(ray: Any, address: str, connect_s: float) -> None:
             "(`ray job submit`) and give the address HOST:PORT of its head node, or auto"
         )
     if address not in {ON_THIS_MACHINE, RUNNING}:
-        _probe(address, connect_s)
+        address = _probe(address, connect_s)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            if address not in {ON_THIS_MACHINE, RUNNING} and hasattr(ray._raylet, "GcsClient"):  # noqa: SLF001
+                # raises where something else listens there, or wants a token; `ray.init` would end this process after a minute
+                ray._raylet.GcsClient(address=address)  # noqa: SLF001
             if address == ON_THIS_MACHINE:
                 _set_own_token()
                 ray.init(address=ON_THIS_MACHINE, include_dashboard=False, **quiet)
@@ -145,8 +150,8 @@ def _connect(ray: Any, address: str, connect_s: float) -> None:
         raise ClusterError(f"Ray at {address} refuses the connection: {_first_line(error)}") from error
 
 
-def _probe(address: str, connect_s: float) -> None:
-    """Raise `ClusterError` at once where nobody listens; `ray.init` would wait."""
+def _probe(address: str, connect_s: float) -> str:
+    """The address with its port. Raises `ClusterError` at once where nobody listens; `ray.init` would wait."""
     host, _, port = address.rpartition(":") if ":" in address else (address, "", str(PORT))
     if not port.isdecimal():
         raise SettingsError(f"cluster.address {address!r} is no address of a Ray cluster; write HOST:PORT, auto or local")
@@ -156,6 +161,7 @@ def _probe(address: str, connect_s: float) -> None:
         raise ClusterError(
             f"no Ray cluster answers at {address}: {_first_line(error)}; is it the address of the head node (`ray start --head` prints it)?"
         ) from error
+    return f"{host}:{port}"
 
 
 def _set_own_token() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -87,10 +87,24 @@ def is_lost(cluster: Cluster, error: BaseException) -> bool:
     return isinstance(error, errors.NodeDiedError | errors.ObjectLostError | errors.ActorUnavailableError | errors.ActorDiedError)
 
 
-async def run_task(cluster: Cluster, function: Callable[..., Result], *args: Any, cpus: float = 1.0, name: str = "") -> Result:
-    """The result of one task. Raises the function's `SearchError`, `TaskCrashed`; a bug of the function as Ray shows it."""
+async def run_task(
+    cluster: Cluster,
+    function: Callable[..., Result],
+    *args: Any,
+    cpus: float = 1.0,
+    name: str = "",
+    env: Mapping[str, str] | None = None,
+) -> Result:
+    """The result of one task. Raises the function's `SearchError`, `TaskCrashed`; a bug of the function as Ray shows it.
+
+    `env` are variables of the worker's process, which Ray shows to everyone: nothing secret.
+    """
     task = cluster.ray.remote(catch_expected(function)).options(
-        num_cpus=cpus, max_retries=0, scheduling_strategy="SPREAD", name=name or function.__name__
+        num_cpus=cpus,
+        max_retries=0,
+        scheduling_strategy="SPREAD",
+        name=name or function.__name__,
+        runtime_env={"env_vars": dict(env)} if env else None,
     )
     crashes = 0
     while True:

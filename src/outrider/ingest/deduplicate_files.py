@@ -28,9 +28,9 @@ from outrider.ingest.readers.select_reader import NoReader, select_reader
 from outrider.ingest.record_ids import OwnIds, make_id
 from outrider.linkage.disk_keys import OnStep, no_progress
 from outrider.linkage.merge import merge_records
-from outrider.linkage.normalized_record import Keys, make_keys
 from outrider.linkage.out_of_core import Group, OutOfCoreResolution, OutOfCoreResolver
 from outrider.linkage.resolve import Pair, Related
+from outrider.runtime.task_map import TaskMap, map_here
 from outrider.state.duplicate_decisions import NO_DECISIONS, Decision, Decisions, make_pair
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile, explain_limit
 from outrider.state.records import RECORD, Record
@@ -113,11 +113,16 @@ class FileDeduplication:
 
 @contextmanager
 def deduplicate_files(
-    paths: Sequence[Path], options: ReadOptions, on_step: OnStep = no_progress, decisions: Decisions = NO_DECISIONS
+    paths: Sequence[Path],
+    options: ReadOptions,
+    on_step: OnStep = no_progress,
+    decisions: Decisions = NO_DECISIONS,
+    tasks: TaskMap = map_here,
 ) -> Iterator[FileDeduplication]:
     """Deduplicate the records of files and folders.
 
-    Decisions name records by their own ids, and override evidence. Raises `BadRequest` for a path without records or that cannot be read.
+    Decisions name records by their own ids, and override evidence. The files are read here; `tasks` compares the records. Raises
+    `BadRequest` for a path without records or that cannot be read.
     """
     check_fields(options.columns)
     with (
@@ -130,11 +135,11 @@ def deduplicate_files(
             deque(source.read(), maxlen=0)
             ids = source.ids.make_all()
             decisions = decisions.rename(_find_lost_zeros(decisions.decided_ids(), ids))
-        with closing(OutOfCoreResolver(Path(folder), on_step, decisions=decisions)) as resolver:
-            for place, own_id in enumerate(ids):
-                resolver.add(own_id, make_keys(records[place]))
-            for keys in () if decisions else source.read():
-                resolver.add("", keys)
+        with closing(OutOfCoreResolver(Path(folder), on_step, decisions=decisions, tasks=tasks)) as resolver:
+            if decisions:
+                resolver.add_records((own_id, records[place]) for place, own_id in enumerate(ids))
+            else:
+                resolver.add_records(("", record) for record in source.read())
             ids = ids or source.ids.make_all()
             yield FileDeduplication(ids, source.files, source.make_notes(), records, resolver.resolve(), decisions)
 
@@ -160,8 +165,8 @@ class _RecordSource:
     notes: list[str] = field(default_factory=list)
     lost: int = 0
 
-    def read(self) -> Iterator[Keys]:
-        """The keys of each record, in the order of the files."""
+    def read(self) -> Iterator[Record]:
+        """Each record, in the order of the files."""
         named = {path.resolve() for path in self.paths if not path.is_dir()}
         for file in walk(self.paths):
             try:
@@ -179,7 +184,7 @@ class _RecordSource:
         if not len(self.records):
             raise BadRequest(f"no record in {', '.join(map(str, self.paths))}" + (f": {'; '.join(self.notes[:3])}" if self.notes else ""))
 
-    def _read_file(self, file: InputFile) -> Iterator[Keys]:
+    def _read_file(self, file: InputFile) -> Iterator[Record]:
         if file.problem:
             raise UnreadableFile(f"{file.path}: {file.problem}")
         reader = NoReader(file.skip_reason) if file.skip_reason else select_reader(file.path)
@@ -205,11 +210,10 @@ class _RecordSource:
                 continue
             own_id = entry.own_id if entry.own_id is not None else entry.record.doc_id or None
             self.ids.add(own_id)
-            keys = make_keys(entry.record)
             key = f"id:{own_id}" if own_id is not None else f"at:{len(self.records)}"
             doc_id = entry.record.doc_id or make_id(str(file.path), key)
             self.records.add(entry.record.model_copy(update={"doc_id": doc_id, "origin": str(file.path)}))
-            yield keys
+            yield entry.record
 
     def make_notes(self) -> tuple[str, ...]:
         """Call it after `ids.make_all`."""

@@ -148,6 +148,18 @@ class FinishedFile:
 
 
 @dataclass(slots=True)
+class _Batch:
+    """Records to write, with what is counted and remembered after it."""
+
+    tallies: list[Tally]
+    """Of the file of each record, also of those that are unchanged."""
+    finished: dict[str, FinishedFile]
+    statuses: list[RecordStatus] = field(default_factory=list)
+    changed: list[Record] = field(default_factory=list)
+    cited: list[Paper] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class LibraryWriter:
     """Collects the records of one run and writes them in batches."""
 
@@ -163,6 +175,11 @@ class LibraryWriter:
     batches: int = 0
     records: int = 0
     """In the library now, including those that were there before the run."""
+    writes_behind: bool = False
+    """Whether a batch is embedded while the one before is written: where the model is not on this machine, both have work then."""
+    _writing: asyncio.Task[None] | None = None
+    _written_ids: frozenset[str] = frozenset()
+    """Of the batch that is being written."""
 
     @property
     def full(self) -> bool:
@@ -176,6 +193,7 @@ class LibraryWriter:
         """As `flush`, without vectors: a run that is stopped keeps what it has read, and ends soon."""
         self.embedder.embedder, self.embedder.off = None, self.embedder.off or "the run was stopped"
         await self.flush(lambda _done, _total: None)
+        await self.settle()
 
     async def flush(self, on_embed: OnCount) -> None:
         """Writes the waiting records that are new or changed, then remembers the files that are complete.
@@ -183,10 +201,11 @@ class LibraryWriter:
         Each file's counts compare with the library just before the write. `on_embed` gets the progress of the model.
         """
         waiting, self.waiting, self.waiting_bytes = self.waiting, [], 0
-        hashes = dict(await self.library.content_hashes([named.record.doc_id for named, _ in waiting])) if waiting else {}
-        changed: list[Record] = []
-        cited: list[Paper] = []
-        statuses: list[RecordStatus] = []
+        ids = [named.record.doc_id for named, _ in waiting]
+        if not self._written_ids.isdisjoint(ids):
+            await self.settle()
+        hashes = dict(await self.library.content_hashes(ids)) if waiting else {}
+        batch = _Batch([tally for _, tally in waiting], finished=dict(self.finished))
         read_again = [named for named, _ in waiting if hashes.get(named.record.doc_id) not in (None, named.content)]
         texts = await self._find_fetched_texts(read_again)
         for named, _ in waiting:
@@ -194,24 +213,43 @@ class LibraryWriter:
             if stored := texts.get(record.doc_id):
                 record = carry_text(record, stored)
                 content = record.content_hash()
-            statuses.append("added" if before is None else "unchanged" if before == content else "updated")
+            batch.statuses.append("added" if before is None else "unchanged" if before == content else "updated")
             hashes[record.doc_id] = content
-            if statuses[-1] != "unchanged":
-                changed.append(record)
-                cited += named.cited
-        if changed:
-            await self.embedder.embed(changed, on_embed)
-            await self.library.add_cited_works(cited)  # first: a record that is there counts as read
-            await self.library.upsert(changed)
+            if batch.statuses[-1] != "unchanged":
+                batch.changed.append(record)
+                batch.cited += named.cited
+        if batch.changed:
+            await self.embedder.embed(batch.changed, on_embed)
+        await self.settle()
+        self._written_ids, self._writing = frozenset(ids), asyncio.create_task(self._write(batch))
+        if not self.writes_behind:
+            await self.settle()
+
+    async def settle(self) -> None:
+        """Waits until the last batch is written. A cancelled caller leaves the write to itself; `save` waits for it."""
+        if (writing := self._writing) is None:
+            return
+        try:
+            await asyncio.shield(writing)
+        finally:
+            if writing.done():
+                self._writing, self._written_ids = None, frozenset()
+
+    async def _write(self, batch: _Batch) -> None:
+        if batch.changed:
+            await self.library.add_cited_works(batch.cited)  # first: a record that is there counts as read
+            await self.library.upsert(batch.changed)
             self.batches += 1
             if self.batches % OPTIMIZE_EVERY_BATCHES == 0:
                 await self.library.optimize()
-        for (_, tally), status in zip(waiting, statuses, strict=True):
+        for tally, status in zip(batch.tallies, batch.statuses, strict=True):
             tally.count(status)
-        self.records += len(waiting)
-        finished, self.finished = self.finished, {}
+        self.records += len(batch.tallies)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        await self.library.remember(*(IngestedFile(file.fingerprint, file.origin, file.records, now) for file in finished.values()))
+        finished = batch.finished.values()
+        await self.library.remember(*(IngestedFile(file.fingerprint, file.origin, file.records, now) for file in finished))
+        # till now in this mapping, so that a copy of such a file is known as one
+        self.finished = {fingerprint: file for fingerprint, file in self.finished.items() if fingerprint not in batch.finished}
 
     async def _find_fetched_texts(self, changed: Sequence[NamedRecord]) -> dict[str, Record]:
         """The stored records whose full text was fetched: their files do not hold it, so it is kept when a file is read again."""

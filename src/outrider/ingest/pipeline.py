@@ -108,7 +108,7 @@ async def ingest(  # noqa: PLR0913 - library, what to read, and keywords with de
     files = [replace(file, upload=upload) for file in files]
     record_embedder = RecordEmbedder(library, embedder, "" if embedder else off)
     await record_embedder.check()
-    writer = LibraryWriter(library, Bounds(batch_records, batch_bytes), record_embedder)
+    writer = LibraryWriter(library, Bounds(batch_records, batch_bytes), record_embedder, writes_behind=access is not None)
     fingerprints = Fingerprints(options)
     changes = await FileChanges.find(library, paths, files, options, fingerprints)
     total = len(files) + len(targets) + installed
@@ -119,11 +119,15 @@ async def ingest(  # noqa: PLR0913 - library, what to read, and keywords with de
     except asyncio.CancelledError:
         await finish(writer.save())
         raise
+    finally:
+        await writer.settle()
     await writer.flush(run.on_embed)
+    await writer.settle()
     stale = await changes.make_report(remove=prune == "remove")
     if prune == "remove":  # these files hold what the library holds of them; others are read again, to be reported again
         writer.finished |= run.with_stale
         await writer.flush(run.on_embed)
+        await writer.settle()
     await library.optimize()
     run.show_progress(None)
     reports = tuple(tally.make_report() for tally in run.tallies)
@@ -267,6 +271,7 @@ class _Run:
                 await self.report_errors(self._take_target(fetch, tally), tally)
                 if len(self.writer.waiting) >= TARGETS_A_BATCH:
                     await self.writer.flush(self.on_embed)
+                    await self.writer.settle()  # a later target may be the same work
                 self.show_progress(None)
 
     async def _take_target(self, fetch: Awaitable[FetchedTarget], tally: Tally) -> None:

@@ -25,7 +25,7 @@ from outrider.code_links.read_record import read_all_evidence
 from outrider.library import browse, maintenance, postpone_client, record_table, schema, text_search, versions
 from outrider.library import edges as edge_rows
 from outrider.library import text_search as term_expansion
-from outrider.library.address_and_locks import LOCK_TIMEOUT_S, Location
+from outrider.library.address_and_locks import LOCK_TIMEOUT_S, TABLE, Location
 from outrider.library.citation_tables import CitationTables
 from outrider.library.code_link_tables import CodeLinkTable, CodeRepositoryTable
 from outrider.library.edges import EdgeRow, EdgeTable
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from outrider.library.exact.pinned_library import PinnedVersion
     from outrider.library.inspection import LibraryInfo
     from outrider.library.object_storage import ObjectStorage
-    from outrider.library.reindex import OnReindex, ReindexReport, ReindexStatus
+    from outrider.library.reindex import OnReindex, Parts, ReindexReport, ReindexStatus
     from outrider.library.vectors.index import Near
     from outrider.library.vectors.token_index import TokenIndexReport
     from outrider.library.vectors.write import EmbeddingReport
@@ -517,15 +517,15 @@ class Library:
         """
         return await self._vectors.embed(records, embedder, progress)
 
-    async def reindex(self, embedder: TextEmbedder, progress: OnReindex | None = None) -> ReindexReport:
+    async def reindex(self, embedder: TextEmbedder, progress: OnReindex | None = None, parts: Parts | None = None) -> ReindexReport:
         """Give every record its vector of this model: completes the library's own space, or replaces it.
 
         The old vectors answer until the new ones are complete; a run that was interrupted continues when it is called again.
         `LibraryBusy` while another one runs, `ModelError` where the model fails.
         """
-        from outrider.library.reindex import reindex
+        from outrider.library.reindex import PARTS, reindex
 
-        return await reindex(self._location, self._vectors, self._table, self._open_version, embedder, progress)
+        return await reindex(self._location, self._vectors, self._table, self._open_version, embedder, progress, parts or PARTS)
 
     def reindex_command(self, model: str = "") -> str:
         return self._location.reindex_command(model)
@@ -782,10 +782,17 @@ class Library:
         """Whether `optimize` would find something to do in the records: a few ms."""
         return not self._location.is_service and await self._read(maintenance.due(self._table))
 
-    async def optimize(self, force: bool = False, keep: timedelta = maintenance.KEEP, wait_s: float = LOCK_TIMEOUT_S) -> None:
+    async def optimize(
+        self,
+        force: bool = False,
+        keep: timedelta = maintenance.KEEP,
+        wait_s: float = LOCK_TIMEOUT_S,
+        rebuild: maintenance.Rebuild | None = None,
+    ) -> None:
         """Where due (or forced): complete and repair the indexes, fold new rows in, compact, drop versions older than `keep`.
 
-        A tagged version and all later ones stay. Cheap where nothing is due: call it after every few hundred writes.
+        A tagged version and all later ones stay. Cheap where nothing is due: call it after every few hundred writes. `rebuild` compacts
+        the records and builds indexes elsewhere, while the library's lock keeps out writers and other maintenance.
         """
         from outrider.library.exact import word_dictionary
 
@@ -796,6 +803,8 @@ class Library:
             if force or await maintenance.due(self._table):
                 await maintenance.repair_indexes(self._table)
                 covered = await word_dictionary.extend(self._connection, await self._open_version())
+                if rebuild is not None and (rows := await self._table.count_rows()):
+                    await rebuild(f"{self._location.uri}/{TABLE}.lance", rows, await maintenance.plan_rebuilds(self._table))
                 await retry_conflicts(lambda: maintenance.optimize(self._table, keep))
                 table = await self._open_version()
                 if covered and self._location.path is not None:  # compaction moved rows to new fragments, which hold the same words

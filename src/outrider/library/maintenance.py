@@ -6,6 +6,7 @@ Exact indexes: title, abstract, text, keywords and everything else, one index ea
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ from outrider.text.words import STOP_WORDS
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
 
+Rebuild = Callable[[str, int, Sequence[tuple[str, Any]]], Awaitable[None]]
+"""Compacts the table at an address, with so many rows, and builds indexes, (column, configuration), anew."""
 KEEP = timedelta(days=7)
 """Versions younger than this are kept, since a process may be reading them."""
 KEEP_METADATA = timedelta(hours=1)
@@ -90,6 +93,13 @@ async def due(table: AsyncTable) -> bool:
 async def count_unindexed_rows(table: AsyncTable) -> int:
     """Rows that some index does not cover yet; searches find them all the same."""
     return max((index.num_unindexed_rows or 0 for index in await table.list_indices()), default=0)
+
+
+async def plan_rebuilds(table: AsyncTable) -> list[tuple[str, Any]]:
+    """As `plan_indexes`, of those that cover less than half of the rows: building them again takes no longer than adding the others."""
+    rows = await table.count_rows()
+    missing = {column: index.num_unindexed_rows or 0 for index in await table.list_indices() for column in index.columns}
+    return [(column, config) for column, config in await plan_indexes(table) if 2 * missing.get(column, rows) > rows]
 
 
 async def optimize(table: AsyncTable, keep: timedelta) -> None:

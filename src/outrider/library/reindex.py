@@ -8,11 +8,12 @@ missing, vectors of missing records are dropped, one commit makes the new space 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from outrider.library.address_and_locks import Location
 from outrider.library.lance_errors import retry_conflicts
@@ -23,14 +24,23 @@ from outrider.library.vectors.space_registry import StoredSpace
 from outrider.library.vectors.store import Vectors
 from outrider.state.embedding import EmbeddingSpace
 from outrider.state.errors import BadVectors, LibraryBusy, LibraryError
-from outrider.state.ports import TextEmbedder
+from outrider.state.ports import OnCount, TextEmbedder
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from lancedb.table import AsyncTable
 
-BATCH = 256
-"""Records embedded and written at once: a killed run loses no more than that."""
+
+class Parts(NamedTuple):
+    """How the work is divided. A killed run loses no more than the parts under way."""
+
+    records: int
+    """Embedded and written at once."""
+    at_once: int
+    """Parts that are read or embedded at the same time, for an embedder that works elsewhere."""
+
+
+PARTS = Parts(256, 1)
 FEW = 64
 """Records that may be embedded while no other process can write."""
 ROUNDS = 10
@@ -102,6 +112,7 @@ async def reindex(
     open_version: Callable[[], Awaitable[AsyncTable]],
     embedder: TextEmbedder,
     progress: OnReindex | None = None,
+    parts: Parts = PARTS,
 ) -> ReindexReport:
     """`LibraryBusy` where another process reindexes, `ModelError` where the model fails; vectors written by then stay.
 
@@ -109,7 +120,7 @@ async def reindex(
     """
     space = await asyncio.to_thread(lambda: embedder.space)
     async with location.lock_reindex():
-        return await _Run(location, vectors, records, open_version, embedder, space, progress or (lambda _: None)).run()
+        return await _Run(location, vectors, records, open_version, embedder, space, progress or (lambda _: None), parts).run()
 
 
 @dataclass(slots=True)
@@ -121,6 +132,7 @@ class _Run:
     embedder: TextEmbedder
     space: EmbeddingSpace
     progress: OnReindex
+    parts: Parts
     total: int = 0
     embedded: int = 0
     cut: int = 0
@@ -206,30 +218,49 @@ class _Run:
 
     async def _fill(self, target: StoredSpace, missing: _Missing, *, locked: bool = False) -> None:
         self.total = missing.records
-        for start in range(0, missing.rows.num_rows, BATCH):
-            done = missing.records - missing.rows.num_rows + start
-            self._show("embedding", done)
-            with self.location.translate_errors():
-                records = await read_addresses(missing.table, missing.rows.slice(start, BATCH))
-            texts = await asyncio.to_thread(write.hash_texts, records)
-            with self.location.translate_errors():
-                table = await self.vectors.table(target)
-                reusable = await write.find_reusable(table, texts)
+        done = missing.records - missing.rows.num_rows
+        size, at_once = self.parts
+        parts = deque(missing.rows.slice(start, size) for start in range(0, missing.rows.num_rows, size))
+        under_way: deque[asyncio.Task[write.Batch]] = deque()
+        counts: dict[int, int] = {}
+        """By number of a part, its records that the model has done."""
+        self._show("embedding", done)
+        try:
+            while parts or under_way:
+                while parts and len(under_way) < at_once:
 
-            def show(count: int, _: int, done: int = done) -> None:
-                self._show("embedding", done + count)
+                    def show(count: int, _: int, number: int = len(parts)) -> None:
+                        counts[number] = count
+                        self._show("embedding", done + sum(counts.values()))
 
-            batch = await write.embed_batch(texts, reusable, self.embedder, show)
-            async with nullcontext() if locked else self.location.lock_writes():
-                with self.location.translate_errors(writing=True):
-                    await self._check_listed(target)
-                    batch = batch.select_current(await read_content_hashes(self.records, [record.doc_id for record in records]))
-                    await retry_conflicts(partial(write.write_batch, table, batch))
-            report = batch.report()
-            self.embedded += report.embedded
-            self.cut += report.cut
-            self.refused |= {one.text.record.doc_id: (one.text.content_hash, one.reason) for one in batch.refused}
+                    under_way.append(asyncio.create_task(self._embed(target, missing.table, parts.popleft(), show)))
+                batch = await under_way[0]
+                under_way.popleft()
+                await self._write(target, batch, locked=locked)
+        finally:
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
         self._show("embedding", missing.records)
+
+    async def _embed(self, target: StoredSpace, records: AsyncTable, addresses: pa.Table, show: OnCount) -> write.Batch:
+        with self.location.translate_errors():
+            found = await read_addresses(records, addresses)
+        texts = await asyncio.to_thread(write.hash_texts, found)
+        with self.location.translate_errors():
+            reusable = await write.find_reusable(await self.vectors.table(target), texts)
+        return await write.embed_batch(texts, reusable, self.embedder, show)
+
+    async def _write(self, target: StoredSpace, batch: write.Batch, *, locked: bool) -> None:
+        async with nullcontext() if locked else self.location.lock_writes():
+            with self.location.translate_errors(writing=True):
+                await self._check_listed(target)
+                batch = batch.select_current(await read_content_hashes(self.records, batch.doc_ids()))
+                await retry_conflicts(partial(write.write_batch, await self.vectors.table(target), batch))
+        report = batch.report()
+        self.embedded += report.embedded
+        self.cut += report.cut
+        self.refused |= {one.text.record.doc_id: (one.text.content_hash, one.reason) for one in batch.refused}
 
     async def _check_listed(self, target: StoredSpace) -> None:
         """`LibraryBusy` where another reindex has dropped the space."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from outrider.linkage.blocking import (
     FEW,
@@ -27,8 +27,19 @@ from outrider.linkage.blocking import (
     merge_pairs,
     pair_within_blocks,
 )
-from outrider.linkage.normalized_record import DIGEST_BYTES, TITLE_BYTES, Keys, decode_content, decode_keys, encode_keys, sort_key
-from outrider.linkage.prefilter import Screen, make_marks
+from outrider.linkage.normalized_record import (
+    DIGEST_BYTES,
+    TITLE_BYTES,
+    Keys,
+    decode_content,
+    decode_keys,
+    encode_keys,
+    make_keys,
+    sort_key,
+)
+from outrider.linkage.prefilter import Marks, Screen, make_marks
+from outrider.runtime.task_map import TaskMap, map_here
+from outrider.state.records import Record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +49,9 @@ OnStep = Callable[[str, int, int | None], None]
 """Called with the step, the number of items done, and their total if known."""
 PARTITIONS = 16
 CHUNK = 20_000
-"""Records that are processed together."""
+"""Records between two reports while they are read."""
+BLOCKED_AT_ONCE = 2_000
+"""Keys that are put into blocks together."""
 One = TypeVar("One")
 CACHED_KEYS = 20_000
 """Size of the cache of decoded keys, about 3 KB each."""
@@ -70,9 +83,13 @@ class KeyFile:
         for at in range(len(self)):
             yield self._file.read(self._starts[at + 1] - self._starts[at])
 
-    def _read(self, at: int) -> Keys:
+    def read(self, at: int) -> bytes:
+        """The bytes that were added at this place."""
         self._file.seek(self._starts[at])
-        return decode_keys(self._file.read(self._starts[at + 1] - self._starts[at]))
+        return self._file.read(self._starts[at + 1] - self._starts[at])
+
+    def _read(self, at: int) -> Keys:
+        return decode_keys(self.read(at))
 
     def close(self) -> None:
         self.at.cache_clear()
@@ -97,6 +114,9 @@ class SortedKeys:
     def key(self, rank: int) -> Keys:
         return self.file.at(int(self.first[rank]))
 
+    def read_encoded(self, rank: int) -> bytes:
+        return self.file.read(int(self.first[rank]))
+
     def each(self) -> Iterator[tuple[int, Keys]]:
         """Every rank with its keys, in file order."""
         yield from ((rank, decode_keys(encoded_key)) for rank, encoded_key in self.each_encoded())
@@ -105,6 +125,22 @@ class SortedKeys:
         """Every rank with its encoded keys, in file order."""
         first = set(self.first.tolist())
         yield from ((int(self.rank_of[place]), encoded_key) for place, encoded_key in enumerate(self.file) if place in first)
+
+
+class EncodedKey(NamedTuple):
+    encoded: bytes
+    sort_key: bytes
+    links: tuple[tuple[str, str, str], ...]
+
+
+def encode_record_keys(records: Sequence[tuple[str, Record]], _: None) -> list[EncodedKey]:
+    """The keys of records, each with the name that distinguishes it from equal ones; a task of a `TaskMap`."""
+    return [_encode(make_keys(record), name) for name, record in records]
+
+
+def _encode(key: Keys, name: str) -> EncodedKey:
+    encoded_key = encode_keys(key)
+    return EncodedKey(encoded_key, sort_key(key, name, encoded_key), key.links)
 
 
 class KeyCollector:
@@ -117,10 +153,12 @@ class KeyCollector:
 
     def add(self, key: Keys, name: str) -> None:
         """`name` distinguishes equal keys; usually ""."""
-        encoded_key = encode_keys(key)
+        self.add_encoded(_encode(key, name))
+
+    def add_encoded(self, key: EncodedKey) -> None:
         self._linked.update((scheme, value) for _, scheme, value in key.links)
-        self.file.add(encoded_key)
-        self._sort_keys += sort_key(key, name, encoded_key)
+        self.file.add(key.encoded)
+        self._sort_keys += key.sort_key
         if len(self.file) % CHUNK == 0:
             self._on_step("reading", len(self.file), None)
 
@@ -132,14 +170,14 @@ class KeyCollector:
         return SortedKeys(self.file, rank_of, first, frozenset(self._linked))
 
 
-def find_pairs(keys: SortedKeys, folder: Path, on_step: OnStep) -> NDArray[np.int64]:
-    """Candidate pairs of ranks, of shape (pairs, 2), in order."""
+def find_pairs(keys: SortedKeys, folder: Path, on_step: OnStep, tasks: TaskMap = map_here) -> NDArray[np.int64]:
+    """Candidate pairs of ranks, of shape (pairs, 2), in order. `tasks` puts the keys into blocks."""
     import numpy as np
 
     if len(keys) <= FEW:
         return np.array(list(combinations(range(len(keys)), 2)), np.int64).reshape(-1, 2)
     blocks = _PartitionedBlocks(folder)
-    screen = blocks.write(keys, on_step)
+    screen = blocks.write(keys, on_step, tasks)
     candidates = [np.empty((0, 2), np.int64)]
     for number in range(PARTITIONS):
         on_step("looking for pairs", number, PARTITIONS)
@@ -151,28 +189,59 @@ def find_pairs(keys: SortedKeys, folder: Path, on_step: OnStep) -> NDArray[np.in
     return merge_pairs(*candidates)
 
 
+class _BlockedKeys(NamedTuple):
+    """What pairs are found by, of some keys; names with their ranks, the others parallel to `ranks`."""
+
+    ranks: list[int]
+    cuts: NDArray[np.uint64]
+    strong: tuple[NDArray[np.uint64], NDArray[np.int64]]
+    weak: tuple[NDArray[np.uint64], NDArray[np.int64]]
+    marks: list[Marks]
+    titles: list[str]
+    hashed: int
+    """The hash of a constant: names of processes that hash differently do not compare."""
+
+
+def _block_keys(keys: Sequence[tuple[int, bytes]], common: Mapping[str, int]) -> _BlockedKeys:
+    """Of encoded keys with their ranks; `common` is the number of titles with each word. A task of a `TaskMap`."""
+    import numpy as np
+
+    decoded = [(rank, decode_keys(encoded_key)) for rank, encoded_key in keys]
+    names = [(rank, make_block_names(key, common)) for rank, key in decoded]
+    return _BlockedKeys(
+        [rank for rank, _ in keys],
+        np.array([one.cuts for _, one in names], np.uint64),
+        flatten_names((rank, one.strong) for rank, one in names),
+        flatten_names((rank, one.weak) for rank, one in names),
+        [make_marks(key) for _, key in decoded],
+        [key.title.compact for _, key in decoded],
+        hash("outrider"),
+    )
+
+
 @dataclass(slots=True)
 class _PartitionedBlocks:
     folder: Path
     cuts: NDArray[np.uint64] = field(init=False)
 
-    def write(self, keys: SortedKeys, on_step: OnStep) -> Screen:
+    def write(self, keys: SortedKeys, on_step: OnStep, tasks: TaskMap = map_here) -> Screen:
         import numpy as np
 
         self.cuts = np.zeros((len(keys), 2), np.uint64)
         common = Counter(word for _, encoded_key in keys.each_encoded() for word in decode_content(encoded_key))
-        titles, done = _TitleTable(len(keys)), 0
+        titles, done, hashes = _TitleTable(len(keys)), 0, set[int]()
         screen = Screen.empty(titles, len(keys))
-        for chunk in split_chunks(keys.each(), CHUNK):
-            ranks = [rank for rank, _ in chunk]
-            names = [(rank, make_block_names(key, common)) for rank, key in chunk]
-            self.cuts[ranks] = np.array([one.cuts for _, one in names], np.uint64)
-            self._write("strong", *flatten_names((rank, one.strong) for rank, one in names))
-            self._write("weak", *flatten_names((rank, one.weak) for rank, one in names))
-            screen.put(ranks, [make_marks(key) for _, key in chunk])
-            for rank, key in chunk:
-                titles.put(rank, key.title.compact)
-            done += len(chunk)
+        for chunk in tasks(_block_keys, split_chunks(keys.each_encoded(), BLOCKED_AT_ONCE), common):
+            hashes.add(chunk.hashed)
+            if len(hashes) > 1:
+                raise RuntimeError("the processes that look for duplicates hash texts differently; start them with one PYTHONHASHSEED")
+            self.cuts[chunk.ranks] = chunk.cuts
+            self._write("strong", *chunk.strong)
+            self._write("weak", *chunk.weak)
+            screen.put(chunk.ranks, chunk.marks)
+            for rank, title in zip(chunk.ranks, chunk.titles, strict=True):
+                titles.put(rank, title)
+            done += len(chunk.ranks)
             on_step("putting into blocks", done, len(keys))
         return screen
 

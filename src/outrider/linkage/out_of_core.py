@@ -9,26 +9,30 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from outrider.linkage.clustering import Clustering, Groups, OverriddenClustering, make_overrides
-from outrider.linkage.disk_keys import KeyCollector, OnStep, SortedKeys, find_pairs, no_progress
+from outrider.linkage.disk_keys import KeyCollector, OnStep, SortedKeys, encode_record_keys, find_pairs, no_progress, split_chunks
 from outrider.linkage.evidence_weights import WEIGHTS
 from outrider.linkage.judge_pair import Judgement, Weights, judge_keys
-from outrider.linkage.normalized_record import Keys
+from outrider.linkage.normalized_record import Keys, decode_keys
 from outrider.linkage.relations import Relation, find_links
 from outrider.linkage.resolve import COPIES, Pair, Related
+from outrider.runtime.task_map import TaskMap, map_here
 from outrider.state.duplicate_decisions import NO_DECISIONS, Decisions
+from outrider.state.records import Record
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 REPORT_EVERY = 5_000
-"""Pairs or components between two progress reports."""
+"""Components between two progress reports."""
+RECORDS_AT_ONCE, PAIRS_AT_ONCE = 500, 2_000
+"""Of one task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,36 +52,60 @@ class OutOfCoreResolver:
     """
 
     def __init__(
-        self, folder: Path, on_step: OnStep = no_progress, weights: Weights = WEIGHTS, decisions: Decisions = NO_DECISIONS
+        self,
+        folder: Path,
+        on_step: OnStep = no_progress,
+        weights: Weights = WEIGHTS,
+        decisions: Decisions = NO_DECISIONS,
+        tasks: TaskMap = map_here,
     ) -> None:
+        """`tasks` makes the keys of records, puts them into blocks and judges pairs."""
         self._folder, self._on_step, self._weights, self._decisions = folder, on_step, weights, decisions
+        self._tasks = tasks
         self._collector = KeyCollector(folder / "keys", on_step)
         self._named = decisions.decided_ids()
         self._ids: list[str] = []
 
     def add(self, doc_id: str, key: Keys) -> None:
         self._ids.append(doc_id)
-        self._collector.add(key, doc_id if doc_id in self._named or self._decisions.alone else "")
+        self._collector.add(key, self._name(doc_id))
+
+    def add_records(self, records: Iterable[tuple[str, Record]]) -> None:
+        """Add records with their ids, whose keys the tasks make."""
+
+        def give_names() -> Iterator[tuple[str, Record]]:
+            for doc_id, record in records:
+                self._ids.append(doc_id)
+                yield self._name(doc_id), record
+
+        for keys in self._tasks(encode_record_keys, split_chunks(give_names(), RECORDS_AT_ONCE), None):
+            for key in keys:
+                self._collector.add_encoded(key)
+
+    def _name(self, doc_id: str) -> str:
+        return doc_id if doc_id in self._named or self._decisions.alone else ""
 
     def resolve(self) -> OutOfCoreResolution:
         import numpy as np
 
         keys = self._collector.sort()
-        pairs = find_pairs(keys, self._folder, self._on_step)
+        pairs = find_pairs(keys, self._folder, self._on_step, self._tasks)
         judge = _PairJudge(keys, self._weights)
         ranks, scores, same = array("q"), array("d"), array("b")
         related: list[tuple[int, int, Relation]] = []
-        for number, (one, other) in enumerate(pairs.tolist()):
-            if number % REPORT_EVERY == 0:
-                self._on_step("comparing", number, len(pairs))
-            judgement = judge_keys(keys.key(one), keys.key(other), self._weights)
-            if judgement.relation:
-                related.append((one, other, judgement.relation))
-            if judgement.verdict != "different":
-                judge.remember(one, other, judgement)
-                ranks.extend((one, other))
-                scores.append(judgement.score)
-                same.append(judgement.verdict == "same")
+        chunks = (_pick_keys(pairs[start : start + PAIRS_AT_ONCE], keys) for start in range(0, len(pairs), PAIRS_AT_ONCE))
+        for number, judged_chunk in enumerate(self._tasks(_judge_pairs, chunks, self._weights)):
+            self._on_step("comparing", number * PAIRS_AT_ONCE, len(pairs))
+            numbers = [judge.number(judgement) for judgement in judged_chunk.judgements]
+            for (one, other), at in zip(judged_chunk.pairs.tolist(), judged_chunk.judged, strict=True):
+                judgement = judged_chunk.judgements[at]
+                if judgement.relation:
+                    related.append((one, other, judgement.relation))
+                if judgement.verdict != "different":
+                    judge.remember(one, other, numbers[at])
+                    ranks.extend((one, other))
+                    scores.append(judgement.score)
+                    same.append(judgement.verdict == "same")
         stated = _find_stated_links(keys)
         judged = _JudgedPairs(np.array(ranks, np.int64).reshape(-1, 2), np.array(scores), np.array(same, bool), (*stated, *related))
         grouping = _Grouping(keys, judged, judge, self._ids, self._decisions).run(self._on_step)
@@ -85,6 +113,51 @@ class OutOfCoreResolver:
 
     def close(self) -> None:
         self._collector.file.close()
+
+
+class _PairChunk(NamedTuple):
+    """Some candidate pairs with what their judgement needs."""
+
+    pairs: NDArray[np.int64]
+    """Of ranks, shape (pairs, 2)."""
+    places: NDArray[np.int64]
+    """The same pairs as indexes into `encoded_keys`."""
+    encoded_keys: list[bytes]
+
+
+class _JudgedChunk(NamedTuple):
+    """The pairs that may be one work, or are related."""
+
+    pairs: NDArray[np.int64]
+    judged: list[int]
+    """In parallel, the index of the judgement."""
+    judgements: list[Judgement]
+    """Each once."""
+
+
+def _pick_keys(pairs: NDArray[np.int64], keys: SortedKeys) -> _PairChunk:
+    import numpy as np
+
+    ranks, places = np.unique(pairs, return_inverse=True)
+    return _PairChunk(pairs, places.reshape(-1, 2), [keys.read_encoded(rank) for rank in ranks.tolist()])
+
+
+def _judge_pairs(chunk: _PairChunk, weights: Weights) -> _JudgedChunk:
+    """A task of a `TaskMap`. Judgements are shared as `judge_keys` shares them, so that few of them travel."""
+    import numpy as np
+
+    keys = [decode_keys(encoded_key) for encoded_key in chunk.encoded_keys]
+    judgements, number_of = list[Judgement](), dict[int, int]()
+    kept, judged = list[int](), list[int]()
+    for at, (one, other) in enumerate(chunk.places.tolist()):
+        judgement = judge_keys(keys[one], keys[other], weights)
+        if judgement.relation or judgement.verdict != "different":
+            number = number_of.setdefault(id(judgement), len(judgements))
+            if number == len(judgements):
+                judgements.append(judgement)
+            kept.append(at)
+            judged.append(number)
+    return _JudgedChunk(chunk.pairs[np.array(kept, np.int64)], judged, judgements)
 
 
 def _find_stated_links(keys: SortedKeys) -> list[tuple[int, int, Relation]]:
@@ -106,14 +179,16 @@ class _PairJudge:
     _numbers: array[int] = field(default_factory=lambda: array("I"))
     """In parallel, the number of the judgement."""
     _judgements: list[Judgement] = field(default_factory=list)
-    _number_of: dict[int, int] = field(default_factory=dict)
-    """By the address of a judgement in memory; `_judgements` keeps it from being used again."""
+    _number_of: dict[Judgement, int] = field(default_factory=dict)
 
-    def remember(self, one: int, other: int, judgement: Judgement) -> None:
-        """For pairs in ascending order."""
-        number = self._number_of.setdefault(id(judgement), len(self._judgements))
+    def number(self, judgement: Judgement) -> int:
+        number = self._number_of.setdefault(judgement, len(self._judgements))
         if number == len(self._judgements):
             self._judgements.append(judgement)
+        return number
+
+    def remember(self, one: int, other: int, number: int) -> None:
+        """The number of a pair's judgement; for pairs in ascending order."""
         self._pairs.append(one << 32 | other)
         self._numbers.append(number)
 

@@ -1,6 +1,6 @@
 """The order in which records are screened: a linear model that learns from the labels so far
 
-Features are TF-IDF (sublinear, unit length) of the words of title and abstract and of pairs of neighbours, fitted once a review.
+Features are TF-IDF of the words of title and abstract and of pairs of neighbours (`features.py`), fitted once a review.
 The model is a linear support vector machine with a squared hinge loss. Inclusions weigh as much as in ELAS u4 of ASReview 3 (`RATIO`
 times all exclusions together). To that come records that nobody screened, drawn anew for each model: they count as exclusions of little
 weight, since most of them are (as in AutoTAR, Cormack and Grossman 2015). ADR 50 tells how the settings were chosen.
@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from outrider.reviews.features import Features, make_features
+from outrider.runtime.task_map import TaskMap, map_here
 from outrider.state.reviews import Order
 from outrider.text.strip_markup import fold_text
 from outrider.text.words import STOP_WORDS, stem, words
@@ -40,8 +41,6 @@ class RankerSettings:
 
 SETTINGS = RankerSettings()
 MODEL = "svm"
-FEW = 20
-"""Records of which a term in all but one still tells something."""
 TERMS = 12
 """Words that speak most for inclusion, to highlight."""
 
@@ -85,7 +84,7 @@ class Ranker:
     def reseed(self, seed: int) -> Ranker:
         """The same ranker with another seed; the features are shared."""
         other = Ranker(self._texts, self._question, seed, self._settings)
-        other.__dict__ |= {name: value for name, value in self.__dict__.items() if name in ("_vectorizer", "_features", "_names", "_fits")}
+        other.__dict__ |= {name: value for name, value in self.__dict__.items() if name in ("_features", "_fits")}
         return other
 
     @cached_property
@@ -95,29 +94,14 @@ class Ranker:
 
         return find_spec("sklearn") is not None
 
-    def fit_features(self) -> None:
-        """Compute the features now: seconds for thousands of records."""
-        if self.learns:
-            _ = self._features is None or self._names
+    def fit_features(self, tasks: TaskMap = map_here) -> None:
+        """Compute the features now, which `tasks` count: seconds for tens of thousands of records."""
+        if self.learns and "_features" not in self.__dict__:
+            self.__dict__["_features"] = make_features(self._texts, self._settings.max_df, tasks)
 
     @cached_property
-    def _vectorizer(self) -> Any:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        return TfidfVectorizer(analyzer=_list_terms, sublinear_tf=True, max_df=self._settings.max_df)
-
-    @cached_property
-    def _features(self) -> Any:
-        if len(self._texts) < FEW:
-            self._vectorizer.set_params(max_df=1.0)
-        try:
-            return self._vectorizer.fit_transform(self._texts)
-        except ValueError:  # no text has a term
-            return None
-
-    @cached_property
-    def _names(self) -> Any:
-        return self._vectorizer.get_feature_names_out()
+    def _features(self) -> Features | None:
+        return make_features(self._texts, self._settings.max_df)
 
     @cached_property
     def _fits(self) -> Any:
@@ -132,9 +116,10 @@ class Ranker:
         """None where the labelled records have no terms."""
         from sklearn.svm import LinearSVC
 
-        settings, features = self._settings, self._features
-        if features is None:
+        settings = self._settings
+        if self._features is None:
             return None
+        features = self._features.matrix
         labelled = np.asarray(sorted(labels), np.int64)
         included = np.asarray([labels[int(number)] for number in labelled])
         chance = np.random.default_rng((self._seed, len(labelled), int(labelled.sum())))
@@ -155,16 +140,11 @@ class Ranker:
         coefficients[used] = model.coef_[0]
         scores = (features @ coefficients)[pool - 1]
         best = pool[np.argsort(-scores, kind="stable")]
-        return Ranking(tuple(best.tolist()), "model", f"{MODEL} {len(labelled)}", self._find_terms(coefficients))
-
-    def _find_terms(self, coefficients: Any) -> tuple[str, ...]:
-        most = min(4 * TERMS, len(coefficients))
-        top = np.argpartition(-coefficients, most - 1)[:most]  # sorting hundreds of thousands would take longer than the model
-        names = [str(self._names[at]) for at in top[np.lexsort((top, -coefficients[top]))] if coefficients[at] > 0]
-        return tuple(name for name in names if " " not in name and name not in STOP_WORDS)[:TERMS]
+        return Ranking(tuple(best.tolist()), "model", f"{MODEL} {len(labelled)}", _find_terms(self._features, coefficients))
 
 
-def _list_terms(text: str) -> list[str]:
-    """The words of two letters and more, and pairs of neighbours. Stems helped some reviews and harmed others (ADR 50)."""
-    listed = [word for word in words(fold_text(text)) if len(word) > 1]
-    return [*listed, *(f"{one} {other}" for one, other in pairwise(listed))]
+def _find_terms(features: Features, coefficients: Any) -> tuple[str, ...]:
+    most = min(4 * TERMS, len(coefficients))
+    top = np.argpartition(-coefficients, most - 1)[:most]  # sorting hundreds of thousands would take longer than the model
+    names = [features.name(at) for at in top[np.lexsort((top, -coefficients[top]))].tolist() if coefficients[at] > 0]
+    return tuple(name for name in names if " " not in name and name not in STOP_WORDS)[:TERMS]

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from outrider.reviews import decision_log
 from outrider.reviews.ranker import EXTRA, NO_MODEL, Ranker, Ranking
 from outrider.reviews.review import Review
+from outrider.runtime.task_map import TaskMap, map_here
 from outrider.state.errors import install_hint
 from outrider.state.reviews import NoSuchReview, Order, Presentation
 
@@ -50,14 +51,14 @@ class ReviewSession:
     """By reviewer: the last ranking, and the number of entries of the log from which it was made."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def prepare(self) -> Ranker:
-        """The ranker with its features, which take seconds for thousands of records."""
+    def prepare(self, tasks: TaskMap = map_here) -> Ranker:
+        """The ranker with its features, whose terms `tasks` count; seconds for tens of thousands of records."""
         with self._lock:
             state = self.review.state
             key = (state.total, state.question)
             if self._ranker is None or self._ranker[:2] != key:
                 ranker = Ranker(self.review.texts(), state.question, state.seed)
-                ranker.fit_features()
+                ranker.fit_features(tasks)
                 self._ranker = (*key, ranker)
                 self._rankings.clear()
             return self._ranker[2]

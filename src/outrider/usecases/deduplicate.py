@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import getpass
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
+from outrider.cluster.task_map import open_task_map
 from outrider.ingest.deduplicate_files import deduplicate_files
 from outrider.ingest.entry import ReadOptions
 from outrider.linkage.disk_keys import OnStep, no_progress
-from outrider.linkage.normalized_record import make_keys
 from outrider.linkage.out_of_core import OutOfCoreResolver
+from outrider.runtime.task_map import TaskMap, map_here
 from outrider.runtime.threads_and_loops import run_in_background, run_in_thread, stop_if_abandoned
 from outrider.services import open_services
 from outrider.settings.load import load
@@ -147,14 +149,17 @@ class FilesDeduplicated:
     """Records that could not be read, and how ids were made."""
 
 
-def dedup(*files: str | PathLike[str], columns: Mapping[str, str] | None = None) -> FilesDeduplicated:
+def dedup(
+    *files: str | PathLike[str], columns: Mapping[str, str] | None = None, on: str = "", address: str | None = None
+) -> FilesDeduplicated:
     """Do the same as `outrider dedup FILE...`: groups of the records' own ids, every record in exactly one. No library is needed.
 
-    Raises `BadRequest` for a file that is missing, cannot be read or holds no record, and for unknown `columns`.
+    With `on="ray"` the cluster at `address` compares the records. Raises `BadRequest` for a file that is missing, cannot be read or holds
+    no record, and for unknown `columns`.
     """
     limits = load().settings.ingest
     options = ReadOptions(columns=dict(columns or {}), max_bytes=limits.max_bytes, max_pages=limits.max_pages)
-    with deduplicate_files([Path(file) for file in files], options) as result:
+    with open_task_map(on, address) as tasks, deduplicate_files([Path(file) for file in files], options, tasks=tasks) as result:
         ids, groups, related = result.ids, list(result.groups()), []
         for pair in result.related_pairs():
             first, second = (pair.one, pair.other) if pair.relation.forward else (pair.other, pair.one)
@@ -194,8 +199,8 @@ class UnsurePair:
 class LibraryResolver:
     """Finds the works of a library that have several records. Keys are on disk; memory is about a KB a record."""
 
-    def __init__(self, folder: Path, on_step: OnStep) -> None:
-        self._folder, self._on_step = folder, on_step
+    def __init__(self, folder: Path, on_step: OnStep, tasks: TaskMap = map_here) -> None:
+        self._folder, self._on_step, self._tasks = folder, on_step, tasks
         self.records = 0
         self._resolver: OutOfCoreResolver | None = None
         self._decisions = Decisions()
@@ -204,21 +209,17 @@ class LibraryResolver:
         """Read the library of the services. Raises `LibraryError`."""
         library = await services.library()
         self._decisions = Decisions.from_log(await library.decisions())
-        self._resolver = OutOfCoreResolver(self._folder, self._on_step, decisions=self._decisions)
-        batch: list[Record] = []
-        async for record in library.scan(batch=RECORDS_AT_ONCE):
-            batch.append(record)
-            if len(batch) == RECORDS_AT_ONCE:
-                await asyncio.to_thread(self._add, batch)
-                batch = []
-        await asyncio.to_thread(self._add, batch)
+        self._resolver = OutOfCoreResolver(self._folder, self._on_step, decisions=self._decisions, tasks=self._tasks)
+        scan, loop = library.scan(batch=RECORDS_AT_ONCE), asyncio.get_running_loop()
 
-    def _add(self, records: Sequence[Record]) -> None:
-        """In a thread: their keys cost computation, and go to the disk."""
-        if self._resolver is not None:
-            for record in records:
-                self._resolver.add(record.doc_id, make_keys(record))
-            self.records += len(records)
+        def read() -> Iterator[tuple[str, Record]]:
+            while batch := asyncio.run_coroutine_threadsafe(_take(scan, RECORDS_AT_ONCE), loop).result():
+                stop_if_abandoned()
+                self.records += len(batch)
+                yield from ((record.doc_id, record) for record in batch)
+
+        # in a thread: the keys cost computation, and go to the disk
+        await run_in_thread(partial(self._resolver.add_records, read()), "outrider-duplicates")
 
     def works(self) -> Iterator[Work]:
         """Works of several records; decisions of people are respected."""
@@ -248,10 +249,20 @@ class LibraryResolver:
             self._resolver.close()
 
 
+async def _take(records: AsyncIterator[Record], number: int) -> list[Record]:
+    """The next records; none at the end."""
+    batch: list[Record] = []
+    async for record in records:
+        batch.append(record)
+        if len(batch) == number:
+            break
+    return batch
+
+
 @contextmanager
-def resolve_library(on_step: OnStep = no_progress) -> Iterator[LibraryResolver]:
-    """A resolver over a temporary folder."""
-    with TemporaryDirectory(prefix="outrider-dedup-") as folder, closing(LibraryResolver(Path(folder), on_step)) as resolver:
+def resolve_library(on_step: OnStep = no_progress, tasks: TaskMap = map_here) -> Iterator[LibraryResolver]:
+    """A resolver over a temporary folder. The library is read here; `tasks` compares its records."""
+    with TemporaryDirectory(prefix="outrider-dedup-") as folder, closing(LibraryResolver(Path(folder), on_step, tasks)) as resolver:
         yield resolver
 
 

@@ -12,7 +12,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outrider.cluster.embedder import Model, open_embedder
+from outrider.cluster.embedder import ClusterEmbedder, Model, open_embedder
 from outrider.cluster.files import open_files
 from outrider.cluster.session import check_on, open_cluster
 from outrider.ingest.entry import ReadOptions
@@ -220,25 +220,49 @@ async def areindex(
     model: str | None = None,
     progress: OnReindex | None = None,
     *,
+    on: str = "",
+    address: str | None = None,
     services: Services | None = None,
 ) -> ReindexReport:
     """Complete the library's vectors, or replace them by those of another model; write missing edges of the graph.
 
     `library` is a folder or an `s3://` address, `model` a hub name, a local folder or a model that `embedding.base_url` serves. Both
     default to the settings, where `auto` is the library's own model. An interrupted run is resumed by the next call. Searches use the
-    old vectors until the new ones are complete. `progress` is called from time to time.
+    old vectors until the new ones are complete. `progress` is called from time to time. With `on="ray"` the workers of the Ray cluster at
+    `address` (`cluster.address`) embed; the vectors are written here.
 
-    Raises `LibraryMissing`, `LibraryBusy` while another run is under way, `ModelError` where the model cannot be loaded or fails.
+    Raises `LibraryMissing`, `LibraryBusy` while another run is under way, `ModelError` where the model cannot be loaded or fails, and
+    `ClusterError` for a cluster that cannot be used.
     """
-    async with open_services(services, library, {"embedding.model_name": model}) as opened:
-        store = await opened.library()
+    on_ray = check_on(on, address)
+    async with AsyncExitStack() as stack:
+        opened = await stack.enter_async_context(
+            open_services(services, library, {"embedding.model_name": model, "cluster.address": address})
+        )
+        settings, store = opened.settings, await opened.library()
         await store.mend_edges()  # first: it needs no model
-        return await store.reindex(opened.embedder(await store.space()), progress)
+        space = await store.space()
+        if not on_ray:
+            return await store.reindex(opened.embedder(space), progress)
+        cluster = await stack.enter_async_context(open_cluster(settings.cluster))
+        embedder = ClusterEmbedder(cluster, Model(settings.embedding, space, settings.sources.offline))
+        stack.callback(embedder.close)
+        from outrider.library.reindex import Parts
+
+        # while one part is embedded the next is read, and one before it written
+        return await store.reindex(embedder, progress, Parts(settings.cluster.batch_records, at_once=2))
 
 
-def reindex(library: str | PathLike[str] | None = None, model: str | None = None, progress: OnReindex | None = None) -> ReindexReport:
+def reindex(
+    library: str | PathLike[str] | None = None,
+    model: str | None = None,
+    progress: OnReindex | None = None,
+    *,
+    on: str = "",
+    address: str | None = None,
+) -> ReindexReport:
     """`areindex` for callers without an event loop. Ctrl-C keeps the vectors written so far."""
-    return run_in_background(areindex(library, model, progress))
+    return run_in_background(areindex(library, model, progress, on=on, address=address))
 
 
 async def index_tokens(services: Services, progress: OnCount | None = None) -> TokenIndexReport:

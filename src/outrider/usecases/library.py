@@ -6,8 +6,11 @@ import asyncio
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from outrider.cluster.maintenance import rebuild
+from outrider.cluster.session import check_on, open_cluster
 from outrider.distiller.structure.block import Block
 from outrider.distiller.structure.read_structure import read_structure
 from outrider.library.browse import RecordQuery, count_labels
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from outrider.library.vectors.index import Near
     from outrider.services import Services
     from outrider.state.embedding import TokensRead
+    from outrider.state.ports import OnCount
 
 MOST_COMPARED, MANY, DEVIATIONS = 1_000, 30, 3.0
 """Vectors that a record is compared with. Of so many and more, alike is only what lies so many standard deviations above their mean. Of 295
@@ -183,6 +187,22 @@ async def describe_contents(services: Services) -> LibraryContents:
     except LibraryError as error:
         problem = str(error)
     return LibraryContents(await library.info(), await library.count_years(), count_labels((await library.labels()).values()), problem)
+
+
+async def optimize_library(services: Services, on: str = "", progress: OnCount | None = None) -> LibraryInfo:
+    """Compact the library, complete its indexes and drop old versions; what it holds afterwards.
+
+    With `on="ray"` the workers of the cluster of the settings compact the records and build those indexes that miss most of them; each node
+    must see the library under the same address. `progress` counts these steps. Raises `LibraryError`, and what `open_cluster` raises.
+    """
+    library = await services.library()
+    if not check_on(on):
+        await library.optimize(force=True)
+        return await library.info()
+    options = {name: value.get_secret_value() for name, value in services.settings.library.storage_options.items()}
+    async with open_cluster(services.settings.cluster) as cluster:
+        await library.optimize(force=True, rebuild=partial(rebuild, cluster, options, progress or (lambda _done, _total: None)))
+    return await library.info()
 
 
 PART_CHARS = 20_000

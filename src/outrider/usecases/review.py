@@ -17,6 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from outrider.cluster.task_map import open_task_map
 from outrider.ingest.entry import ReadOptions
 from outrider.reviews.decision_log import NAME
 from outrider.reviews.export import FORMATS, SUFFIXES, export_views
@@ -337,6 +338,21 @@ def find_reviewer(services: Services, by: str | None) -> str:
     if len(name) > MAX_NAME_CHARS or not name.isprintable():
         raise BadRequest(f"a reviewer's name has at most {MAX_NAME_CHARS} printable characters")
     return name
+
+
+async def prepare_review(services: Services, name: str, on: str = "", address: str | None = None) -> None:
+    """Compute the features that order the records of a review, before the first one is asked for.
+
+    With `on="ray"` the cluster at `address`, by default that of the settings, counts their terms. Raises `NoSuchReview`, and what
+    `open_cluster` raises.
+    """
+    session = await _open(services, name)
+
+    def prepare() -> None:
+        with open_task_map(on, address) as tasks:
+            session.prepare(tasks)
+
+    await run_in_thread(prepare, "outrider-review")
 
 
 async def _open(services: Services, name: str) -> ReviewSession:

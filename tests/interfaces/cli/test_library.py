@@ -129,3 +129,17 @@ def test_a_program_gets_a_line_for_each_record(library: str, capsys: pytest.Capt
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [len(row) for row in rows] == [5] * 5
     assert min(row[3] for row in rows).startswith("Liver study")
+
+
+def test_optimize_compacts_and_indexes_every_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = str(tmp_path / "library")
+    for number in range(3):
+        source = tmp_path / f"{number}.jsonl"
+        source.write_text(json.dumps({"id": number, "title": f"Liver study {number}"}))
+        assert run(["ingest", str(source), "-l", target]) == 0
+    capsys.readouterr()
+    assert run(["library", "optimize", "-l", target, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["records"], facts["unindexed"]) == (3, 0)
+    assert run(["library", "optimize", "-l", target]) == 0
+    assert "3 records, 0 of them not indexed." in capsys.readouterr().out

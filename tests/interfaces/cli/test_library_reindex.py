@@ -81,7 +81,7 @@ def test_vectors_of_an_interrupted_run_are_reported(
     assert run(["library", "reindex", "-l", library]) == 0
     with monkeypatch.context() as patched:
         gone = WordEmbedder(name="other", error=ModelUnavailable("gone"), error_after=2)
-        patched.setattr("outrider.library.reindex.BATCH", 2)
+        patched.setattr("outrider.library.reindex.PARTS", (2, 1))
         patched.setattr(Services, "embedder", lambda *_: gone)
         with pytest.raises(ModelUnavailable):
             reindex(library, "other")

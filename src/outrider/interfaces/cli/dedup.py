@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from outrider.interfaces.cli.export import find_format, open_output
-from outrider.interfaces.cli.options import JsonOption, parse_columns
+from outrider.interfaces.cli.options import AddressOption, JsonOption, OnOption, parse_columns
 from outrider.interfaces.cli.terminal import Progress, console, count, note, plain, show_work
 from outrider.state.errors import BadRequest
 
@@ -36,6 +36,8 @@ def dedup(
             metavar="FILE", help="A CSV of the pairs in doubt: written, read back with your decisions (same, different), and completed."
         ),
     ] = None,
+    on: OnOption = "",
+    address: AddressOption = None,
     as_json: JsonOption = False,
 ) -> None:
     r"""Find the records of files that are one work. The files are not changed, and no library is needed.
@@ -44,6 +46,7 @@ def dedup(
     group, one without a duplicate alone, reasons in parallel; and "unsure", pairs that stay apart and may be one work, and "related".
     """
     form = find_format(output) if output else ""
+    from outrider.cluster.task_map import open_task_map
     from outrider.ingest.deduplicate_files import deduplicate_files, read_review
     from outrider.ingest.entry import ReadOptions
     from outrider.ingest.export import make_writer
@@ -61,7 +64,11 @@ def dedup(
     options = ReadOptions(columns=parse_columns(columns or []), max_bytes=limits.max_bytes, max_pages=limits.max_pages)
     written = 0
     decisions = decided.decisions if decided else NO_DECISIONS
-    with Progress("reading", quiet=as_json) as bar, deduplicate_files(files, options, bar.show, decisions) as deduplication:
+    with (
+        Progress("reading", quiet=as_json) as bar,
+        open_task_map(on, address) as tasks,
+        deduplicate_files(files, options, bar.show, decisions, tasks) as deduplication,
+    ):
         if output:
             with open_output(output) as stream:
                 writer = make_writer(form, stream)

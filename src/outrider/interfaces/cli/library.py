@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 import typer
 
 from outrider.interfaces.cli.options import (
+    AddressOption,
     FiltersOption,
     JsonOption,
     LibraryOption,
     OfflineOption,
+    OnOption,
     call_library,
     open_services,
     parse_filters,
@@ -40,6 +42,7 @@ from outrider.state.errors import BadRequest, did_you_mean, shorten
 if TYPE_CHECKING:
     from outrider.library.browse import Order
     from outrider.library.library import Library
+    from outrider.library.reindex import ReindexProgress
     from outrider.library.search_engine import Engine
     from outrider.state.records import Record
 
@@ -308,13 +311,15 @@ def reindex(
         str | None,
         typer.Option("--model", "-m", metavar="NAME", help="Embed with this model: a hub name or a folder. Default: that of the settings."),
     ] = None,
+    on: OnOption = "",
+    address: AddressOption = None,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Embed every record that has no vector yet, or all of them with another model.
 
     The library can be searched and written meanwhile; the old vectors are used until the new ones are complete. After an interruption,
-    run the same command to continue.
+    run the same command to continue. With --on ray the workers of a cluster embed; they need not see the library.
     """
     from outrider.settings.load import load
     from outrider.usecases.ingest import areindex
@@ -322,7 +327,11 @@ def reindex(
     loaded = load({"library.uri": library})
     configured, origin = loaded.settings.embedding.model_name, loaded.origins["embedding.model_name"]
     with resumable(), Progress("loading the model", quiet=as_json) as bar:
-        result = wait_for(areindex(library, model, lambda progress: bar.show(progress.stage, progress.done, progress.total)))
+
+        def show(progress: ReindexProgress) -> None:
+            bar.show(progress.stage, progress.done, progress.total)
+
+        result = wait_for(areindex(library, model, show, on=on, address=address))
     if as_json:
         print_json(dataclasses.asdict(result))
     else:
@@ -339,6 +348,26 @@ def reindex(
             note(f"and {result.without - len(result.reasons):,} more")
     if model is not None and configured not in ("auto", model):
         note(f"The settings still name {configured} ({origin}); change embedding.model_name to {model} or auto there.")
+
+
+@library_app.command()
+def optimize(on: OnOption = "", address: AddressOption = None, library: LibraryOption = None, as_json: JsonOption = False) -> None:
+    """Compact the files of the library, complete its indexes, and drop versions older than a week.
+
+    `outrider ingest` does that where it is due, so it is seldom needed. Searches go on; writers wait. With --on ray the workers of a
+    cluster compact the records and build indexes that miss most of them; they must see the library under the same address.
+    """
+    from outrider.cluster.session import check_on
+    from outrider.usecases.library import optimize_library
+
+    check_on(on, address)
+    services = open_services(library, address=address)
+    with Progress("compacting", quiet=as_json) as bar:
+        info = wait_for(optimize_library(services, on, lambda done, total: bar.show("compacting and indexing", done, total)))
+    if as_json:
+        print_json({"records": info.records, "unindexed": info.unindexed_rows, "size_bytes": info.size_bytes})
+    else:
+        console().print(plain(f"{count(info.records, 'record')}, {info.unindexed_rows:,} of them not indexed.", "bold"))
 
 
 @library_app.command()
@@ -453,6 +482,8 @@ ByOption = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who 
 
 def dedup_library(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which records would be one work.")] = False,
+    on: OnOption = "",
+    address: AddressOption = None,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -460,10 +491,11 @@ def dedup_library(
 
     Records that were split by hand stay apart. Undo it with `outrider library split ID` or `outrider library decisions --forget ID`.
     """
+    from outrider.cluster.task_map import open_task_map
     from outrider.usecases.deduplicate import remember_works, resolve_library
 
     services = open_services(library)
-    with Progress("reading", quiet=as_json) as bar, resolve_library(bar.show) as source:
+    with Progress("reading", quiet=as_json) as bar, open_task_map(on, address) as tasks, resolve_library(bar.show, tasks) as source:
         wait_for(source.read(services))
         works = list(source.works())
     new = sum(not work.remembered for work in works)

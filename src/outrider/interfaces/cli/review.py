@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from outrider.interfaces.cli.options import JsonOption, LibraryOption, OfflineOption, call_services, open_services, parse_columns
+from outrider.interfaces.cli.options import (
+    AddressOption,
+    JsonOption,
+    LibraryOption,
+    OfflineOption,
+    OnOption,
+    call_services,
+    open_services,
+    parse_columns,
+    wait_for,
+)
 from outrider.interfaces.cli.terminal import console, count, note, one_line, plain, print_json, table
 from outrider.state.errors import BadRequest
 
@@ -99,14 +109,24 @@ def screen(
     name: NameArgument,
     by: ByOption = None,
     random: Annotated[bool, typer.Option("--random", help="Decide on records drawn at random, which prove the recall.")] = False,
+    on: OnOption = "",
+    address: AddressOption = None,
     library: LibraryOption = None,
 ) -> int:
-    """Decide on one record after the other, by single keys. Each decision is saved at once."""
+    """Decide on one record after the other, by single keys. Each decision is saved at once.
+
+    With --on ray the workers of a cluster count the words of the records, which is quicker from some 100,000 records on.
+    """
     from outrider.interfaces.cli.screen_review import Screening
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadRequest(f"screening takes a terminal; without one: outrider review label {name} ID DECISION, or --file FILE")
-    return Screening(open_services(library), name, by, "random" if random else "model").run()
+    services = open_services(library, address=address)
+    if on or address is not None:
+        from outrider.usecases.review import prepare_review
+
+        wait_for(prepare_review(services, name, on, address))
+    return Screening(services, name, by, "random" if random else "model").run()
 
 
 @review_app.command()

@@ -122,6 +122,10 @@ class Batch:
     reused: tuple[HashedText, ...]
     refused: tuple[Refusal, ...]
 
+    def doc_ids(self) -> list[str]:
+        texts = (*self.reused, *(one.text for one in self.refused))
+        return [*(row.record.doc_id for row in self.rows), *(text.record.doc_id for text in texts)]
+
     def report(self) -> EmbeddingReport:
         cut = sum(is_cut(row.read) for row in self.rows)
         return EmbeddingReport(len(self.rows), len(self.reused), cut, {one.text.record.doc_id: one.reason for one in self.refused})
