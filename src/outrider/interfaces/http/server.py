@@ -261,12 +261,7 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
         title="Outrider", version=__version__, description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None,
         middleware=_make_middleware(services.settings, admission, metrics, host, needs_key=needs_key),
     )  # fmt: skip
-    app.add_exception_handler(problems.Refusal, problems.handle_refusal)
-    app.add_exception_handler(SearchError, problems.handle_search_error)
-    for missing in (NoSuchRun, NoSuchReview):
-        app.add_exception_handler(missing, handle_missing_folder)
-    app.add_exception_handler(RequestValidationError, problems.handle_invalid_request)
-    app.add_exception_handler(HTTPException, problems.handle_http_error)
+    _handle_errors(app)
     for router in (
         monitoring.make_router(health),
         rest.make_router(rest.RestRoutes(services, runs)),
@@ -284,6 +279,15 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
     add_langserve_routes(app, runner, admission, metrics, settings.batch)
     describe(app)
     return Application(app, admission, runs)
+
+
+def _handle_errors(app: FastAPI) -> None:
+    app.add_exception_handler(problems.Refusal, problems.handle_refusal)
+    app.add_exception_handler(SearchError, problems.handle_search_error)
+    for missing in (NoSuchRun, NoSuchReview):
+        app.add_exception_handler(missing, handle_missing_folder)
+    app.add_exception_handler(RequestValidationError, problems.handle_invalid_request)
+    app.add_exception_handler(HTTPException, problems.handle_http_error)
 
 
 async def handle_missing_folder(request: Request, error: Exception) -> Response:
