@@ -30,6 +30,10 @@ RETRY_S = 1.0
 """How often a process looks for the return of the server."""
 SETTLE_S = 4 * RETRY_S
 """After its return, all processes have found the server within this time."""
+NOTICE_S = BEAT_S + PATIENCE_S
+"""All processes have noticed within this time that the server is away."""
+SHARE_AFTER_S = NOTICE_S + SETTLE_S + 1.0
+"""So long at least a process does nothing without the server: then none that uses its share meets one that has noticed nothing."""
 CLOSED_WITHIN_S = 1.0
 CLOCK = "local clock = redis.call('TIME')\nlocal now = clock[1] + clock[2] / 1000000\n"
 """The beginning of each script: `now` in seconds, by the clock of the server, which is the only one that counts."""
@@ -63,7 +67,7 @@ class SharedRedis:
         self.on_return: list[Callable[[], None]] = []
         self._redis = open_redis(url, SETTING, PATIENCE_S, self._greet)
         self._info: Mapping[str, str] = {}
-        self._read_at = self._settled_at = 0.0
+        self._read_at = self._settled_at = self._away_s = 0.0
         self._watch: asyncio.Task[None] | None = None
         self._alarm = asyncio.Event()
         """The server has been lost."""
@@ -102,14 +106,16 @@ class SharedRedis:
         if self.fault:
             self._return()
 
-    def settling_s(self, period_s: float) -> float:
+    def settling_s(self, period_s: float, share_after_s: float) -> float:
         """Seconds until the server knows what all processes did in the last `period_s`.
 
-        It does not where it has started without the data that it had, and until other processes have noticed that it is back.
+        It does not where it has started without the data that it had; nor, if it was away so long that another process may use its share
+        of a limit, which it does after `share_after_s`, until that has noticed the return.
         """
         now = asyncio.get_running_loop().time()
         age_s = float(self._info.get("uptime_in_seconds", 0.0)) + now - self._read_at
-        return max(self._settled_at - now, 0.0 if self.keeps_data else period_s - age_s, 0.0)
+        others_away_s = self._away_s + NOTICE_S + SETTLE_S
+        return max(self._settled_at - now if others_away_s > share_after_s else 0.0, 0.0 if self.keeps_data else period_s - age_s, 0.0)
 
     @property
     def keeps_data(self) -> bool:
@@ -168,11 +174,9 @@ class SharedRedis:
     def _return(self) -> None:
         assert self.away_since is not None  # noqa: S101 - there is a fault
         now = asyncio.get_running_loop().time()
-        away_s = now - self.away_since
+        self._away_s, self._settled_at = now - self.away_since, now + SETTLE_S
         self.fault, self.away_since = "", None
-        if away_s > BEAT_S:  # sooner, no process has begun to use its share
-            self._settled_at = now + SETTLE_S
-        log.warning("the Redis server of %s is back after %.0f s", SETTING, away_s)
+        log.warning("the Redis server of %s is back after %.0f s", SETTING, self._away_s)
         for notify in self.on_return:
             notify()
 
