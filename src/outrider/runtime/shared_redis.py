@@ -129,7 +129,7 @@ class SharedRedis:
             if self._watch is not None:
                 self._watch.cancel()
             if self.processes and not self.fault:
-                with suppress(OSError, *_failures()):
+                with suppress(*_failures()):
                     await self._redis.zrem(PROCESSES, self.process)
             await self._redis.aclose()
 
@@ -143,10 +143,10 @@ class SharedRedis:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 try:
-                    result = await self._redis.evalsha(_hash(text), len(keys), *keys, *map(str, arguments))  # type: ignore[misc]
+                    result = await self._redis.evalsha(_hash(text), len(keys), *keys, *map(str, arguments))
                 except NoScriptError:
-                    result = await self._redis.eval(text, len(keys), *keys, *map(str, arguments))  # type: ignore[misc]
-        except (OSError, *_failures()) as error:  # TimeoutError is an OSError
+                    result = await self._redis.eval(text, len(keys), *keys, *map(str, arguments))
+        except _failures() as error:  # TimeoutError is an OSError
             self._lose(str(error) or f"no answer within {PATIENCE_S:g} s")
             raise RedisAway(self.fault) from None
         if server and server != self._info.get("run_id"):  # the arguments rest on what the earlier one knew
@@ -184,7 +184,7 @@ class SharedRedis:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 self._accept(await self._redis.info())
-        except (OSError, RedisAway, *_failures()) as error:
+        except _failures() as error:
             self._lose(str(error) or f"no answer within {PATIENCE_S:g} s")
             raise RedisAway(self.fault) from None
 
@@ -227,4 +227,4 @@ def _hash(text: str) -> str:
 def _failures() -> tuple[type[Exception], ...]:
     from redis.exceptions import RedisError
 
-    return (RedisError,)
+    return OSError, RedisError, RedisAway
