@@ -1,4 +1,4 @@
-"""Permits for requests, of a limit that several processes share in Redis: so many in any period, so many at a time, in order of arrival
+"""Permits of a limit that several processes share in Redis, in the order of requests
 
 Each process has one task for each limit, which reports what became of its permits and gets those whose turn has come
 (`shared_permits.lua`). Reports wait for nobody: if one is lost, the slot is free again when its lease ends. The lease of a permit covers

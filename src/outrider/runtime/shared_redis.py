@@ -1,4 +1,4 @@
-"""The Redis server that processes share (`shared.redis_url`): atomic scripts, other processes, and whether it can be relied on
+"""The Redis server that processes share (`shared.redis_url`), and whether it can be used
 
 Used on the background loop only. A server that fails, is slow, is full or may drop keys counts as away. Then nothing waits for it, and a
 probe a second looks for its return.

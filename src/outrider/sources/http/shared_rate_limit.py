@@ -1,4 +1,4 @@
-"""Rate limits of services that several processes share in Redis: window, concurrent requests, requested pauses, circuit breaker
+"""Rate limits, pauses and failures of services that several processes share in Redis
 
 While the server of the limits is away, each process uses its share of a limit, rounded down; a limit that is too small to be divided is
 refused. The share opens when no request that the server had permitted can still count. So the sum stays within the limit.
