@@ -127,7 +127,7 @@ def describe_machine() -> dict[str, float]:
 async def describe_waits(services: Services, features: Mapping[str, float]) -> dict[str, float]:
     """How long the limits of the services make a request wait now."""
     searched = [without_port(source) for source in services.sources if TASKS + source.name in features]
-    pairs = [(getattr(source, "caller", None), find_service(source)) for source in searched]
+    pairs: list[tuple[Any, Any]] = [(getattr(source, "caller", None), find_service(source)) for source in searched]
     limited = [(caller, service) for caller, service in pairs if hasattr(caller, "limiter") and service is not None]
 
     async def look() -> dict[str, float]:
