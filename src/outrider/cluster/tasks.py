@@ -1,4 +1,4 @@
-"""Tasks on a Ray cluster: one function over many items, a bounded number at once, results in the order of the items.
+"""Tasks on a Ray cluster: one function over many items, results in their order.
 
 Ray's own retries make no difference between a node that died, which says nothing about the item, and an item that kills the process that
 works on it. Here the first is tried again without limit, the second `CRASHES` times.
