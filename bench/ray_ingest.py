@@ -1,4 +1,4 @@
-"""Ingestion on a Ray cluster compared with one process, and with nodes and commands that are killed in the middle.
+"""Ingestion on a Ray cluster compared with one process, and with what is killed meanwhile.
 
 A local cluster of three nodes with one CPU each, which is up already. The embedding model is an HTTP server that waits 2 ms for each row,
 so that the machine's own cores are not what is compared. Times are those of whole commands. A killed command is run again; both runs count.

@@ -1,4 +1,4 @@
-"""An embedding server with OpenAI's protocol whose every row takes a settable time, and which counts what it does."""
+"""An embedding server whose every row takes a settable time, and which counts its work."""
 
 from __future__ import annotations
 
@@ -69,8 +69,13 @@ def serve_embeddings(row_s: float = 0.0) -> Iterator[SlowEmbeddings]:
         def log_message(self, *_: object) -> None:
             """Nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: object) -> None:
+            """Its clients are killed."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         embeddings.url = f"http://127.0.0.1:{server.server_port}/v1"
         yield embeddings

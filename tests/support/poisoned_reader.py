@@ -1,4 +1,4 @@
-"""A task that reads as `outrider.cluster.files` does, but dies in a file named `poison`, and never ends in one named `endless`."""
+"""A task that reads files, but dies in one named `poison`, and never ends in one named `endless`."""
 
 from __future__ import annotations
 

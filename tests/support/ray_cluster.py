@@ -1,4 +1,4 @@
-"""A Ray cluster of three nodes with one CPU each on this machine, one for all tests of a session."""
+"""A Ray cluster of three nodes with one CPU each, one for all tests of a session."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Batch work on a Ray cluster: a session, tasks, an embedder, and the commands' work."""
+"""Batch work on a Ray cluster: session, tasks, embedder, files."""

@@ -1,4 +1,4 @@
-"""Session on a Ray cluster: it connects or starts one, and ends its work when closed.
+"""Session on a Ray cluster: connected or started, checked, and ended with all its work.
 
 Nothing of Ray is imported before a session is opened. Ray itself waits for a minute or longer for an address where nobody answers, and
 for ever for a worker that cannot start; here every wait has the time limit `cluster.connect_s`.

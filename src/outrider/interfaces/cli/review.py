@@ -115,7 +115,7 @@ def screen(
 ) -> int:
     """Decide on one record after the other, by single keys. Each decision is saved at once.
 
-    With --on ray the workers of a cluster count the words of the records, which is quicker from some 100,000 records on.
+    With --on ray the workers of a cluster count the words of the records, which seldom pays (docs/benchmarks.md, ray_batch).
     """
     from outrider.interfaces.cli.screen_review import Screening
 
