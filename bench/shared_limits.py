@@ -43,7 +43,18 @@ def run() -> Report:
             kind = "in the process" if not shares else "in Redis, one process is killed" if kills else "in Redis"
             progress(f"{name}, {processes} processes, {kind}")
             rows.append((name, processes, kind, *_measure(processes, requests, per_s, at_once, shares=shares, kills=kills)))
-    columns = ("limit", "processes", "limiter", "allowed", "most in a period", "at once", "most at once", "sent / allowed", "least by one")
+    columns = (
+        "limit",
+        "processes",
+        "limiter",
+        "allowed",
+        "most arrived in a period",
+        "most sent",
+        "at once",
+        "most at once",
+        "sent / allowed",
+        "least by one",
+    )
     note = (
         f"{SECONDS:g} s, {WORKERS} workers a process, a response takes {LATENCY_S * 1_000:g} ms and more. "
         "A period counts from the response, so less than everything can be sent. A killed process keeps its slots for 2.25 s and a period."
@@ -77,11 +88,11 @@ def _measure(number: int, requests: float, per_s: float, at_once: int, *, shares
         results = [read_result(client) for client in clients[kills:]]
     arrivals = [request.at for request in server.requests]
     counted = [at for at in arrivals if at < begun + SECONDS]
+    sent_at = [at for result in results for at in result["sent_at"]]
     allowed = requests * (SECONDS / per_s)
-    return (
-        int(requests), most_within(arrivals, per_s), at_once, most_under_way, len(counted) / allowed,
-        min(int(result["sent"]) for result in results),
-    )  # fmt: skip
+    sums = (most_within(arrivals, per_s), None if kills or not shares else most_within(sent_at, per_s))  # a killed one tells nothing
+    least = min(int(result["sent"]) for result in results)
+    return int(requests), *sums, at_once, most_under_way, len(counted) / allowed, least
 
 
 def _simulate() -> Report:
@@ -106,16 +117,21 @@ def _use_up(url: str, processes: int, requests: int, per_s: float, at_once: int,
     from outrider.sources.http.shared_rate_limit import SharedRateLimiter
     from support.skipping_loop import SkippingRedis, now, run
 
-    clients, sent = [SkippingRedis(url) for _ in range(processes)], 0
+    clients, sent, exchanges = [SkippingRedis(url) for _ in range(processes)], 0, 0
     service = Service("simulated", "http://127.0.0.1:1", requests, per_s, at_once=at_once)
     limits = SharedLimits(at_once, requests, per_s, TRANSIT_S, FAILURES, PAUSE_S)
     name = f"{processes} {requests} {per_s} {at_once}"
+
+    def count_exchanges() -> None:  # those who still wait at the end are not counted
+        nonlocal exchanges
+        exchanges = sum(one.exchanges for one in clients)
 
     async def send_all() -> None:
         nonlocal sent
         limiters: list[RateLimiter | SharedRateLimiter] = [SharedRateLimiter(SharedPermits(one, name, limits), now) for one in clients]
         limiters = limiters or [RateLimiter(SlidingWindow(requests, per_s), asyncio.Semaphore(at_once), now)]
         until = now() + SIMULATED_S
+        asyncio.get_running_loop().call_later(SIMULATED_S, count_exchanges)
 
         async def send_one_after_another(limiter: RateLimiter | SharedRateLimiter) -> None:
             nonlocal sent
@@ -128,7 +144,7 @@ def _use_up(url: str, processes: int, requests: int, per_s: float, at_once: int,
         await asyncio.gather(*(send_one_after_another(limiter) for limiter in limiters for _ in range(WORKERS)))
 
     run(send_all())
-    return sent / (requests * SIMULATED_S / per_s), sum(one.exchanges for one in clients) / sent
+    return sent / (requests * SIMULATED_S / per_s), exchanges / sent
 
 
 def _measure_price() -> Report:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from outrider.runtime.shared_permits import SharedPermit
 from outrider.runtime.shared_redis import get_shared_redis
 from outrider.runtime.threads_and_loops import in_background
 from outrider.sources.http.client import Caller
@@ -25,8 +26,15 @@ async def work(base_url: str, redis_url: str, requests: float, per_s: float, at_
     """Each of the workers sends one request after the other until the time is over."""
     service = Service("limited", base_url, requests, per_s, at_once=at_once, timeout_s=1.0, tries=1)
     caller = Caller(fresh_s=0.0, shared=get_shared_redis(redis_url) if redis_url else None)
-    with_failures: dict[str, int] = {}
-    sent = 0
+    failures: dict[str, int] = {}
+    sent, sent_at = 0, []
+    mark_sent = SharedPermit.mark_sent
+
+    def mark_and_record(permit: SharedPermit) -> None:
+        sent_at.append(time.monotonic())
+        mark_sent(permit)
+
+    SharedPermit.mark_sent = mark_and_record  # type: ignore[method-assign]
 
     async def send_one_after_another() -> None:
         nonlocal sent
@@ -35,7 +43,7 @@ async def work(base_url: str, redis_url: str, requests: float, per_s: float, at_
                 await caller.get(service, "/", within_s=until - time.monotonic())
                 sent += 1
             except SourceError as error:
-                with_failures[str(error)] = with_failures.get(str(error), 0) + 1
+                failures[str(error)] = failures.get(str(error), 0) + 1
                 await asyncio.sleep(0.02)
 
     await in_background(caller.limiter(service).outlook())  # connect
@@ -43,7 +51,7 @@ async def work(base_url: str, redis_url: str, requests: float, per_s: float, at_
     await asyncio.to_thread(sys.stdin.readline)
     until, cpu = time.monotonic() + seconds, time.process_time()
     await asyncio.gather(*(send_one_after_another() for _ in range(workers)))
-    return {"sent": sent, "failures": with_failures, "cpu_s": time.process_time() - cpu}
+    return {"sent": sent, "sent_at": sent_at, "failures": failures, "cpu_s": time.process_time() - cpu}
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Permits for requests, of a limit that several processes share in Redis: so many in any period, so many at a time, in order of arrival
+"""Permits of a limit that several processes share in Redis, in the order of requests
 
 Each process has one task for each limit, which reports what became of its permits and gets those whose turn has come
 (`shared_permits.lua`). Reports wait for nobody: if one is lost, the slot is free again when its lease ends. The lease of a permit covers
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from outrider.runtime.shared_redis import RedisAway, SharedRedis
+from outrider.runtime.shared_redis import SHARE_AFTER_S, RedisAway, SharedRedis
 
 GRANT_S = 1.0
 """How long a granted permit may wait for its process, which may be busy."""
@@ -134,9 +134,16 @@ class SharedPermits:
         self._keys = [f"outrider:{{{name}}}:{part}" for part in ("window", "starts", "running", "queue", "owners", "state")]
         self._reports: list[tuple[str | float, ...]] = []
         self._waiting: dict[str, _Ticket] = {}
+        self._longest_hold_s = 0.0
+        """Longest time between a permit and the end of its request, so far."""
         self._numbers = itertools.count()
         self._wake, self._turn = asyncio.Event(), asyncio.Lock()
         self._exchange: asyncio.Task[None] | None = None
+
+    @property
+    def share_after_s(self) -> float:
+        """Without the server, no permit that it had granted counts any more after this time."""
+        return max(SHARE_AFTER_S, self._longest_hold_s + GRANT_S + self.limits.transit_s + self.limits.per_s)
 
     async def acquire(self, within_s: float, hold_s: float) -> SharedPermit:
         """Wait for a permit, in the order of all processes. Its request ends within `hold_s`.
@@ -145,6 +152,7 @@ class SharedPermits:
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + within_s
+        self._longest_hold_s = max(self._longest_hold_s, hold_s)
         while True:
             ticket = _Ticket(f"{self.redis.process}:{next(self._numbers)}", until, hold_s + GRANT_S, loop.create_future())
             self._waiting[ticket.name] = ticket
@@ -173,9 +181,14 @@ class SharedPermits:
         """Send nothing before this time of the loop's clock."""
         self.report("closed", until_s)
 
-    def restore(self, arrival_s: float) -> None:
-        """Count a request that was sent while the server was away."""
+    def restore(self, started_s: float) -> None:
+        """Count a request that was started while the server was away."""
+        arrival_s = started_s + self._longest_hold_s + self.limits.transit_s
         self.report("ended", f"{self.redis.process}:{next(self._numbers)}", arrival_s + self.limits.per_s)
+
+    def _settling_s(self) -> float:
+        limits = self.limits
+        return self.redis.settling_s(min(limits.per_s + limits.transit_s, REMEMBERED_S), self.share_after_s) if limits.per_s else 0.0
 
     def _leave(self, ticket: _Ticket) -> None:
         """Give back the place in the queue, or the permit that came at the same moment."""
@@ -251,7 +264,7 @@ class SharedPermits:
             "late_s": LATE_S,
             "longest_hold_s": max((ticket.hold_s for ticket in tickets), default=0.0) + REMEMBERED_S,
             "forget_s": FORGET_S,
-            "settling_s": self.redis.settling_s(min(limits.per_s + limits.transit_s, REMEMBERED_S)) if limits.per_s else 0.0,
+            "settling_s": self._settling_s(),
         }
         message = {
             "process": self.redis.process,

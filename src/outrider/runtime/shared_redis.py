@@ -1,4 +1,4 @@
-"""The Redis server that processes share (`shared.redis_url`): atomic scripts, other processes, and whether it can be relied on
+"""The Redis server that processes share (`shared.redis_url`), and whether it can be used
 
 Used on the background loop only. A server that fails, is slow, is full or may drop keys counts as away. Then nothing waits for it, and a
 probe a second looks for its return.
@@ -30,6 +30,10 @@ RETRY_S = 1.0
 """How often a process looks for the return of the server."""
 SETTLE_S = 4 * RETRY_S
 """After its return, all processes have found the server within this time."""
+NOTICE_S = BEAT_S + PATIENCE_S
+"""All processes have noticed within this time that the server is away."""
+SHARE_AFTER_S = NOTICE_S + SETTLE_S + 1.0
+"""So long at least a process does nothing without the server: then none that uses its share meets one that has noticed nothing."""
 CLOSED_WITHIN_S = 1.0
 CLOCK = "local clock = redis.call('TIME')\nlocal now = clock[1] + clock[2] / 1000000\n"
 """The beginning of each script: `now` in seconds, by the clock of the server, which is the only one that counts."""
@@ -63,7 +67,7 @@ class SharedRedis:
         self.on_return: list[Callable[[], None]] = []
         self._redis = open_redis(url, SETTING, PATIENCE_S, self._greet)
         self._info: Mapping[str, str] = {}
-        self._read_at = self._settled_at = 0.0
+        self._read_at = self._settled_at = self._away_s = 0.0
         self._watch: asyncio.Task[None] | None = None
         self._alarm = asyncio.Event()
         """The server has been lost."""
@@ -102,14 +106,16 @@ class SharedRedis:
         if self.fault:
             self._return()
 
-    def settling_s(self, period_s: float) -> float:
+    def settling_s(self, period_s: float, share_after_s: float) -> float:
         """Seconds until the server knows what all processes did in the last `period_s`.
 
-        It does not where it has started without the data that it had, and until other processes have noticed that it is back.
+        It does not where it has started without the data that it had; nor, if it was away so long that another process may use its share
+        of a limit, which it does after `share_after_s`, until that has noticed the return.
         """
         now = asyncio.get_running_loop().time()
         age_s = float(self._info.get("uptime_in_seconds", 0.0)) + now - self._read_at
-        return max(self._settled_at - now, 0.0 if self.keeps_data else period_s - age_s, 0.0)
+        others_away_s = self._away_s + NOTICE_S + SETTLE_S
+        return max(self._settled_at - now if others_away_s > share_after_s else 0.0, 0.0 if self.keeps_data else period_s - age_s, 0.0)
 
     @property
     def keeps_data(self) -> bool:
@@ -123,7 +129,7 @@ class SharedRedis:
             if self._watch is not None:
                 self._watch.cancel()
             if self.processes and not self.fault:
-                with suppress(OSError, *_failures()):
+                with suppress(*_failures()):
                     await self._redis.zrem(PROCESSES, self.process)
             await self._redis.aclose()
 
@@ -137,10 +143,10 @@ class SharedRedis:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 try:
-                    result = await self._redis.evalsha(_hash(text), len(keys), *keys, *map(str, arguments))  # type: ignore[misc]
+                    result = await self._redis.evalsha(_hash(text), len(keys), *keys, *map(str, arguments))
                 except NoScriptError:
-                    result = await self._redis.eval(text, len(keys), *keys, *map(str, arguments))  # type: ignore[misc]
-        except (OSError, *_failures()) as error:  # TimeoutError is an OSError
+                    result = await self._redis.eval(text, len(keys), *keys, *map(str, arguments))
+        except _failures() as error:  # TimeoutError is an OSError
             self._lose(str(error) or f"no answer within {PATIENCE_S:g} s")
             raise RedisAway(self.fault) from None
         if server and server != self._info.get("run_id"):  # the arguments rest on what the earlier one knew
@@ -168,11 +174,9 @@ class SharedRedis:
     def _return(self) -> None:
         assert self.away_since is not None  # noqa: S101 - there is a fault
         now = asyncio.get_running_loop().time()
-        away_s = now - self.away_since
+        self._away_s, self._settled_at = now - self.away_since, now + SETTLE_S
         self.fault, self.away_since = "", None
-        if away_s > BEAT_S:  # sooner, no process has begun to use its share
-            self._settled_at = now + SETTLE_S
-        log.warning("the Redis server of %s is back after %.0f s", SETTING, away_s)
+        log.warning("the Redis server of %s is back after %.0f s", SETTING, self._away_s)
         for notify in self.on_return:
             notify()
 
@@ -180,7 +184,7 @@ class SharedRedis:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 self._accept(await self._redis.info())
-        except (OSError, RedisAway, *_failures()) as error:
+        except _failures() as error:
             self._lose(str(error) or f"no answer within {PATIENCE_S:g} s")
             raise RedisAway(self.fault) from None
 
@@ -223,4 +227,4 @@ def _hash(text: str) -> str:
 def _failures() -> tuple[type[Exception], ...]:
     from redis.exceptions import RedisError
 
-    return (RedisError,)
+    return OSError, RedisError, RedisAway

@@ -18,7 +18,6 @@ from outrider.runtime.run_calls import RunTally, get_tally
 from outrider.runtime.tape import use_tape, without_port
 from outrider.runtime.threads_and_loops import in_background
 from outrider.services.planner import BegunRun, Planner
-from outrider.sources.http.client import Caller
 from outrider.state.errors import SearchError
 from outrider.state.intent import SearchStrategy
 from outrider.state.records import LIBRARY
@@ -129,7 +128,7 @@ async def describe_waits(services: Services, features: Mapping[str, float]) -> d
     """How long the limits of the services make a request wait now."""
     searched = [without_port(source) for source in services.sources if TASKS + source.name in features]
     pairs = [(getattr(source, "caller", None), find_service(source)) for source in searched]
-    limited = [(caller, service) for caller, service in pairs if isinstance(caller, Caller) and service is not None]
+    limited = [(caller, service) for caller, service in pairs if hasattr(caller, "limiter") and service is not None]
 
     async def look() -> dict[str, float]:
         limiters = [caller.limiter(service) for caller, service in limited]

@@ -47,7 +47,7 @@ async def _check_shared_limits(services: Services) -> tuple[Part, ...]:
         says = f"the Redis server of shared.redis_url is unavailable: {fault}; each process uses its share of a limit, or none"
         return (Part(what=what, on=False, says=says, broken=True),)
     disk = "" if redis.keeps_data else "; it keeps nothing on disk (appendonly no), so limits begin up to a minute after its restart"
-    return (Part(what=what, on=True, says=f"{redis.processes:,} process{'es' if redis.processes != 1 else ''} share them in Redis{disk}"),)
+    return (Part(what=what, on=True, says=f"kept in Redis; processes that use it now: {redis.processes:,}{disk}"),)
 
 
 async def _check_plans(services: Services) -> Part:

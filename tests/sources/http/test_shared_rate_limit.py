@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from outrider.runtime.shared_permits import GRANT_S, SharedLimits, SharedPermits
-from outrider.runtime.shared_redis import SETTLE_S, SharedRedis
+from outrider.runtime.shared_redis import SETTLE_S, SHARE_AFTER_S, SharedRedis
 from outrider.runtime.threads_and_loops import in_background
 from outrider.sources.http.rate_limit import FAILURES, PAUSE_S, TRANSIT_S
 from outrider.sources.http.service import Service
@@ -194,16 +195,16 @@ async def test_a_limit_holds_over_real_processes_of_which_one_is_killed(tmp_path
     with (
         run_redis(tmp_path, "--appendonly", "yes") as url,
         serving(respond) as server,
-        run_clients(3, server.base_url, url, 10, 0.5, 4, 6, 4.5) as clients,
+        run_clients(3, server.base_url, url, 10, 0.5, 4, 6, 5.0) as clients,
     ):
         await asyncio.sleep(1.0)
         clients[0].kill()
-        results = [await asyncio.to_thread(read_result, client) for client in clients[1:]]
+        killed = time.monotonic()
+        await asyncio.gather(*(asyncio.to_thread(read_result, client) for client in clients[1:]))
     arrivals = [request.at for request in server.requests]
     assert most_within(arrivals, 0.5) <= 10
     assert most_under_way <= 4
-    assert min(result["sent"] for result in results) >= 5  # none is left behind
-    assert len(arrivals) >= 25  # of 90: the slots of the dead process come back when its requests would have ended
+    assert max(arrivals) > killed + 1.0 + GRANT_S + TRANSIT_S  # the slots of the dead process have come back
 
 
 def test_pauses_and_failures_count_for_all_processes(processes: list[SkippingRedis]) -> None:
@@ -252,9 +253,9 @@ def test_a_process_without_the_server_uses_its_share_and_never_more(processes: l
         cluster = Cluster(processes, make_limits(9, 1.0, 9))
         for process in processes:
             process.lose()
-        with pytest.raises(RateLimited, match=r"not asked yet: the Redis server of shared.redis_url.*uses a share of the limit in 4\.2 s"):
+        with pytest.raises(RateLimited, match=r"not asked yet: the Redis server of shared.redis_url.*uses a share of the limit in 11\.0 s"):
             await cluster.ask(0, within_s=1.0)
-        await asyncio.sleep(HOLD_S + GRANT_S + TRANSIT_S + 1.0)
+        await asyncio.sleep(SHARE_AFTER_S)
         begun = now()
         await asyncio.gather(*(cluster.ask(number % 4) for number in range(16)))
         assert 1.0 <= now() - begun < 1.5  # 2 of 9 each, twice
@@ -293,7 +294,7 @@ async def test_a_server_that_stops_and_returns_is_reported_once_each(tmp_path: P
         return "sent"
 
     async def search() -> list[str]:
-        service = Service("one", "http://127.0.0.1:1", 1_000, 1.0, timeout_s=0.2)
+        service = Service("one", "http://127.0.0.1:1", 1_000, 1.0, timeout_s=20.0)
         with run_redis(tmp_path, "--appendonly", "yes", port=port) as url:
             redis = SharedRedis(url)
             limiter = SharedRateLimiter(SharedPermits(redis, "one", make_limits(1_000, 0.2)))

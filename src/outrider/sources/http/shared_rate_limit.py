@@ -1,4 +1,4 @@
-"""Rate limits of services that several processes share in Redis: window, concurrent requests, requested pauses, circuit breaker
+"""Rate limits, pauses and failures of services that several processes share in Redis
 
 While the server of the limits is away, each process uses its share of a limit, rounded down; a limit that is too small to be divided is
 refused. The share opens when no request that the server had permitted can still count. So the sum stays within the limit.
@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from outrider.runtime.shared_permits import GRANT_S, SHORTEST_POLL_S, Refused, SharedLimits, SharedPermit, SharedPermits
+from outrider.runtime.shared_permits import SHORTEST_POLL_S, Refused, SharedLimits, SharedPermit, SharedPermits
 from outrider.runtime.shared_redis import RETRY_S, SETTING, RedisAway, SharedRedis
 from outrider.sources.http.rate_limit import FAILURES, PAUSE_S, TRANSIT_S, LimitOutlook, RateLimiter, SlidingWindow, window_size
 from outrider.sources.http.service import Service
@@ -30,8 +30,6 @@ class SharedRateLimiter:
 
     permits: SharedPermits
     now: Callable[[], float] = time.time
-    hold_s: float = 0.0
-    """Longest time between a permit and the end of its request, so far."""
     _share: RateLimiter | None = field(default=None, repr=False)
     """This process' share of the limit, since the server is away."""
 
@@ -42,7 +40,6 @@ class SharedRateLimiter:
     async def acquire(self, service: Service, within_s: float) -> AsyncIterator[Callable[[], None]]:
         """Wait until a request may be sent; yields the callback for when it is sent. Raises as `RateLimiter.acquire` does."""
         until, permit, share = self._clock() + within_s, None, None
-        self.hold_s = max(self.hold_s, service.timeout_s)
         while permit is None and share is None:
             try:
                 permit = await self._wait_for_permit(service, until - self._clock())
@@ -141,10 +138,8 @@ class SharedRateLimiter:
         return None
 
     def _time_to_share_s(self) -> float:
-        """Seconds until no request that the server had permitted counts any more."""
         since = self.permits.redis.away_since
-        longest_s = self.hold_s + GRANT_S + TRANSIT_S + self.permits.limits.per_s
-        return max(0.0, longest_s - (self._clock() - since)) if since is not None else 0.0
+        return 0.0 if since is None else max(0.0, self.permits.share_after_s - (self._clock() - since))
 
     def _end_share(self) -> None:
         """The server is back: it learns what this process did meanwhile."""
@@ -152,7 +147,7 @@ class SharedRateLimiter:
         if share is None:
             return
         for started in share.window.starts:
-            self.permits.restore(started + self.hold_s + TRANSIT_S)
+            self.permits.restore(started)
         self.close(share.closed_until)
 
     @staticmethod
