@@ -62,12 +62,17 @@ class ThreadRun:
 class Database(Protocol):
     """Statements with `?` for parameters, each its own transaction. Raises `ThreadError`."""
 
-    now: str
-    """Its clock, as an expression: seconds since the epoch."""
-    share: str
-    """Ends a query of a row that nobody may change before this statement has ended."""
-    writes: str
-    """LangGraph's table of the writes of nodes."""
+    @property
+    def now(self) -> str:
+        """Its clock, as an expression: seconds since the epoch."""
+
+    @property
+    def share(self) -> str:
+        """Ends a query of a row that nobody may change before this statement has ended."""
+
+    @property
+    def writes(self) -> str:
+        """LangGraph's table of the writes of nodes."""
 
     async def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]: ...
 

@@ -164,7 +164,7 @@ async def test_an_asynchronous_search_is_finished_before_the_server_ends() -> No
     held = BlockingLibrary([ASPIRIN])
     async with open_client(services(shelf=held)) as client:
         run_id = (await client.post("/api/search", json={"query": "aspirin"}, headers={"Prefer": "respond-async"})).json()["id"]
-        run = client.application.runs.get(run_id, "")  # type: ignore[attr-defined]
+        run = await client.application.runs.find(run_id, "")  # type: ignore[attr-defined]
         asyncio.get_running_loop().call_later(0.1, held.let.set)
     assert run.status == "done"
 
@@ -173,7 +173,7 @@ async def test_what_does_not_end_in_time_is_stopped_and_said(caplog: pytest.LogC
     held = BlockingLibrary([ASPIRIN])
     async with open_client(services(shelf=held, shutdown_s=0.05)) as client:
         run_id = (await client.post("/api/search", json={"query": "aspirin"}, headers={"Prefer": "respond-async"})).json()["id"]
-        run = client.application.runs.get(run_id, "")  # type: ignore[attr-defined]
+        run = await client.application.runs.find(run_id, "")  # type: ignore[attr-defined]
         await until(lambda: held.begun > 0)
     assert (run.status, held.stopped) == ("cancelled", 1)
     assert "were stopped" in caplog.text

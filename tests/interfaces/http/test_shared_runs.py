@@ -203,6 +203,17 @@ async def test_a_search_that_ends_each_process_is_given_up(redis_url: str) -> No
     assert state["problem"]["type"].endswith("given-up")
 
 
+async def test_a_search_that_cannot_be_read_fails_once(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    stuck = BlockingLibrary([ASPIRIN])
+    async with process(redis_url, Shelf([ASPIRIN])) as other, process(redis_url, stuck) as one:
+        place = await begin(one, stuck)
+        await other.runs.store._redis.hset(f"outrider:search:{place.rpartition('/')[2]}", "order", "[")  # type: ignore[attr-defined]
+        await kill(one)
+        events, state = await read_events(other, place), (await other.get(place)).json()
+    assert (events[-1][1], state["problem"]["status"]) == ("problem", 500)
+    assert caplog.text.count("cannot be taken over") == 1
+
+
 async def test_a_process_that_stops_hands_its_searches_over(redis_url: str) -> None:
     stuck = BlockingLibrary([ASPIRIN])
     async with process(redis_url, Shelf([ASPIRIN])) as other:

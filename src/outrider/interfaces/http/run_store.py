@@ -209,10 +209,11 @@ class RunStore:
             pipeline.hmget(run, ["token", "ended"])
             pipeline.lrange(events, after, -1)
             (token, ended), texts = await pipeline.execute()
-            if token is None:
-                return None
-            answer = (await self._redis.hget(run, "answer") or b"").decode() if texts and not texts[-1].partition(b"\n")[1] else ""
-        return [read_event(text.decode(), answer) for text in texts], ended == b"1"
+            has_answer = bool(texts) and b"\n" not in texts[-1]
+            answer: Any = await self._redis.hget(run, "answer") if has_answer else b""
+        if token is None or answer is None:  # dropped, maybe between the two questions
+            return None
+        return [read_event(text.decode(), answer.decode()) for text in texts], ended == b"1"
 
     async def follow(self, run_id: str, after: int) -> AsyncGenerator[tuple[int, Event], None]:
         """Each event with its number; ends after the last one. Waits for a Redis that is away."""
@@ -249,7 +250,8 @@ class RunStore:
     async def find_orphans(self) -> list[tuple[str, str]]:
         """Searches under way whose processes are gone, and these; also those that this process should run, which it may have forgotten."""
         async with self._raise_away():
-            running = {run.decode(): name.decode() for run, name in (await self._redis.hgetall(RUNNING)).items()}
+            under_way: dict[Any, Any] = await self._redis.hgetall(RUNNING)
+            running = {run.decode(): name.decode() for run, name in under_way.items()}
             names = sorted({name for name in running.values() if name != self.process})
             alive = {self.process}
             if names:

@@ -136,6 +136,14 @@ class RemoteRun(Run):
     count: int = 0
     """Of its events."""
 
+    @classmethod
+    def read(cls, store: RunStore, run_id: str, fields: Mapping[str, str]) -> RemoteRun:
+        """The run from the fields that Redis has."""
+        writer = EventWriter() if fields.get("has_events") else None
+        run = cls(run_id, fields["owner"], writer, fields.get("thread", ""), store=store)
+        run.fill(fields)
+        return run
+
     @property
     def event_count(self) -> int:
         return self.count
@@ -153,7 +161,7 @@ class RemoteRun(Run):
                 self.fill(await self.store.load(self.run_id) or {"status": "cancelled", "ended": "1"})
 
     def fill(self, fields: Mapping[str, str]) -> None:
-        """Set the state from the fields that Redis has."""
+        """Set the state that may have changed."""
         self.status, self.answer, self.problem = _check_status(fields["status"]), fields.get("answer", ""), fields.get("problem", "")
         self.seen, self.count = int(fields.get("seen") or 0), int(fields.get("events") or 0)
         self.review = parse_review(json.loads(fields["review"])) if fields.get("review") else None

@@ -1,4 +1,4 @@
-"""Searches of the server: the registry of numbered runs. Each records its events and can be stopped."""
+"""Searches of the server: the registry of numbered runs."""
 
 from __future__ import annotations
 
@@ -332,12 +332,7 @@ class RunRegistry:
             return None
         with refuse_away():
             fields = await self.store.load(run_id)
-        if fields is None:
-            return None
-        writer = EventWriter() if fields.get("has_events") else None
-        run = RemoteRun(run_id, fields["owner"], writer, fields.get("thread", ""), store=self.store)
-        run.fill(fields)
-        return run
+        return None if fields is None else RemoteRun.read(self.store, run_id, fields)
 
     async def _claim_waiting(self, run: RemoteRun, order: Order) -> Run:
         """The run as one of this process. Raises `Refusal` if it waits no more."""
@@ -376,6 +371,8 @@ class RunRegistry:
                     self._note_away(None)
                 except StoreAway as error:
                     self._note_away(error)
+                except Exception:  # a bug must not end the signs of life, or others would take over what runs here
+                    log.exception("searches of other processes could not be looked after")
                 with suppress(TimeoutError):
                     async with asyncio.timeout(store.lease_s / SIGNS):
                         await self._scan.wait()
@@ -425,19 +422,26 @@ class RunRegistry:
 
     async def _take_over(self, store: RunStore, run_id: str, sharing: Sharing, place: ExitStack) -> None:
         fields = await store.load(run_id)
-        remote = await self._load(run_id)
-        if fields is None or remote is None:
+        if fields is None:
             return
-        sharing.order, sharing.takeovers = Order.read(fields["order"]), int(fields.get("takeovers") or 0)
-        run = await self._adopt(remote, sharing)
+        sharing.takeovers, should_stop = int(fields.get("takeovers") or 0), bool(fields.get("cancel"))
+        run = await self._adopt(RemoteRun.read(store, run_id, fields), sharing)
         log.warning("search %s is taken over from a process that ended", run_id)
-        if fields.get("cancel") or sharing.takeovers > MAX_TAKEOVERS:
-            run.refusal = None if fields.get("cancel") else GIVEN_UP
+        try:
+            order = Order.read(fields["order"])
+            parts = self._continue(run, order)
+        except (ValueError, TypeError, KeyError):  # of another version: it would fail each process
+            log.exception("search %s cannot be taken over", run_id)
+            run.refusal = INTERNAL
+        else:
+            run.refusal = GIVEN_UP if sharing.takeovers > MAX_TAKEOVERS and not should_stop else None
+        if run.refusal or should_stop:
             self._finish(run, ExitStack())
             return
+        sharing.order = order
         run.record(make_event("taken_over", {"takeovers": sharing.takeovers}))
         with run_named(run_id):  # in the log
-            await self._start(run, place.pop_all(), self._continue(run, sharing.order), SearchResponse, sharing.order)
+            await self._start(run, place.pop_all(), parts, SearchResponse, order)
 
     def _continue(self, run: Run, order: Order) -> AsyncIterator[Part]:
         """The parts of a run that another process began: on a thread from its last checkpoint on, otherwise from its beginning on."""

@@ -1,4 +1,7 @@
-"""Long results that tools link to, kept for a while: in this process, and with `shared.redis_url` for all processes of a server."""
+"""Long results that tools link to, kept for a while.
+
+In this process, and with `shared.redis_url` for all processes of a server.
+"""
 
 from __future__ import annotations
 

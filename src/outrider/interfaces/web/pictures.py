@@ -46,7 +46,7 @@ class SearchPictures:
 
     async def radar(self, request: Request, run_id: RunId, ranks: Ranks = None) -> Response:
         """The six dimensions of one to four repositories among the hits of a finished search, as SVG."""
-        shapes = {hit.rank: shape for hit in await self._read_answer(request, run_id).hits if (shape := make_hit_shape(hit))}
+        shapes = {hit.rank: shape for hit in (await self._read_answer(request, run_id)).hits if (shape := make_hit_shape(hit))}
         chosen = list(dict.fromkeys(ranks or sorted(shapes)[:MAX_SHAPES]))
         if unknown := [rank for rank in chosen if rank not in shapes]:
             raise refuse_field("rank", f"no hit with dimensions has rank {', '.join(map(str, unknown))} in this search")
