@@ -217,7 +217,7 @@ class Deployment:
         """Seconds that this machine's clock is ahead of that of Redis, about half a round trip exact."""
         assert self._redis is not None  # noqa: S101
         before = time.time()
-        seconds, micros = cast("tuple[int, int]", await self._redis.time())
+        seconds, micros = await self._redis.time()
         return round((before + time.time()) / 2 - (seconds + micros / 1e6), 3)
 
     async def members(self) -> tuple[Member, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -118,7 +118,11 @@ async def _check_databases(settings: Settings) -> list[Check]:
     """Threads, jobs and saved searches; each database is asked once."""
     found: list[tuple[str, str]] = [("threads", settings.threads.uri)]
     checks = []
-    for what, find in (("jobs", lambda: find_job_table(settings).uri), ("saved searches", lambda: str(find_saved_store(settings).path))):
+    others: tuple[tuple[str, Callable[[], str]], ...] = (
+        ("jobs", lambda: find_job_table(settings).uri),
+        ("saved searches", lambda: str(find_saved_store(settings).path)),
+    )
+    for what, find in others:
         try:
             found.append((what, find()))
         except SearchError as error:
