@@ -118,11 +118,11 @@ async def _check_databases(settings: Settings) -> list[Check]:
     """Threads, jobs and saved searches; each database is asked once."""
     found: list[tuple[str, str]] = [("threads", settings.threads.uri)]
     checks = []
-    places: dict[str, Callable[[], str]] = {
-        "jobs": lambda: find_job_table(settings).uri,
-        "saved searches": lambda: str(find_saved_store(settings).path),
-    }
-    for what, find in places.items():
+    others: tuple[tuple[str, Callable[[], str]], ...] = (
+        ("jobs", lambda: find_job_table(settings).uri),
+        ("saved searches", lambda: str(find_saved_store(settings).path)),
+    )
+    for what, find in others:
         try:
             found.append((what, find()))
         except SearchError as error:
