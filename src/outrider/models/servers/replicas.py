@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 TRIES = 3
-"""Attempts of one request before it fails, unless only a busy server refuses it."""
+"""Attempts of one request before it fails, or one a replica if there are more; documents may be refused as often as servers are busy."""
 BUSY_PAUSE_S, BUSY_PAUSES = 0.05, 4
 """First pause before a busy server that names none, and how often it doubles: 0.8 s at most."""
 FAILED_PAUSE_S, FAILED_PAUSES = 0.25, 8
@@ -90,6 +90,10 @@ class _PendingRequest:
     was_forced: bool = False
 
 
+class _OutOfTime(Exception):
+    """A request ended because its caller's time was over, before its server had as much as it may need."""
+
+
 class ReplicaPool:
     """The replicas of one model. `check` raises what a request would; `setting` names the time limit for messages."""
 
@@ -145,6 +149,8 @@ class ReplicaPool:
                 self._record_busy(replica, busy)
                 pending.attempts += urgent
                 last: ModelError = busy.error
+            except _OutOfTime:
+                raise self._explain() from None
             except ServerFailed as failed:
                 self._record_failure(replica, failed, counts=replica.ready)
                 pending.attempts += 1
@@ -155,17 +161,27 @@ class ReplicaPool:
             finally:
                 replica.running -= 1
                 self._notify()
-            if pending.attempts >= TRIES:
+            if pending.attempts >= max(TRIES, len(self.replicas)):
                 raise last
 
     async def _ask(self, replica: Replica, ask: Callable[[Replica], Awaitable[Result]], pending: _PendingRequest) -> Result:
-        started = time.monotonic()
-        limit_s = self._settings.timeout_s if pending.until is None else max(0.001, min(self._settings.timeout_s, pending.until - started))
-        others = [one.usual_s.get(pending.urgent, 0.0) for one in self.replicas if one is not replica and one.ready]
+        started, urgent = time.monotonic(), pending.urgent
+        patience_s = self._settings.timeout_s
+        others = [one.usual_s.get(urgent, 0.0) for one in self.replicas if one is not replica and one.ready]
         if others and all(others):
-            limit_s = min(limit_s, max(PATIENCE_S, SLOW_FACTOR * max(others)))
-        result = await self._within(replica, limit_s, ask(replica))
-        self._record_success(replica, time.monotonic() - started, urgent=pending.urgent)
+            patience_s = min(patience_s, max(PATIENCE_S, SLOW_FACTOR * max(others)))
+        limit_s = patience_s if pending.until is None else max(0.001, min(patience_s, pending.until - started))
+        try:
+            result = await self._within(replica, limit_s, ask(replica))
+        except ServerFailed as failed:
+            if failed.timed_out:
+                usual_s = replica.usual_s.get(urgent, 0.0)
+                # else long texts after short ones would take too long at every server, and at each attempt
+                replica.usual_s[urgent] = max(usual_s, limit_s)
+                if limit_s < min(patience_s / 2, max(PATIENCE_S, 2 * usual_s)):
+                    raise _OutOfTime from None
+            raise
+        self._record_success(replica, time.monotonic() - started, urgent=urgent)
         return result
 
     async def _within(self, replica: Replica, limit_s: float, answer: Awaitable[Result]) -> Result:
@@ -247,7 +263,7 @@ class ReplicaPool:
             if replica.error and len(self.replicas) > 1:
                 log.info("%s is used again", replica.name)
             replica.ready, replica.error, replica.is_wrong = True, None, False
-            replica.failures = replica.refusals = 0
+            replica.refusals = 0  # not its failures: a server may pass every check and fail every request
             self._last_success = time.monotonic()
         finally:
             replica.check = None
