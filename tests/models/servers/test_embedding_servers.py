@@ -328,7 +328,7 @@ def test_a_password_in_the_address_is_sent_and_not_logged(start: Any, caplog: py
 
 def test_refusals_are_told_apart() -> None:
     parsed = [
-        TooLarge.parse(text)
+        TooLarge.parse("longformer at http://h", text)
         for text in (
             "batch size 33 > maximum allowed batch size 32",
             "`inputs` must have less than 512 tokens. Given: 1451",

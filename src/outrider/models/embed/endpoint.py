@@ -180,7 +180,7 @@ class EmbeddingClient:
         if form.is_native:
             is_list = isinstance(body, list)
             tokens = reply.headers.get("x-compute-tokens", "")
-            usage = {"prompt_tokens": int(tokens) if tokens.isdecimal() else None}
+            usage = {"prompt_tokens": int(tokens) if re.fullmatch(r"\d{1,9}", tokens) else None}
             body = {"data": [{"embedding": vector} for vector in body], "usage": usage, "model": form.model} if is_list else body
         return parse_response(body, count, replica.name, key)
 
@@ -330,7 +330,7 @@ def parse_response(body: object, count: int, name: str, key: str = "") -> Embedd
         else:
             with np.errstate(over="ignore"):
                 vectors = np.array(embeddings, dtype=np.float64).astype(np.float32)
-    except (TypeError, ValueError, binascii.Error) as error:
+    except (TypeError, ValueError, OverflowError, binascii.Error) as error:
         raise BadVectors(f"{name} gave vectors of several lengths or of something else than numbers") from error
     if vectors.ndim != 2 or vectors.shape[1] == 0:
         raise BadVectors(f"{name} gave no vectors but values of shape {vectors.shape}")
