@@ -62,5 +62,6 @@ def test_an_error_without_a_message_is_named_by_its_kind_unless_it_is_a_text() -
 def test_addresses_are_separated_by_commas_but_not_within_a_password() -> None:
     assert split_addresses(" http://a:1,http://b/v1 , HTTPS://c , http://a:1,") == ("http://a:1", "http://b/v1", "HTTPS://c")
     assert split_addresses(["http://a", "", None, "http://b"]) == ("http://a", "http://b")
+    assert split_addresses("http://a, gpu:8080") == ("http://a", "gpu:8080")  # a slip, named by its own
     assert split_addresses("http://me:se,cret@h/v1,http://b") == ("http://me:se,cret@h/v1", "http://b")
     assert split_addresses("") == split_addresses(None) == split_addresses(" , ") == ()

@@ -48,7 +48,7 @@ def origin(address: str) -> tuple[str, str, int | None]:
         return "", "", None
 
 
-NEXT_ADDRESS = re.compile(r",\s*(?=[a-z][a-z0-9+.-]*://)", re.IGNORECASE)
+NEXT_ADDRESS = re.compile(r",(?=\s|[a-z][a-z0-9+.-]*://)", re.IGNORECASE)
 """Not each comma: passwords and paths may contain one."""
 
 
