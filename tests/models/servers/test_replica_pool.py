@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 import pytest
 
 from outrider.models.servers import replicas
 from outrider.models.servers.replicas import Replica, ReplicaPool
-from outrider.models.servers.transport import ServerFailed, ServerSettings
+from outrider.models.servers.transport import ServerBusy, ServerFailed, ServerSettings
 from outrider.state.errors import ModelUnavailable
 
 
@@ -88,3 +89,17 @@ async def test_a_server_that_got_too_little_time_is_not_left_out() -> None:
     with pytest.raises(ModelUnavailable):
         await pool.send(ask, until=asyncio.get_running_loop().time() + 0.01)
     assert all(one.ready for one in pool.replicas)
+
+
+async def test_a_server_that_asks_for_no_pause_is_not_asked_without_end() -> None:
+    pool, asked = make_pool("a"), 0
+
+    async def ask(_: Replica) -> str:
+        nonlocal asked
+        asked += 1
+        await asyncio.sleep(0)
+        raise ServerBusy(ModelUnavailable("busy"), 0.0)
+
+    with pytest.raises(ModelUnavailable):
+        await pool.send(ask, until=time.monotonic() + 0.5)
+    assert asked <= 5  # pauses of .05, .1, .2 and .4 s

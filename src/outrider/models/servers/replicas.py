@@ -14,7 +14,6 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -28,7 +27,7 @@ Result = TypeVar("Result")
 TRIES = 3
 """Attempts of one request before it fails, or one a replica if there are more; documents may be refused as often as servers are busy."""
 BUSY_PAUSE_S, BUSY_PAUSES = 0.05, 4
-"""First pause before a busy server that names none, and how often it doubles: 0.8 s at most."""
+"""First pause before a busy server that names no longer one, and how often it doubles: 0.8 s at most."""
 FAILED_PAUSE_S, FAILED_PAUSES = 0.25, 8
 """First pause before a failed replica is checked again, and how often it doubles: a minute at most."""
 WRONG_PAUSE_S = 60.0
@@ -208,7 +207,7 @@ class ReplicaPool:
                     one.closed_until, one.is_wrong = (one.closed_until if one.refusals else 0.0), False
             pending.was_forced = True
             self._start_checks(now)
-            if replica := self._choose(now, urgent=pending.urgent):
+            if (pending.until is None or now < pending.until) and (replica := self._choose(now, urgent=pending.urgent)):
                 replica.running += 1
                 return replica
             until = max(pending.started, self._last_success) + self._settings.timeout_s if pending.until is None else pending.until
@@ -282,8 +281,8 @@ class ReplicaPool:
         if replica.closed_until <= now:  # the requests that were under way with the first refused one are no news
             replica.limit = max(1.0, replica.limit / 2)
             replica.refusals += 1
-        pause_s = BUSY_PAUSE_S * 2 ** min(replica.refusals - 1, BUSY_PAUSES) if busy.pause_s is None else busy.pause_s
-        replica.closed_until = max(replica.closed_until, now + pause_s)
+        own_s = BUSY_PAUSE_S * 2 ** min(replica.refusals - 1, BUSY_PAUSES)  # a server may ask for no pause, and refuse again and again
+        replica.closed_until = max(replica.closed_until, now + max(own_s, busy.pause_s or 0.0))
 
     def _record_failure(self, replica: Replica, failed: ServerFailed, *, counts: bool) -> None:
         """Only one of the requests that a dead server leaves without an answer counts."""
@@ -323,5 +322,4 @@ class ReplicaPool:
         """Until a place may have become free, at most so long."""
         if self._change is None or self._change.done():
             self._change = asyncio.get_running_loop().create_future()
-        with suppress(TimeoutError):
-            await asyncio.wait({self._change}, timeout=max(0.0, seconds))
+        await asyncio.wait({self._change}, timeout=max(0.0, seconds))

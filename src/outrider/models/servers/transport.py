@@ -232,16 +232,26 @@ def name_weights(info: Mapping[str, Any]) -> str:
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
-    """`Retry-After` in seconds or as a date (RFC 9110, 10.2.3), or OpenAI's `retry-after-ms`; None if neither can be read."""
+    """`Retry-After` in seconds or as a date (RFC 9110, 10.2.3), or OpenAI's `retry-after-ms`; None if neither can be read.
+
+    A date counts from the server's own `Date`: its clock may differ from ours.
+    """
     try:
         in_ms = headers.get("retry-after-ms")
         seconds = float(in_ms) / 1000 if in_ms else float(headers.get("retry-after", ""))
     except ValueError:
-        try:
-            seconds = parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now
-        except ValueError:
+        until, sent = (_parse_date(headers.get(name, "")) for name in ("retry-after", "date"))
+        if until is None:
             return None
+        seconds = until - (now if sent is None else sent)
     return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def _parse_date(text: str) -> float | None:
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def load_client() -> None:
