@@ -44,6 +44,18 @@ def test_health_names_the_servers_of_each_model_that_are_in_use_and_left_out(tmp
     assert not any(part.broken for part in (embedding, rerank, model))
 
 
+def test_servers_of_one_model_that_are_all_dead_do_not_hide_those_of_another(tmp_path: Path) -> None:
+    with ChatServer(lambda _: Reply(), models=Reply(["m"])) as chat:
+        settings = Settings(
+            library=LibrarySettings(uri=str(tmp_path / "none")),
+            embedding=EmbeddingSettings(model_name="letters", base_url=f"{DEAD}, {DEAD}/v2"),
+            llm=LlmSettings(model="m", base_url=f"{chat.base_url}, {DEAD}", api_key=SecretStr("sk-secret")),
+        )
+        parts = check(settings)
+    assert parts["embedding servers"].says.startswith("none of the 2 servers of letters can be used")
+    assert parts["model servers"].says.startswith("1 of 2 in use")
+
+
 def test_a_single_server_has_no_line_of_its_own(tmp_path: Path) -> None:
     with ModelServer() as server:
         parts = check(Settings(library=LibrarySettings(uri=str(tmp_path / "none")), embedding=EmbeddingSettings(base_url=server.url)))

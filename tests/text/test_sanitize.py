@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.text.sanitize import is_http_url, redact
+from outrider.text.sanitize import is_http_url, redact, split_addresses
 
 KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8)
 
@@ -57,3 +57,11 @@ def test_addresses(address: str, whether: bool) -> None:
 
 def test_an_error_without_a_message_is_named_by_its_kind_unless_it_is_a_text() -> None:
     assert (redact(TimeoutError(), ""), redact("", ""), redact(" \n", "")) == ("TimeoutError", "", "")
+
+
+def test_addresses_are_separated_by_commas_but_not_within_a_password() -> None:
+    assert split_addresses(" http://a:1,http://b/v1 , HTTPS://c , http://a:1,") == ("http://a:1", "http://b/v1", "HTTPS://c")
+    assert split_addresses(["http://a", "", None, "http://b"]) == ("http://a", "http://b")
+    assert split_addresses("http://a, gpu:8080") == ("http://a", "gpu:8080")  # a slip, named by its own
+    assert split_addresses("http://me:se,cret@h/v1,http://b") == ("http://me:se,cret@h/v1", "http://b")
+    assert split_addresses("") == split_addresses(None) == split_addresses(" , ") == ()

@@ -48,13 +48,17 @@ def origin(address: str) -> tuple[str, str, int | None]:
         return "", "", None
 
 
+NEXT_ADDRESS = re.compile(r",(?=\s|[a-z][a-z0-9+.-]*://)", re.IGNORECASE)
+"""Not each comma: passwords and paths may contain one."""
+
+
 def split_addresses(value: object) -> tuple[str, ...]:
     """The addresses of a setting, each once: a text separates them by commas, a file may list them.
 
     Whoever checks where a key or a query goes must check each of them.
     """
     items = value if isinstance(value, list | tuple) else [value]
-    parts = (part.strip(" ") for item in items if item is not None for part in str(item).split(","))
+    parts = (part.strip(" ,") for item in items if item is not None for part in NEXT_ADDRESS.split(str(item)))
     return tuple(dict.fromkeys(part for part in parts if part))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -118,24 +119,28 @@ async def _check_search(services: Services) -> tuple[Part, ...]:
 
 async def _check_servers(services: Services, library: Library | None, reranker: Reranker | None) -> list[Part]:
     """A line for each section of the settings with several servers of one model; the line of the section itself reports a single one."""
-    settings, chat = services.settings, without_port(services.chat)
-    parts: list[Part] = []
-    reranker = without_port(reranker)
+    settings, chat, reranker = services.settings, without_port(services.chat), without_port(reranker)
+    checks: list[Awaitable[Part]] = []
+    if len(split_addresses(settings.embedding.base_url)) > 1 and settings.embedding.model_name != "none":
+        checks.append(_describe_servers("embedding servers", _report_embedding_servers(services, library)))
+    if isinstance(reranker, EndpointReranker) and len(split_addresses(reranker.base_url)) > 1:
+        report = partial(reranker.report_servers, SERVERS_S)
+        checks.append(_describe_servers("rerank servers", run_in_thread(report)))
+    if isinstance(chat, EndpointChat) and len(split_addresses(settings.llm.base_url)) > 1:
+        checks.append(_describe_servers("model servers", chat.report_servers(SERVERS_S)))
+    return list(await asyncio.gather(*checks))
+
+
+async def _report_embedding_servers(services: Services, library: Library | None) -> tuple[ServerReport, ...]:
+    embedder = services.embedder(await library.space() if library else None)
+    return await run_in_thread(partial(embedder.report_servers, SERVERS_S))
+
+
+async def _describe_servers(what: str, report: Awaitable[Sequence[ServerReport]]) -> Part:
     try:
-        if len(split_addresses(settings.embedding.base_url)) > 1 and settings.embedding.model_name != "none":
-            embedder = services.embedder(await library.space() if library else None)
-            parts.append(_describe_servers("embedding servers", await run_in_thread(lambda: embedder.report_servers(SERVERS_S))))
-        if isinstance(reranker, EndpointReranker) and len(split_addresses(reranker.base_url)) > 1:
-            report = reranker.report_servers
-            parts.append(_describe_servers("rerank servers", await run_in_thread(lambda: report(SERVERS_S))))
-        if isinstance(chat, EndpointChat) and len(split_addresses(settings.llm.base_url)) > 1:
-            parts.append(_describe_servers("model servers", await chat.report_servers(SERVERS_S)))
+        servers = await report
     except SearchError as error:  # none answers
-        parts.append(_off("servers of models", str(error)))
-    return parts
-
-
-def _describe_servers(what: str, servers: Sequence[ServerReport]) -> Part:
+        return _off(what, str(error))
     problems = [one.problem for one in servers if one.problem]
     used = [one.name for one in servers if not one.problem]
     says = f"{len(used)} of {len(servers)} in use: {', '.join(used)}" if used else f"none of {len(servers)} in use"

@@ -14,7 +14,7 @@ from outrider.models.chat.endpoint import EndpointChat, make_chat
 from outrider.models.chat.provider import resolve_endpoint
 from outrider.settings.model import LlmSettings
 from outrider.state.chat import Budget, ChatRequest
-from outrider.state.errors import ChatError
+from outrider.state.errors import ChatError, KeyRejected
 from outrider.state.model import Model
 from support.chat_server import ChatServer, Reply
 from support.patience import BUSY_S
@@ -80,17 +80,50 @@ def test_a_dead_server_is_left_out_by_name(caplog: pytest.LogCaptureFixture) -> 
     assert KEY not in caplog.text
 
 
-def test_a_server_that_hangs_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PATIENCE_S", 0.2)
+def test_a_server_that_hangs_is_left() -> None:
     delay_s = 0.0
     with ChatServer(lambda _: Reply({"id": "a"}, delay_s=delay_s)) as first, ChatServer(lambda _: GOOD) as second:
+        chat = chat_over(first.base_url, second.base_url, timeout_s=4.0)
+        assert ask(chat, 8) == [Judged(id="a")] * 8
+        delay_s = 40.0
+        assert ask(chat, 8) == [Judged(id="a")] * 8
+        first.hang_up()
+
+
+def test_a_long_answer_after_short_ones_is_no_hang(caplog: pytest.LogCaptureFixture) -> None:
+    delay_s = 0.0
+    with ChatServer(lambda _: Reply({"id": "a"}, delay_s=delay_s)) as first, ChatServer(lambda _: Reply({"id": "a"})) as second:
         chat = chat_over(first.base_url, second.base_url)
         assert ask(chat, 8) == [Judged(id="a")] * 8
-        delay_s = 20.0
+        delay_s = 2.5
+        assert ask(chat) == [Judged(id="a")]
+        assert "did not answer" not in caplog.text
+        assert len(second.requests) <= 4
+
+
+def test_a_server_that_got_too_little_time_is_not_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    replies = iter([Reply("slow down", status=429, headers={"Retry-After": "0.5"})] * 2)
+    with ChatServer(lambda _: next(replies, Reply({"id": "a"}, delay_s=2.0))) as first, ChatServer(lambda _: next(replies, GOOD)) as second:
+        (error,) = ask(chat_over(first.base_url, second.base_url, timeout_s=1.0))
+        assert "did not answer within 1 s" in str(error)
+    assert "its calls go to the other servers" not in caplog.text
+
+
+def test_a_dead_server_beside_a_busy_one_costs_a_pause_and_no_answer() -> None:
+    replies = iter([Reply("slow down", status=429, headers={"Retry-After": "1"})])
+    with ChatServer(lambda _: next(replies, GOOD)) as server:
+        assert ask(chat_over(server.base_url, DEAD)) == [Judged(id="a")]
+
+
+def test_calls_to_dead_servers_alone_fail_at_once_and_succeed_as_soon_as_one_is_back() -> None:
+    with ChatServer(lambda _: GOOD) as server:
+        chat = chat_over(DEAD, server.base_url)
+        ask(chat)
+        for one in chat._servers.servers:
+            chat._servers.leave_out(one, f"{one.endpoint.name} cannot be reached")
         started = time.monotonic()
-        assert ask(chat, 8) == [Judged(id="a")] * 8
-        assert time.monotonic() - started < 0.2 + BUSY_S
-        first.hang_up()
+        assert ask(chat) == [Judged(id="a")]
+        assert time.monotonic() - started < module.LEFT_OUT_S / 2
 
 
 def test_without_any_server_the_error_names_each() -> None:
@@ -101,6 +134,15 @@ def test_without_any_server_the_error_names_each() -> None:
     assert "127.0.0.1:9 cannot be reached" in str(error)
     assert "404" in str(error)
     assert KEY not in str(error)
+
+
+def test_a_key_that_all_servers_reject_is_not_sent_again() -> None:
+    refused = Reply("Invalid API key", status=401)
+    with ChatServer(lambda _: refused) as first, ChatServer(lambda _: refused) as second:
+        chat = chat_over(first.base_url, second.base_url)
+        errors = [*ask(chat), *ask(chat)]
+        assert all(isinstance(error, KeyRejected) and "set llm.api_key" in str(error) for error in errors)
+        assert [len(first.requests), len(second.requests)] == [1, 1]
 
 
 def test_the_first_server_that_answers_names_the_model() -> None:

@@ -69,7 +69,7 @@ def test_either_protocol_gives_the_vectors_in_order_in_batches_that_the_server_t
 def test_one_server_has_one_space_under_both_protocols(start: Any) -> None:
     server = start(tei=True)
     native, compatible = (Embedder("letters", base_url=url) for url in (server.base_url, f"{server.base_url}/v1"))
-    assert native.space.dimension == compatible.space.dimension == 27
+    assert native.space == compatible.space  # else the one could not search what the other has embedded
     assert {request.path for request in server.requests if request.method == "POST"} == {"/embed", "/v1/embeddings"}
 
 
@@ -328,7 +328,7 @@ def test_a_password_in_the_address_is_sent_and_not_logged(start: Any, caplog: py
 
 def test_refusals_are_told_apart() -> None:
     parsed = [
-        TooLarge.parse(text)
+        TooLarge.parse("longformer at http://h", text)
         for text in (
             "batch size 33 > maximum allowed batch size 32",
             "`inputs` must have less than 512 tokens. Given: 1451",

@@ -252,7 +252,9 @@ class EndpointChat:
 
     async def _ask_with_retries(self, messages: Messages, mode: OutputMode, question: _Question) -> Reply:
         """Retry while servers are overloaded or reject one of our options, within the time limit."""
-        servers, until, attempts_left = self._servers, time.monotonic() + self._timeout_s, TRIES
+        servers, until = self._servers, time.monotonic() + self._timeout_s
+        attempts_left = tries = max(TRIES, len(servers.servers))
+        servers.reopen()
         while True:
             if self._key_error:
                 raise KeyRejected(self._key_error)
@@ -265,13 +267,15 @@ class EndpointChat:
             except OptionRefused:
                 attempts_left += 1  # the next call is without the option; each has few values, so this ends
             except ServerUnusable as unusable:
+                server.rejects_key = isinstance(unusable.error, KeyRejected)
                 if not servers.leave_out(server, str(unusable.error)):
                     raise self._give_up(unusable.error) from None
                 attempts_left += 1  # it is left out, so this ends
             except RetryLater as pause:
+                capabilities.problem = ""  # an old one
                 if pause.closes_endpoint or len(servers.servers) > 1:
                     capabilities.closed_until = max(capabilities.closed_until, time.monotonic() + pause.seconds)
-                if pause.mode_suspected and attempts_left < TRIES - 1:
+                if pause.mode_suspected and attempts_left < tries - 1:
                     raise ModeRefused(f"{self.name} {pause}", failed=True) from None
                 if not attempts_left:
                     raise self._unavailable(server, pause) from None
@@ -281,15 +285,17 @@ class EndpointChat:
     async def _ask_in_time(self, server: ChatServer, messages: Messages, mode: OutputMode, question: _Question, until: float) -> Reply:
         """Ask one of several servers not much longer than the others usually take, so that one that hangs can be left."""
         started = time.monotonic()
-        limit_s = min(self._servers.patience_s(server, self._timeout_s), until - started - LEAST_REST_S)
+        patience_s = self._servers.patience_s(server, self._timeout_s)
+        limit_s = min(patience_s, until - started - LEAST_REST_S)
         limit = asyncio.timeout(limit_s if len(self._servers.servers) > 1 else None)
         server.running += 1
         try:
             async with limit:
                 reply = await self._ask_once(server, messages, mode, question)
         except TimeoutError:
-            if not limit.expired():
-                raise
+            if not limit.expired() or limit_s < patience_s / 2:
+                raise  # that the call's time is over is not this server's fault
+            server.usual_s = max(server.usual_s, limit_s)
             why = f"{server.endpoint.name} did not answer within {limit_s:.3g} s; look at the server or raise llm.timeout_s"
             raise ServerUnusable(ChatUnavailable(why)) from None
         finally:
@@ -298,11 +304,11 @@ class EndpointChat:
         return reply
 
     def _give_up(self, error: ChatError) -> ChatError:
-        if len(self._servers.servers) > 1:
-            return ChatUnavailable(self._servers.explain())
-        if isinstance(error, KeyRejected):
-            self._key_error = str(error)
-        return error
+        servers = self._servers.servers
+        if all(one.rejects_key for one in servers):
+            self._key_error = str(error) if len(servers) == 1 else self._servers.explain()
+            return KeyRejected(self._key_error)
+        return ChatUnavailable(self._servers.explain()) if len(servers) > 1 else error
 
     async def _wait(self, server: ChatServer, pause: RetryLater, until: float) -> None:
         if pause.seconds > 0:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from outrider.models.chat.client import NO_LIST, ChatClient
 from outrider.models.chat.endpoint_errors import RequestRefused, UnreadableResponse
 from outrider.models.chat.provider import Capabilities, Endpoint, get_capabilities
-from outrider.models.servers.replicas import PATIENCE_S, SLOW_FACTOR, SMOOTHING, ServerReport
+from outrider.models.servers.replicas import SLOW_FACTOR, SMOOTHING, ServerReport
 from outrider.runtime.threads_and_loops import load_module
 from outrider.state.errors import ChatUnavailable
 
@@ -31,6 +31,7 @@ class ChatServer:
     running: int = 0
     usual_s: float = 0.0
     """Smoothed time of a call."""
+    rejects_key: bool = False
 
 
 class ChatServers:
@@ -50,20 +51,28 @@ class ChatServers:
         return any(one.capabilities.closed_until <= time.monotonic() for one in self.servers)
 
     def patience_s(self, server: ChatServer, timeout_s: float) -> float:
-        """How long to wait for this server, while others are open: a multiple of their usual time."""
+        """How long to wait for this server, while others are open: a multiple of their usual time, and half of the limit at least, because
+        the lengths of answers differ.
+        """
         now = time.monotonic()
         others = [one.usual_s for one in self.servers if one is not server and one.capabilities.closed_until <= now]
-        return min(timeout_s, max(PATIENCE_S, SLOW_FACTOR * max(others))) if others and all(others) else timeout_s
+        return min(timeout_s, max(timeout_s / 2, SLOW_FACTOR * max(others))) if others and all(others) else timeout_s
 
     def leave_out(self, server: ChatServer, problem: str) -> bool:
-        """Whether another server is open, to which the call may go. An only server is not left out."""
+        """Whether the call may go to another server, if need be after a pause. An only server is not left out."""
         if len(self.servers) == 1:
             return False
         server.capabilities.problem = problem
         server.capabilities.closed_until = max(server.capabilities.closed_until, time.monotonic() + LEFT_OUT_S)
-        if is_other := self.has_open():
+        if is_other := self.has_open() or any(not one.capabilities.problem for one in self.servers):
             log.warning("%s; its calls go to the other servers", problem)
         return is_other
+
+    def reopen(self) -> None:
+        """Ask servers again that have all been left out: people may have mended them since the last call."""
+        if not self.has_open() and all(one.capabilities.problem for one in self.servers):
+            for one in self.servers:
+                one.capabilities.closed_until = 0.0
 
     def record_time(self, server: ChatServer, took_s: float) -> None:
         server.usual_s += SMOOTHING * (took_s - server.usual_s) if server.usual_s else took_s
@@ -91,5 +100,5 @@ class ChatServers:
 
     def explain(self) -> str:
         """Why none answers."""
-        problems = [one.capabilities.problem for one in self.servers if one.capabilities.problem]
+        problems = [one.capabilities.problem or f"{one.endpoint.name} is busy" for one in self.servers]
         return f"none of the {len(self.servers)} servers of {self._model} can be used: {'; '.join(problems)}"

@@ -80,7 +80,9 @@ class WireFormat:
     """TEI's own `/embed`."""
     in_base64: bool = True
     model: str = ""
-    """Model and commit, where TEI's `/info` names both."""
+    """The model that TEI's `/info` names; its `/embed` answers without a name."""
+    weights: str = ""
+    """Model and commit, where `/info` names both."""
 
     def make_body(self, model: str, texts: Sequence[str], *, normalize: bool) -> dict[str, Any]:
         if self.is_native:
@@ -137,9 +139,9 @@ class EmbeddingClient:
         self._formats[replica] = form
         self.limits.texts = min(self.limits.texts, find_batch_limit(info) or self.limits.texts)
         if self.first is None:
-            self.first, self._first_name, self._first_info = response, replica.name, form.model
+            self.first, self._first_name, self._first_info = response, replica.name, form.weights
         else:
-            self._compare(replica, response, form.model)
+            self._compare(replica, response, form.weights)
 
     def _compare(self, replica: Replica, response: EmbeddingResponse, info: str) -> None:
         """Raises `BadVectors` with both servers' names if this one has another model."""
@@ -178,8 +180,8 @@ class EmbeddingClient:
         if form.is_native:
             is_list = isinstance(body, list)
             tokens = reply.headers.get("x-compute-tokens", "")
-            usage = {"prompt_tokens": int(tokens) if tokens.isdecimal() else None}
-            body = {"data": [{"embedding": vector} for vector in body], "usage": usage} if is_list else body
+            usage = {"prompt_tokens": int(tokens) if re.fullmatch(r"\d{1,9}", tokens) else None}
+            body = {"data": [{"embedding": vector} for vector in body], "usage": usage, "model": form.model} if is_list else body
         return parse_response(body, count, replica.name, key)
 
 
@@ -296,15 +298,15 @@ def connect(settings: EmbeddingSettings) -> EndpointModel:
 
 def list_formats(address: str, info: Mapping[str, Any]) -> list[WireFormat]:
     """The formats to try at an address, the likeliest first. `info` is that of TEI, or empty."""
-    model = name_weights(info)
+    model, weights = str(info.get("model_id", "")), name_weights(info)
     if address.endswith("/embed"):
-        return [WireFormat(address, is_native=True, model=model)]
+        return [WireFormat(address, is_native=True, model=model, weights=weights)]
     has_path = bool(urlsplit(address).path)
     if info and not has_path:
-        return [WireFormat(f"{address}/embed", is_native=True, model=model)]
+        return [WireFormat(f"{address}/embed", is_native=True, model=model, weights=weights)]
     stem = address.removesuffix("/embeddings")
     urls = [f"{stem}/embeddings"] if has_path else [f"{address}/embeddings", f"{address}/v1/embeddings"]
-    return [WireFormat(url, model=model) for url in urls]
+    return [WireFormat(url, model=model, weights=weights) for url in urls]
 
 
 def parse_response(body: object, count: int, name: str, key: str = "") -> EmbeddingResponse:
@@ -328,7 +330,7 @@ def parse_response(body: object, count: int, name: str, key: str = "") -> Embedd
         else:
             with np.errstate(over="ignore"):
                 vectors = np.array(embeddings, dtype=np.float64).astype(np.float32)
-    except (TypeError, ValueError, binascii.Error) as error:
+    except (TypeError, ValueError, OverflowError, binascii.Error) as error:
         raise BadVectors(f"{name} gave vectors of several lengths or of something else than numbers") from error
     if vectors.ndim != 2 or vectors.shape[1] == 0:
         raise BadVectors(f"{name} gave no vectors but values of shape {vectors.shape}")

@@ -9,6 +9,7 @@ A small request finds out which of them a server answers, and whether all server
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -197,7 +198,7 @@ class EndpointReranker:
         for row in rows if isinstance(rows, list) else ():
             index, value = (row.get("index"), row.get(form.score)) if isinstance(row, dict) else (None, None)
             # a repeated or malformed row counts as missing
-            if type(index) is int and isinstance(value, float | int) and math.isfinite(value) and index not in scores:
+            if type(index) is int and isinstance(value, float | int) and abs(value) <= sys.float_info.max and index not in scores:
                 scores[index] = float(value)
         if sorted(scores) != list(range(count)):
             raise BadVectors(f"{replica.name} gave usable scores for {len(scores)} texts of {count}")

@@ -77,14 +77,14 @@ async def run_batches(
                 workers.add(asyncio.create_task(work()))
                 needed -= 1
                 await asyncio.sleep(0)  # the worker takes its batch
-            done, workers = await asyncio.wait(workers, return_when=asyncio.FIRST_COMPLETED, timeout=1.0)
+            done, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_COMPLETED, timeout=1.0)
             for task in done:
+                workers.remove(task)
                 task.result()
     finally:
         for task in workers:
             task.cancel()
-        if workers:
-            await asyncio.wait(workers)
+        await asyncio.gather(*workers, return_exceptions=True)  # one error has been raised; asyncio would log the others
 
 
 def _choose_size(count: int, most: int, slots: int) -> int:

@@ -14,7 +14,6 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -26,9 +25,9 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 TRIES = 3
-"""Attempts of one request before it fails, unless only a busy server refuses it."""
+"""Attempts of one request before it fails, or one a replica if there are more; documents may be refused as often as servers are busy."""
 BUSY_PAUSE_S, BUSY_PAUSES = 0.05, 4
-"""First pause before a busy server that names none, and how often it doubles: 0.8 s at most."""
+"""First pause before a busy server that names no longer one, and how often it doubles: 0.8 s at most."""
 FAILED_PAUSE_S, FAILED_PAUSES = 0.25, 8
 """First pause before a failed replica is checked again, and how often it doubles: a minute at most."""
 WRONG_PAUSE_S = 60.0
@@ -90,6 +89,10 @@ class _PendingRequest:
     was_forced: bool = False
 
 
+class _OutOfTime(Exception):
+    """A request ended because its caller's time was over, before its server had as much as it may need."""
+
+
 class ReplicaPool:
     """The replicas of one model. `check` raises what a request would; `setting` names the time limit for messages."""
 
@@ -145,6 +148,8 @@ class ReplicaPool:
                 self._record_busy(replica, busy)
                 pending.attempts += urgent
                 last: ModelError = busy.error
+            except _OutOfTime:
+                raise self._explain() from None
             except ServerFailed as failed:
                 self._record_failure(replica, failed, counts=replica.ready)
                 pending.attempts += 1
@@ -155,17 +160,27 @@ class ReplicaPool:
             finally:
                 replica.running -= 1
                 self._notify()
-            if pending.attempts >= TRIES:
+            if pending.attempts >= max(TRIES, len(self.replicas)):
                 raise last
 
     async def _ask(self, replica: Replica, ask: Callable[[Replica], Awaitable[Result]], pending: _PendingRequest) -> Result:
-        started = time.monotonic()
-        limit_s = self._settings.timeout_s if pending.until is None else max(0.001, min(self._settings.timeout_s, pending.until - started))
-        others = [one.usual_s.get(pending.urgent, 0.0) for one in self.replicas if one is not replica and one.ready]
+        started, urgent = time.monotonic(), pending.urgent
+        patience_s = self._settings.timeout_s
+        others = [one.usual_s.get(urgent, 0.0) for one in self.replicas if one is not replica and one.ready]
         if others and all(others):
-            limit_s = min(limit_s, max(PATIENCE_S, SLOW_FACTOR * max(others)))
-        result = await self._within(replica, limit_s, ask(replica))
-        self._record_success(replica, time.monotonic() - started, urgent=pending.urgent)
+            patience_s = min(patience_s, max(PATIENCE_S, SLOW_FACTOR * max(others)))
+        limit_s = patience_s if pending.until is None else max(0.001, min(patience_s, pending.until - started))
+        try:
+            result = await self._within(replica, limit_s, ask(replica))
+        except ServerFailed as failed:
+            if failed.timed_out:
+                usual_s = replica.usual_s.get(urgent, 0.0)
+                # else long texts after short ones would take too long at every server, and at each attempt
+                replica.usual_s[urgent] = max(usual_s, limit_s)
+                if limit_s < min(patience_s / 2, max(PATIENCE_S, 2 * usual_s)):
+                    raise _OutOfTime from None
+            raise
+        self._record_success(replica, time.monotonic() - started, urgent=urgent)
         return result
 
     async def _within(self, replica: Replica, limit_s: float, answer: Awaitable[Result]) -> Result:
@@ -192,7 +207,7 @@ class ReplicaPool:
                     one.closed_until, one.is_wrong = (one.closed_until if one.refusals else 0.0), False
             pending.was_forced = True
             self._start_checks(now)
-            if replica := self._choose(now, urgent=pending.urgent):
+            if (pending.until is None or now < pending.until) and (replica := self._choose(now, urgent=pending.urgent)):
                 replica.running += 1
                 return replica
             until = max(pending.started, self._last_success) + self._settings.timeout_s if pending.until is None else pending.until
@@ -247,7 +262,7 @@ class ReplicaPool:
             if replica.error and len(self.replicas) > 1:
                 log.info("%s is used again", replica.name)
             replica.ready, replica.error, replica.is_wrong = True, None, False
-            replica.failures = replica.refusals = 0
+            replica.refusals = 0  # not its failures: a server may pass every check and fail every request
             self._last_success = time.monotonic()
         finally:
             replica.check = None
@@ -266,8 +281,8 @@ class ReplicaPool:
         if replica.closed_until <= now:  # the requests that were under way with the first refused one are no news
             replica.limit = max(1.0, replica.limit / 2)
             replica.refusals += 1
-        pause_s = BUSY_PAUSE_S * 2 ** min(replica.refusals - 1, BUSY_PAUSES) if busy.pause_s is None else busy.pause_s
-        replica.closed_until = max(replica.closed_until, now + pause_s)
+        own_s = BUSY_PAUSE_S * 2 ** min(replica.refusals - 1, BUSY_PAUSES)  # a server may ask for no pause, and refuse again and again
+        replica.closed_until = max(replica.closed_until, now + max(own_s, busy.pause_s or 0.0))
 
     def _record_failure(self, replica: Replica, failed: ServerFailed, *, counts: bool) -> None:
         """Only one of the requests that a dead server leaves without an answer counts."""
@@ -307,5 +322,4 @@ class ReplicaPool:
         """Until a place may have become free, at most so long."""
         if self._change is None or self._change.done():
             self._change = asyncio.get_running_loop().create_future()
-        with suppress(TimeoutError):
-            await asyncio.wait({self._change}, timeout=max(0.0, seconds))
+        await asyncio.wait({self._change}, timeout=max(0.0, seconds))

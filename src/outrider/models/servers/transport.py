@@ -32,17 +32,19 @@ CONNECT_S = 5.0
 KEEP_OPEN, KEEP_OPEN_S = 256, 60.0
 """Idle connections of one client, and how long they stay open: searches of one person come minutes apart, those of many seconds."""
 CLOSE_S = 1.0
+ERROR_BYTES = 2**20
+"""Read of an error, which is searched for its reason."""
 MAX_BYTES = 256 * 2**20
 """Of one answer: 4,096 vectors of 8,192 numbers in base64 take 180 MB."""
 BUSY = frozenset({429, 503})
+MOST_PAUSE_S = 600.0
+"""A server with a wrong clock or unit in its Retry-After must not be left alone for good."""
 FAILED = frozenset({408, 424, 500, 502, 504, 507, 520, 521, 522, 523, 524, 529})
 """Statuses that may pass; Text Embeddings Inference answers 424 if its backend fails."""
-
-
 REFUSES_SIZE = frozenset({400, 413, 422})
 SIZE_WORDS = re.compile(r"token|length|too (?:long|large|many)|batch|maximum|exceed|context|size", re.IGNORECASE)
 COUNT_LIMIT = re.compile(
-    r"(?:maximum allowed batch size|batch size must be (?:at most|<=)|maximum batch size(?: is| of)?):? (\d+)", re.IGNORECASE
+    r"(?:maximum allowed batch size|batch size must be (?:at most|<=)|maximum batch size(?: is| of)?):? (\d{1,9})\b", re.IGNORECASE
 )
 """`batch size 33 > maximum allowed batch size 32` (text-embeddings-inference)."""
 LENGTH_WORDS = re.compile(r"token|long|length|context", re.IGNORECASE)
@@ -61,9 +63,11 @@ class TooLarge(Exception):
         """Whether the length of a text is at fault, not their number."""
 
     @classmethod
-    def parse(cls, reason: str) -> TooLarge:
-        limit = COUNT_LIMIT.search(reason)
-        return cls(reason, most_texts=int(limit[1]) if limit else None, is_length=not limit and bool(LENGTH_WORDS.search(reason)))
+    def parse(cls, who: str, message: str) -> TooLarge:
+        """Of the server's `message` alone: `who` names the model, and `longformer` is no complaint about a length."""
+        limit = COUNT_LIMIT.search(message)
+        is_length = not limit and bool(LENGTH_WORDS.search(message))
+        return cls(f"{who} refuses it: {message}", most_texts=int(limit[1]) if limit else None, is_length=is_length)
 
 
 class ServerBusy(Exception):
@@ -148,7 +152,9 @@ async def request(settings: ServerSettings, address: str, url: str, body: Mappin
     import httpx
 
     who = settings.name(address)
-    headers = {"Authorization": f"Bearer {settings.key}"} if settings.key else {}
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {settings.key}"} if settings.key else {})
+    # lone surrogates, which broken texts contain, have no UTF-8
+    sent = None if body is None else json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
     if not _ssl_context.cache_info().currsize:
         await asyncio.to_thread(load_client)
     client = _get_client(origin(url), not is_loopback(url))
@@ -157,10 +163,12 @@ async def request(settings: ServerSettings, address: str, url: str, body: Mappin
     auth = httpx.BasicAuth(target.username, target.password) if target.userinfo else None
     target = target.copy_with(userinfo=b"")
     try:
-        async with client.stream("GET" if body is None else "POST", target, json=body, headers=headers, auth=auth) as response:
+        async with client.stream("GET" if body is None else "POST", target, content=sent, headers=headers, auth=auth) as response:
             content = bytearray()
             async for part in response.aiter_raw():
                 content += part
+                if response.status_code != 200 and len(content) > ERROR_BYTES:
+                    break
                 if len(content) > MAX_BYTES:
                     raise ServerFailed(ModelUnavailable(f"{who} answers with more than {MAX_BYTES:,} bytes"))
             return Reply(response.status_code, dict(response.headers), bytes(content))
@@ -181,10 +189,12 @@ def check_status(settings: ServerSettings, address: str, reply: Reply) -> None:
         raise ModelUnavailable(f"{who} redirects to {target} ({status}); set {section}.base_url to the address that answers")
     message = redact(reply.message, settings.key)
     if status in REFUSES_SIZE and (status == 413 or SIZE_WORDS.search(reply.message)):
-        raise TooLarge.parse(f"{who} refuses it: {message}")
+        raise TooLarge.parse(who, message)
     if status in BUSY:
-        busy = f"{who} takes no more requests now ({status}), also after waiting; try later or lower {section}.concurrency"
-        raise ServerBusy(ModelUnavailable(busy), retry_after_s(reply.headers, time.time()))
+        pause_s = retry_after_s(reply.headers, time.time())
+        pause = f", and asks for a pause of {pause_s:,.0f} s" if pause_s and pause_s >= 1 else ""
+        busy = f"{who} takes no more requests now ({status}){pause}; try later or lower {section}.concurrency"
+        raise ServerBusy(ModelUnavailable(busy), None if pause_s is None else min(pause_s, MOST_PAUSE_S))
     answer = f"{who} answers {status}: {message}"
     if status in FAILED:
         raise ServerFailed(ModelUnavailable(answer))
@@ -222,16 +232,26 @@ def name_weights(info: Mapping[str, Any]) -> str:
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
-    """`Retry-After` in seconds or as a date (RFC 9110, 10.2.3), or OpenAI's `retry-after-ms`; None if neither can be read."""
+    """`Retry-After` in seconds or as a date (RFC 9110, 10.2.3), or OpenAI's `retry-after-ms`; None if neither can be read.
+
+    A date counts from the server's own `Date`: its clock may differ from ours.
+    """
     try:
         in_ms = headers.get("retry-after-ms")
         seconds = float(in_ms) / 1000 if in_ms else float(headers.get("retry-after", ""))
     except ValueError:
-        try:
-            seconds = parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now
-        except ValueError:
+        until, sent = (_parse_date(headers.get(name, "")) for name in ("retry-after", "date"))
+        if until is None:
             return None
+        seconds = until - (now if sent is None else sent)
     return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def _parse_date(text: str) -> float | None:
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def load_client() -> None:
