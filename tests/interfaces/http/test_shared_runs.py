@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from outrider.interfaces.http.access import hash_key
-from outrider.interfaces.http.run_store import Order
+from outrider.interfaces.http.run_store import Order, RunStore, StoreAway
 from outrider.interfaces.http.search_events import EventWriter, make_event
 from outrider.interfaces.http.search_run import Run, Sharing
 from outrider.interfaces.http.search_runs import GIVEN_UP, MAX_TAKEOVERS
@@ -341,6 +341,7 @@ async def test_without_redis_running_searches_go_on_and_new_asynchronous_ones_ar
                 stored = await get_when_known(other, place)
                 sync = await get_when_known(other, f"/api/search/{answer.headers['x-search-id']}")
                 again = await read_events(other, place)
+            logged = caplog.text  # later it is away again, since the test ends it
         finally:
             server.terminate()
             server.wait()
@@ -349,7 +350,45 @@ async def test_without_redis_running_searches_go_on_and_new_asynchronous_ones_ar
     assert later.json()["type"].endswith("shared-state-away")
     assert answer.json()["hits"][0]["doc_id"] == "a"
     assert (again, stored.json()["response"], sync.json()["response"]) == (events, local.json()["response"], answer.json())
-    assert caplog.text.count("is away") == 1
+    assert logged.count("is away") == 1
+
+
+async def test_the_first_that_reaches_redis_again_takes_nothing_over_that_runs(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While Redis was away, the signs of life of all processes have expired."""
+    shelf, give_sign, away, signs = BlockingLibrary([ASPIRIN]), RunStore.give_sign, set[str](), list[str]()
+
+    async def give_sign_if_reached(store: RunStore, run_ids: Any) -> Any:
+        if store.process in away:
+            raise StoreAway("away")
+        signs.append(store.process)
+        return await give_sign(store, run_ids)
+
+    monkeypatch.setattr(RunStore, "give_sign", give_sign_if_reached)
+    async with process(redis_url, shelf) as one, process(redis_url, Shelf([ASPIRIN])) as other:
+        place = await begin(one, shelf)
+        first, second = (client.runs.store.process for client in (one, other))  # type: ignore[attr-defined]
+        away |= {first, second}
+        await asyncio.sleep(1.5 * LEASE_S)
+        signs.clear()
+        away.remove(second)
+        await until(lambda: signs.count(second) > 1)
+        away.remove(first)
+        shelf.let.set()
+        events = await read_events(other, place)
+    assert [name for _, name in events].count("taken_over") == 0
+    assert events[-1][1] == "response"
+
+
+async def test_a_process_hands_over_nothing_that_another_one_runs(redis_url: str) -> None:
+    shelf = BlockingLibrary([ASPIRIN])
+    async with process(redis_url, shelf) as one, process(redis_url, Shelf([ASPIRIN])) as other:
+        place = await begin(one, shelf)
+        run_id = place.rpartition("/")[2]
+        stores = [client.runs.store for client in (one, other)]  # type: ignore[attr-defined]
+        await stores[1].hand_over(run_id, (await stores[0].load(run_id))["token"])
+        assert (await stores[0].load(run_id))["process"] == stores[0].process
+        shelf.let.set()
+        assert [name for _, name in await read_events(other, place)].count("taken_over") == 0
 
 
 async def test_a_redis_that_lost_everything_learns_of_running_searches_again(redis_url: str) -> None:

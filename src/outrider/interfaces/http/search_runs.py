@@ -69,6 +69,8 @@ class RunRegistry:
     _claiming: set[str] = field(default_factory=set)
     _scan: asyncio.Event = field(default_factory=asyncio.Event)
     _is_away: bool = False
+    _signs_count_from: float = 0.0
+    """From this time on the others have had the time of a lease to give a sign of life, by the clock of the loop."""
 
     async def search(self, request: SearchRequest, context: RunContext, owner: str, *, thread: str = "", has_events: bool = False) -> Run:
         """Begin a search, or raise `Refusal` if the queue is full. It can be looked up by its number; with `has_events` also followed."""
@@ -361,6 +363,7 @@ class RunRegistry:
         if store is None:
             return
         listening = asyncio.create_task(self._listen(store))
+        self._expect_signs(store)
         try:
             while not is_cancelled():
                 self._scan.clear()
@@ -371,6 +374,7 @@ class RunRegistry:
                     self._note_away(None)
                 except StoreAway as error:
                     self._note_away(error)
+                    self._expect_signs(store)
                 except Exception:  # a bug must not end the signs of life, or others would take over what runs here
                     log.exception("searches of other processes could not be looked after")
                 with suppress(TimeoutError):
@@ -379,6 +383,10 @@ class RunRegistry:
         finally:
             listening.cancel()
             await asyncio.wait({listening})
+
+    def _expect_signs(self, store: RunStore) -> None:
+        """Where Redis was away for all, their signs have expired, and the first that reaches it again would take over what runs."""
+        self._signs_count_from = asyncio.get_running_loop().time() + store.lease_s
 
     async def _listen(self, store: RunStore) -> None:
         async for text in store.listen():
@@ -406,6 +414,8 @@ class RunRegistry:
                 continue
             if process == store.process:  # its client was gone before it had begun
                 await store.hand_over(run_id, (await store.load(run_id) or {}).get("token", ""))
+                continue
+            if process and asyncio.get_running_loop().time() < self._signs_count_from:
                 continue
             try:
                 place = self._admit()
