@@ -107,7 +107,8 @@ local id, token, process, order, ttl = unpack(ARGV)
 local held = redis.call('HMGET', run, 'ended', 'review')
 if held[1] ~= '1' or not held[2] or held[2] == '' then return 0 end
 local seen = redis.call('LLEN', events)
-redis.call('HSET', run, 'token', token, 'process', process, 'order', order, 'seen', seen, 'ended', '', 'review', '', 'takeovers', 0)
+redis.call('HSET', run, 'token', token, 'process', process, 'order', order, 'seen', seen, 'ended', '', 'review', '', 'takeovers', 0,
+    'cancel', '')
 redis.call('ZREM', ended, id .. ':0')
 redis.call('HSET', running, id, process)
 redis.call('PEXPIRE', run, ttl)
@@ -116,7 +117,8 @@ return 1
 """
 HAND_OVER = """
 local run, running = unpack(KEYS)
-if redis.call('HGET', run, 'token') ~= ARGV[2] then return 0 end
+local held = redis.call('HMGET', run, 'token', 'process', 'ended')
+if held[1] ~= ARGV[2] or held[2] ~= ARGV[3] or held[3] == '1' then return 0 end
 redis.call('HSET', run, 'process', '', 'token', '-')
 redis.call('HINCRBY', run, 'takeovers', -1)
 redis.call('HSET', running, ARGV[1], '')
@@ -260,9 +262,9 @@ class RunStore:
         return [(run, name) for run, name in sorted(running.items()) if name not in alive or name == self.process]
 
     async def hand_over(self, run_id: str, token: str) -> None:
-        """Let another process run the search; that is no failure of it."""
+        """Let another process run a search of this one; that is no failure of it."""
         async with self._raise_away():
-            await self._run(HAND_OVER, (find_keys(run_id)[0], RUNNING), run_id, token)
+            await self._run(HAND_OVER, (find_keys(run_id)[0], RUNNING), run_id, token, self.process)
 
     async def cancel(self, run_id: str) -> None:
         """Ask the process that runs it to stop it."""
