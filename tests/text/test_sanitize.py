@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.text.sanitize import is_http_url, redact
+from outrider.text.sanitize import explain_database_error, is_http_url, redact, without_credentials
 
 KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8)
 
@@ -57,3 +57,24 @@ def test_addresses(address: str, whether: bool) -> None:
 
 def test_an_error_without_a_message_is_named_by_its_kind_unless_it_is_a_text() -> None:
     assert (redact(TimeoutError(), ""), redact("", ""), redact(" \n", "")) == ("TimeoutError", "", "")
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://me:s3cret@host/db", "postgresql://********@host/db"),
+        ("postgresql://me:s3/cret@host/db", "postgresql://********@host/db"),
+        ("postgresql://host/db?user=me&password=s3cret", "postgresql://host/db?user=me&password=********"),
+    ],
+)
+def test_an_address_of_a_database_is_shown_without_its_password(address: str, shown: str) -> None:
+    assert without_credentials(address) == shown
+    explained = explain_database_error(f"{'x' * 170} {address}", address)  # cut within the address
+    assert shown.startswith(explained.split()[1])
+
+
+def test_an_error_of_a_database_quotes_no_password() -> None:
+    address = "postgresql://me:s3%zzcret@host/db"
+    assert explain_database_error('invalid percent-encoded token:\n"s3%zzcret"', address) == 'invalid percent-encoded token: "********"'
+    kept = 'connection to "host" failed: no database "db", no user "me", no "x"'
+    assert explain_database_error(kept, address) == kept

@@ -116,6 +116,22 @@ async def test_what_is_not_shared_or_not_reached_is_broken(make_settings: Callab
     assert "s3cret" not in report.model_dump_json()
 
 
+async def test_who_is_refused_by_redis_learns_why_and_no_address_shows_its_password(
+    make_settings: Callable[..., Settings], redis_url: str, tmp_path: Path
+) -> None:
+    settings = make_settings(
+        shared=SharedSettings(redis_url=redis_url.replace("//", "//:s3cret@") + "?client_name=x"),
+        threads=ThreadSettings(uri="mysql://me:s3/cret@db/x"),
+        jobs=JobSettings(uri=str(tmp_path / "jobs.sqlite")),
+    )
+    report = await check_deployment(Services(settings))
+    refused = next(check for check in report.checks if check.what == "redis")
+    assert broken(report) == {"redis", "threads"}
+    assert "refuses its user" in refused.says
+    assert "password" in refused.todo
+    assert [check for check in report.checks if "cret" in check.model_dump_json()] == []
+
+
 async def test_a_redis_that_drops_keys_or_is_full_is_named(make_settings: Callable[..., Settings]) -> None:
     settings = make_settings()
     async with Deployment.open(settings) as opened:
