@@ -115,7 +115,7 @@ class SharedRateLimiter:
         """The share of this process, as soon as it may be used; None if the server is back."""
         redis, limits = self.permits.redis, self.permits.limits
         while redis.fault:
-            processes = redis.processes
+            processes = redis.processes if redis.is_counted else 0
             most, at_once = (limits.most // processes, limits.at_once // processes) if processes else (0, 0)
             wait_s = self._time_to_share_s()
             if not most or not at_once:
