@@ -270,6 +270,29 @@ def test_a_process_without_the_server_uses_its_share_and_never_more(processes: l
     run(search())
 
 
+def test_a_pause_that_a_service_asked_for_holds_without_the_server_and_after_its_return(processes: list[SkippingRedis]) -> None:
+    async def search() -> None:
+        cluster = Cluster(processes, make_limits(8, 1.0))
+        ours, third = cluster.limiters[0], cluster.limiters[2]
+        ours.close(now() + 100)
+        await ours.outlook()
+        with pytest.raises(RateLimited, match="retry in 100 s"):
+            await cluster.ask(1, within_s=1.0)
+        for process in processes:
+            process.lose()
+        await asyncio.sleep(SHARE_AFTER_S)
+        for process in (0, 1):  # which asked for the pause, and which learned of it
+            with pytest.raises(RateLimited, match="one is rate-limiting us"):
+                await cluster.ask(process, within_s=1.0)
+        processes[0].erase()
+        for process in processes:
+            process.find()
+        await asyncio.sleep(SETTLE_S)
+        assert 80 < (await third.outlook()).wait_s < 90
+
+    run(search())
+
+
 @pytest.mark.parametrize(("joined_before_s", "shares"), [(1.0, 9), (NOTICE_S + PATIENCE_S, 8)])
 def test_a_process_that_others_have_not_counted_yet_has_no_share(
     processes: list[SkippingRedis], joined_before_s: float, shares: int
