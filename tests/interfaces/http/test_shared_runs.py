@@ -402,6 +402,30 @@ async def test_a_redis_that_lost_everything_learns_of_running_searches_again(red
         assert (await other.get(place)).json()["status"] == "done"
 
 
+async def test_no_process_says_404_while_a_redis_without_its_data_learns_of_running_searches(redis_url: str, tmp_path: Path) -> None:
+    shelf, statuses = BlockingLibrary([ASPIRIN]), []
+    async with process(redis_url, shelf) as one, process(redis_url) as other:
+        place = await begin(one, shelf)
+        following = asyncio.create_task(read_events(other, place))
+        await until(lambda: other.runs.store._server)  # type: ignore[attr-defined]
+        await asyncio.to_thread(stop_redis, redis_url)
+        server = start_redis(redis_url, tmp_path)
+        try:
+            async with asyncio.timeout(60):
+                while 200 not in statuses:
+                    statuses.append((await other.get(place)).status_code)
+                    await asyncio.sleep(0.01)
+            shelf.let.set()
+            events = await following
+            assert events == await read_events(one, place)
+        finally:
+            server.terminate()
+            server.wait()
+    assert [number for number, _ in events] == list(range(1, len(events) + 1))
+    assert events[-1][1] == "response"
+    assert set(statuses) == {503, 200}
+
+
 async def test_a_follower_sees_no_event_that_redis_does_not_have() -> None:
     """Were it lost with the process, another one would give its number to another event."""
     run = Run("r", "", EventWriter(), sharing=Sharing(store=None, order=Order("search")))  # type: ignore[arg-type]

@@ -169,6 +169,8 @@ class RunStore:
     process: str = field(default_factory=lambda: secrets.token_hex(8))
     """Of this process, which no other one ever has."""
     _redis: Redis = field(init=False, repr=False)
+    _server: str = ""
+    """The run of Redis that this process found first."""
     _changed: dict[str, asyncio.Event] = field(default_factory=dict)
     """Of the searches that are followed here."""
 
@@ -202,6 +204,8 @@ class RunStore:
             pipeline.hgetall(run)
             pipeline.llen(events)
             fields, count = await pipeline.execute()
+            if not fields:
+                await self._refuse_unlearned()
         return {"events": str(count), **{name.decode(): value.decode() for name, value in fields.items()}} if fields else None
 
     async def read_events(self, run_id: str, after: int) -> tuple[list[Event], bool] | None:
@@ -213,6 +217,8 @@ class RunStore:
             (token, ended), texts = await pipeline.execute()
             has_answer = bool(texts) and b"\n" not in texts[-1]
             answer: Any = await self._redis.hget(run, "answer") if has_answer else b""
+            if token is None:
+                await self._refuse_unlearned()
         if token is None or answer is None:  # dropped, maybe between the two questions
             return None
         return [read_event(text.decode(), answer.decode()) for text in texts], ended == b"1"
@@ -274,6 +280,9 @@ class RunStore:
     async def give_sign(self, run_ids: Iterable[str]) -> dict[str, tuple[str, bool]]:
         """A sign of life of this process. The tokens of these searches, empty for unknown ones, and whether they should stop."""
         names = list(run_ids)
+        if not self._server:
+            async with self._raise_away():
+                self._server = (await self._redis.info("server"))["run_id"]
         async with self._raise_away(), self._redis.pipeline(transaction=False) as pipeline:
             pipeline.set(find_process_key(self.process), "alive", px=round(self.lease_s * 1_000))
             for name in names:
@@ -295,6 +304,12 @@ class RunStore:
                         elif changed := self._changed.pop(text, None):
                             changed.set()
             await asyncio.sleep(RETRY_S)
+
+    async def _refuse_unlearned(self) -> None:
+        """Raise `StoreAway` while nobody can say that there is no such search: Redis has started anew, and processes tell it of theirs."""
+        server = await self._redis.info("server")
+        if self._server not in ("", server["run_id"]) and server["uptime_in_seconds"] <= self.lease_s:
+            raise StoreAway("it has started anew")
 
     async def close(self) -> None:
         """Give the sign that this process has ended."""
