@@ -78,6 +78,9 @@ async def _check_redis(deployment: Deployment) -> tuple[list[Check], tuple[Membe
         took_ms = (time.perf_counter() - began) * 1_000
         skew_s = await deployment.measure_skew()
         info: Mapping[str, Any] = await redis.info()
+        if info.get("cluster_enabled"):
+            says = f"{shown} belongs to a Redis Cluster, which cannot change several keys in one step"
+            return [Check(what="redis", status="broken", says=says, todo=f"name a single server in {SETTING}")], ()
         members = await deployment.members()
     except (AuthenticationError, NoPermissionError) as error:
         says = f"{shown} refuses its user: {explain_database_error(error, deployment.settings.shared.redis_url)}"
