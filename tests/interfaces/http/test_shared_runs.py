@@ -225,6 +225,21 @@ async def test_a_process_that_stops_hands_its_searches_over(redis_url: str) -> N
     assert (events[-1][1], stored["takeovers"]) == ("response", "0")
 
 
+async def test_a_process_that_stops_waits_once_for_a_redis_that_hangs(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    all_wait = asyncio.Barrier(3)
+
+    async def hang(*_: object) -> None:
+        await asyncio.wait_for(all_wait.wait(), 20)
+        raise StoreAway("no answer")
+
+    stuck = BlockingLibrary([ASPIRIN])
+    async with process(redis_url, stuck, shutdown_s=0) as one:
+        for _ in range(3):
+            await begin(one, stuck)
+        monkeypatch.setattr(RunStore, "hand_over", hang)
+    assert not all_wait.broken
+
+
 async def test_a_search_on_a_thread_resumes_at_another_process(redis_url: str, tmp_path: Path) -> None:
     stuck, threads = BlockingLibrary([ASPIRIN]), str(tmp_path / "threads.sqlite")
     async with process(redis_url, Shelf([ASPIRIN]), threads) as other, process(redis_url, stuck, threads) as one:

@@ -182,23 +182,24 @@ class RunRegistry:
         """
         running = {run.task: run for run in self._runs.values() if run.task is not None and not run.task.done()}
         late = (await asyncio.wait(running, timeout=within_s))[1] if running else set()
-        moving = [run.sharing for task in late if (run := running[task]).sharing and run.sharing.order]
-        for sharing in moving:
+        moving = [(run.run_id, run.sharing) for task in late if (run := running[task]).sharing and run.sharing.order]
+        for _, sharing in moving:
             sharing.lose()
         for task in late:
             task.cancel()
         if late:
             await asyncio.wait(late)
-        for task in late:
-            run = running[task]
-            if run.sharing in moving and run.sharing:
-                with suppress(StoreAway):
-                    await run.sharing.store.hand_over(run.run_id, run.sharing.token)
+        await asyncio.gather(*(self._hand_over(run_id, sharing) for run_id, sharing in moving))
         sharing_tasks = {run.sharing.task for run in self._runs.values() if run.sharing and run.sharing.task}
         if sharing_tasks:
             for task in (await asyncio.wait(sharing_tasks, timeout=PATIENCE_S))[1]:
                 task.cancel()
         return len(late)
+
+    @staticmethod
+    async def _hand_over(run_id: str, sharing: Sharing) -> None:
+        with suppress(StoreAway):  # another process goes on with it when this one gives no more signs of life
+            await sharing.store.hand_over(run_id, sharing.token)
 
     async def _run(self, run: Run, parts: AsyncIterator[Part], answers: Answers) -> None:
         began, outcome = time.perf_counter(), "failed"
