@@ -65,7 +65,11 @@ class SkippingRedis(SharedRedis):
         self.exchanges += 1
         if script not in self._scripts:
             self._scripts[script] = self._blocking.register_script(f"local now = tonumber(ARGV[{len(arguments) + 1}])\n{script}")
+        self._heard_at = now()
         return self._scripts[script](keys, [*arguments, repr(now())])
+
+    async def _run(self, script: str, keys: Sequence[str], arguments: Sequence[str | float]) -> Any:
+        return await self.run(script, keys, arguments)
 
     def erase(self) -> None:
         """The server has started anew, and had nothing on disk."""

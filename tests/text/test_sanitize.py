@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.text.sanitize import is_http_url, redact, split_addresses
+from outrider.text.sanitize import explain_database_error, is_http_url, redact, split_addresses, without_credentials
 
 KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8)
 
@@ -65,3 +65,24 @@ def test_addresses_are_separated_by_commas_but_not_within_a_password() -> None:
     assert split_addresses("http://a, gpu:8080") == ("http://a", "gpu:8080")  # a slip, named by its own
     assert split_addresses("http://me:se,cret@h/v1,http://b") == ("http://me:se,cret@h/v1", "http://b")
     assert split_addresses("") == split_addresses(None) == split_addresses(" , ") == ()
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://me:s3cret@host/db", "postgresql://********@host/db"),
+        ("postgresql://me:s3/cret@host/db", "postgresql://********@host/db"),
+        ("postgresql://host/db?user=me&password=s3cret", "postgresql://host/db?user=me&password=********"),
+    ],
+)
+def test_an_address_of_a_database_is_shown_without_its_password(address: str, shown: str) -> None:
+    assert without_credentials(address) == shown
+    explained = explain_database_error(f"{'x' * 170} {address}", address)  # cut within the address
+    assert shown.startswith(explained.split()[1])
+
+
+def test_an_error_of_a_database_quotes_no_password() -> None:
+    address = "postgresql://me:s3%zzcret@host/db"
+    assert explain_database_error('invalid percent-encoded token:\n"s3%zzcret"', address) == 'invalid percent-encoded token: "********"'
+    kept = 'connection to "host" failed: no database "db", no user "me", no "x"'
+    assert explain_database_error(kept, address) == kept

@@ -30,7 +30,7 @@ from outrider.settings.model import (
 from outrider.settings.sections import ServeSettings, SourcesSettings
 from outrider.usecases.deployment import DeploymentReport, check_deployment
 from support.postgres import postgres
-from support.redis import redis_url
+from support.redis import find_free_port, redis_url, run_redis
 
 __all__ = ["postgres", "redis_url"]
 pytestmark = [pytest.mark.slow, pytest.mark.blocking]
@@ -114,6 +114,30 @@ async def test_what_is_not_shared_or_not_reached_is_broken(make_settings: Callab
     report = await check_deployment(Services(gone))
     assert broken(report) == {"redis", "jobs", "saved searches", "learning"}
     assert "s3cret" not in report.model_dump_json()
+
+
+async def test_who_is_refused_by_redis_learns_why_and_no_address_shows_its_password(
+    make_settings: Callable[..., Settings], redis_url: str, tmp_path: Path
+) -> None:
+    settings = make_settings(
+        shared=SharedSettings(redis_url=redis_url.replace("//", "//:s3cret@") + "?client_name=x"),
+        threads=ThreadSettings(uri="mysql://me:s3/cret@db/x"),
+        jobs=JobSettings(uri=str(tmp_path / "jobs.sqlite")),
+    )
+    report = await check_deployment(Services(settings))
+    refused = next(check for check in report.checks if check.what == "redis")
+    assert broken(report) == {"redis", "threads"}
+    assert "refuses its user" in refused.says
+    assert "password" in refused.todo
+    assert [check for check in report.checks if "cret" in check.model_dump_json()] == []
+
+
+async def test_a_redis_cluster_is_refused(make_settings: Callable[..., Settings], tmp_path: Path) -> None:
+    (tmp_path / "cluster").mkdir()
+    with run_redis(tmp_path / "cluster", "--cluster-enabled", "yes", "--cluster-port", str(find_free_port())) as url:
+        report = await check_deployment(Services(make_settings(shared=SharedSettings(redis_url=url))))
+    assert "redis" in broken(report)
+    assert next(check.todo for check in report.checks if check.what == "redis").startswith("name a single server")
 
 
 async def test_a_redis_that_drops_keys_or_is_full_is_named(make_settings: Callable[..., Settings]) -> None:

@@ -24,7 +24,7 @@ from pydantic import JsonValue
 
 from outrider.state.errors import BadRequest, JobError, MissingExtra, NoSuchJob, TargetPaused
 from outrider.state.jobs import Job, JobKind, JobStatus, StopScope
-from outrider.text.sanitize import without_password
+from outrider.text.sanitize import explain_database_error, without_credentials
 
 POSTGRES = ("postgres://", "postgresql://")
 TABLES = (
@@ -361,7 +361,7 @@ class JobTable:
     def _connect(self) -> Iterator[Any]:
         """A connection whose statements are one transaction, unless an error ends it."""
         if "://" in self.uri and not self.is_postgres:
-            raise JobError(f"jobs.uri takes a file or an address postgresql://..., not {without_password(self.uri)}")
+            raise JobError(f"jobs.uri takes a file or an address postgresql://..., not {without_credentials(self.uri)}")
         if self.is_postgres:
             with self._connect_postgres() as connection:
                 yield connection
@@ -388,8 +388,8 @@ class JobTable:
         try:
             yield
         except psycopg.Error as error:
-            reason = " ".join(str(error).split())[:200].replace(self.uri, without_password(self.uri))
-            raise JobError(f"the jobs in {without_password(self.uri)} cannot be read or written: {reason}") from error
+            reason = explain_database_error(error, self.uri)
+            raise JobError(f"the jobs in {without_credentials(self.uri)} cannot be read or written: {reason}") from error
 
 
 def _make_writable(text: str) -> str:

@@ -23,7 +23,7 @@ from outrider.runtime.threads_and_loops import load_module, run_in_thread
 from outrider.state import errors
 from outrider.state.errors import JobError, SearchError
 from outrider.state.jobs import BACKGROUND
-from outrider.text.sanitize import without_password
+from outrider.text.sanitize import explain_database_error, without_credentials
 
 if TYPE_CHECKING:
     from outrider.jobs.job_table import Handover, JobTable
@@ -222,8 +222,8 @@ class Worker:
         except Exception as error:
             if not _is_of_database(error):
                 raise
-            where = without_password(self.table.uri)
-            reason = " ".join(str(error).partition("(Background on this error")[0].split())[:200].replace(self.table.uri, where)
+            where = without_credentials(self.table.uri)
+            reason = explain_database_error(str(error).partition("(Background on this error")[0], self.table.uri)
             raise JobError(f"the jobs in {where} cannot be run: {reason}; look at the space there and at jobs.uri") from error
         finally:
             await self._close()

@@ -40,9 +40,9 @@ CLOCK = "local clock = redis.call('TIME')\nlocal now = clock[1] + clock[2] / 100
 PROCESSES = "outrider:processes"
 BEAT = """
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
-redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1])
+local is_new = redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1])
 redis.call('PEXPIRE', KEYS[1], math.ceil(ARGV[2] * 1000))
-return redis.call('ZCARD', KEYS[1])
+return {is_new, redis.call('ZCARD', KEYS[1])}
 """
 KEEPS_ALL = "noeviction"
 
@@ -67,7 +67,7 @@ class SharedRedis:
         self.on_return: list[Callable[[], None]] = []
         self._redis = open_redis(url, SETTING, PATIENCE_S, self._greet)
         self._info: Mapping[str, str] = {}
-        self._read_at = self._settled_at = self._away_s = 0.0
+        self._read_at = self._settled_at = self._away_s = self._heard_at = self._counted_from = 0.0
         self._watch: asyncio.Task[None] | None = None
         self._alarm = asyncio.Event()
         """The server has been lost."""
@@ -92,7 +92,9 @@ class SharedRedis:
 
     async def contact(self) -> None:
         """Report that this process lives, and look at the server. Raises `RedisAway`."""
-        self.processes = int(await self._run(BEAT, [PROCESSES], [self.process, ALIVE_S]))
+        is_new, self.processes = await self._run(BEAT, [PROCESSES], [self.process, ALIVE_S])
+        if is_new and self.processes > 1:
+            self._counted_from = asyncio.get_running_loop().time() + NOTICE_S + PATIENCE_S
 
     async def check(self) -> str:
         """Why the server cannot be used now; empty if it can."""
@@ -118,6 +120,11 @@ class SharedRedis:
         return max(self._settled_at - now if others_away_s > share_after_s else 0.0, 0.0 if self.keeps_data else period_s - age_s, 0.0)
 
     @property
+    def is_counted(self) -> bool:
+        """Whether all other processes have counted this one: else the shares of a limit that they use leave none for it."""
+        return self._heard_at >= self._counted_from
+
+    @property
     def keeps_data(self) -> bool:
         """Whether the server writes each change to disk (append-only file)."""
         return self._info.get("aof_enabled") == "1"
@@ -139,7 +146,7 @@ class SharedRedis:
     async def _run(self, script: str, keys: Sequence[str], arguments: Sequence[str | float]) -> Any:
         from redis.exceptions import NoScriptError
 
-        text, server = CLOCK + script, self._info.get("run_id")
+        text, server, begun_s = CLOCK + script, self._info.get("run_id"), asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(PATIENCE_S):
                 try:
@@ -152,6 +159,7 @@ class SharedRedis:
         if server and server != self._info.get("run_id"):  # the arguments rest on what the earlier one knew
             self._lose("it has started anew")
             raise RedisAway(self.fault)
+        self._heard_at = begun_s
         return result
 
     def _lose(self, reason: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from outrider.state.errors import MissingExtra, SavedBusy, SavedError, StoreDamaged
-from outrider.text.sanitize import without_password
+from outrider.text.sanitize import explain_database_error, without_credentials
 
 FORMAT = 1
 POSTGRES = ("postgres://", "postgresql://")
@@ -194,7 +194,7 @@ class PostgresDatabase:
         """Nothing is left."""
 
     def make_damage_error(self, why: str) -> StoreDamaged:
-        where = without_password(self.uri)
+        where = without_credentials(self.uri)
         return StoreDamaged(f"the saved searches in {where} are damaged ({why}); restore the schema {SCHEMA} from a backup, or drop it")
 
     def _create(self) -> None:
@@ -211,7 +211,7 @@ class PostgresDatabase:
                     connection.execute(table.format(binary="BYTEA"))
                 connection.execute("INSERT INTO format VALUES (%s)", (FORMAT,))
             elif row[0] > FORMAT:
-                where = without_password(self.uri)
+                where = without_credentials(self.uri)
                 raise SavedError(f"{where} was written by a newer Outrider; install that, or name another database in saved.uri")
         _created.add(self.uri)
 
@@ -225,6 +225,5 @@ class PostgresDatabase:
             with psycopg.connect(self.uri, connect_timeout=CONNECT_S) as connection:
                 yield connection
         except psycopg.Error as error:
-            where = without_password(self.uri)
-            reason = " ".join(str(error).split())[:200].replace(self.uri, where)
+            where, reason = without_credentials(self.uri), explain_database_error(error, self.uri)
             raise SavedError(f"the saved searches in {where} cannot be read or written: {reason}; look at saved.uri") from error

@@ -14,7 +14,7 @@ import platformdirs
 
 from outrider.jobs.job_table import MAX_TARGET_CHARS, POSTGRES, JobTable
 from outrider.state.errors import JobError, SearchError, TargetPaused
-from outrider.text.sanitize import OFFLINE, is_loopback, origin, without_control, without_password
+from outrider.text.sanitize import OFFLINE, is_loopback, origin, without_control, without_credentials
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -35,7 +35,7 @@ OWNER: ContextVar[str | None] = ContextVar("OWNER", default=None)
 def find_data_folder(settings: Settings) -> Path:
     """The folder of the file of threads, or that of this user's data where they are in a database."""
     threads = settings.threads.uri
-    is_file = threads and not threads.startswith(POSTGRES)
+    is_file = threads and "://" not in threads
     return Path(threads).expanduser().parent if is_file else platformdirs.user_data_path("outrider", appauthor=False)
 
 
@@ -49,7 +49,7 @@ def find_job_table(settings: Settings) -> JobTable:
     if "://" not in uri:
         return JobTable(str(Path(uri).expanduser().absolute()))
     if settings.sources.offline and not is_local_database(uri):
-        raise JobError(f"jobs.uri is {without_password(uri)}, {OFFLINE}; use a file")
+        raise JobError(f"jobs.uri is {without_credentials(uri)}, {OFFLINE}; use a file")
     return JobTable(uri)
 
 

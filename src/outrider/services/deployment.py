@@ -170,22 +170,29 @@ class Deployment:
             folders={kind: mark for kind, mark in folders.items() if mark},
             settings=digest_settings(self.settings),
         )
-        beating = asyncio.create_task(self._beat(services))
+        tasks = {asyncio.create_task(self._beat()), asyncio.create_task(self._find_library(services))}
         try:
             yield
         finally:
-            while not beating.done():  # a library that is opened meanwhile may swallow a cancellation
-                beating.cancel()
-                await asyncio.wait({beating}, timeout=1.0)
+            while tasks:  # a library that is opened meanwhile may swallow a cancellation
+                for task in tasks:
+                    task.cancel()
+                tasks = (await asyncio.wait(tasks, timeout=1.0))[1]
             await self._leave()
 
-    async def _beat(self, services: Services) -> None:
+    async def _beat(self) -> None:
         while True:
-            if self._member is not None and not self._member.library:
-                with suppress(SearchError):
-                    library = await services.library()
-                    self._member = self._member.model_copy(update={"library": library.library_id})
             await self._write()
+            await asyncio.sleep(BEAT_S)
+
+    async def _find_library(self, services: Services) -> None:
+        """Add the number of the library to the entry. An object store may take minutes, for which the entry cannot wait."""
+        while self._member is not None and not self._member.library:
+            with suppress(SearchError):
+                library = await services.library()
+                self._member = self._member.model_copy(update={"library": library.library_id})
+                await self._write()
+                return
             await asyncio.sleep(BEAT_S)
 
     async def _write(self) -> None:
@@ -194,7 +201,8 @@ class Deployment:
         assert self._redis is not None  # noqa: S101 - only then it beats
         assert self._member is not None  # noqa: S101
         try:
-            self._member = self._member.model_copy(update={"skew_s": await self.measure_skew()})
+            skew_s = await self.measure_skew()
+            self._member = self._member.model_copy(update={"skew_s": skew_s})
             async with self._redis.pipeline(transaction=True) as commands:
                 commands.set(f"{PREFIX}{self._member.id}", self._member.model_dump_json(), ex=EXPIRE_S)
                 commands.sadd(INDEX, self._member.id)

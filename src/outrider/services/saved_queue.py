@@ -14,7 +14,7 @@ from outrider.saved_searches.schedule import parse_schedule
 from outrider.saved_searches.store import SavedStore
 from outrider.services.citation_queue import find_data_folder, find_job_table, is_local_database
 from outrider.state.errors import BadRequest, SavedError, TargetPaused
-from outrider.text.sanitize import OFFLINE, without_password
+from outrider.text.sanitize import OFFLINE, without_credentials
 
 if TYPE_CHECKING:
     from outrider.settings.model import Settings
@@ -36,10 +36,10 @@ def find_saved_store(settings: Settings) -> SavedStore:
         uri = jobs.uri if jobs.is_postgres else ""
     if uri.startswith(POSTGRES):
         if settings.sources.offline and not is_local_database(uri):
-            raise SavedError(f"saved.uri is {without_password(uri)}, {OFFLINE}; use a file")
+            raise SavedError(f"saved.uri is {without_credentials(uri)}, {OFFLINE}; use a file")
         return SavedStore(uri)
     if "://" in uri:
-        raise BadRequest(f"saved.uri takes a file or an address postgresql://..., not {without_password(uri)}")
+        raise BadRequest(f"saved.uri takes a file or an address postgresql://..., not {without_credentials(uri)}")
     if uri:
         return SavedStore(Path(uri).expanduser().absolute())
     return SavedStore((find_data_folder(settings) / FILE).absolute())

@@ -16,6 +16,9 @@ URL_PARAMETER = re.compile(r"[?&;]([^=?&;#\s\"'<>]{1,200})=([^&;#\s\"'<>]+)")
 SECRET_NAME = re.compile(r"key(?!word)|token|secret|passw|pwd|auth(?!ors?(?:\b|_))|credential|signature|\bsig\b|session", re.IGNORECASE)
 SERVER_KEY = re.compile(r"outrider_[A-Za-z0-9_-]{20,}")
 USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
+DATABASE_USER_INFO = re.compile(r"(?<=://)([^?#\s]*)@")
+"""A password that holds a slash, which should have been encoded, is one nevertheless."""
+QUOTATION = re.compile(r"\"([^\"]*)\"")
 MAX_MESSAGE_CHARS = 200
 """Maximum characters of a server's message that are shown."""
 FENCES = ("```", "~~~")
@@ -26,6 +29,26 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060
 def without_password(address: str) -> str:
     """`s3://user:secret@host/x` without the part before the @."""
     return USER_INFO.sub(f"{HIDDEN}@", address)
+
+
+def without_credentials(address: str) -> str:
+    """The address of a database without user and password, wherever they stand in it."""
+    return without_keys(DATABASE_USER_INFO.sub(f"{HIDDEN}@", address))
+
+
+def explain_database_error(error: object, address: str) -> str:
+    """The message of a database or its client on one line, without secrets: libpq quotes the parts of an address that it cannot read.
+
+    It is cut last: half a password is a secret too.
+    """
+    shown, user_info = without_credentials(address), DATABASE_USER_INFO.search(address)
+    user = user_info[1].partition(":")[0] if user_info else ""
+
+    def hide(quotation: re.Match[str]) -> str:
+        is_secret = quotation[1] in address and quotation[1] not in shown and quotation[1] != user
+        return f'"{HIDDEN}"' if is_secret else quotation[0]
+
+    return QUOTATION.sub(hide, " ".join(str(error).split()).replace(address, shown))[:MAX_MESSAGE_CHARS]
 
 
 def without_keys(text: str) -> str:

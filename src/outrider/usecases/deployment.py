@@ -14,7 +14,7 @@ from outrider.services.deployment import SETTING, Deployment, Member, find_folde
 from outrider.services.saved_queue import find_saved_store
 from outrider.state.errors import LibraryMissing, SearchError
 from outrider.state.model import Model
-from outrider.text.sanitize import without_password
+from outrider.text.sanitize import explain_database_error, without_credentials, without_password
 
 if TYPE_CHECKING:
     from outrider.services import Services
@@ -51,9 +51,8 @@ async def check_deployment(services: Services) -> DeploymentReport:
     members: tuple[Member, ...] = ()
     try:
         async with Deployment.open(settings) as deployment:
-            checks += await _check_redis(deployment)
-            if all(check.status != "broken" for check in checks):
-                members = await deployment.members()
+            found, members = await _check_redis(deployment)
+            checks += found
     except SearchError as error:
         checks.append(Check(what="redis", status="broken", says=str(error), todo=f"correct {SETTING}"))
     checks += await _check_databases(settings)
@@ -63,29 +62,40 @@ async def check_deployment(services: Services) -> DeploymentReport:
     return DeploymentReport(ready=all(check.status != "broken" for check in checks), servers=len(members), checks=tuple(checks))
 
 
-async def _check_redis(deployment: Deployment) -> list[Check]:
+async def _check_redis(deployment: Deployment) -> tuple[list[Check], tuple[Member, ...]]:
+    """How Redis is, and the servers that it knows."""
     redis = deployment.redis
     if redis is None:
         todo = f"set {SETTING} to a Redis server that all servers reach, such as redis://redis:6379/0"
-        return [Check(what="redis", status="broken", says=f"{SETTING} is empty: each server has searches and limits of its own", todo=todo)]
-    from redis.exceptions import RedisError
+        says = f"{SETTING} is empty: each server has searches and limits of its own"
+        return [Check(what="redis", status="broken", says=says, todo=todo)], ()
+    from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
-    shown = without_password(deployment.settings.shared.redis_url)
+    shown = without_credentials(deployment.settings.shared.redis_url)
     try:
         began = time.perf_counter()
         await redis.ping()
         took_ms = (time.perf_counter() - began) * 1_000
         skew_s = await deployment.measure_skew()
         info: Mapping[str, Any] = await redis.info()
+        if info.get("cluster_enabled"):
+            says = f"{shown} belongs to a Redis Cluster, which cannot change several keys in one step"
+            return [Check(what="redis", status="broken", says=says, todo=f"name a single server in {SETTING}")], ()
+        members = await deployment.members()
+    except (AuthenticationError, NoPermissionError) as error:
+        says = f"{shown} refuses its user: {explain_database_error(error, deployment.settings.shared.redis_url)}"
+        todo = f"correct user and password in {SETTING}; it needs INFO, TIME, scripts, and what begins with outrider:"
+        return [Check(what="redis", status="broken", says=says, todo=todo)], ()
     except (RedisError, OSError, TimeoutError) as error:
         says = f"{shown} does not answer: {type(error).__name__}"
-        return [Check(what="redis", status="broken", says=says, todo="start it, and let this machine reach it")]
-    return [
+        return [Check(what="redis", status="broken", says=says, todo="start it, and let this machine reach it")], ()
+    checks = [
         Check(what="redis", status="ok", says=f"{shown} answers in {took_ms:.1f} ms, version {info.get('redis_version', 'unknown')}"),
         _check_memory(info),
         _check_restart(info),
         _check_clock("clock", "this machine's clock", skew_s, "Redis"),
     ]
+    return checks, members
 
 
 def _check_memory(info: Mapping[str, Any]) -> Check:
@@ -130,10 +140,14 @@ async def _check_databases(settings: Settings) -> list[Check]:
     answers: dict[str, list[Check]] = {}
     for what, uri in found:
         if not uri.startswith(POSTGRES):
-            where = uri or "a file in the platform's data folder"
-            says = f"{where}: enough for servers on one machine, and unknown to those on another"
             setting = {"threads": "threads.uri", "jobs": "jobs.uri", "saved searches": "saved.uri"}[what]
-            checks.append(Check(what=what, status="warning", says=says, todo=f"set {setting} to postgresql://..., the same on all servers"))
+            todo = f"set {setting} to postgresql://..., the same on all servers"
+            if "://" in uri:
+                says = f"{without_credentials(uri)} is no Postgres database"
+                checks.append(Check(what=what, status="broken", says=says, todo=todo))
+                continue
+            says = f"{uri or 'a file of this machine'}: enough for servers on one machine, and unknown to those on another"
+            checks.append(Check(what=what, status="warning", says=says, todo=todo))
             continue
         if uri not in answers:
             answers[uri] = await asyncio.to_thread(_check_postgres, uri)
@@ -142,7 +156,7 @@ async def _check_databases(settings: Settings) -> list[Check]:
 
 
 def _check_postgres(uri: str) -> list[Check]:
-    shown = without_password(uri)
+    shown = without_credentials(uri)
     try:
         import psycopg
     except ImportError:
@@ -156,8 +170,8 @@ def _check_postgres(uri: str) -> list[Check]:
             used = _one(connection, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")[0]
             may_create = _one(connection, "SELECT has_schema_privilege(current_schema(), 'CREATE')")[0]
     except psycopg.Error as error:
-        reason = " ".join(str(error).split())[:200].replace(uri, shown)
-        return [Check(what="postgres", status="broken", says=f"{shown} cannot be read: {reason}", todo="start it, or correct the address")]
+        says = f"{shown} cannot be read: {explain_database_error(error, uri)}"
+        return [Check(what="postgres", status="broken", says=says, todo="start it, or correct the address")]
     clock = _check_clock("clock of Postgres", "its clock", float(now) - (before + after) / 2, "this machine's")
     if tables < len(TABLES) and not may_create:
         todo = "GRANT CREATE ON SCHEMA public TO that user, or start one server with a user that may"

@@ -26,7 +26,7 @@ from outrider.state.errors import BadRequest, NoSuchThread, ThreadBusy, ThreadEr
 from outrider.state.pipeline import RunContext
 from outrider.state.request import SearchRequest, check_request
 from outrider.state.response import SearchResponse
-from outrider.text.sanitize import OFFLINE, is_loopback, origin, without_password
+from outrider.text.sanitize import OFFLINE, is_loopback, origin, without_credentials
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -298,7 +298,7 @@ async def open_threads(services: Services) -> AsyncIterator[Threads]:
     uri = services.settings.threads.uri
     is_socket = not origin(uri)[1] and "host=" not in uri  # of Postgres on this machine
     if services.settings.sources.offline and "://" in uri and not (is_socket or is_loopback(uri)):
-        raise ThreadError(f"threads.uri is {without_password(uri)}, {OFFLINE}; use a file")
+        raise ThreadError(f"threads.uri is {without_credentials(uri)}, {OFFLINE}; use a file")
     async with open_store(services.settings.threads, services.settings.shared.lease_s) as store:
         expired = await Threads(services, store).expire()
         yield Threads(services, store, expired)

@@ -114,6 +114,20 @@ async def test_members_expire_and_agree_on_what_they_share(redis_url: str, tmp_p
         assert await command.members() == ()
 
 
+async def test_a_server_whose_library_does_not_answer_is_known_to_the_others(
+    redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(_: Services) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Services, "library", never)
+    settings = make_settings(redis_url, tmp_path)
+    async with Deployment.open(settings) as opened, opened.announce(Services(settings)), asyncio.timeout(10):
+        while not (members := await opened.members()):  # noqa: ASYNC110 - as another server looks
+            await asyncio.sleep(0.01)
+    assert [member.library for member in members] == [""]
+
+
 async def test_without_redis_a_server_answers_and_says_so_once(
     tmp_path: Path, shelved: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from outrider.interfaces.http.access import hash_key
-from outrider.interfaces.http.run_store import Order
+from outrider.interfaces.http.run_store import Order, RunStore, StoreAway
 from outrider.interfaces.http.search_events import EventWriter, make_event
 from outrider.interfaces.http.search_run import Run, Sharing
 from outrider.interfaces.http.search_runs import GIVEN_UP, MAX_TAKEOVERS
@@ -225,6 +225,21 @@ async def test_a_process_that_stops_hands_its_searches_over(redis_url: str) -> N
     assert (events[-1][1], stored["takeovers"]) == ("response", "0")
 
 
+async def test_a_process_that_stops_waits_once_for_a_redis_that_hangs(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    all_wait = asyncio.Barrier(3)
+
+    async def hang(*_: object) -> None:
+        await asyncio.wait_for(all_wait.wait(), 20)
+        raise StoreAway("no answer")
+
+    stuck = BlockingLibrary([ASPIRIN])
+    async with process(redis_url, stuck, shutdown_s=0) as one:
+        for _ in range(3):
+            await begin(one, stuck)
+        monkeypatch.setattr(RunStore, "hand_over", hang)
+    assert not all_wait.broken
+
+
 async def test_a_search_on_a_thread_resumes_at_another_process(redis_url: str, tmp_path: Path) -> None:
     stuck, threads = BlockingLibrary([ASPIRIN]), str(tmp_path / "threads.sqlite")
     async with process(redis_url, Shelf([ASPIRIN]), threads) as other, process(redis_url, stuck, threads) as one:
@@ -341,6 +356,7 @@ async def test_without_redis_running_searches_go_on_and_new_asynchronous_ones_ar
                 stored = await get_when_known(other, place)
                 sync = await get_when_known(other, f"/api/search/{answer.headers['x-search-id']}")
                 again = await read_events(other, place)
+            logged = caplog.text  # later it is away again, since the test ends it
         finally:
             server.terminate()
             server.wait()
@@ -349,7 +365,45 @@ async def test_without_redis_running_searches_go_on_and_new_asynchronous_ones_ar
     assert later.json()["type"].endswith("shared-state-away")
     assert answer.json()["hits"][0]["doc_id"] == "a"
     assert (again, stored.json()["response"], sync.json()["response"]) == (events, local.json()["response"], answer.json())
-    assert caplog.text.count("is away") == 1
+    assert logged.count("is away") == 1
+
+
+async def test_the_first_that_reaches_redis_again_takes_nothing_over_that_runs(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While Redis was away, the signs of life of all processes have expired."""
+    shelf, give_sign, away, signs = BlockingLibrary([ASPIRIN]), RunStore.give_sign, set[str](), list[str]()
+
+    async def give_sign_if_reached(store: RunStore, run_ids: Any) -> Any:
+        if store.process in away:
+            raise StoreAway("away")
+        signs.append(store.process)
+        return await give_sign(store, run_ids)
+
+    monkeypatch.setattr(RunStore, "give_sign", give_sign_if_reached)
+    async with process(redis_url, shelf) as one, process(redis_url, Shelf([ASPIRIN])) as other:
+        place = await begin(one, shelf)
+        first, second = (client.runs.store.process for client in (one, other))  # type: ignore[attr-defined]
+        away |= {first, second}
+        await asyncio.sleep(1.5 * LEASE_S)
+        signs.clear()
+        away.remove(second)
+        await until(lambda: signs.count(second) > 1)
+        away.remove(first)
+        shelf.let.set()
+        events = await read_events(other, place)
+    assert [name for _, name in events].count("taken_over") == 0
+    assert events[-1][1] == "response"
+
+
+async def test_a_process_hands_over_nothing_that_another_one_runs(redis_url: str) -> None:
+    shelf = BlockingLibrary([ASPIRIN])
+    async with process(redis_url, shelf) as one, process(redis_url, Shelf([ASPIRIN])) as other:
+        place = await begin(one, shelf)
+        run_id = place.rpartition("/")[2]
+        stores = [client.runs.store for client in (one, other)]  # type: ignore[attr-defined]
+        await stores[1].hand_over(run_id, (await stores[0].load(run_id))["token"])
+        assert (await stores[0].load(run_id))["process"] == stores[0].process
+        shelf.let.set()
+        assert [name for _, name in await read_events(other, place)].count("taken_over") == 0
 
 
 async def test_a_redis_that_lost_everything_learns_of_running_searches_again(redis_url: str) -> None:
@@ -361,6 +415,30 @@ async def test_a_redis_that_lost_everything_learns_of_running_searches_again(red
         shelf.let.set()
         assert await read_events(other, place) == await read_events(one, place)
         assert (await other.get(place)).json()["status"] == "done"
+
+
+async def test_no_process_says_404_while_a_redis_without_its_data_learns_of_running_searches(redis_url: str, tmp_path: Path) -> None:
+    shelf, statuses = BlockingLibrary([ASPIRIN]), []
+    async with process(redis_url, shelf) as one, process(redis_url) as other:
+        place = await begin(one, shelf)
+        following = asyncio.create_task(read_events(other, place))
+        await until(lambda: other.runs.store._server)  # type: ignore[attr-defined]
+        await asyncio.to_thread(stop_redis, redis_url)
+        server = start_redis(redis_url, tmp_path)
+        try:
+            async with asyncio.timeout(60):
+                while 200 not in statuses:
+                    statuses.append((await other.get(place)).status_code)
+                    await asyncio.sleep(0.01)
+            shelf.let.set()
+            events = await following
+            assert events == await read_events(one, place)
+        finally:
+            server.terminate()
+            server.wait()
+    assert [number for number, _ in events] == list(range(1, len(events) + 1))
+    assert events[-1][1] == "response"
+    assert set(statuses) == {503, 200}
 
 
 async def test_a_follower_sees_no_event_that_redis_does_not_have() -> None:

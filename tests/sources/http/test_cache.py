@@ -391,3 +391,14 @@ async def test_the_claim_of_a_dead_process_holds_up_nobody_for_long(redis_url: s
     first, second, waited_s = await in_background(claim_and_wait())
     assert first is second is None
     assert 0.1 < waited_s < 3.0
+
+
+async def test_who_waits_for_the_call_of_another_process_keeps_time_for_its_own(redis_url: str) -> None:
+    async def wait() -> float:
+        slow, waiting = RedisCache(redis_url), RedisCache(redis_url)
+        begun = time.monotonic()
+        await slow.wait_for_call("key", begun + 5)
+        assert await waiting.wait_for_call("key", begun + 4) is None
+        return time.monotonic() - begun
+
+    assert await in_background(wait()) < 3

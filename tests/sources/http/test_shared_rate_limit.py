@@ -15,7 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from outrider.runtime.shared_permits import GRANT_S, SharedLimits, SharedPermits
-from outrider.runtime.shared_redis import SETTLE_S, SHARE_AFTER_S, SharedRedis
+from outrider.runtime.shared_redis import BEAT_S, NOTICE_S, PATIENCE_S, SETTLE_S, SHARE_AFTER_S, SharedRedis
 from outrider.runtime.threads_and_loops import in_background
 from outrider.sources.http.rate_limit import FAILURES, PAUSE_S, TRANSIT_S
 from outrider.sources.http.service import Service
@@ -49,6 +49,7 @@ class Cluster:
         name = next(names)
         for process in self.processes:
             process.fault, process.is_dead, process.away_since, process._settled_at = "", False, None, 0.0
+            process._heard_at = process._counted_from = 0.0
             process._info, process.processes = {"aof_enabled": "1"}, len(self.processes)
             process.on_return.clear()
         self.limiters = [SharedRateLimiter(SharedPermits(process, name, self.limits), now) for process in self.processes]
@@ -265,6 +266,53 @@ def test_a_process_without_the_server_uses_its_share_and_never_more(processes: l
         with pytest.raises(RateLimited, match=r"not asked yet: the Redis server .* was away"):
             await cluster.ask(0, within_s=1.0)
         await cluster.ask(0, within_s=SETTLE_S + 1)
+
+    run(search())
+
+
+def test_a_pause_that_a_service_asked_for_holds_without_the_server_and_after_its_return(processes: list[SkippingRedis]) -> None:
+    async def search() -> None:
+        cluster = Cluster(processes, make_limits(8, 1.0))
+        ours, third = cluster.limiters[0], cluster.limiters[2]
+        ours.close(now() + 100)
+        await ours.outlook()
+        with pytest.raises(RateLimited, match="retry in 100 s"):
+            await cluster.ask(1, within_s=1.0)
+        for process in processes:
+            process.lose()
+        await asyncio.sleep(SHARE_AFTER_S)
+        for process in (0, 1):  # which asked for the pause, and which learned of it
+            with pytest.raises(RateLimited, match="one is rate-limiting us"):
+                await cluster.ask(process, within_s=1.0)
+        processes[0].erase()
+        for process in processes:
+            process.find()
+        await asyncio.sleep(SETTLE_S)
+        assert 80 < (await third.outlook()).wait_s < 90
+
+    run(search())
+
+
+@pytest.mark.parametrize(("joined_before_s", "shares"), [(1.0, 9), (NOTICE_S + PATIENCE_S, 8)])
+def test_a_process_that_others_have_not_counted_yet_has_no_share(
+    processes: list[SkippingRedis], joined_before_s: float, shares: int
+) -> None:
+    async def search() -> None:
+        processes[0].erase()
+        cluster = Cluster(processes, make_limits(9, 1.0, 9))
+        for _ in range(3):
+            for process in processes[:3]:
+                await process.contact()
+            await asyncio.sleep(BEAT_S)
+        await processes[3].contact()
+        await asyncio.sleep(joined_before_s)
+        for process in processes if joined_before_s > NOTICE_S else processes[3:]:
+            await process.contact()
+        for process in processes:
+            process.lose()
+        await asyncio.sleep(SHARE_AFTER_S)
+        await asyncio.gather(*(cluster.ask(number % 4, within_s=0.5) for number in range(16)), return_exceptions=True)
+        assert cluster.most_within_period() == shares
 
     run(search())
 

@@ -107,7 +107,8 @@ local id, token, process, order, ttl = unpack(ARGV)
 local held = redis.call('HMGET', run, 'ended', 'review')
 if held[1] ~= '1' or not held[2] or held[2] == '' then return 0 end
 local seen = redis.call('LLEN', events)
-redis.call('HSET', run, 'token', token, 'process', process, 'order', order, 'seen', seen, 'ended', '', 'review', '', 'takeovers', 0)
+redis.call('HSET', run, 'token', token, 'process', process, 'order', order, 'seen', seen, 'ended', '', 'review', '', 'takeovers', 0,
+    'cancel', '')
 redis.call('ZREM', ended, id .. ':0')
 redis.call('HSET', running, id, process)
 redis.call('PEXPIRE', run, ttl)
@@ -116,7 +117,8 @@ return 1
 """
 HAND_OVER = """
 local run, running = unpack(KEYS)
-if redis.call('HGET', run, 'token') ~= ARGV[2] then return 0 end
+local held = redis.call('HMGET', run, 'token', 'process', 'ended')
+if held[1] ~= ARGV[2] or held[2] ~= ARGV[3] or held[3] == '1' then return 0 end
 redis.call('HSET', run, 'process', '', 'token', '-')
 redis.call('HINCRBY', run, 'takeovers', -1)
 redis.call('HSET', running, ARGV[1], '')
@@ -167,6 +169,8 @@ class RunStore:
     process: str = field(default_factory=lambda: secrets.token_hex(8))
     """Of this process, which no other one ever has."""
     _redis: Redis = field(init=False, repr=False)
+    _server: str = ""
+    """The run of Redis that this process found first."""
     _changed: dict[str, asyncio.Event] = field(default_factory=dict)
     """Of the searches that are followed here."""
 
@@ -200,6 +204,8 @@ class RunStore:
             pipeline.hgetall(run)
             pipeline.llen(events)
             fields, count = await pipeline.execute()
+            if not fields:
+                await self._refuse_unlearned()
         return {"events": str(count), **{name.decode(): value.decode() for name, value in fields.items()}} if fields else None
 
     async def read_events(self, run_id: str, after: int) -> tuple[list[Event], bool] | None:
@@ -211,6 +217,8 @@ class RunStore:
             (token, ended), texts = await pipeline.execute()
             has_answer = bool(texts) and b"\n" not in texts[-1]
             answer: Any = await self._redis.hget(run, "answer") if has_answer else b""
+            if token is None:
+                await self._refuse_unlearned()
         if token is None or answer is None:  # dropped, maybe between the two questions
             return None
         return [read_event(text.decode(), answer.decode()) for text in texts], ended == b"1"
@@ -260,9 +268,9 @@ class RunStore:
         return [(run, name) for run, name in sorted(running.items()) if name not in alive or name == self.process]
 
     async def hand_over(self, run_id: str, token: str) -> None:
-        """Let another process run the search; that is no failure of it."""
+        """Let another process run a search of this one; that is no failure of it."""
         async with self._raise_away():
-            await self._run(HAND_OVER, (find_keys(run_id)[0], RUNNING), run_id, token)
+            await self._run(HAND_OVER, (find_keys(run_id)[0], RUNNING), run_id, token, self.process)
 
     async def cancel(self, run_id: str) -> None:
         """Ask the process that runs it to stop it."""
@@ -272,6 +280,9 @@ class RunStore:
     async def give_sign(self, run_ids: Iterable[str]) -> dict[str, tuple[str, bool]]:
         """A sign of life of this process. The tokens of these searches, empty for unknown ones, and whether they should stop."""
         names = list(run_ids)
+        if not self._server:
+            async with self._raise_away():
+                self._server = (await self._redis.info("server"))["run_id"]
         async with self._raise_away(), self._redis.pipeline(transaction=False) as pipeline:
             pipeline.set(find_process_key(self.process), "alive", px=round(self.lease_s * 1_000))
             for name in names:
@@ -293,6 +304,12 @@ class RunStore:
                         elif changed := self._changed.pop(text, None):
                             changed.set()
             await asyncio.sleep(RETRY_S)
+
+    async def _refuse_unlearned(self) -> None:
+        """Raise `StoreAway` while nobody can say that there is no such search: Redis has started anew, and processes tell it of theirs."""
+        server = await self._redis.info("server")
+        if self._server not in ("", server["run_id"]) and server["uptime_in_seconds"] <= self.lease_s:
+            raise StoreAway("it has started anew")
 
     async def close(self) -> None:
         """Give the sign that this process has ended."""

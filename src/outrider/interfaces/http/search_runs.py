@@ -69,6 +69,8 @@ class RunRegistry:
     _claiming: set[str] = field(default_factory=set)
     _scan: asyncio.Event = field(default_factory=asyncio.Event)
     _is_away: bool = False
+    _signs_count_from: float = 0.0
+    """From this time on the others have had the time of a lease to give a sign of life, by the clock of the loop."""
 
     async def search(self, request: SearchRequest, context: RunContext, owner: str, *, thread: str = "", has_events: bool = False) -> Run:
         """Begin a search, or raise `Refusal` if the queue is full. It can be looked up by its number; with `has_events` also followed."""
@@ -180,23 +182,24 @@ class RunRegistry:
         """
         running = {run.task: run for run in self._runs.values() if run.task is not None and not run.task.done()}
         late = (await asyncio.wait(running, timeout=within_s))[1] if running else set()
-        moving = [run.sharing for task in late if (run := running[task]).sharing and run.sharing.order]
-        for sharing in moving:
+        moving = [(run.run_id, run.sharing) for task in late if (run := running[task]).sharing and run.sharing.order]
+        for _, sharing in moving:
             sharing.lose()
         for task in late:
             task.cancel()
         if late:
             await asyncio.wait(late)
-        for task in late:
-            run = running[task]
-            if run.sharing in moving and run.sharing:
-                with suppress(StoreAway):
-                    await run.sharing.store.hand_over(run.run_id, run.sharing.token)
+        await asyncio.gather(*(self._hand_over(run_id, sharing) for run_id, sharing in moving))
         sharing_tasks = {run.sharing.task for run in self._runs.values() if run.sharing and run.sharing.task}
         if sharing_tasks:
             for task in (await asyncio.wait(sharing_tasks, timeout=PATIENCE_S))[1]:
                 task.cancel()
         return len(late)
+
+    @staticmethod
+    async def _hand_over(run_id: str, sharing: Sharing) -> None:
+        with suppress(StoreAway):  # another process goes on with it when this one gives no more signs of life
+            await sharing.store.hand_over(run_id, sharing.token)
 
     async def _run(self, run: Run, parts: AsyncIterator[Part], answers: Answers) -> None:
         began, outcome = time.perf_counter(), "failed"
@@ -361,6 +364,7 @@ class RunRegistry:
         if store is None:
             return
         listening = asyncio.create_task(self._listen(store))
+        self._expect_signs(store)
         try:
             while not is_cancelled():
                 self._scan.clear()
@@ -371,6 +375,7 @@ class RunRegistry:
                     self._note_away(None)
                 except StoreAway as error:
                     self._note_away(error)
+                    self._expect_signs(store)
                 except Exception:  # a bug must not end the signs of life, or others would take over what runs here
                     log.exception("searches of other processes could not be looked after")
                 with suppress(TimeoutError):
@@ -379,6 +384,10 @@ class RunRegistry:
         finally:
             listening.cancel()
             await asyncio.wait({listening})
+
+    def _expect_signs(self, store: RunStore) -> None:
+        """Where Redis was away for all, their signs have expired, and the first that reaches it again would take over what runs."""
+        self._signs_count_from = asyncio.get_running_loop().time() + store.lease_s
 
     async def _listen(self, store: RunStore) -> None:
         async for text in store.listen():
@@ -406,6 +415,8 @@ class RunRegistry:
                 continue
             if process == store.process:  # its client was gone before it had begun
                 await store.hand_over(run_id, (await store.load(run_id) or {}).get("token", ""))
+                continue
+            if process and asyncio.get_running_loop().time() < self._signs_count_from:
                 continue
             try:
                 place = self._admit()

@@ -381,10 +381,14 @@ class RedisCache(BaseCache):
         await self._redis.set(f"outrider:{key}", value, ex=EXPIRE_S)
 
     async def wait_for_call(self, key: str, until: float) -> CachedAnswer | None:
-        """Claim the call, or wait for the answer of the process that has claimed it, at most `CLAIM_S`; None to call oneself."""
+        """Claim the call, or wait for the answer of the process that has claimed it, at most `CLAIM_S`; None to call oneself.
+
+        Half of the time until `until` is left for that call.
+        """
         begun, pause_s = time.monotonic(), FIRST_LOOK_S
+        most_s = min(CLAIM_S, (until - begun) / 2)
         while not await self._guard(lambda: self._claim(key), self.patience_s):
-            if time.monotonic() + pause_s >= min(until, begun + CLAIM_S) or time.monotonic() < self._paused_until:
+            if time.monotonic() + pause_s >= begun + most_s or time.monotonic() < self._paused_until:
                 return None
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LAST_LOOK_S)

@@ -32,6 +32,8 @@ class SharedRateLimiter:
     now: Callable[[], float] = time.time
     _share: RateLimiter | None = field(default=None, repr=False)
     """This process' share of the limit, since the server is away."""
+    _closed_until: float = 0.0
+    """The service wants no request before this time, as far as this process knows; the server may forget it."""
 
     def __post_init__(self) -> None:
         self.permits.redis.on_return.append(self._end_share)
@@ -70,6 +72,7 @@ class SharedRateLimiter:
 
     def close(self, until: float) -> None:
         """Send nothing before that time, in seconds since the epoch."""
+        self._closed_until = max(self._closed_until, until)
         if self._share:
             self._share.close(until)
         if until > self.now():
@@ -102,6 +105,7 @@ class SharedRateLimiter:
             limit_text = f"{service.requests:g} requests in {service.per_s:g} s"
             return RateLimited(f"{service.name}: its limit of {limit_text} is used up; retry in {wait_s:,.1f} s", retry_at)
         if refusal.why == "pause":
+            self._closed_until = max(self._closed_until, retry_at)
             return RateLimited(f"{service.name} is rate-limiting us; retry in {wait_s:,.0f} s", retry_at)
         if refusal.why == "settling":
             reason = f"the Redis server of {SETTING} has just started or was away, and may not know the last requests"
@@ -115,7 +119,7 @@ class SharedRateLimiter:
         """The share of this process, as soon as it may be used; None if the server is back."""
         redis, limits = self.permits.redis, self.permits.limits
         while redis.fault:
-            processes = redis.processes
+            processes = redis.processes if redis.is_counted else 0
             most, at_once = (limits.most // processes, limits.at_once // processes) if processes else (0, 0)
             wait_s = self._time_to_share_s()
             if not most or not at_once:
@@ -132,7 +136,9 @@ class SharedRateLimiter:
                     self.now() + wait_s,
                 )
             if wait_s <= 0:
-                self._share = self._share or RateLimiter(SlidingWindow(most, limits.per_s), asyncio.Semaphore(at_once), self.now)
+                if self._share is None:
+                    self._share = RateLimiter(SlidingWindow(most, limits.per_s), asyncio.Semaphore(at_once), self.now)
+                    self._share.close(self._closed_until)
                 return self._share
             await asyncio.sleep(min(max(wait_s, SHORTEST_POLL_S), RETRY_S))
         return None
@@ -144,11 +150,9 @@ class SharedRateLimiter:
     def _end_share(self) -> None:
         """The server is back: it learns what this process did meanwhile."""
         share, self._share = self._share, None
-        if share is None:
-            return
-        for started in share.window.starts:
+        for started in share.window.starts if share else ():
             self.permits.restore(started)
-        self.close(share.closed_until)
+        self.close(self._closed_until)
 
     @staticmethod
     def _clock() -> float:
