@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
@@ -20,6 +22,7 @@ from support.http_server import Answer, serving
 obstore = pytest.importorskip("obstore", reason="needs obstore: pip install 'outrider[object-storage]'")
 
 BUSY = "others write"
+NO_RETRY: Any = {"max_retries": 0, "retry_timeout": timedelta(seconds=1)}
 MakeLease = Callable[[], Lease]
 
 
@@ -127,6 +130,39 @@ async def test_a_process_that_slept_writes_no_more(make_lease: MakeLease, monkey
     state = await make_lease().read()
     assert state is not None
     assert state.holder, "the sleeper gave up what belongs to another process"
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="needs a clock of Linux")
+async def test_time_in_which_the_machine_slept_counts(make_lease: MakeLease, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The monotonic clock of Linux stands still while a laptop is closed."""
+    read = time.clock_gettime
+    async with hold(make_lease(), 1, BUSY, fences=True):
+        require_held()
+        slept_s = {time.CLOCK_BOOTTIME: 3_600.0}
+        monkeypatch.setattr(time, "clock_gettime", lambda clock: read(clock) + slept_s.get(clock, 0.0))
+        with pytest.raises(LibraryBusy, match="could not renew its lock"):
+            require_held()
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"holder": "x"}', b"\xff"])
+async def test_an_object_that_is_no_lease_is_an_error(make_lease: MakeLease, content: bytes) -> None:
+    own = make_lease()
+    await own.store.put_async(f"{lease.FOLDER}/{own.name}", content)
+    with pytest.raises(OSError, match=r"\.outrider-leases/writes at s3://shelf/lib is no lease"):
+        await own.acquire(1, BUSY)
+
+
+async def test_a_store_that_fails_is_one_line_of_the_log(make_lease: MakeLease, caplog: pytest.LogCaptureFixture) -> None:
+    """`obstore` adds a dump of its own structures to each message."""
+    own = make_lease()
+    await own.acquire(1, BUSY)
+    keys = {"access_key_id": "a", "secret_access_key": "b", "endpoint": "http://127.0.0.1:9"}
+    own.store = obstore.store.S3Store("shelf", config=keys, client_options={"allow_http": True}, retry_config=NO_RETRY)
+    with caplog.at_level(logging.WARNING):
+        await own.release()
+    assert "could not be released; it expires in" in caplog.text
+    assert "the store cannot be reached" in caplog.text
+    assert len(caplog.messages[-1].splitlines()) == 1
 
 
 async def test_a_cancelled_wait_leaves_it_free(make_lease: MakeLease) -> None:
