@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -166,3 +167,28 @@ async def test_a_user_who_may_only_read_searches(s3: S3Server) -> None:
     for write in (reader.upsert([Paper(doc_id="c", title="fox")]), reader.optimize(), reader.tag("x"), reader.probe(writes=True)):
         with pytest.raises(LibraryReadOnly, match="s3://shelf/lib cannot be written by this user; searching it works"):
             await write
+
+
+async def test_maintenance_elsewhere_is_seen_whatever_a_read_may_miss(s3: S3Server) -> None:
+    """`rebuild` commits by other handles, as a cluster does, in the middle of the maintenance of this one."""
+    lance = pytest.importorskip("lance", reason="needs pylance: pip install 'outrider[cluster]'")
+    library = await Library.open("s3://shelf/lib", create=True, storage_options=s3.options, read_consistency_s=3_600)
+    for number in range(3):
+        await library.upsert([Paper(doc_id=str(number), title=f"fox {number}")])
+    unindexed: list[int] = []
+
+    async def rebuild(uri: str, _rows: int, indexes: Sequence[tuple[str, object]]) -> None:
+        def compact() -> None:
+            dataset = lance.dataset(uri, storage_options=s3.options)
+            dataset.optimize.compact_files()
+            dataset.optimize.optimize_indices()
+
+        await asyncio.to_thread(compact)
+        unindexed.append(len(indexes))
+
+    await library.optimize(force=True, rebuild=rebuild)
+    assert unindexed
+    fresh = await Library.open("s3://shelf/lib", storage_options=s3.options)
+    assert (await library.snapshot(), await library.count()) == (await fresh.snapshot(), 3)
+    assert len(await library.search("fox")) == 3
+    assert await library.check() == ()
