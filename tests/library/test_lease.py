@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,7 +17,7 @@ from outrider.library.address_and_locks import LOCK, Location
 from outrider.library.lance_errors import retry_conflicts
 from outrider.library.lease import Lease, hold, require_held
 from outrider.library.object_storage import ObjectStorage
-from outrider.state.errors import LibraryBusy, LibraryError, LibraryReadOnly
+from outrider.state.errors import LibraryBusy, LibraryError, LibraryReadOnly, MissingExtra
 from support.http_server import Answer, serving
 
 obstore = pytest.importorskip("obstore", reason="needs obstore: pip install 'outrider[object-storage]'")
@@ -210,6 +211,16 @@ async def test_one_reindexes_at_a_time_and_others_see_that_it_does(make_lease: M
         async with asyncio.timeout(5), there.lock_writes():  # writes continue
             require_held(always=True)
     assert not await there.is_reindexing()
+
+
+async def test_searching_needs_no_client_for_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search whose model is not the library's says whether a reindex is under way."""
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    location = Location("s3://shelf/lib", None, ObjectStorage("s3://shelf/lib", {}))
+    assert not await location.is_reindexing()
+    with pytest.raises(MissingExtra, match="writing to a library on object storage"):
+        async with location.lock_writes():
+            raise AssertionError("it holds nothing")
 
 
 @pytest.mark.parametrize("options", [{"aws_nonsense": "1"}, {"allow_http": "true", "timeout": "often"}])
