@@ -152,6 +152,11 @@ async def test_searches_of_a_server_send_no_request_again(s3: S3Server) -> None:
     assert await server.search("hare") == first
     assert await server.search("hare 7", limit=20) != first
     assert s3.requests == []
+    assert await server.search("zebra") == []
+    kept = server._table.rows._values
+    assert set(kept) == {"record"}
+    assert await server.match("hare", "title", limit=5) == [f"hare {number}" for number in (0, 1, 10, 11, 12)]
+    assert set(kept) == {"record"}, "ids of all matches are kept, however many there are"
     assert await library.search("hare") == first
     s3.requests.clear()
     await library.search("hare")
