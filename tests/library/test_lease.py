@@ -181,6 +181,44 @@ async def test_a_cancelled_wait_leaves_it_free(make_lease: MakeLease) -> None:
         assert state is None or not state.holder
 
 
+async def test_a_renewal_that_fails_otherwise_leaves_it_free(make_lease: MakeLease, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def renew(self: Lease) -> None:
+        raise ZeroDivisionError(self.name)
+
+    monkeypatch.setattr(Lease, "renew", renew)
+    with suppress(ZeroDivisionError):
+        async with hold(make_lease(), 1, BUSY, fences=True):
+            await asyncio.sleep(0.01)
+    assert (state := await make_lease().read()) is not None
+    assert not state.holder
+
+
+async def test_a_writer_that_is_cancelled_while_it_gives_the_lease_up_is_cancelled(
+    make_lease: MakeLease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending = asyncio.Event()
+
+    async def renew(_: Lease) -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            ending.set()
+            await asyncio.sleep(0.05)
+
+    async def write() -> None:
+        async with hold(make_lease(), 1, BUSY, fences=True):
+            await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(Lease, "renew", renew)
+    writing = asyncio.create_task(write())
+    await ending.wait()
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    async with asyncio.timeout(5), hold(make_lease(), 1, BUSY, fences=True):
+        pass
+
+
 async def test_a_request_that_counted_though_its_answer_was_lost(make_lease: MakeLease, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client repeats what got no answer, and the second request is refused."""
     own, put = make_lease(), Lease._put

@@ -253,8 +253,11 @@ async def hold(lease: Lease, wait_s: float, busy: str, *, fences: bool) -> Async
     finally:
         if before is not None:
             _current.reset(before)
-        if renewing is not None:
-            renewing.cancel()
-            with suppress(asyncio.CancelledError):
-                await renewing
-        await asyncio.shield(lease.release())
+        await asyncio.shield(_end(lease, renewing))
+
+
+async def _end(lease: Lease, renewing: asyncio.Task[None] | None) -> None:
+    if renewing is not None:
+        renewing.cancel()
+        await asyncio.wait({renewing})
+    await lease.release()
