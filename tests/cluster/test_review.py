@@ -32,7 +32,7 @@ async def test_the_order_of_records(ray_cluster: RayCluster, tmp_path: Path, mon
         if not on:
             await create_review(services, "livers", question="aspirin and the liver")
             await import_records(services, "livers", str(source), by="Ann")
-        await prepare_review(services, "livers", on, ray_cluster.address)
+        await prepare_review(services, "livers", on, ray_cluster.address if on else None)
         session = services.reviews.open(services.reviews.folder / "livers")
         assert session._ranker is not None
         ranker: Ranker = session._ranker[2]
