@@ -163,6 +163,18 @@ async def test_searches_of_a_server_send_no_request_again(s3: S3Server) -> None:
     assert len(s3.requests) <= 2, s3.requests
 
 
+async def test_a_user_with_a_profile_writes(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LanceDB and the client of leases find the same credentials."""
+    profile = "[reader]\naws_access_key_id = test\naws_secret_access_key = test\nregion = us-east-1\n"
+    (tmp_path / "credentials").write_text(profile, encoding="utf-8")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_PROFILE", "reader")
+    options = {name: value for name, value in s3.options.items() if "access_key" not in name}
+    library = await Library.open("s3://shelf/lib", create=True, storage_options=options)
+    assert await library.upsert(FOXES) == UpsertCounts(added=2)
+    assert [hit.record.doc_id for hit in await library.search("fox")] == ["a"]
+
+
 async def test_a_user_who_may_only_read_searches(s3: S3Server) -> None:
     library = await Library.open("s3://shelf/lib", create=True, storage_options=s3.options)
     await library.upsert(FOXES)
