@@ -1,4 +1,4 @@
-"""Embedding on a Ray cluster: actors with the model, behind the protocol of an embedder of this process.
+"""Embedding on a Ray cluster: actors with the model, behind the protocol of an embedder.
 
 Whatever embeds with a `TextEmbedder` embeds on the cluster with this one: ingestion, reindexing. Each call names the model that it wants,
 so that an actor that was started again on another node needs nothing from its predecessor, and no key is in an actor's constructor, which

@@ -1,4 +1,4 @@
-"""Files read on a Ray cluster: each by a process of a node, some ahead of the one whose records are stored.
+"""Files read on a Ray cluster: each by a process of a node, some ahead of their turn.
 
 A task that reads reserves no CPU: the actors of the embedding model may hold all of them, also after a node has died, and a task that
 waited for one would wait for ever. Their number is bounded instead.

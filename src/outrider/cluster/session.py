@@ -1,4 +1,6 @@
-"""Session on a Ray cluster: connects to one or starts one, checks its workers, and ends all its work when it is closed.
+"""Session on a Ray cluster: connects to one or starts one, and checks its workers.
+
+All its work ends when it is closed.
 
 Nothing of Ray is imported before a session is opened. Ray itself waits for a minute or longer for an address where nobody answers, and
 for ever for a worker that cannot start; here every wait has the time limit `cluster.connect_s`.

@@ -1,4 +1,6 @@
-"""Tasks on a Ray cluster: one function over many items, a bounded number at once, results in the order of the items.
+"""Tasks on a Ray cluster: one function over many items, a bounded number at once.
+
+Results come in the order of the items.
 
 Ray's own retries make no difference between a node that died, which says nothing about the item, and an item that kills the process that
 works on it. Here the first is tried again without limit, the second `CRASHES` times.

@@ -73,7 +73,7 @@ class ObjectStorage:
 def _find_profile() -> Any:
     """Credentials of a profile, a single sign-on or a role, where boto3 is installed: LanceDB reads these, `obstore` alone does not."""
     try:
-        from botocore.exceptions import BotoCoreError
+        from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ImportError:
         return None

@@ -183,7 +183,7 @@ async def _run_query(table: AsyncTable, text: FullTextQuery, where: Filter | Non
     if where is not None:
         query = query.where(to_sql(where))
     found = await query.to_arrow()
-    if not stored:
+    if rows is None or not stored:
         return found
     completed = await rows.complete(table, found, stored)
     return completed if completed is not None else await query.select(list(columns)).to_arrow()
