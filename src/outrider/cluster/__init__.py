@@ -1,1 +1,1 @@
-"""Batch work on a Ray cluster: a session, tasks, an embedder, and the commands' work over them."""
+"""Batch work on a Ray cluster: a session, tasks, an embedder, and the commands over them."""

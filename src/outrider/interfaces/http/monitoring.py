@@ -1,4 +1,4 @@
-"""Monitoring of the server: `/livez`, `/healthz`, `/readyz`, `/health`, and `/metrics` for Prometheus.
+"""Monitoring of the server: `/livez`, `/healthz`, `/readyz`, `/health` and `/metrics`.
 
 Names of metrics follow https://prometheus.io/docs/practices/naming/: seconds, `_total` for counters. Labels come from fixed sets of values,
 so that no request can create new series.
