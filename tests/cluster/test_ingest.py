@@ -23,7 +23,7 @@ from outrider.library.library import Library
 from outrider.services import Services
 from outrider.settings.model import ClusterSettings, EmbeddingSettings, LibrarySettings, Settings
 from outrider.settings.sections import SourcesSettings
-from outrider.state.errors import BadRequest, ClusterError, UnreadableFile
+from outrider.state.errors import ClusterError, UnreadableFile
 from outrider.usecases.ingest import ingest_targets
 from support.ray_cluster import RayCluster
 
@@ -207,8 +207,3 @@ async def test_a_model_that_has_no_room_is_an_error(ray_cluster: RayCluster, emb
     write_records(tmp_path / "a.jsonl", 3)
     with pytest.raises(ClusterError, match="has room for the embedding model, which wants 64 CPU"):
         await ingest(make_settings(ray_cluster, embeddings, tmp_path / "library", embedder_cpus=64, connect_s=10), tmp_path / "a.jsonl")
-
-
-async def test_another_place_than_ray_is_refused(ray_cluster: RayCluster, embeddings: SlowEmbeddings, tmp_path: Path) -> None:
-    with pytest.raises(BadRequest, match="not on 'spark'"):
-        await ingest(make_settings(ray_cluster, embeddings, tmp_path / "library"), tmp_path, on="spark")

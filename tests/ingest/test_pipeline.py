@@ -398,6 +398,31 @@ async def test_a_cancelled_run_stops_at_once_and_is_completed_by_the_next(tmp_pa
     assert (report.added, report.unchanged) == (6, 4)
 
 
+async def test_a_run_cancelled_while_the_model_works_stores_what_it_has_read(tmp_path: Path) -> None:
+    """Of files that were read to their end as well: else they would count as read with records that the library does not hold."""
+    entered, released = threading.Event(), threading.Event()
+
+    def hold(_: int) -> None:
+        entered.set()
+        released.wait(PATIENCE_S)
+
+    shelves = MemoryShelves()
+    await ingest(shelves, [jsonl(tmp_path / "a.jsonl", [{"id": "1", "title": "before"}])])
+    jsonl(tmp_path / "a.jsonl", [{"id": "1", "title": "after"}])
+    jsonl(tmp_path / "b.jsonl", [{"id": "2", "title": "new"}])
+    for batch in (2, 100):  # the model works while files are read, and at the end
+        entered.clear()
+        shelves.records = {}
+        run = asyncio.create_task(ingest(shelves, [tmp_path], batch_records=batch, embedder=WordEmbedder(before=hold)))
+        await asyncio.to_thread(entered.wait, PATIENCE_S)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert {record.title for record in shelves.records.values()} == {"after", "new"}
+        shelves.files = {}
+    released.set()
+
+
 FILES = st.dictionaries(
     st.sampled_from(["a.md", "b.md", "c.txt", "d.jsonl", "sub/e.jsonl", "sub/f.txt"]),
     st.lists(st.tuples(st.sampled_from(["1", "2", None]), st.text(st.characters(codec="utf-8"), max_size=8)), max_size=4),

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
@@ -14,12 +17,13 @@ from outrider.library.address_and_locks import LOCK, Location
 from outrider.library.lance_errors import retry_conflicts
 from outrider.library.lease import Lease, hold, require_held
 from outrider.library.object_storage import ObjectStorage
-from outrider.state.errors import LibraryBusy, LibraryError, LibraryReadOnly
+from outrider.state.errors import LibraryBusy, LibraryError, LibraryReadOnly, MissingExtra
 from support.http_server import Answer, serving
 
 obstore = pytest.importorskip("obstore", reason="needs obstore: pip install 'outrider[object-storage]'")
 
 BUSY = "others write"
+NO_RETRY: Any = {"max_retries": 0, "retry_timeout": timedelta(seconds=1)}
 MakeLease = Callable[[], Lease]
 
 
@@ -129,6 +133,39 @@ async def test_a_process_that_slept_writes_no_more(make_lease: MakeLease, monkey
     assert state.holder, "the sleeper gave up what belongs to another process"
 
 
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="needs a clock of Linux")
+async def test_time_in_which_the_machine_slept_counts(make_lease: MakeLease, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The monotonic clock of Linux stands still while a laptop is closed."""
+    read = time.clock_gettime
+    async with hold(make_lease(), 1, BUSY, fences=True):
+        require_held()
+        slept_s = {time.CLOCK_BOOTTIME: 3_600.0}
+        monkeypatch.setattr(time, "clock_gettime", lambda clock: read(clock) + slept_s.get(clock, 0.0))
+        with pytest.raises(LibraryBusy, match="could not renew its lock"):
+            require_held()
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"holder": "x"}', b"\xff"])
+async def test_an_object_that_is_no_lease_is_an_error(make_lease: MakeLease, content: bytes) -> None:
+    own = make_lease()
+    await own.store.put_async(f"{lease.FOLDER}/{own.name}", content)
+    with pytest.raises(OSError, match=r"\.outrider-leases/writes at s3://shelf/lib is no lease"):
+        await own.acquire(1, BUSY)
+
+
+async def test_a_store_that_fails_is_one_line_of_the_log(make_lease: MakeLease, caplog: pytest.LogCaptureFixture) -> None:
+    """`obstore` adds a dump of its own structures to each message."""
+    own = make_lease()
+    await own.acquire(1, BUSY)
+    keys = {"access_key_id": "a", "secret_access_key": "b", "endpoint": "http://127.0.0.1:9"}
+    own.store = obstore.store.S3Store("shelf", config=keys, client_options={"allow_http": True}, retry_config=NO_RETRY)
+    with caplog.at_level(logging.WARNING):
+        await own.release()
+    assert "could not be released; it expires in" in caplog.text
+    assert "the store cannot be reached" in caplog.text
+    assert len(caplog.messages[-1].splitlines()) == 1
+
+
 async def test_a_cancelled_wait_leaves_it_free(make_lease: MakeLease) -> None:
     async def write() -> None:
         async with hold(make_lease(), 5, BUSY, fences=True):
@@ -142,6 +179,44 @@ async def test_a_cancelled_wait_leaves_it_free(make_lease: MakeLease) -> None:
             await task
         state = await make_lease().read()
         assert state is None or not state.holder
+
+
+async def test_a_renewal_that_fails_otherwise_leaves_it_free(make_lease: MakeLease, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def renew(self: Lease) -> None:
+        raise ZeroDivisionError(self.name)
+
+    monkeypatch.setattr(Lease, "renew", renew)
+    with suppress(ZeroDivisionError):
+        async with hold(make_lease(), 1, BUSY, fences=True):
+            await asyncio.sleep(0.01)
+    assert (state := await make_lease().read()) is not None
+    assert not state.holder
+
+
+async def test_a_writer_that_is_cancelled_while_it_gives_the_lease_up_is_cancelled(
+    make_lease: MakeLease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending = asyncio.Event()
+
+    async def renew(_: Lease) -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            ending.set()
+            await asyncio.sleep(0.05)
+
+    async def write() -> None:
+        async with hold(make_lease(), 1, BUSY, fences=True):
+            await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(Lease, "renew", renew)
+    writing = asyncio.create_task(write())
+    await ending.wait()
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    async with asyncio.timeout(5), hold(make_lease(), 1, BUSY, fences=True):
+        pass
 
 
 async def test_a_request_that_counted_though_its_answer_was_lost(make_lease: MakeLease, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,6 +249,16 @@ async def test_one_reindexes_at_a_time_and_others_see_that_it_does(make_lease: M
         async with asyncio.timeout(5), there.lock_writes():  # writes continue
             require_held(always=True)
     assert not await there.is_reindexing()
+
+
+async def test_searching_needs_no_client_for_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search whose model is not the library's says whether a reindex is under way."""
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    location = Location("s3://shelf/lib", None, ObjectStorage("s3://shelf/lib", {}))
+    assert not await location.is_reindexing()
+    with pytest.raises(MissingExtra, match="writing to a library on object storage"):
+        async with location.lock_writes():
+            raise AssertionError("it holds nothing")
 
 
 @pytest.mark.parametrize("options", [{"aws_nonsense": "1"}, {"allow_http": "true", "timeout": "often"}])

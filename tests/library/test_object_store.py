@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -151,10 +152,27 @@ async def test_searches_of_a_server_send_no_request_again(s3: S3Server) -> None:
     assert await server.search("hare") == first
     assert await server.search("hare 7", limit=20) != first
     assert s3.requests == []
+    assert await server.search("zebra") == []
+    kept = server._table.rows._values
+    assert set(kept) == {"record"}
+    assert await server.match("hare", "title", limit=5) == [f"hare {number}" for number in (0, 1, 10, 11, 12)]
+    assert set(kept) == {"record"}, "ids of all matches are kept, however many there are"
     assert await library.search("hare") == first
     s3.requests.clear()
     await library.search("hare")
     assert len(s3.requests) <= 2, s3.requests
+
+
+async def test_a_user_with_a_profile_writes(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LanceDB and the client of leases find the same credentials."""
+    profile = "[reader]\naws_access_key_id = test\naws_secret_access_key = test\nregion = us-east-1\n"
+    (tmp_path / "credentials").write_text(profile, encoding="utf-8")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_PROFILE", "reader")
+    options = {name: value for name, value in s3.options.items() if "access_key" not in name}
+    library = await Library.open("s3://shelf/lib", create=True, storage_options=options)
+    assert await library.upsert(FOXES) == UpsertCounts(added=2)
+    assert [hit.record.doc_id for hit in await library.search("fox")] == ["a"]
 
 
 async def test_a_user_who_may_only_read_searches(s3: S3Server) -> None:
@@ -166,3 +184,28 @@ async def test_a_user_who_may_only_read_searches(s3: S3Server) -> None:
     for write in (reader.upsert([Paper(doc_id="c", title="fox")]), reader.optimize(), reader.tag("x"), reader.probe(writes=True)):
         with pytest.raises(LibraryReadOnly, match="s3://shelf/lib cannot be written by this user; searching it works"):
             await write
+
+
+async def test_maintenance_elsewhere_is_seen_whatever_a_read_may_miss(s3: S3Server) -> None:
+    """`rebuild` commits by other handles, as a cluster does, in the middle of the maintenance of this one."""
+    lance = pytest.importorskip("lance", reason="needs pylance: pip install 'outrider[cluster]'")
+    library = await Library.open("s3://shelf/lib", create=True, storage_options=s3.options, read_consistency_s=3_600)
+    for number in range(3):
+        await library.upsert([Paper(doc_id=str(number), title=f"fox {number}")])
+    unindexed: list[int] = []
+
+    async def rebuild(uri: str, _rows: int, indexes: Sequence[tuple[str, object]]) -> None:
+        def compact() -> None:
+            dataset = lance.dataset(uri, storage_options=s3.options)
+            dataset.optimize.compact_files()
+            dataset.optimize.optimize_indices()
+
+        await asyncio.to_thread(compact)
+        unindexed.append(len(indexes))
+
+    await library.optimize(force=True, rebuild=rebuild)
+    assert unindexed
+    fresh = await Library.open("s3://shelf/lib", storage_options=s3.options)
+    assert (await library.snapshot(), await library.count()) == (await fresh.snapshot(), 3)
+    assert len(await library.search("fox")) == 3
+    assert await library.check() == ()

@@ -357,3 +357,10 @@ def test_bad_input_sends_no_request(
     assert run(["ingest", *arguments, "-l", str(tmp_path / "library")]) == 2
     assert message in capsys.readouterr().err
     assert server.requests == []
+
+
+@pytest.mark.parametrize(("place", "problem"), [({"address": "head:6379"}, "belongs to --on ray"), ({"on": "spark"}, "not on 'spark'")])
+def test_a_cluster_that_would_not_be_used_is_refused(tmp_path: Path, place: dict[str, str], problem: str) -> None:
+    with pytest.raises(BadRequest, match=problem):
+        outrider.add_to_library(tmp_path, library=tmp_path / "library", **place)
+    assert not (tmp_path / "library").exists()

@@ -7,18 +7,19 @@ Ray stores.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
 from outrider.cluster.session import Cluster
 from outrider.cluster.tasks import CRASHES, RemoteError, Returned, catch_expected, is_crash, is_lost, unwrap
 from outrider.models.embed.embedder import Embedder
-from outrider.runtime.threads_and_loops import run_in_thread
+from outrider.runtime.threads_and_loops import finish, run_in_thread
 from outrider.settings.model import EmbeddingSettings
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole
 from outrider.state.errors import ClusterError, MissingExtra, ModelError, ModelUnavailable
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 PIECES_AN_ACTOR = 4
 """Of a batch: with one piece each, all would wait for the slowest."""
 LOOK_EVERY_S = 1.0
-"""At the caller: progress raises where it has stopped waiting."""
+"""At the caller: progress raises where it has stopped waiting, and the embedder may have been closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ class ClusterEmbedder:
     _idle: list[Any] = field(default_factory=list)
     _space: EmbeddingSpace | None = None
     _lock: Lock = field(default_factory=Lock)
+    _is_closed: Event = field(default_factory=Event)
     _looked_at: float = 0.0
     _failed_starts: int = 0
     """Actors that died before they had the model, since one last got it."""
@@ -96,10 +98,10 @@ class ClusterEmbedder:
     def space(self) -> EmbeddingSpace:
         """Starts the actors at first use, and waits until one has loaded the model."""
         with self._lock:
-            if self._space is None:
+            if self._space is None and not self._is_closed.is_set():
                 self._start()
-                while self._space is None:
-                    self._wait(deque())
+            while self._space is None:
+                self._wait(deque())
             return self._space
 
     def embed(self, text: str | Sequence[str], role: TextRole = "document") -> np.ndarray:
@@ -135,7 +137,9 @@ class ClusterEmbedder:
         return [one for start in sorted(answers) for one in answers[start]]
 
     def close(self) -> None:
-        with self._lock:  # a call whose caller is gone ends within `LOOK_EVERY_S`
+        """Calls under way in other threads end within `LOOK_EVERY_S`, also while the model is loaded; `ClusterError` there."""
+        self._is_closed.set()
+        with self._lock:
             for actor in self._actors:
                 self.cluster.ray.kill(actor)
             for kept in (self._actors, self._waits, self._idle, self._loading):
@@ -159,6 +163,8 @@ class ClusterEmbedder:
 
     def _wait(self, todo: deque[Piece]) -> list[tuple[Piece, list[EmbeddedText]]]:
         """Wait until a call ends, or for `LOOK_EVERY_S`. Returns what was embedded; pieces that were lost go back to `todo`."""
+        if self._is_closed.is_set():
+            raise ClusterError(f"the session on Ray at {self.cluster.address} has ended")
         done, _ = self.cluster.ray.wait(list(self._waits), num_returns=1, timeout=LOOK_EVERY_S)
         embedded = []
         for call in done:
@@ -242,4 +248,4 @@ async def open_embedder(cluster: Cluster, model: Model) -> AsyncIterator[tuple[C
         else:
             yield embedder, ""
     finally:
-        embedder.close()
+        await finish(asyncio.to_thread(embedder.close))

@@ -59,9 +59,13 @@ Part = Inspection | NoReader | list[Outcome] | Encoding | End | RemoteError
 
 
 def read_on_worker(reading: Reading, parts_before: int) -> Iterator[Part]:
-    """The parts of a file after the first `parts_before`, which were fetched before the node of an earlier attempt died."""
-    for part in islice(read_parts(reading), parts_before, None):  # noqa: UP028 - Ray sends values, which only a generator takes
-        yield part
+    """The parts of a file after the first `parts_before`, which were fetched before the node of an earlier attempt died.
+
+    The last one comes in any case: the file may have become shorter since, or this node does not see it.
+    """
+    for number, part in enumerate(read_parts(reading)):
+        if number >= parts_before or isinstance(part, End | RemoteError):
+            yield part
 
 
 def read_parts(reading: Reading) -> Iterator[Part]:
@@ -192,7 +196,8 @@ class ClusterFiles:
     async def inspect(self, file: InputFile) -> Inspection | NoReader:
         self._leave()
         self._current = file.origin
-        for ahead in islice(self._files, self.cluster.count_cpus() + 1 - len(self._streams)):
+        free = self.cluster.count_cpus() + 1 - len(self._streams)
+        for ahead in islice(self._files, max(0, free)):  # nodes may have died since those ahead began
             self._streams[ahead.origin] = self._begin(ahead, self._known.get(ahead.origin, ""))
         if file.origin not in self._streams:
             self._streams[file.origin] = self._begin(file)

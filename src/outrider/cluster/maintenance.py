@@ -16,8 +16,9 @@ from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
-from outrider.cluster.session import Cluster
+from outrider.cluster.session import Cluster, last_line
 from outrider.cluster.tasks import CRASHES, is_crash, is_lost, run_tasks
+from outrider.library.store_errors import hide_secrets
 from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.state.errors import ClusterError, MissingExtra
 from outrider.state.ports import OnCount
@@ -58,7 +59,7 @@ async def rebuild(
     """
     workers = cluster.count_cpus()
     progress(0, 1 + len(indexes))
-    with _explain(cluster, uri):
+    with _explain(cluster, uri, storage_options):
         size = min(MOST_ROWS, max(LEAST_ROWS, -(-rows // min(workers, MOST_FILES))))
         await _compact(cluster, uri, storage_options, size)
         fragments = await asyncio.to_thread(_list_fragments, uri, storage_options)
@@ -148,11 +149,13 @@ def _name(column: str) -> str:
 
 
 @contextmanager
-def _explain(cluster: Cluster, uri: str) -> Iterator[None]:
+def _explain(cluster: Cluster, uri: str, storage_options: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, OSError, ValueError, cluster.ray.exceptions.RayError) as error:
-        raise ClusterError(
-            f"Ray at {cluster.address} cannot maintain {without_password(uri)}: {str(error)[:300]}; its nodes must see the library under "
-            "this address. Without --on ray this machine does it"
-        ) from error
+        reason = hide_secrets(last_line(error), storage_options)
+        explained = ClusterError(
+            f"Ray at {cluster.address} cannot maintain {without_password(uri)}: {reason}; its nodes must see the library under this "
+            "address. Without --on ray this machine does it"
+        )
+        raise explained from (error if hide_secrets(str(error), storage_options) == str(error) else None)

@@ -147,7 +147,7 @@ def _connect(ray: Any, address: str, connect_s: float) -> None:
         remedy = "start one (`ray start --head`), give --address HOST:PORT, or leave --address out to use this machine alone"
         raise ClusterError(f"no running Ray cluster was found on this machine ({RUNNING}); {remedy}") from error
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        raise ClusterError(f"Ray at {address} refuses the connection: {_first_line(error)}") from error
+        raise ClusterError(f"Ray at {address} refuses the connection: {last_line(error)}") from error
 
 
 def _probe(address: str, connect_s: float) -> str:
@@ -159,7 +159,7 @@ def _probe(address: str, connect_s: float) -> str:
         socket.create_connection((host.strip("[]"), int(port)), timeout=PROBE_SHARE * connect_s).close()
     except (OSError, OverflowError) as error:
         raise ClusterError(
-            f"no Ray cluster answers at {address}: {_first_line(error)}; is it the address of the head node (`ray start --head` prints it)?"
+            f"no Ray cluster answers at {address}: {last_line(error)}; is it the address of the head node (`ray start --head` prints it)?"
         ) from error
     return f"{host}:{port}"
 
@@ -181,7 +181,7 @@ def _check_worker(cluster: Cluster) -> None:
         versions = ray.get(task.remote())
     except ray.exceptions.RayError as error:
         raise ClusterError(
-            f"a worker of Ray at {cluster.address} cannot import Outrider ({_first_line(error)}); install {__version__} on all nodes"
+            f"a worker of Ray at {cluster.address} cannot import Outrider ({last_line(error)}); install {__version__} on all nodes"
         ) from error
     own = _read_versions()
     if versions != own:
@@ -196,6 +196,6 @@ def _read_versions() -> tuple[str, str]:
     return __version__, ".".join(platform.python_version_tuple()[:2])
 
 
-def _first_line(error: BaseException) -> str:
+def last_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:300] if lines else type(error).__name__

@@ -198,10 +198,10 @@ class LibraryWriter:
     async def flush(self, on_embed: OnCount) -> None:
         """Writes the waiting records that are new or changed, then remembers the files that are complete.
 
-        Each file's counts compare with the library just before the write. `on_embed` gets the progress of the model.
+        Each file's counts compare with the library just before the write. `on_embed` gets the progress of the model. Records of a flush
+        that is cancelled before the write still wait.
         """
-        waiting, self.waiting, self.waiting_bytes = self.waiting, [], 0
-        ids = [named.record.doc_id for named, _ in waiting]
+        waiting, ids = self.waiting, [named.record.doc_id for named, _ in self.waiting]
         if not self._written_ids.isdisjoint(ids):
             await self.settle()
         hashes = dict(await self.library.content_hashes(ids)) if waiting else {}
@@ -221,6 +221,7 @@ class LibraryWriter:
         if batch.changed:
             await self.embedder.embed(batch.changed, on_embed)
         await self.settle()
+        self.waiting, self.waiting_bytes = [], 0
         self._written_ids, self._writing = frozenset(ids), asyncio.create_task(self._write(batch))
         if not self.writes_behind:
             await self.settle()

@@ -116,13 +116,12 @@ async def ingest(  # noqa: PLR0913 - library, what to read, and keywords with de
     run = _Run(library, options, writer, access, fingerprints, changes, total, sum(file.size for file in files), progress)
     try:
         await run.read_all(files, targets, remote, installed=installed)
+        await writer.flush(run.on_embed)
     except asyncio.CancelledError:
         await finish(writer.save())
         raise
     finally:
         await writer.settle()
-    await writer.flush(run.on_embed)
-    await writer.settle()
     stale = await changes.make_report(remove=prune == "remove")
     if prune == "remove":  # these files hold what the library holds of them; others are read again, to be reported again
         writer.finished |= run.with_stale

@@ -20,7 +20,7 @@ from outrider.library.lance_errors import SHUTDOWN_DELAY, read_only_error, trans
 from outrider.library.store_errors import hide_secrets
 from outrider.runtime.run_reads import read_afresh
 from outrider.runtime.threads_and_loops import finish
-from outrider.state.errors import BadRequest, LibraryBusy, LibraryError, LibraryMissing, LibraryReadOnly, explain_limit
+from outrider.state.errors import BadRequest, LibraryBusy, LibraryError, LibraryMissing, LibraryReadOnly, MissingExtra, explain_limit
 from outrider.text.sanitize import without_password
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Location:
         """Write a file without a name, or a small object. Raises `LibraryReadOnly`, and `LibraryError` without space."""
         if self.storage is not None and not self.is_service:
             with self.translate_errors(writing=True), suppress(LibraryBusy):  # another process writes the same one
-                async with lease.hold(lease.Lease(self.storage.store, PROBE, self.address), 0, "", fences=False):
+                async with lease.hold(await self._lease(PROBE, self.storage), 0, "", fences=False):
                     pass
         if self.path is None:
             return
@@ -194,10 +194,15 @@ class Location:
         return f"{command} --library {shlex.quote(str(self.path.absolute() if self.path else self.address))}"
 
     async def is_reindexing(self) -> bool:
-        """Whether another process reindexes. On object storage by the clocks of this machine and the service."""
+        """Whether another process reindexes. On object storage by the clocks of this machine and the service; unknown, and False, without
+        the extra `object-storage`.
+        """
         if self.storage is not None and not self.is_service:
-            with self.translate_errors():
-                state = await self._lease(REINDEX_LOCK, self.storage).read()
+            try:
+                with self.translate_errors():
+                    state = await (await self._lease(LEASES[REINDEX_LOCK], self.storage)).read()
+            except MissingExtra:
+                return False
             return state is not None and bool(state.holder) and datetime.now(UTC) - state.changed_at < timedelta(seconds=lease.EXPIRY_S)
         if self.is_service:
             return False
@@ -221,7 +226,8 @@ class Location:
         async with AsyncExitStack() as stack:
             with self.translate_errors(writing=True):
                 if not self.is_service:
-                    await stack.enter_async_context(lease.hold(self._lease(name, storage), wait_s, busy, fences=name == LOCK))
+                    own = await self._lease(LEASES[name], storage)
+                    await stack.enter_async_context(lease.hold(own, wait_s, busy, fences=name == LOCK))
                 await storage.refresh()
             try:
                 yield
@@ -229,8 +235,9 @@ class Location:
                 with suppress(RuntimeError, OSError, ValueError):
                     await storage.refresh()
 
-    def _lease(self, name: str, storage: ObjectStorage) -> lease.Lease:
-        return lease.Lease(storage.store, LEASES[name], self.address)
+    async def _lease(self, name: str, storage: ObjectStorage) -> lease.Lease:
+        store = await asyncio.to_thread(lambda: storage.store)  # the first time it imports its client
+        return lease.Lease(store, name, self.address)
 
     @asynccontextmanager
     async def _lock_file(self, folder: Path, name: str, wait_s: float, busy: str) -> AsyncIterator[None]:

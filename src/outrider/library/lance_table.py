@@ -33,11 +33,13 @@ class RowCache:
     A row id is an address, a place in a file that is never changed: an update writes the row to another place.
     """
 
+    most = KEPT_ROWS
+
     def __init__(self) -> None:
         self._values: dict[str, OrderedDict[int, Any]] = defaultdict(OrderedDict)
 
     async def complete(self, table: AsyncTable, hits: pa.Table, columns: Sequence[str]) -> pa.Table | None:
-        """Rows with these columns added; only those are read that are not known. None where one is gone: it was just compacted."""
+        """At most `most` rows with these columns added; those not known are read. None where one is gone: it was just compacted."""
         row_ids = hits["_rowid"].to_pylist()
         for name in columns:
             known = self._values[name]
@@ -52,7 +54,7 @@ class RowCache:
             hits = hits.append_column(name, [[known[row_id] for row_id in row_ids]])
             for row_id in row_ids:
                 known.move_to_end(row_id)
-            while len(known) > max(KEPT_ROWS, len(row_ids)):
+            while len(known) > self.most:
                 known.popitem(last=False)
         return hits
 

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from outrider.library.store_errors import explain_store
 from outrider.runtime.threads_and_loops import finish
 from outrider.state.errors import LibraryBusy
 
@@ -75,10 +76,11 @@ class Lease:
     _state: LeaseState | None = None
     """As this holder wrote it last; None if it does not hold the lease."""
     _renewed: float = 0.0
+    """By `_read_clock`."""
 
     def require_held(self) -> None:
         """`LibraryBusy` where another process may have taken it over."""
-        if self._state is None or time.monotonic() - self._renewed >= FENCE_S:
+        if self._state is None or _read_clock() - self._renewed >= FENCE_S:
             raise LibraryBusy(
                 f"this process could not renew its lock of the library at {self.address} for {FENCE_S:.0f} s, so another one may write; "
                 "what it has committed stays; run the command again"
@@ -144,7 +146,7 @@ class Lease:
                 if not await self._write(self._holder, self._state):
                     self._state = None
             except OSError as error:
-                log.warning("the lock of the library at %s could not be renewed: %s", self.address, error)
+                log.warning("the lock of the library at %s could not be renewed: %s", self.address, _explain(error))
 
     async def release(self) -> None:
         """Give it up, unless it was taken over. One that cannot be given up expires."""
@@ -153,7 +155,8 @@ class Lease:
             try:
                 await self._write("", state)
             except OSError as error:
-                log.warning("the lock of the library at %s could not be released; it expires in %.0f s: %s", self.address, EXPIRY_S, error)
+                problem = "could not be released; it expires in"
+                log.warning("the lock of the library at %s %s %.0f s: %s", self.address, problem, EXPIRY_S, _explain(error))
 
     async def _write(self, holder: str, state: LeaseState | None) -> bool:
         """Replace a state, None for no object, by one with this holder; False where another holder was first.
@@ -161,7 +164,7 @@ class Lease:
         Again if only the queue has changed, or if a request counted whose answer came too late: its client has repeated it.
         """
         while True:
-            began = time.monotonic()
+            began = _read_clock()
             queue = () if state is None else state.queue
             if self._holder in queue:  # what stands before it did not come
                 queue = queue[queue.index(self._holder) + 1 :]
@@ -185,11 +188,13 @@ class Lease:
         try:
             response = await self.store.get_async(f"{FOLDER}/{self.name}")
             content = json.loads(bytes(await response.bytes_async()))
+            fields = content["holder"], content["place"], content["beat"], tuple(content["queue"])
         except FileNotFoundError:
             return None
         except BaseError as error:
             raise OSError(str(error)) from error
-        fields = content["holder"], content["place"], content["beat"], tuple(content["queue"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise OSError(f"{FOLDER}/{self.name} at {self.address} is no lease; delete it while nobody writes") from error
         return LeaseState(_read_mark(response.meta), *fields, response.meta["last_modified"])
 
     async def _put(self, content: dict[str, Any], before: dict[str, str] | None) -> dict[str, str] | None:
@@ -212,6 +217,16 @@ def _write_content(state: LeaseState) -> dict[str, Any]:
 
 def _read_mark(meta: Any) -> dict[str, str]:
     return {name: str(meta[name]) for name in ("e_tag", "version") if meta[name]}
+
+
+def _read_clock() -> float:
+    """Seconds, also those in which the machine slept: the monotonic clock of Linux leaves them out, and others may write meanwhile."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+def _explain(error: OSError) -> str:
+    """In one line: `obstore` adds a dump of its structures."""
+    return explain_store(str(error)) or (str(error).splitlines() or [type(error).__name__])[0]
 
 
 _current: ContextVar[Lease | None] = ContextVar("lease", default=None)
@@ -238,8 +253,11 @@ async def hold(lease: Lease, wait_s: float, busy: str, *, fences: bool) -> Async
     finally:
         if before is not None:
             _current.reset(before)
-        if renewing is not None:
-            renewing.cancel()
-            with suppress(asyncio.CancelledError):
-                await renewing
-        await asyncio.shield(lease.release())
+        await asyncio.shield(_end(lease, renewing))
+
+
+async def _end(lease: Lease, renewing: asyncio.Task[None] | None) -> None:
+    if renewing is not None:
+        renewing.cancel()
+        await asyncio.wait({renewing})
+    await lease.release()

@@ -803,8 +803,8 @@ class Library:
             if force or await maintenance.due(self._table):
                 await maintenance.repair_indexes(self._table)
                 covered = await word_dictionary.extend(self._connection, await self._open_version())
-                if rebuild is not None and (rows := await self._table.count_rows()):
-                    await rebuild(f"{self._location.uri}/{TABLE}.lance", rows, await maintenance.plan_rebuilds(self._table))
+                if rebuild is not None:
+                    await self._rebuild(rebuild)
                 await retry_conflicts(lambda: maintenance.optimize(self._table, keep))
                 table = await self._open_version()
                 if covered and self._location.path is not None:  # compaction moved rows to new fragments, which hold the same words
@@ -815,3 +815,9 @@ class Library:
             await retry_conflicts(lambda: self._edges.compact(force))
             await self._vectors.optimize(force=force)
             await retry_conflicts(self._tokens.optimize)
+
+    async def _rebuild(self, rebuild: maintenance.Rebuild) -> None:
+        if rows := await self._table.count_rows():
+            await rebuild(f"{self._location.uri}/{TABLE}.lance", rows, await maintenance.plan_rebuilds(self._table))
+            if self._location.storage is not None:  # else the next steps would begin with the version before, and conflict
+                await self._location.storage.refresh()

@@ -23,6 +23,10 @@ LANCE_OPTIONS = ("new_table_", "client_", "download_retry_count", "request_timeo
 """Beginnings of options of LanceDB alone."""
 
 
+IDENTITY = ("access_key_id", "skip_signature")
+"""Ends of names of S3's options that say who asks."""
+
+
 @dataclass(frozen=True, eq=False)
 class ObjectStorage:
     """The object store, or the service, of one open library."""
@@ -46,8 +50,9 @@ class ObjectStorage:
         own = {name.lower(): value for name, value in self.options.items()}
         client: Any = {name: value == "true" if name == "allow_http" else value for name, value in own.items() if name in CLIENT_OPTIONS}
         config: Any = {name: value for name, value in own.items() if name not in client and not name.startswith(LANCE_OPTIONS)}
+        provider = _find_profile() if self.uri.startswith("s3://") and not any(name.endswith(IDENTITY) for name in own) else None
         try:
-            return from_url(self.uri, config=config, client_options=client)
+            return from_url(self.uri, config=config, client_options=client, credential_provider=provider)
         except (BaseError, ValueError) as error:
             raise LibraryError(f"the options of the object store at {self.uri} are refused: {_first_line(error)}") from error
 
@@ -63,6 +68,19 @@ class ObjectStorage:
             if "not found" not in str(error).lower():
                 raise
             self.handles.discard(table)  # another process has dropped this table
+
+
+def _find_profile() -> Any:
+    """Credentials of a profile, a single sign-on or a role, where boto3 is installed: LanceDB reads these, `obstore` alone does not."""
+    try:
+        from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError:
+        return None
+    try:
+        return Boto3CredentialProvider()
+    except (BotoCoreError, ValueError):  # it finds none
+        return None
 
 
 def _first_line(error: Exception) -> str:

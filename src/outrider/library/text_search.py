@@ -178,14 +178,15 @@ async def _run_query(table: AsyncTable, text: FullTextQuery, where: Filter | Non
     if (warm_up := getattr(table, "warm_up", None)) is not None:
         await warm_up()
     rows = getattr(table, "rows", None)
-    stored = [] if rows is None else [name for name in columns if name != "_score"]
+    stored = [] if rows is None or limit > rows.most else [name for name in columns if name != "_score"]
     query = table.query().nearest_to_text(text).select([name for name in columns if name not in stored]).with_row_id().limit(limit)
     if where is not None:
         query = query.where(to_sql(where))
     found = await query.to_arrow()
     if rows is None or not stored:
         return found
-    return await rows.complete(table, found, stored) or await query.select(list(columns)).to_arrow()
+    completed = await rows.complete(table, found, stored)
+    return completed if completed is not None else await query.select(list(columns)).to_arrow()
 
 
 def related_terms(query: str, hits: Sequence[Record], limit: int) -> tuple[str, ...]:

@@ -55,6 +55,7 @@ async def aadd_to_library(
     Raises `BadRequest` for a target of no known kind, for a missing path, and for a target that would need a service while offline, and
     `ClusterError` for a cluster that cannot be used.
     """
+    check_on(on, address)
     async with open_services(services, library, {"cluster.address": address}) as opened:
         return await ingest_targets(opened, targets, columns=columns, installed=installed, prune="remove" if prune else "", on=on)
 

@@ -75,10 +75,10 @@ def ingest(
         raise BadRequest("nothing to ingest: name files, folders, identifiers or links, or give --installed")
     if yes is not None and not prune:
         raise BadRequest("--yes and --dry-run belong to --prune, which is missing; --prune alone lists what --prune --yes would remove")
-    if address is not None and not on:
-        raise BadRequest("--address belongs to --on ray, which is missing")
+    from outrider.cluster.session import check_on
     from outrider.usecases.ingest import ingest_targets
 
+    check_on(on, address)
     started = time.monotonic()
     with resumable(), Progress("opening the library", size=True, quiet=as_json) as bar:
 
