@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.text.sanitize import is_http_url, redact
+from outrider.text.sanitize import is_http_url, redact, without_password, without_password_of
 
 KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8)
 
@@ -57,3 +57,29 @@ def test_addresses(address: str, whether: bool) -> None:
 
 def test_an_error_without_a_message_is_named_by_its_kind_unless_it_is_a_text() -> None:
     assert (redact(TimeoutError(), ""), redact("", ""), redact(" \n", "")) == ("TimeoutError", "", "")
+
+
+@pytest.mark.parametrize("password", ["s3cret", "s3/cr/et", "s3@cr@et", "s3:cr#et", "s3?cr/et", "%zz"])
+def test_a_password_that_is_not_encoded_is_hidden_too(password: str) -> None:
+    assert without_password(f"at postgresql://me:{password}@host:5432/x now") == "at postgresql://********@host:5432/x now"
+
+
+@pytest.mark.parametrize("address", ["http://host:80/@me", "http://[::1]:80/@me", "https://host/a:b/@me", "redis://host:6379/0"])
+def test_an_address_without_a_password_stays(address: str) -> None:
+    assert without_password(address) == address
+
+
+@pytest.mark.parametrize("password", ["s3cr%zzet", "s3 cret", "s3/cret", "p@s3cret"])
+def test_parts_of_a_password_that_a_client_quotes_are_hidden(password: str) -> None:
+    address = f"postgresql://me:{password}@[::1/outrider"
+    for quoted in (password, password.rpartition("@")[2], password.partition("/")[2] or password):
+        text = without_password_of(address, f"threads cannot be saved in {address}: invalid token:\n{quoted!r}")
+        assert quoted not in text
+    assert "hush" not in without_password_of("postgresql://h/x?password=hush", "postgresql://h/x?password=hush cannot be read")
+
+
+def test_a_well_formed_password_hides_no_word_of_a_message() -> None:
+    text = without_password_of(
+        "postgresql://outrider:outrider@db/outrider", 'postgresql://outrider:outrider@db/outrider: no database "outrider"'
+    )
+    assert text == 'postgresql://********@db/outrider: no database "outrider"'

@@ -24,7 +24,7 @@ from pydantic import JsonValue
 
 from outrider.state.errors import BadRequest, JobError, MissingExtra, NoSuchJob, TargetPaused
 from outrider.state.jobs import Job, JobKind, JobStatus, StopScope
-from outrider.text.sanitize import without_password
+from outrider.text.sanitize import without_password, without_password_of
 
 POSTGRES = ("postgres://", "postgresql://")
 TABLES = (
@@ -388,8 +388,9 @@ class JobTable:
         try:
             yield
         except psycopg.Error as error:
-            reason = " ".join(str(error).split())[:200].replace(self.uri, without_password(self.uri))
-            raise JobError(f"the jobs in {without_password(self.uri)} cannot be read or written: {reason}") from error
+            raise JobError(
+                without_password_of(self.uri, f"the jobs in {self.uri} cannot be read or written: {str(error)[:200]}")
+            ) from error
 
 
 def _make_writable(text: str) -> str:

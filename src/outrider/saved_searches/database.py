@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from outrider.state.errors import MissingExtra, SavedBusy, SavedError, StoreDamaged
-from outrider.text.sanitize import without_password
+from outrider.text.sanitize import without_password, without_password_of
 
 FORMAT = 1
 POSTGRES = ("postgres://", "postgresql://")
@@ -225,6 +225,5 @@ class PostgresDatabase:
             with psycopg.connect(self.uri, connect_timeout=CONNECT_S) as connection:
                 yield connection
         except psycopg.Error as error:
-            where = without_password(self.uri)
-            reason = " ".join(str(error).split())[:200].replace(self.uri, where)
-            raise SavedError(f"the saved searches in {where} cannot be read or written: {reason}; look at saved.uri") from error
+            says = f"the saved searches in {self.uri} cannot be read or written: {str(error)[:200]}; look at saved.uri"
+            raise SavedError(without_password_of(self.uri, says)) from error

@@ -29,7 +29,7 @@ from outrider.state.model import STATE_PACKAGE, restore_tuples
 from outrider.state.pipeline import ParentState, PipelineState
 from outrider.state.request import SearchRequest
 from outrider.state.response import SearchResponse
-from outrider.text.sanitize import without_password
+from outrider.text.sanitize import without_password, without_password_of
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -218,8 +218,7 @@ async def _open_postgres(settings: ThreadSettings, lease_s: float, stack: AsyncE
                 await AsyncPostgresSaver(connection).setup()
                 await ledger.setup()
     except psycopg.Error as error:
-        reason = " ".join(str(error).split())[:200].replace(uri, without_password(uri))
-        raise ThreadError(f"threads cannot be saved in {without_password(uri)}: {reason}") from error
+        raise ThreadError(without_password_of(uri, f"threads cannot be saved in {uri}: {str(error)[:200]}")) from error
     return CheckpointStore(
         AsyncPostgresSaver(pool, serde=serializer()), ledger, errors, lambda lease: _make_fenced_saver(pool, ledger, lease)
     )

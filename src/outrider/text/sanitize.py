@@ -6,7 +6,7 @@ import json
 import re
 from textwrap import dedent
 from typing import TYPE_CHECKING
-from urllib.parse import unquote_plus, urlsplit
+from urllib.parse import unquote, unquote_plus, urlsplit
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -15,7 +15,11 @@ HIDDEN = "********"
 URL_PARAMETER = re.compile(r"[?&;]([^=?&;#\s\"'<>]{1,200})=([^&;#\s\"'<>]+)")
 SECRET_NAME = re.compile(r"key(?!word)|token|secret|passw|pwd|auth(?!ors?(?:\b|_))|credential|signature|\bsig\b|session", re.IGNORECASE)
 SERVER_KEY = re.compile(r"outrider_[A-Za-z0-9_-]{20,}")
-USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
+USER_INFO = re.compile(r"(?<=://)(?:[^/@\s:\[\x22]*:(?!\d*[/?#])[^\s\x22]*|[^/\s]*)@")
+"""Up to the last @: a password that was not encoded may hold one, and a slash where no port precedes it."""
+PLAIN_PASSWORD = re.compile(r"[\w.~!*'()$&+,;=-]*")
+LEAST_PART = 2
+"""Characters; to hide each single one would leave nothing to read."""
 MAX_MESSAGE_CHARS = 200
 """Maximum characters of a server's message that are shown."""
 FENCES = ("```", "~~~")
@@ -31,6 +35,19 @@ def without_password(address: str) -> str:
 def without_keys(text: str) -> str:
     """The text with `********` for values of URL parameters whose names denote a secret, and for keys of `outrider serve`."""
     return SERVER_KEY.sub(HIDDEN, URL_PARAMETER.sub(_hide_secret_value, text))
+
+
+def without_password_of(address: str, text: object) -> str:
+    """A text about `address`, such as a client's error, on one line without its password, parts of which the client may quote.
+
+    It has no reason to quote a well-formed one, which may be a plain word: `outrider` would disappear from every message.
+    """
+    line = " ".join(without_keys(str(text).replace(address, without_password(address))).split())
+    password = address.partition("://")[2].rpartition("@")[0].partition(":")[2]
+    parts = () if PLAIN_PASSWORD.fullmatch(password) else (password, unquote(password), *re.split(r"[/@#?:\[\]]", password))
+    for part in sorted(parts, key=len, reverse=True):
+        line = line.replace(part, HIDDEN) if len(part) >= LEAST_PART else line
+    return without_password(line)
 
 
 def _hide_secret_value(parameter: re.Match[str]) -> str:

@@ -14,7 +14,7 @@ from outrider.services.deployment import SETTING, Deployment, Member, find_folde
 from outrider.services.saved_queue import find_saved_store
 from outrider.state.errors import LibraryMissing, SearchError
 from outrider.state.model import Model
-from outrider.text.sanitize import without_password
+from outrider.text.sanitize import without_password, without_password_of
 
 if TYPE_CHECKING:
     from outrider.services import Services
@@ -156,8 +156,8 @@ def _check_postgres(uri: str) -> list[Check]:
             used = _one(connection, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")[0]
             may_create = _one(connection, "SELECT has_schema_privilege(current_schema(), 'CREATE')")[0]
     except psycopg.Error as error:
-        reason = " ".join(str(error).split())[:200].replace(uri, shown)
-        return [Check(what="postgres", status="broken", says=f"{shown} cannot be read: {reason}", todo="start it, or correct the address")]
+        says = without_password_of(uri, f"{uri} cannot be read: {str(error)[:200]}")
+        return [Check(what="postgres", status="broken", says=says, todo="start it, or correct the address")]
     clock = _check_clock("clock of Postgres", "its clock", float(now) - (before + after) / 2, "this machine's")
     if tables < len(TABLES) and not may_create:
         todo = "GRANT CREATE ON SCHEMA public TO that user, or start one server with a user that may"
