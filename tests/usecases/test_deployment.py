@@ -28,9 +28,9 @@ from outrider.settings.model import (
     ThreadSettings,
 )  # fmt: skip
 from outrider.settings.sections import ServeSettings, SourcesSettings
-from outrider.usecases.deployment import DeploymentReport, check_deployment
+from outrider.usecases.deployment import DeploymentReport, _check_redis, check_deployment
 from support.postgres import postgres
-from support.redis import redis_url
+from support.redis import redis_url, run_redis
 
 __all__ = ["postgres", "redis_url"]
 pytestmark = [pytest.mark.slow, pytest.mark.blocking]
@@ -114,6 +114,16 @@ async def test_what_is_not_shared_or_not_reached_is_broken(make_settings: Callab
     report = await check_deployment(Services(gone))
     assert broken(report) == {"redis", "jobs", "saved searches", "learning"}
     assert "s3cret" not in report.model_dump_json()
+
+
+async def test_a_wrong_password_of_redis_is_named(tmp_path: Path) -> None:
+    with run_redis(tmp_path, "--requirepass", "right") as url:
+        one = Settings(shared=SharedSettings(redis_url=url.replace("//", "//:wr0ng@")), sources=SourcesSettings(offline=True))
+        async with Deployment.open(one) as opened:
+            (check,) = await _check_redis(opened)
+    assert "refuses the password" in check.says
+    assert check.todo == "correct the password in shared.redis_url"
+    assert "wr0ng" not in check.model_dump_json()
 
 
 async def test_a_redis_that_drops_keys_or_is_full_is_named(make_settings: Callable[..., Settings]) -> None:

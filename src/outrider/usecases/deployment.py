@@ -68,7 +68,7 @@ async def _check_redis(deployment: Deployment) -> list[Check]:
     if redis is None:
         todo = f"set {SETTING} to a Redis server that all servers reach, such as redis://redis:6379/0"
         return [Check(what="redis", status="broken", says=f"{SETTING} is empty: each server has searches and limits of its own", todo=todo)]
-    from redis.exceptions import RedisError
+    from redis.exceptions import AuthenticationError, RedisError
 
     shown = without_password(deployment.settings.shared.redis_url)
     try:
@@ -77,6 +77,9 @@ async def _check_redis(deployment: Deployment) -> list[Check]:
         took_ms = (time.perf_counter() - began) * 1_000
         skew_s = await deployment.measure_skew()
         info: Mapping[str, Any] = await redis.info()
+    except AuthenticationError:  # whose message may quote the name of the user
+        says, todo = f"{shown} refuses the password", f"correct the password in {SETTING}"
+        return [Check(what="redis", status="broken", says=says, todo=todo)]
     except (RedisError, OSError, TimeoutError) as error:
         says = f"{shown} does not answer: {type(error).__name__}"
         return [Check(what="redis", status="broken", says=says, todo="start it, and let this machine reach it")]
@@ -84,7 +87,7 @@ async def _check_redis(deployment: Deployment) -> list[Check]:
         Check(what="redis", status="ok", says=f"{shown} answers in {took_ms:.1f} ms, version {info.get('redis_version', 'unknown')}"),
         _check_memory(info),
         _check_restart(info),
-        _check_clock("clock", "this machine's clock", skew_s, "Redis"),
+        _check_clock("clock", "this machine's", skew_s, "Redis"),
     ]
 
 
@@ -108,7 +111,7 @@ def _check_restart(info: Mapping[str, Any]) -> Check:
 
 
 def _check_clock(what: str, whose: str, skew_s: float, other: str) -> Check:
-    says = f"{whose} differs from that of {other} by {abs(skew_s):.2f} s"
+    says = f"{whose} clock differs from that of {other} by {abs(skew_s):.2f} s"
     if abs(skew_s) <= MAX_SKEW_S:
         return Check(what=what, status="ok", says=says)
     return Check(what=what, status="broken" if abs(skew_s) > BROKEN_SKEW_S else "warning", says=says, todo="let NTP set the clocks")
@@ -158,7 +161,7 @@ def _check_postgres(uri: str) -> list[Check]:
     except psycopg.Error as error:
         says = without_password_of(uri, f"{uri} cannot be read: {str(error)[:200]}")
         return [Check(what="postgres", status="broken", says=says, todo="start it, or correct the address")]
-    clock = _check_clock("clock of Postgres", "its clock", float(now) - (before + after) / 2, "this machine's")
+    clock = _check_clock("clock of Postgres", "its", float(now) - (before + after) / 2, "this machine")
     if tables < len(TABLES) and not may_create:
         todo = "GRANT CREATE ON SCHEMA public TO that user, or start one server with a user that may"
         return [Check(what="postgres", status="broken", says=f"{shown} lacks tables, and its user may not create them", todo=todo), clock]
@@ -245,7 +248,7 @@ def _check_members(members: tuple[Member, ...]) -> Iterator[Check]:
     yield Check(what="servers", status="ok", says=f"{len(members)} up: {names}")
     for member in members:
         if abs(member.skew_s) > MAX_SKEW_S:
-            yield _check_clock(f"clock of {member.host}", "its clock", member.skew_s, "Redis")
+            yield _check_clock(f"clock of {member.host}", "its", member.skew_s, "Redis")
     versions = {member.version for member in members}
     if len(versions) > 1:
         yield Check(what="versions", status="warning", says=f"servers run {', '.join(sorted(versions))}", todo="update all servers")
