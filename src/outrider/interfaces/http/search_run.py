@@ -203,4 +203,4 @@ def refuse_away() -> Iterator[None]:
 def _check_status(text: str) -> Status:
     """Raises `ValueError`."""
     statuses: tuple[Status, ...] = get_args(Status)
-    return statuses[statuses.index(text)]  # type: ignore[arg-type] # which is not known yet
+    return statuses[statuses.index(text)]
