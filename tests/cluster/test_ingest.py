@@ -206,4 +206,4 @@ async def test_no_key_is_in_what_ray_stores(ray_cluster: RayCluster, embeddings:
 async def test_a_model_that_has_no_room_is_an_error(ray_cluster: RayCluster, embeddings: SlowEmbeddings, tmp_path: Path) -> None:
     write_records(tmp_path / "a.jsonl", 3)
     with pytest.raises(ClusterError, match="has room for the embedding model, which wants 64 CPU"):
-        await ingest(make_settings(ray_cluster, embeddings, tmp_path / "library", embedder_cpus=64, connect_s=10), tmp_path / "a.jsonl")
+        await ingest(make_settings(ray_cluster, embeddings, tmp_path / "library", embedder_cpus=64, connect_s=30), tmp_path / "a.jsonl")

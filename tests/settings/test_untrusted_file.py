@@ -161,13 +161,32 @@ def test_a_library_in_a_store(tmp_path: Path) -> None:
         evil = nested("library.storage_options", {**options, endpoint: "http://evil.example"})
         assert "reads the environment variable" in refusal(tmp_path, evil)
         alone = nested("library.storage_options", {endpoint: "evil.example"})
-        read(tmp_path, alone)
+        assert "may not decide where the credentials" in refusal(tmp_path, alone)
+        assert read(tmp_path, "", alone).settings.library.storage_options[endpoint].get_secret_value() == "evil.example"
         assert "but library.storage_options.aws_session_token" in refusal(
             tmp_path, alone, nested("library.storage_options.aws_session_token", "x")
         )
     assert "library.uri in" in refusal(tmp_path, nested("library.uri", "s3://evil/${AWS_SECRET_ACCESS_KEY}"))
     assert "cache.url in" in refusal(tmp_path, nested("cache.url", "redis://:${AWS_SECRET_ACCESS_KEY}@evil.example"))
     assert read(tmp_path, nested("library.uri", "${HOME}/library")).settings.library.uri == "/home/me/library"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"azure_federated_token_file": "/home/me/.ssh/id_rsa"}, {"azure_federated_token_file": "id_rsa"}, {"federated_token_file": "x"},
+        {"azure_authority_host": "http://evil.example"}, {"aws_web_identity_token_file": "x"}, {"aws_endpoint_url_sts": "http://evil"},
+        {"aws_container_authorization_token_file": "x"}, {"google_service_account": "/home/me/key.json"}, {"service_account_path": "x"},
+        {"google_application_credentials": "x"}, {"azure_msi_endpoint": "http://evil.example"}, {"google_base_url": "http://evil"},
+    ],
+)  # fmt: skip
+def test_a_store_of_the_working_folder_gets_no_file_and_no_token(tmp_path: Path, options: dict[str, str]) -> None:
+    """The store's client would send the text of the file, or a token of the environment, to the address of the working folder."""
+    text = nested("library", {"uri": "az://box/library", "storage_options": {"azure_storage_account_name": "acc", **options}})
+    assert "may not decide where the credentials of your library's store are read, or sent" in refusal(tmp_path, text)
+    read(tmp_path, "", text)
+    plain = {"azure_storage_account_name": "acc", "google_service_account_key": "{}", "timeout": "60s", "allow_http": "true"}
+    read(tmp_path, nested("library.storage_options", plain))
 
 
 def test_a_named_file_must_exist_and_replaces_that_of_the_folder(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.text.sanitize import explain_database_error, is_http_url, redact, split_addresses, without_credentials
+from outrider.text.sanitize import explain_database_error, is_http_url, redact, split_addresses, without_credentials, without_password
 
 KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8)
 
@@ -86,3 +86,13 @@ def test_an_error_of_a_database_quotes_no_password() -> None:
     assert explain_database_error('invalid percent-encoded token:\n"s3%zzcret"', address) == 'invalid percent-encoded token: "********"'
     kept = 'connection to "host" failed: no database "db", no user "me", no "x"'
     assert explain_database_error(kept, address) == kept
+
+
+@pytest.mark.parametrize("password", ["s3cret", "s3/cr/et", "s3@cr@et", "s3:cr#et", "s3?cr/et", "%zz"])
+def test_a_password_that_is_not_encoded_is_hidden_too(password: str) -> None:
+    assert without_password(f"at postgresql://me:{password}@host:5432/x now") == "at postgresql://********@host:5432/x now"
+
+
+@pytest.mark.parametrize("address", ["http://host:80/@me", "http://[::1]:80/@me", "https://host/a:b/@me", "redis://host:6379/0"])
+def test_an_address_without_a_password_stays(address: str) -> None:
+    assert without_password(address) == address

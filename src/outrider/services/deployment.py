@@ -28,6 +28,7 @@ from outrider.jobs.job_table import POSTGRES
 from outrider.runtime.redis_client import open_redis
 from outrider.state.errors import BadRequest, SearchError
 from outrider.state.model import Model
+from outrider.text.sanitize import without_control
 from outrider.version import __version__
 
 if TYPE_CHECKING:
@@ -239,7 +240,7 @@ class Deployment:
         members = []
         for text in found:
             with suppress(ValidationError):  # of another version
-                members += [Member.model_validate_json(text)] if text is not None else []
+                members += [_read_member(text)] if text is not None else []
         return tuple(sorted(members, key=lambda member: (member.started_at, member.id)))
 
     async def has_other_folder(self, kind: FolderKind) -> bool:
@@ -268,5 +269,10 @@ def list_differences(members: tuple[Member, ...], name: str) -> Mapping[str, tup
     return groups
 
 
+def _read_member(text: bytes | str) -> Member:
+    member = Member.model_validate_json(text)
+    return member.model_copy(update={name: without_control(getattr(member, name), "") for name in ("host", "version")})
+
+
 def _decode(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

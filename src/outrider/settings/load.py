@@ -188,6 +188,7 @@ MEMORY = ("saved.uri", "saved.webhook_secret", "learning.enabled", "learning.fil
 """A stranger's saved searches would send what they find in the user's library to the stranger's webhook."""
 
 NAMED_ADDRESS = re.compile(r"url|uri|host|endpoint|address|server|proxy|authority|base", re.IGNORECASE)
+NAMED_FILE = re.compile(r"file|path|application_credentials|service_account(?!_key)", re.IGNORECASE)
 PLAIN_WORDS = re.compile(r"[A-Za-z_][A-Za-z0-9_ ,+-]*")
 """No host of the internet: that has a dot (of which Unicode has several) or a colon, or is a number."""
 LAST_PORT = 65_535
@@ -222,6 +223,7 @@ def check_untrusted_file(entries: Mapping[str, Entry], file: str) -> None:
     for name in sorted({".".join(split_name(name)[:3]) for name, _ in folder.below(PLUGINS)}):
         _check_free_settings(folder, name)
     _check_free_settings(folder, STORAGE)
+    _check_store(folder)
     for name in (CACHE, LIBRARY):
         address = folder.get(name)
         if address and "://" in str(address.value):
@@ -241,6 +243,19 @@ def check_untrusted_file(entries: Mapping[str, Entry], file: str) -> None:
             f"{name} is set in {entry.where}: a settings file in the working folder may not decide {decision}; set it in the settings file "
             f"of your user folder, export {variable_name(setting)}, or name the file with --config if you trust it"
         )
+
+
+def _check_store(folder: UntrustedFile) -> None:
+    """A store's client finds credentials elsewhere, too, and sends tokens that it reads from files: to none but the store's own address."""
+    for name, entry in folder.below(STORAGE):
+        last = split_name(name)[-1]
+        is_switch = isinstance(entry.value, bool) or entry.value in ("true", "false")
+        if folder.get(name) and not is_switch and (NAMED_ADDRESS.search(last) or NAMED_FILE.search(last)):
+            raise SettingsError(
+                f"{name} is set in {entry.where}: a settings file in the working folder may not decide where the credentials of your "
+                "library's store are read, or sent; set it in the settings file of your user folder, "
+                f"export {variable_name(STORAGE)}, or name the file with --config if you trust it"
+            )
 
 
 def _check_free_settings(folder: UntrustedFile, group: str) -> None:

@@ -33,7 +33,7 @@ def _redact(value: Any, *, free: bool = False) -> Any:
         return {name: _redact(inner, free=isinstance(inner, dict)) for name, inner in value.items()}
     if isinstance(value, list) and free:
         return [_redact(inner, free=True) for inner in value]
-    return without_password(value) if isinstance(value, str) else value
+    return without_keys(without_password(value)) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ HIDDEN = "********"
 URL_PARAMETER = re.compile(r"[?&;]([^=?&;#\s\"'<>]{1,200})=([^&;#\s\"'<>]+)")
 SECRET_NAME = re.compile(r"key(?!word)|token|secret|passw|pwd|auth(?!ors?(?:\b|_))|credential|signature|\bsig\b|session", re.IGNORECASE)
 SERVER_KEY = re.compile(r"outrider_[A-Za-z0-9_-]{20,}")
-USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
+USER_INFO = re.compile(r"(?<=://)(?:[^/@\s:\[\x22]*:(?!\d*[/?#])[^\s\x22]*|[^/\s]*)@")
+"""Up to the last @: a password that was not encoded may hold one, and a slash where no port precedes it."""
 DATABASE_USER_INFO = re.compile(r"(?<=://)([^?#\s]*)@")
 """A password that holds a slash, which should have been encoded, is one nevertheless."""
 QUOTATION = re.compile(r"\"([^\"]*)\"")

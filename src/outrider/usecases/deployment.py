@@ -93,7 +93,7 @@ async def _check_redis(deployment: Deployment) -> tuple[list[Check], tuple[Membe
         Check(what="redis", status="ok", says=f"{shown} answers in {took_ms:.1f} ms, version {info.get('redis_version', 'unknown')}"),
         _check_memory(info),
         _check_restart(info),
-        _check_clock("clock", "this machine's clock", skew_s, "Redis"),
+        _check_clock("clock", "this machine's", skew_s, "Redis"),
     ]
     return checks, members
 
@@ -118,7 +118,7 @@ def _check_restart(info: Mapping[str, Any]) -> Check:
 
 
 def _check_clock(what: str, whose: str, skew_s: float, other: str) -> Check:
-    says = f"{whose} differs from that of {other} by {abs(skew_s):.2f} s"
+    says = f"{whose} clock differs from that of {other} by {abs(skew_s):.2f} s"
     if abs(skew_s) <= MAX_SKEW_S:
         return Check(what=what, status="ok", says=says)
     return Check(what=what, status="broken" if abs(skew_s) > BROKEN_SKEW_S else "warning", says=says, todo="let NTP set the clocks")
@@ -172,7 +172,7 @@ def _check_postgres(uri: str) -> list[Check]:
     except psycopg.Error as error:
         says = f"{shown} cannot be read: {explain_database_error(error, uri)}"
         return [Check(what="postgres", status="broken", says=says, todo="start it, or correct the address")]
-    clock = _check_clock("clock of Postgres", "its clock", float(now) - (before + after) / 2, "this machine's")
+    clock = _check_clock("clock of Postgres", "its", float(now) - (before + after) / 2, "this machine")
     if tables < len(TABLES) and not may_create:
         todo = "GRANT CREATE ON SCHEMA public TO that user, or start one server with a user that may"
         return [Check(what="postgres", status="broken", says=f"{shown} lacks tables, and its user may not create them", todo=todo), clock]
@@ -259,7 +259,7 @@ def _check_members(members: tuple[Member, ...]) -> Iterator[Check]:
     yield Check(what="servers", status="ok", says=f"{len(members)} up: {names}")
     for member in members:
         if abs(member.skew_s) > MAX_SKEW_S:
-            yield _check_clock(f"clock of {member.host}", "its clock", member.skew_s, "Redis")
+            yield _check_clock(f"clock of {member.host}", "its", member.skew_s, "Redis")
     versions = {member.version for member in members}
     if len(versions) > 1:
         yield Check(what="versions", status="warning", says=f"servers run {', '.join(sorted(versions))}", todo="update all servers")

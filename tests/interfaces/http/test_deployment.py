@@ -128,6 +128,25 @@ async def test_a_server_whose_library_does_not_answer_is_known_to_the_others(
     assert [member.library for member in members] == [""]
 
 
+async def test_a_foreign_entry_ends_no_server_s_signs_of_life(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deployment, "BEAT_S", 0.05)
+    monkeypatch.setattr(deployment, "EXPIRE_S", 1)
+    settings = make_settings(redis_url, tmp_path)
+    async with Deployment.open(settings) as opened, opened.announce(Services(settings)):
+        async with asyncio.timeout(30):
+            while not (members := await opened.members()):
+                pass
+        assert opened.redis is not None
+        foreign = members[0].model_copy(update={"id": "foreign", "host": "\x1b[31mred\u202e", "version": "9\n"})
+        for name, text in (("foreign", foreign.model_dump_json()), ("bad", "{"), ("bytes", b"\xff")):
+            await opened.redis.set(f"{deployment.PREFIX}{name}", text, ex=60)
+        await opened.redis.sadd(deployment.INDEX, "foreign", "bad", "bytes", b"\xff\xfe")  # type: ignore[misc] # of both kinds of clients
+        await asyncio.sleep(1.5)
+        alive = {member.id: member for member in await opened.members()}
+        assert set(alive) == {members[0].id, "foreign"}
+        assert (alive["foreign"].host, alive["foreign"].version) == ("[31mred", "9"), "nothing that a terminal obeys"
+
+
 async def test_without_redis_a_server_answers_and_says_so_once(
     tmp_path: Path, shelved: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -203,12 +203,19 @@ async def test_a_search_that_ends_each_process_is_given_up(redis_url: str) -> No
     assert state["problem"]["type"].endswith("given-up")
 
 
-async def test_a_search_that_cannot_be_read_fails_once(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("field", "value"), [("order", "["), ("status", "of a later version"), ("review", "{"), ("seen", "x"), ("refusal", b"\xff")]
+)
+async def test_a_search_that_cannot_be_read_fails_once(
+    redis_url: str, caplog: pytest.LogCaptureFixture, field: str, value: str | bytes
+) -> None:
+    """Searches that come after it are taken over all the same."""
     stuck = BlockingLibrary([ASPIRIN])
     async with process(redis_url, Shelf([ASPIRIN])) as other, process(redis_url, stuck) as one:
-        place = await begin(one, stuck)
-        await other.runs.store._redis.hset(f"outrider:search:{place.rpartition('/')[2]}", "order", "[")  # type: ignore[attr-defined]
+        (bad, place), (_, good) = sorted((each.rpartition("/")[2], each) for each in [await begin(one, stuck), await begin(one, stuck)])
+        await other.runs.store._redis.hset(f"outrider:search:{bad}", field, value)  # type: ignore[attr-defined]
         await kill(one)
+        assert (await read_events(other, good))[-1][1] == "response"
         events, state = await read_events(other, place), (await other.get(place)).json()
     assert (events[-1][1], state["problem"]["status"]) == ("problem", 500)
     assert caplog.text.count("cannot be taken over") == 1

@@ -206,7 +206,7 @@ class RunStore:
             fields, count = await pipeline.execute()
             if not fields:
                 await self._refuse_unlearned()
-        return {"events": str(count), **{name.decode(): value.decode() for name, value in fields.items()}} if fields else None
+        return {"events": str(count), **{_decode(name): _decode(value) for name, value in fields.items()}} if fields else None
 
     async def read_events(self, run_id: str, after: int) -> tuple[list[Event], bool] | None:
         """Events after the first `after`, and whether no more will come; None where Redis has no such search."""
@@ -221,7 +221,7 @@ class RunStore:
                 await self._refuse_unlearned()
         if token is None or answer is None:  # dropped, maybe between the two questions
             return None
-        return [read_event(text.decode(), answer.decode()) for text in texts], ended == b"1"
+        return [read_event(_decode(text), _decode(answer)) for text in texts], ended == b"1"
 
     async def follow(self, run_id: str, after: int) -> AsyncGenerator[tuple[int, Event], None]:
         """Each event with its number; ends after the last one. Waits for a Redis that is away."""
@@ -259,7 +259,7 @@ class RunStore:
         """Searches under way whose processes are gone, and these; also those that this process should run, which it may have forgotten."""
         async with self._raise_away():
             under_way: dict[Any, Any] = await self._redis.hgetall(RUNNING)
-            running = {run.decode(): name.decode() for run, name in under_way.items()}
+            running = {_decode(run): _decode(name) for run, name in under_way.items()}
             names = sorted({name for name in running.values() if name != self.process})
             alive = {self.process}
             if names:
@@ -288,7 +288,7 @@ class RunStore:
             for name in names:
                 pipeline.hmget(find_keys(name)[0], ["token", "cancel"])
             _, *held = await pipeline.execute()
-        return {name: ((token or b"").decode(), cancel == b"1") for name, (token, cancel) in zip(names, held, strict=True)}
+        return {name: (_decode(token or b""), cancel == b"1") for name, (token, cancel) in zip(names, held, strict=True)}
 
     async def listen(self) -> AsyncIterator[str]:
         """Searches to stop, as `stop ID`, and `SCAN`; wakes those who follow a changed one. Comes back after each failure."""
@@ -298,7 +298,7 @@ class RunStore:
                     await subscription.subscribe(CHANNEL)
                     while not is_cancelled():
                         message = await subscription.get_message(timeout=POLL_S)
-                        text = message["data"].decode() if message else ""
+                        text = _decode(message["data"]) if message else ""
                         if text == SCAN or text.startswith(STOP):
                             yield text
                         elif changed := self._changed.pop(text, None):
@@ -350,6 +350,11 @@ def find_keys(run_id: str) -> tuple[str, str]:
 
 def find_process_key(process: str) -> str:
     return f"outrider:process:{process}"
+
+
+def _decode(text: bytes) -> str:
+    """Whoever can write to the server may have written it: text that is no UTF-8 must not end the task that reads it."""
+    return text.decode(errors="replace")
 
 
 def write_event(event: Event) -> str:

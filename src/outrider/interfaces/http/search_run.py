@@ -201,4 +201,6 @@ def refuse_away() -> Iterator[None]:
 
 
 def _check_status(text: str) -> Status:
-    return next(status for status in get_args(Status) if status == text)
+    """Raises `ValueError`."""
+    statuses: tuple[Status, ...] = get_args(Status)
+    return statuses[statuses.index(text)]

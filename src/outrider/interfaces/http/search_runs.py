@@ -435,11 +435,13 @@ class RunRegistry:
         fields = await store.load(run_id)
         if fields is None:
             return
-        sharing.takeovers, should_stop = int(fields.get("takeovers") or 0), bool(fields.get("cancel"))
-        run = await self._adopt(RemoteRun.read(store, run_id, fields), sharing)
+        should_stop = bool(fields.get("cancel"))
+        run = await self._adopt(RemoteRun(run_id, fields.get("owner", ""), EventWriter(), store=store), sharing)
         log.warning("search %s is taken over from a process that ended", run_id)
         try:
-            order = Order.read(fields["order"])
+            known = RemoteRun.read(store, run_id, fields)
+            run.writer, run.thread, run.seen = known.writer, known.thread, known.seen
+            sharing.takeovers, order = int(fields.get("takeovers") or 0), Order.read(fields["order"])
             parts = self._continue(run, order)
         except (ValueError, TypeError, KeyError):  # of another version: it would fail each process
             log.exception("search %s cannot be taken over", run_id)
