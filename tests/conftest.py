@@ -29,6 +29,7 @@ GRAPH_FOLDERS = frozenset({"langchain", "graph", "nodes", "services", "usecases"
 """Folders of tests that run the graph or its parts on an event loop."""
 COMMAND_FOLDER = ("interfaces", "cli")
 """Tests of the command, whose process has its loop to itself: where it reads a file, nobody waits."""
+CLUSTER_TESTS = "tests/cluster/"
 MAY_BLOCK = (
     # a synchronous function that is called inside a loop blocks it, which its docstring says
     (("threading.Lock.acquire",), "runtime/threads_and_loops.py", {"run_in_background"}),
@@ -146,3 +147,17 @@ def ir_data() -> Path:
     if not (DATA / "ir").is_dir():
         pytest.skip(f"no retrieval sets at {DATA / 'ir'}; set OUTRIDER_DATA")
     return DATA / "ir"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """With `--dist loadfile` one worker runs all tests that need a Ray cluster: several clusters at once would wait for one another."""
+    if config.getoption("dist", "no") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneCluster(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return CLUSTER_TESTS if nodeid.startswith(CLUSTER_TESTS) else super()._split_scope(nodeid)
+
+    return OneCluster(config, log)

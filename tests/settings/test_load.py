@@ -267,7 +267,7 @@ def test_secrets_are_never_shown(place: Place) -> None:
     redacted = redact(loaded.settings)
     assert redacted["library"]["uri"] == "s3://********@host/x"
     assert redacted["library"]["storage_options"] == {"key": "********", "empty": ""}
-    database = place.load("threads:\n  uri: postgresql://host/x?password=s3cret\n")
+    database = place.load(OUTRIDER_THREADS__URI="postgresql://host/x?password=s3cret")
     assert redact(database.settings)["threads"]["uri"] == "postgresql://host/x?password=********"
     assert "s3cret" not in repr(loaded) + str(redacted)
     message = place.refusal(OUTRIDER_LIBRARY__STORAGE_OPTIONS='{"key": ["s3cret"]}')

@@ -258,6 +258,7 @@ def test_the_working_folder_does_not_have_the_library_embedded_again(tmp_path: P
         ("threads.uri", "postgresql://evil.example/x"),
         ("jobs.uri", "postgresql://evil.example/x"),
         ("shared.redis_url", "redis://evil.example/0"),
+        ("cache.url", "redis://evil.example/0"),
         ("tracing.endpoint", "https://evil.example"),
     ],
 )

@@ -176,7 +176,7 @@ KEY_ADDRESSES: Mapping[str, tuple[str, ...]] = {
 }
 """Sections with an address and a key, and the addresses that may receive the key whichever file sets them."""
 PLUGINS, STORAGE, CACHE, LIBRARY, CONTACT = "sources.extra", "library.storage_options", "cache.url", "library.uri", "sources.contact"
-OBSERVERS = ("threads.uri", "jobs.uri", "shared.redis_url", "tracing.endpoint", "errors.dsn")
+OBSERVERS = ("threads.uri", "jobs.uri", "shared.redis_url", CACHE, "tracing.endpoint", "errors.dsn")
 """Addresses that receive searches, and from which threads and jobs are read back."""
 REINDEX = "embedding.reindex"
 """A search would replace the vectors of the user's library by those of the model that the file names."""
