@@ -175,7 +175,7 @@ async def test_a_stalled_process_loses_its_search_and_its_followers_see_the_end(
         other_store = other.runs.store  # type: ignore[attr-defined]
         await other_store._redis.hset(f"outrider:search:{run_id}", "process", "gone")
         await other_store._redis.hset("outrider:searches:running", run_id, "gone")
-        await until(lambda: run.sharing.is_lost)
+        await until(lambda: run.sharing.is_lost and stuck.stopped)
         stuck.let.set()
         whole = await asyncio.wait_for(following, 60)
         assert whole == await read_events(other, place)
