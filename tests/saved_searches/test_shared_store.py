@@ -83,6 +83,14 @@ def test_servers_that_see_a_search_due_at_once_queue_it_once_a_day(kind: str, re
     assert len(table.list_jobs()) == 1, "it waits still, and is not queued a second time"
 
 
+def test_a_claim_is_free_as_soon_as_it_is_given_up(uri: str) -> None:
+    store = SavedStore(uri)
+    saved = SavedSearch(id="cd" * 16, name="claimed", kind="search", request={"query": "x"}, created_at=LONG_AGO)
+    for _ in range(100):
+        with store.claim(saved):
+            pass
+
+
 def test_a_server_that_dies_while_it_queues_leaves_the_run_to_another(uri: str, tmp_path: Path) -> None:
     store = SavedStore(uri)
     saved = SavedSearch(id="ab" * 16, name="liver", kind="search", request={"query": "x"}, schedule="daily", created_at=LONG_AGO)

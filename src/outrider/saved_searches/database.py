@@ -188,7 +188,11 @@ class PostgresDatabase:
             if not connection.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()[0]:
                 raise make_busy_error(name)
             connection.commit()  # else the session would be idle in a transaction
-            yield
+            try:
+                yield
+            finally:  # the end of a connection frees it too, but some time after it is closed here: the next run would find it held
+                with suppress(type(connection).OperationalError):
+                    connection.execute("SELECT pg_advisory_unlock(%s)", (key,))
 
     def forget_claim(self, number: str) -> None:
         """Nothing is left."""
