@@ -375,6 +375,21 @@ async def test_without_redis_running_searches_go_on_and_new_asynchronous_ones_ar
     assert logged.count("is away") == 1
 
 
+async def test_a_search_that_is_refused_while_redis_is_away_leaves_no_task(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise StoreAway("away")
+
+    monkeypatch.setattr(RunStore, "save", fail)
+    async with process(redis_url) as one:
+        before = asyncio.all_tasks()
+        refused = await one.post("/api/search", json={"query": "aspirin"}, headers=LATER)
+        await asyncio.sleep(0.1)
+        left = [task.get_coro().__name__ for task in asyncio.all_tasks() - before]  # type: ignore[union-attr]
+        assert one.runs._runs == {}  # type: ignore[attr-defined]
+    assert refused.status_code == 503
+    assert "_keep_shared" not in left
+
+
 async def test_the_first_that_reaches_redis_again_takes_nothing_over_that_runs(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """While Redis was away, the signs of life of all processes have expired."""
     shelf, give_sign, away, signs = BlockingLibrary([ASPIRIN]), RunStore.give_sign, set[str](), list[str]()
