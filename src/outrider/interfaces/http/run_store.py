@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.interfaces.http.search_events import Event
 from outrider.runtime.redis_client import open_redis
+from outrider.runtime.threads_and_loops import is_cancelled
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -292,7 +293,7 @@ class RunStore:
 
     async def listen(self) -> AsyncIterator[str]:
         """Searches to stop, as `stop ID`, and `SCAN`; wakes those who follow a changed one. Comes back after each failure."""
-        while not is_cancelled():
+        while not is_cancelled():  # the client library may swallow a cancellation that comes with an answer
             with suppress(StoreAway):
                 async with self._raise_away(), self._redis.pubsub(ignore_subscribe_messages=True) as subscription:
                     await subscription.subscribe(CHANNEL)
@@ -335,12 +336,6 @@ class RunStore:
             yield
         except (RedisError, OSError, TimeoutError) as error:
             raise StoreAway(" ".join(str(error).split())[:200] or type(error).__name__) from error
-
-
-def is_cancelled() -> bool:
-    """Whether somebody wants this task to end: the client library may swallow a cancellation that comes with an answer."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def find_keys(run_id: str) -> tuple[str, str]:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from outrider.interfaces.http.problems import Refusal, make_problem, refuse_field, refuse_full_disk, refuse_unsearched, translate_error
-from outrider.interfaces.http.run_store import PATIENCE_S, RETRY_S, SCAN, STOP, Order, RunStore, Saved, StoreAway, is_cancelled
+from outrider.interfaces.http.run_store import PATIENCE_S, RETRY_S, SCAN, STOP, Order, RunStore, Saved, StoreAway
 from outrider.interfaces.http.search_events import PARTIAL_HITS, Event, EventWriter, make_event
 from outrider.interfaces.http.search_run import RemoteRun, Run, Sharing, make_fields, refuse_away
 from outrider.runtime.spans import RUN, run_named
+from outrider.runtime.threads_and_loops import is_cancelled
 from outrider.services.checkpoints import store_exists
 from outrider.state.analysis import Analysis
 from outrider.state.comparison import Comparison
@@ -365,7 +366,7 @@ class RunRegistry:
         listening = asyncio.create_task(self._listen(store))
         self._expect_signs(store)
         try:
-            while not is_cancelled():
+            while not is_cancelled():  # the client library may swallow a cancellation
                 self._scan.clear()
                 try:
                     await self._check_own(store)
