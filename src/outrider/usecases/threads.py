@@ -111,9 +111,7 @@ class Threads:
         """Delete a thread and return the number of its runs."""
         async with self._lease(thread):
             runs = await self.runs(thread)
-            with self.store.raise_thread_errors():
-                await self.store.saver.adelete_thread(thread)
-            await self.store.ledger.forget(thread)
+            await self._delete(thread)
         return len(runs)
 
     async def expire(self) -> tuple[str, ...]:
@@ -121,10 +119,17 @@ class Threads:
         before = time.time() - self.services.settings.threads.retention_days * DAY_S
         expired = []
         for thread in await self.store.ledger.idle_threads(before):
-            with suppress(ThreadBusy, NoSuchThread):  # it is used again, or another process deletes it
-                await self.delete(thread)
-                expired.append(thread)
+            with suppress(ThreadBusy, NoSuchThread):  # another process uses it, or deletes it
+                async with self._lease(thread):
+                    if max(run.touched for run in await self.runs(thread)) < before:  # or it was used meanwhile
+                        await self._delete(thread)
+                        expired.append(thread)
         return tuple(expired)
+
+    async def _delete(self, thread: str) -> None:
+        with self.store.raise_thread_errors():
+            await self.store.saver.adelete_thread(thread)
+        await self.store.ledger.forget(thread)
 
     async def search(
         self, thread: str, request: Mapping[str, Any] | SearchRequest, context: RunContext | None = None, run_id: str = ""
