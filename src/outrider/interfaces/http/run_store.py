@@ -41,7 +41,7 @@ RUNNING_MS = 24 * 3_600 * 1_000
 """Keys of a search under way expire after this time without an event: no process runs any more."""
 MIN_KEEP_MS = 5_000
 """Followers at other processes read the last event within this time."""
-LIST, RUNNING, ENDED, CHARS, CHANNEL = "outrider:search", *(f"outrider:searches:{name}" for name in ("running", "ended", "chars", "news"))
+RUNNING, ENDED, CHARS, CHANNEL = (f"outrider:searches:{name}" for name in ("running", "ended", "chars", "news"))
 STOP = "stop "
 """Begins a message on a search to stop; `SCAN` asks all processes to look for searches that nobody runs; others name a changed search."""
 SCAN = "scan"
@@ -324,9 +324,8 @@ class RunStore:
     def _keep_ms(self) -> int:
         return max(MIN_KEEP_MS, round(self.limits.keep_s * 1_000))
 
-    async def _run(self, script: str, keys: Sequence[str], *values: object) -> Any:
-        arguments: Any = (*keys, *values)
-        return await self._redis.register_script(script)(keys=list(keys), args=arguments[len(keys) :])
+    async def _run(self, script: str, keys: Sequence[str], *values: Any) -> Any:
+        return await self._redis.register_script(script)(keys=keys, args=values)
 
     @asynccontextmanager
     async def _raise_away(self) -> AsyncIterator[None]:
@@ -340,7 +339,7 @@ class RunStore:
 
 def find_keys(run_id: str) -> tuple[str, str]:
     """The keys of a search and of its events."""
-    return f"{LIST}:{run_id}", f"{LIST}:{run_id}:events"
+    return f"outrider:search:{run_id}", f"outrider:search:{run_id}:events"
 
 
 def find_process_key(process: str) -> str:
