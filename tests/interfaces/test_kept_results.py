@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from outrider.interfaces.mcp import kept_results
 from outrider.interfaces.mcp.kept_results import KeptResults
+from outrider.interfaces.mcp.server import Tools
+from outrider.services import Services
+from outrider.settings.model import Settings, SharedSettings
+from outrider.settings.sections import SourcesSettings
 from support.redis import redis_url
 
 __all__ = ["redis_url"]
@@ -32,3 +38,12 @@ async def test_without_redis_a_process_finds_its_own_results(caplog: pytest.LogC
         assert await results.find("other") is None
         await results.close()
     assert caplog.text.count("could not be shared") == 2
+
+
+async def test_no_result_leaves_this_machine_where_nothing_else_is_contacted(caplog: pytest.LogCaptureFixture) -> None:
+    settings = Settings(shared=SharedSettings(redis_url="redis://redis.example.org"), sources=SourcesSettings(offline=True))
+    tools = Tools(await asyncio.to_thread(Services, settings))
+    name = await tools._results.keep("answer")
+    assert await tools.result(name) == "answer"
+    assert tools._results._redis is None
+    assert caplog.text == ""

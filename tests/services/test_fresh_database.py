@@ -32,7 +32,7 @@ def fresh(postgres: str) -> str:
 async def test_threads_are_set_up_once(fresh: str) -> None:
     async with AsyncExitStack() as stack:
         stores = await asyncio.gather(
-            *(stack.enter_async_context(open_store(ThreadSettings(uri=fresh))) for _ in range(AT_ONCE)), return_exceptions=True
+            *(stack.enter_async_context(open_store(ThreadSettings(uri=fresh), lease_s=1.0)) for _ in range(AT_ONCE)), return_exceptions=True
         )
         assert [store for store in stores if isinstance(store, BaseException)] == []
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from outrider.services import Services
-from outrider.services.thread_ledger import RunAnswers, find_place, name_process
+from outrider.services.thread_ledger import RunAnswers, ThreadLedger, find_place, name_process
 from outrider.settings.model import Settings, SharedSettings, ThreadSettings
 from outrider.state.errors import SearchError, ThreadBusy
 from outrider.usecases.threads import Threads, collect_response, open_threads
@@ -135,3 +135,15 @@ async def test_runs_follow_each_other_whatever_the_clocks_of_their_hosts_show(
         await collect_response(threads.search(thread, {"query": "aspirin liver"}))
         monkeypatch.undo()
         assert [run.query for run in await threads.runs(thread)] == ["aspirin", "aspirin liver"]
+
+
+async def test_a_thread_that_is_used_again_while_others_expire_is_kept(uri: str, thread: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def list_earlier(*_: object) -> tuple[str, ...]:
+        return (thread,)
+
+    async with threads_of(uri) as threads:
+        await collect_response(threads.search(thread, {"query": "aspirin"}))
+        monkeypatch.setattr(ThreadLedger, "idle_threads", list_earlier)
+        assert await threads.expire() == ()
+        assert len(await threads.runs(thread)) == 1
+        assert await threads.last(thread)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
-from outrider.runtime.threads_and_loops import load_module, run_in_thread
+from outrider.runtime.threads_and_loops import is_cancelled, load_module, run_in_thread
 from outrider.state import errors
 from outrider.state.errors import JobError, SearchError
 from outrider.state.jobs import BACKGROUND
@@ -165,7 +165,7 @@ class Worker:
             result = await self._run_handler(job)
             json.dumps(result, ensure_ascii=False).encode()  # what cannot be written fails this job alone
         except asyncio.CancelledError:
-            if _is_cancelled():  # the worker ends: the job goes on with the next one
+            if is_cancelled():  # the worker ends: the job goes on with the next one
                 raise
             return  # the job was stopped
         except StepsChanged:
@@ -313,12 +313,6 @@ def _is_no_error_of_ours(record: logging.LogRecord) -> bool:
     """Whether DBOS says something that we do not report: it prints a traceback of each error of the database and of the table."""
     error = record.exc_info[1] if record.exc_info else None
     return not (isinstance(error, SearchError | TableFailed) or _is_of_database(error))
-
-
-def _is_cancelled() -> bool:
-    """Whether the current task itself is to end, not only a task that it waits for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _quiet_dbos() -> None:

@@ -177,6 +177,12 @@ async def finish(work: Coroutine[Any, Any, Result]) -> Result:
         raise
 
 
+def is_cancelled() -> bool:
+    """Whether the current task itself is to end, not only one that it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def run_isolated(name: str, work: Callable[[], Awaitable[Result]], within_s: float) -> Future[Result]:
     """Run `work` on the loop of this name, in the caller's context, and return the future when it is done.
 

@@ -88,8 +88,6 @@ def register_state_types() -> None:
     _msgpack.SAFE_MSGPACK_TYPES = SafeTypes(_msgpack.SAFE_MSGPACK_TYPES)
 
 
-LEASE_S = 15.0
-"""Default of `shared.lease_s`."""
 BUSY_S = 30.0
 """Limit on the wait for another process that writes."""
 POSTGRES = ("postgres://", "postgresql://")
@@ -135,7 +133,7 @@ def serializer() -> JsonPlusSerializer:
 
 
 @asynccontextmanager
-async def open_store(settings: ThreadSettings, lease_s: float = LEASE_S) -> AsyncIterator[CheckpointStore]:
+async def open_store(settings: ThreadSettings, lease_s: float) -> AsyncIterator[CheckpointStore]:
     """The store of `threads.uri`, created where it is missing. Raises `ThreadError`, `MissingExtra`."""
     uri = settings.uri
     async with AsyncExitStack() as stack:

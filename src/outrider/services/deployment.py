@@ -26,9 +26,10 @@ from pydantic import BaseModel, Field, SecretStr, ValidationError
 
 from outrider.jobs.job_table import POSTGRES
 from outrider.runtime.redis_client import open_redis
-from outrider.state.errors import BadRequest, SearchError
+from outrider.services.citation_queue import is_local_database
+from outrider.state.errors import BadRequest, SearchError, SettingsError
 from outrider.state.model import Model
-from outrider.text.sanitize import without_control
+from outrider.text.sanitize import OFFLINE, without_control, without_credentials
 from outrider.version import __version__
 
 if TYPE_CHECKING:
@@ -116,8 +117,15 @@ def _reveal(value: Any) -> Any:
 def check_shared(settings: Settings) -> None:
     """Before a server starts: raise `BadRequest` for what several servers cannot share, `SettingsError` or `MissingExtra` for Redis."""
     refuse_learning(settings)
-    if settings.shared.redis_url:
-        open_redis(settings.shared.redis_url, SETTING, PATIENCE_S)
+    _open_redis(settings)
+
+
+def _open_redis(settings: Settings) -> Redis | None:
+    """Raises `SettingsError`, also for a server on another machine while nothing may be contacted, and `MissingExtra`."""
+    url = settings.shared.redis_url
+    if url and settings.sources.offline and not is_local_database(url):
+        raise SettingsError(f"{SETTING} is {without_credentials(url)}, {OFFLINE}; name a server on this machine, or none")
+    return open_redis(url, SETTING, PATIENCE_S) if url else None
 
 
 def refuse_learning(settings: Settings) -> None:
@@ -146,7 +154,7 @@ class Deployment:
     @asynccontextmanager
     async def open(cls, settings: Settings) -> AsyncIterator[Deployment]:
         """Raises `SettingsError`, `MissingExtra`; without `shared.redis_url` it has no members."""
-        redis = open_redis(settings.shared.redis_url, SETTING, PATIENCE_S) if settings.shared.redis_url else None
+        redis = _open_redis(settings)
         try:
             yield cls(settings, redis)
         finally:

@@ -185,13 +185,12 @@ class ThreadLedger:
         if not await self._execute(statement, (*values, *lease.values)):
             raise lease.make_error()
 
-    async def touch(self, run: str, status: Status, holder: str, now: float, lease: Lease) -> bool:
+    async def touch(self, run: str, status: Status, holder: str, now: float, lease: Lease) -> None:
         """Update a run, unless the lease was taken; an ended run no longer needs its answers."""
         statement = f"UPDATE outrider_runs SET status = ?, holder = ?, touched = ? WHERE run = ? AND {self.fence} RETURNING run"  # noqa: S608
-        is_written = bool(await self._execute(statement, (status, holder, now, run, *lease.values)))
+        is_written = await self._execute(statement, (status, holder, now, run, *lease.values))
         if is_written and status == "ended":
             await self._execute("DELETE FROM outrider_answers WHERE run = ?", (run,))
-        return is_written
 
     async def run(self, run: str) -> ThreadRun | None:
         rows = await self._execute(f"SELECT {COLUMNS} FROM outrider_runs WHERE run = ?", (run,))  # noqa: S608

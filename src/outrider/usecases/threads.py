@@ -20,13 +20,14 @@ from outrider.models.chat.journal import JOURNAL_KEY, Journal
 from outrider.nodes.review_plan import make_queries
 from outrider.services import ModelUse
 from outrider.services.checkpoints import CheckpointStore, open_store
+from outrider.services.citation_queue import is_local_database
 from outrider.services.thread_ledger import AFTER_LAST_S, Lease, RunAnswers, Status, ThreadRun, find_place, name_process
 from outrider.state.checkpoints import PlanAnswer, Review, check_review_answer, parse_review, read_interrupt
 from outrider.state.errors import BadRequest, NoSuchThread, ThreadBusy, ThreadError
 from outrider.state.pipeline import RunContext
 from outrider.state.request import SearchRequest, check_request
 from outrider.state.response import SearchResponse
-from outrider.text.sanitize import OFFLINE, is_loopback, origin, without_credentials
+from outrider.text.sanitize import OFFLINE, without_credentials
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -110,9 +111,7 @@ class Threads:
         """Delete a thread and return the number of its runs."""
         async with self._lease(thread):
             runs = await self.runs(thread)
-            with self.store.raise_thread_errors():
-                await self.store.saver.adelete_thread(thread)
-            await self.store.ledger.forget(thread)
+            await self._delete(thread)
         return len(runs)
 
     async def expire(self) -> tuple[str, ...]:
@@ -120,10 +119,17 @@ class Threads:
         before = time.time() - self.services.settings.threads.retention_days * DAY_S
         expired = []
         for thread in await self.store.ledger.idle_threads(before):
-            with suppress(ThreadBusy, NoSuchThread):  # it is used again, or another process deletes it
-                await self.delete(thread)
-                expired.append(thread)
+            with suppress(ThreadBusy, NoSuchThread):  # another process uses it, or deletes it
+                async with self._lease(thread):
+                    if max(run.touched for run in await self.runs(thread)) < before:  # or it was used meanwhile
+                        await self._delete(thread)
+                        expired.append(thread)
         return tuple(expired)
+
+    async def _delete(self, thread: str) -> None:
+        with self.store.raise_thread_errors():
+            await self.store.saver.adelete_thread(thread)
+        await self.store.ledger.forget(thread)
 
     async def search(
         self, thread: str, request: Mapping[str, Any] | SearchRequest, context: RunContext | None = None, run_id: str = ""
@@ -296,8 +302,7 @@ def make_thread_name() -> str:
 async def open_threads(services: Services) -> AsyncIterator[Threads]:
     """The threads of the settings; expired ones are deleted."""
     uri = services.settings.threads.uri
-    is_socket = not origin(uri)[1] and "host=" not in uri  # of Postgres on this machine
-    if services.settings.sources.offline and "://" in uri and not (is_socket or is_loopback(uri)):
+    if services.settings.sources.offline and "://" in uri and not is_local_database(uri):
         raise ThreadError(f"threads.uri is {without_credentials(uri)}, {OFFLINE}; use a file")
     async with open_store(services.settings.threads, services.settings.shared.lease_s) as store:
         expired = await Threads(services, store).expire()

@@ -191,3 +191,16 @@ def test_learning_is_refused_on_several_machines(database: str) -> None:
         check_shared(settings)
     with pytest.raises(SettingsError, match=r"shared\.redis_url"):
         check_shared(Settings(shared=SharedSettings(redis_url="http://localhost")))
+
+
+@pytest.mark.parametrize("url", ["redis://localhost", "unix:///run/redis.sock", "redis://ann:secret@redis.example.org"])
+async def test_a_redis_on_another_machine_is_refused_where_nothing_else_is_contacted(url: str) -> None:
+    settings = Settings(shared=SharedSettings(redis_url=url), sources=SourcesSettings(offline=True))
+    if "example.org" in url:
+        with pytest.raises(SettingsError, match=r"shared\.redis_url is redis://\*+@redis\.example\.org, and nothing but this machine"):
+            check_shared(settings)
+        with pytest.raises(SettingsError, match="this machine"):
+            async with Deployment.open(settings):
+                pass
+    else:
+        check_shared(settings)

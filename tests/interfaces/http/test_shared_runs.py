@@ -233,18 +233,18 @@ async def test_a_process_that_stops_hands_its_searches_over(redis_url: str) -> N
 
 
 async def test_a_process_that_stops_waits_once_for_a_redis_that_hangs(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    all_wait = asyncio.Barrier(3)
+    all_wait, waited = asyncio.Barrier(3), []
 
-    async def hang(*_: object) -> None:
+    async def hang(_: RunStore, run_id: str, token: str) -> None:
         await asyncio.wait_for(all_wait.wait(), 20)
+        waited.append(run_id)
         raise StoreAway("no answer")
 
     stuck = BlockingLibrary([ASPIRIN])
     async with process(redis_url, stuck, shutdown_s=0) as one:
-        for _ in range(3):
-            await begin(one, stuck)
+        places = [await begin(one, stuck) for _ in range(3)]
         monkeypatch.setattr(RunStore, "hand_over", hang)
-    assert not all_wait.broken
+    assert sorted(f"/api/search/{run_id}" for run_id in waited) == sorted(places)
 
 
 async def test_a_search_on_a_thread_resumes_at_another_process(redis_url: str, tmp_path: Path) -> None:
@@ -375,6 +375,21 @@ async def test_without_redis_running_searches_go_on_and_new_asynchronous_ones_ar
     assert logged.count("is away") == 1
 
 
+async def test_a_search_that_is_refused_while_redis_is_away_leaves_no_task(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise StoreAway("away")
+
+    monkeypatch.setattr(RunStore, "save", fail)
+    async with process(redis_url) as one:
+        before = asyncio.all_tasks()
+        refused = await one.post("/api/search", json={"query": "aspirin"}, headers=LATER)
+        await asyncio.sleep(0.1)
+        left = [task.get_coro().__name__ for task in asyncio.all_tasks() - before]  # type: ignore[union-attr]
+        assert one.runs._runs == {}  # type: ignore[attr-defined]
+    assert refused.status_code == 503
+    assert "_keep_shared" not in left
+
+
 async def test_the_first_that_reaches_redis_again_takes_nothing_over_that_runs(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """While Redis was away, the signs of life of all processes have expired."""
     shelf, give_sign, away, signs = BlockingLibrary([ASPIRIN]), RunStore.give_sign, set[str](), list[str]()
@@ -459,5 +474,4 @@ async def test_a_follower_sees_no_event_that_redis_does_not_have() -> None:
     assert run.sharing
     run.sharing.shown = 1
     run.wake()
-    assert (await waiting)[1] == make_event("started", {})
-    assert json.loads(run.events[0].data) == {}
+    assert await waiting == (1, make_event("started", {}))

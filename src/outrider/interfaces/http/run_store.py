@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.interfaces.http.search_events import Event
 from outrider.runtime.redis_client import open_redis
+from outrider.runtime.threads_and_loops import is_cancelled
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -40,7 +41,7 @@ RUNNING_MS = 24 * 3_600 * 1_000
 """Keys of a search under way expire after this time without an event: no process runs any more."""
 MIN_KEEP_MS = 5_000
 """Followers at other processes read the last event within this time."""
-LIST, RUNNING, ENDED, CHARS, CHANNEL = "outrider:search", *(f"outrider:searches:{name}" for name in ("running", "ended", "chars", "news"))
+RUNNING, ENDED, CHARS, CHANNEL = (f"outrider:searches:{name}" for name in ("running", "ended", "chars", "news"))
 STOP = "stop "
 """Begins a message on a search to stop; `SCAN` asks all processes to look for searches that nobody runs; others name a changed search."""
 SCAN = "scan"
@@ -292,7 +293,7 @@ class RunStore:
 
     async def listen(self) -> AsyncIterator[str]:
         """Searches to stop, as `stop ID`, and `SCAN`; wakes those who follow a changed one. Comes back after each failure."""
-        while not is_cancelled():
+        while not is_cancelled():  # the client library may swallow a cancellation that comes with an answer
             with suppress(StoreAway):
                 async with self._raise_away(), self._redis.pubsub(ignore_subscribe_messages=True) as subscription:
                     await subscription.subscribe(CHANNEL)
@@ -323,9 +324,8 @@ class RunStore:
     def _keep_ms(self) -> int:
         return max(MIN_KEEP_MS, round(self.limits.keep_s * 1_000))
 
-    async def _run(self, script: str, keys: Sequence[str], *values: object) -> Any:
-        arguments: Any = (*keys, *values)
-        return await self._redis.register_script(script)(keys=list(keys), args=arguments[len(keys) :])
+    async def _run(self, script: str, keys: Sequence[str], *values: Any) -> Any:
+        return await self._redis.register_script(script)(keys=keys, args=values)
 
     @asynccontextmanager
     async def _raise_away(self) -> AsyncIterator[None]:
@@ -337,15 +337,9 @@ class RunStore:
             raise StoreAway(" ".join(str(error).split())[:200] or type(error).__name__) from error
 
 
-def is_cancelled() -> bool:
-    """Whether somebody wants this task to end: the client library may swallow a cancellation that comes with an answer."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
 def find_keys(run_id: str) -> tuple[str, str]:
     """The keys of a search and of its events."""
-    return f"{LIST}:{run_id}", f"{LIST}:{run_id}:events"
+    return f"outrider:search:{run_id}", f"outrider:search:{run_id}:events"
 
 
 def find_process_key(process: str) -> str:

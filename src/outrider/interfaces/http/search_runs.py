@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from outrider.interfaces.http.problems import Refusal, make_problem, refuse_field, refuse_full_disk, refuse_unsearched, translate_error
-from outrider.interfaces.http.run_store import PATIENCE_S, RETRY_S, SCAN, STOP, Order, RunStore, Saved, StoreAway, is_cancelled
+from outrider.interfaces.http.run_store import PATIENCE_S, RETRY_S, SCAN, STOP, Order, RunStore, Saved, StoreAway
 from outrider.interfaces.http.search_events import PARTIAL_HITS, Event, EventWriter, make_event
 from outrider.interfaces.http.search_run import RemoteRun, Run, Sharing, make_fields, refuse_away
 from outrider.runtime.spans import RUN, run_named
+from outrider.runtime.threads_and_loops import is_cancelled
 from outrider.services.checkpoints import store_exists
 from outrider.state.analysis import Analysis
 from outrider.state.comparison import Comparison
@@ -159,16 +160,22 @@ class RunRegistry:
         return place
 
     async def _start(self, run: Run, place: ExitStack, parts: AsyncIterator[Part], answers: Answers, order: Order | None = None) -> Run:
-        """A run with an order can be looked up; one with followers is shared from its beginning on, others when they have ended."""
-        try:
-            if order is not None and self.store and run.sharing is None:
-                self._share(run, Sharing(self.store, order if run.writer else None))
-                if run.writer:
-                    await self._announce(run)
-        except BaseException:
-            self._runs.pop(run.run_id, None)
-            place.close()
-            raise
+        """A run with an order can be looked up; one with followers is shared from its beginning on, others when they have ended.
+
+        Raises `Refusal` for one with followers while other processes cannot learn of it.
+        """
+        if order is not None and self.store and run.sharing is None:
+            sharing = Sharing(self.store, order if run.writer else None)
+            self._share(run, sharing)
+            try:
+                if run.writer:  # other processes know it before a client knows its number
+                    with refuse_away():
+                        await self.store.save(run.run_id, sharing.token, 0, make_fields(run, sharing), ())
+            except BaseException:
+                sharing.lose()
+                self._runs.pop(run.run_id, None)
+                place.close()
+                raise
         run.task = asyncio.create_task(self._run(run, parts, answers), name=f"search {run.run_id}")
         run.task.add_done_callback(lambda _: self._finish(run, place))
         if order is not None:
@@ -275,13 +282,6 @@ class RunRegistry:
         self._runs[run.run_id] = run
         sharing.task = asyncio.create_task(self._keep_shared(run, sharing))
 
-    async def _announce(self, run: Run) -> None:
-        """Let other processes know a run before a client knows its number. Raises `Refusal` while they cannot."""
-        sharing = run.sharing
-        if sharing and sharing.order:
-            with refuse_away():
-                await sharing.store.save(run.run_id, sharing.token, 0, make_fields(run, sharing), ())
-
     async def _keep_shared(self, run: Run, sharing: Sharing) -> None:
         while not sharing.is_lost:
             sharing.news.clear()
@@ -366,7 +366,7 @@ class RunRegistry:
         listening = asyncio.create_task(self._listen(store))
         self._expect_signs(store)
         try:
-            while not is_cancelled():
+            while not is_cancelled():  # the client library may swallow a cancellation
                 self._scan.clear()
                 try:
                     await self._check_own(store)

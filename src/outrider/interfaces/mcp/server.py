@@ -55,6 +55,7 @@ from outrider.interfaces.mcp.tool_calls import (
 )
 from outrider.prompts import load
 from outrider.services import Services
+from outrider.services.citation_queue import is_local_database
 from outrider.services.job_process import run_jobs_beside
 from outrider.state.comparison import check_compare_request
 from outrider.state.errors import BadRequest, LibraryMissing, NothingSearchable, SearchError, did_you_mean, explain_wrong_fields
@@ -210,7 +211,11 @@ class Tools:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._results = KeptResults(services.settings.shared.redis_url)
+        settings = services.settings
+        redis_url = settings.shared.redis_url
+        if settings.sources.offline and not is_local_database(redis_url):
+            redis_url = ""
+        self._results = KeptResults(redis_url)
         self._warming: asyncio.Task[None] | None = None
         self.running = 0
         """Searches under way."""
