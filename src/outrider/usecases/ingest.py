@@ -33,7 +33,6 @@ from outrider.state.records import LIBRARY
 if TYPE_CHECKING:
     from outrider.library.reindex import OnReindex, ReindexReport
     from outrider.library.vectors.token_index import TokenIndexReport
-    from outrider.services import Services
     from outrider.state.ports import OnCount, TextEmbedder
 
 
