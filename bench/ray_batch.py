@@ -12,8 +12,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,9 +22,8 @@ from bench.data import Collection, collection, data_folder
 from bench.identity.growth import grown
 from bench.identity.measuring import material
 from bench.process import run_isolated
-from bench.ray_nodes import RayCluster, start_cluster
+from bench.ray_nodes import Scene, finish, make_scene
 from bench.report import Cell, Report, progress
-from bench.slow_embeddings import SlowEmbeddings, serve_embeddings
 from outrider.boolean.parser import parse
 from outrider.cluster.task_map import open_task_map
 from outrider.library.library import Library
@@ -41,26 +38,9 @@ QUERIES = ("hepat*", "cancer*[ti] AND cell*[tiab]", '"information retrieval"', "
 QUESTIONS = 20
 KILLED_AT = 0.5
 """Share of the rows that the embedding server has answered, or of the seconds of the undisturbed run."""
-WAIT_S = 900.0
+ACTORS = 2
+"""With the model."""
 COLUMNS = ("work", "where", "seconds", "to one process", "result")
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    folder: Path
-    cluster: RayCluster
-    server: SlowEmbeddings
-
-    def start(self, *command: str | Path, on_ray: bool) -> subprocess.Popen[bytes]:
-        settings = {
-            "OUTRIDER_EMBEDDING__BASE_URL": self.server.url,
-            "OUTRIDER_EMBEDDING__MODEL_NAME": "slow",
-            "OUTRIDER_SOURCES__OFFLINE": "true",
-            "OUTRIDER_CLUSTER__EMBEDDERS": "2",
-        }
-        on = ["--on", "ray", "--address", self.cluster.address] if on_ray else []
-        words = [sys.executable, "-m", "outrider", *map(str, command), "--json", *on]
-        return subprocess.Popen(words, env=os.environ | settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +48,6 @@ class Measured:
     where: str
     took_s: float
     content: str
-
-
-def finish(command: subprocess.Popen[bytes]) -> bytes:
-    answer, errors = command.communicate(timeout=WAIT_S)
-    if command.returncode:
-        raise RuntimeError(f"the command ended with {command.returncode}: {errors.decode(errors='replace')[-2_000:]}")
-    return answer
 
 
 def measure(where: str, work: Callable[[Stopwatch], str]) -> Measured:
@@ -100,8 +73,9 @@ class Stopwatch:
 
 def kill_node_after(scene: Scene, seconds: float, command: subprocess.Popen[bytes]) -> bytes:
     time.sleep(seconds)
-    if command.poll() is None:
-        scene.cluster.kill_node()
+    if command.poll() == 0:
+        raise RuntimeError("the command ended before a node was killed")
+    scene.cluster.kill_node()
     return finish(command)
 
 
@@ -112,7 +86,7 @@ def make_digest(content: object) -> str:
 def dedup(scene: Scene, name: str, files: Sequence[Path], *, kills: bool) -> list[Measured]:
     def run(watch: Stopwatch, on_ray: bool, kill_s: float = 0.0) -> str:
         with watch.running():
-            command = scene.start("dedup", *files, on_ray=on_ray)
+            command = scene.start("dedup", *files, embedders=ACTORS * on_ray)
             return make_digest(kill_node_after(scene, kill_s, command) if kill_s else finish(command))
 
     results = [
@@ -148,7 +122,7 @@ def reindex(scene: Scene, records: Sequence[Paper]) -> list[Measured]:
         asyncio.run(fill(library, records))
         before = scene.server.rows
         with watch.running():
-            command = scene.start("library", "reindex", "--library", library, on_ray=on_ray)
+            command = scene.start("library", "reindex", "--library", library, embedders=ACTORS * on_ray)
             while disturb and command.poll() is None and scene.server.rows - before < KILLED_AT * len(records):
                 time.sleep(0.01)
             if disturb == "node":
@@ -156,7 +130,7 @@ def reindex(scene: Scene, records: Sequence[Paper]) -> list[Measured]:
             if disturb == "command":
                 command.send_signal(signal.SIGKILL)
                 command.communicate()
-                command = scene.start("library", "reindex", "--library", library, on_ray=on_ray)
+                command = scene.start("library", "reindex", "--library", library, embedders=ACTORS * on_ray)
             finish(command)
         return run_isolated(digest_vectors, library)
 
@@ -188,7 +162,7 @@ def optimize(scene: Scene, sets: Sequence[Collection]) -> list[Measured]:
         library = scene.folder / name
         asyncio.run(fill(library, records))
         with watch.running():
-            command = scene.start("library", "optimize", "--library", library, on_ray=on_ray)
+            command = scene.start("library", "optimize", "--library", library, embedders=ACTORS * on_ray)
             if kill_s:
                 kill_node_after(scene, kill_s, command)
             else:
@@ -239,22 +213,12 @@ def features(scene: Scene, documents: Sequence[Paper]) -> list[Measured]:
     ]
 
 
-@contextmanager
-def make_scene() -> Iterator[Scene]:
-    with tempfile.TemporaryDirectory(prefix="outrider-ray-") as name, serve_embeddings(ROW_S) as server:
-        cluster = start_cluster()
-        try:
-            yield Scene(Path(name), cluster, server)
-        finally:
-            cluster.close()
-
-
 def run(records: int = RECORDS) -> Report:
     sets = [collection(name) for name in COLLECTIONS]
     asysd, dblp_acm = data_folder() / "dedup" / "asysd_diabetes.csv", data_folder() / "dedup" / "dblp_acm"
     many = [one for one in grown(*material(), records).records if isinstance(one, Paper)]
     parts: list[list[Measured]] = []
-    with make_scene() as scene:
+    with make_scene(ROW_S) as scene:
         parts.append(dedup(scene, "dedup of ASySD", [asysd], kills=False))
         parts.append(dedup(scene, "dedup of DBLP-ACM", [dblp_acm / "dblp.csv", dblp_acm / "acm.csv"], kills=False))
         parts.append(dedup(scene, f"dedup of {records:,}", [write_records(scene.folder / "many.jsonl", many)], kills=True))

@@ -9,22 +9,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import random
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from bench.process import run_isolated
-from bench.ray_nodes import RayCluster, start_cluster
+from bench.ray_nodes import Scene, finish, make_scene
 from bench.report import Cell, Report, progress
-from bench.slow_embeddings import SlowEmbeddings, serve_embeddings
 from outrider.library.library import Library
 
 RECORDS, FILES, ROW_S = 20_000, 5, 0.002
@@ -34,30 +30,12 @@ KILLED_FACTOR, KILLED_S = 2.0, 30.0
 MOMENTS = (("reading", 0.0), ("embedding", 0.15), ("writing", 0.35), ("embedding", 0.6), ("writing", 0.8))
 """What is under way when something is killed, and the share of rows that are embedded by then."""
 COLUMNS = ("actors with the model", "seconds", "rows embedded", "library")
-WAIT_S = 900.0
+SOURCE = "source"
+"""The folder of the files."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What all runs share."""
-
-    source: Path
-    folder: Path
-    server: SlowEmbeddings
-    cluster: RayCluster
-    records: int
-
-    def start(self, library: Path, embedders: int = 0) -> subprocess.Popen[bytes]:
-        """`outrider ingest`, on Ray with this number of actors."""
-        settings = {
-            "OUTRIDER_EMBEDDING__BASE_URL": self.server.url,
-            "OUTRIDER_EMBEDDING__MODEL_NAME": "slow",
-            "OUTRIDER_SOURCES__OFFLINE": "true",
-            "OUTRIDER_CLUSTER__EMBEDDERS": str(embedders),
-        }
-        on = ["--on", "ray", "--address", self.cluster.address] if embedders else []
-        command = [sys.executable, "-m", "outrider", "ingest", str(self.source), "--library", str(library), "--json", *on]
-        return subprocess.Popen(command, env=os.environ | settings, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+def start(scene: Scene, library: Path, embedders: int) -> subprocess.Popen[bytes]:
+    return scene.start("ingest", scene.folder / SOURCE, "--library", library, embedders=embedders)
 
 
 def write_files(folder: Path, records: int) -> None:
@@ -75,12 +53,6 @@ def write_files(folder: Path, records: int) -> None:
                     "doi": f"10.1000/{file}.{at}",
                 }
                 out.write(json.dumps(entry) + "\n")
-
-
-def finish(command: subprocess.Popen[bytes]) -> None:
-    _, errors = command.communicate(timeout=WAIT_S)
-    if command.returncode:
-        raise RuntimeError(f"the command ended with {command.returncode}: {errors.decode(errors='replace')[-2_000:]}")
 
 
 def wait_until(condition: Callable[[], bool], command: subprocess.Popen[bytes]) -> bool:
@@ -121,8 +93,8 @@ async def _digest(library: Path) -> str:
         opened.close()
 
 
-Disturb = Callable[[Path, "subprocess.Popen[bytes]", int], None]
-"""Gets the library, the command that runs, and the rows that the server had answered before."""
+Disturb = Callable[[Path, "subprocess.Popen[bytes]", int], bool]
+"""Gets the library, the command that runs, and the rows that the server had answered before. False where the command ended too early."""
 Measured = tuple[str, float, int, str]
 
 
@@ -130,36 +102,38 @@ def measure(scene: Scene, name: str, embedders: int, disturb: Disturb | None = N
     progress(name)
     library, before = scene.folder / name.replace(" ", "-").replace(",", ""), scene.server.rows
     started = time.perf_counter()
-    command = scene.start(library, embedders)
+    command = start(scene, library, embedders)
     if disturb is None:
         finish(command)
-    else:
-        disturb(library, command, before)
+    elif not disturb(library, command, before):
+        name += ": it ended before the kill"
     took_s = time.perf_counter() - started
     found = name, took_s, scene.server.rows - before, run_isolated(digest, library)
     progress(f"  {took_s:.1f} s, {found[2]:,} rows, {found[3]}")
     return found
 
 
-def kill_node(scene: Scene, doing: str, share: float) -> Disturb:
-    def disturb(_: Path, command: subprocess.Popen[bytes], before: int) -> None:
+def kill_node(scene: Scene, doing: str, rows: float) -> Disturb:
+    def disturb(_: Path, command: subprocess.Popen[bytes], before: int) -> bool:
         if doing == "reading":
             time.sleep(READING_S)
-        wait_until(lambda: is_moment(scene, doing, share * scene.records, before), command)
+        is_running = wait_until(lambda: is_moment(scene, doing, rows, before), command)
         scene.cluster.remove_node()
         finish(command)
+        return is_running
 
     return disturb
 
 
-def kill_command(scene: Scene, doing: str, share: float, embedders: int) -> Disturb:
-    def disturb(library: Path, command: subprocess.Popen[bytes], before: int) -> None:
+def kill_command(scene: Scene, doing: str, rows: float, embedders: int) -> Disturb:
+    def disturb(library: Path, command: subprocess.Popen[bytes], before: int) -> bool:
         if doing == "reading":
             time.sleep(READING_S)
-        wait_until(lambda: is_moment(scene, doing, share * scene.records, before), command)
+        is_running = wait_until(lambda: is_moment(scene, doing, rows, before), command)
         command.send_signal(signal.SIGKILL)
         command.communicate()
-        finish(scene.start(library, embedders))
+        finish(start(scene, library, embedders))
+        return is_running
 
     return disturb
 
@@ -169,16 +143,11 @@ READING_S = 4.0
 
 
 @contextmanager
-def make_scene(records: int) -> Iterator[Scene]:
-    with tempfile.TemporaryDirectory(prefix="outrider-ray-") as name, serve_embeddings(ROW_S) as server:
-        source = Path(name, "source")
-        source.mkdir()
-        write_files(source, records)
-        cluster = start_cluster()
-        try:
-            yield Scene(source, Path(name), server, cluster, records)
-        finally:
-            cluster.close()
+def make_ingestion(records: int) -> Iterator[Scene]:
+    with make_scene(ROW_S) as scene:
+        (scene.folder / SOURCE).mkdir()
+        write_files(scene.folder / SOURCE, records)
+        yield scene
 
 
 def make_report(name: str, results: Sequence[Measured], base: Measured, *notes: str) -> Report:
@@ -190,7 +159,7 @@ def make_report(name: str, results: Sequence[Measured], base: Measured, *notes: 
 
 
 def compare(records: int = RECORDS) -> Report:
-    with make_scene(records) as scene:
+    with make_ingestion(records) as scene:
         single = measure(scene, "one process", 0)
         one, two, three = (measure(scene, f"{count} on Ray", count) for count in (1, 2, 3))
     return make_report(
@@ -204,14 +173,16 @@ def compare(records: int = RECORDS) -> Report:
 
 
 def kill(records: int = RECORDS) -> Report:
-    with make_scene(records) as scene:
+    with make_ingestion(records) as scene:
         base = measure(scene, "undisturbed", 3)
         results = [base]
         for doing, share in MOMENTS:
-            results.append(measure(scene, f"a node killed while {doing}, at {share:.0%}", 3, kill_node(scene, doing, share)))
+            disturb = kill_node(scene, doing, share * records)
+            results.append(measure(scene, f"a node killed while {doing}, at {share:.0%}", 3, disturb))
             scene.cluster.add_node()
         for doing, share in MOMENTS:
-            results.append(measure(scene, f"the command killed while {doing}, at {share:.0%}", 3, kill_command(scene, doing, share, 3)))
+            disturb = kill_command(scene, doing, share * records, 3)
+            results.append(measure(scene, f"the command killed while {doing}, at {share:.0%}", 3, disturb))
     longest, limit = max(took_s for _, took_s, _, _ in results[1:]), KILLED_FACTOR * base[1] + KILLED_S
     return make_report(
         "ray_ingest_killed",

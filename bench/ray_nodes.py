@@ -1,18 +1,27 @@
-"""A Ray cluster of nodes with one CPU each on this machine, whose nodes can be killed."""
+"""A Ray cluster of nodes with one CPU each on this machine, which can be killed, and commands on it"""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from bench.slow_embeddings import SlowEmbeddings, serve_embeddings
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 HEALTH = {"health_check_period_ms": 1_000, "health_check_timeout_ms": 2_000, "health_check_failure_threshold": 3}
 """A node that was killed counts as dead after some five seconds, not thirty as by default."""
 ROOT = Path(__file__).resolve().parents[1]
+WAIT_S = 900.0
+"""For a command to end."""
 
 
 @dataclass
@@ -56,3 +65,43 @@ def start_cluster(nodes: int = 3) -> RayCluster:
         for _ in range(nodes - 1):
             cluster.add_node()
     return cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What the runs of a benchmark share."""
+
+    folder: Path
+    cluster: RayCluster
+    server: SlowEmbeddings
+
+    def start(self, *command: str | Path, embedders: int) -> subprocess.Popen[bytes]:
+        """A command of Outrider: on Ray with this number of actors, in one process with 0."""
+        settings = {
+            "OUTRIDER_EMBEDDING__BASE_URL": self.server.url,
+            "OUTRIDER_EMBEDDING__MODEL_NAME": "slow",
+            "OUTRIDER_SOURCES__OFFLINE": "true",
+            "OUTRIDER_CLUSTER__EMBEDDERS": str(embedders),
+        }
+        on = ["--on", "ray", "--address", self.cluster.address] if embedders else []
+        words = [sys.executable, "-m", "outrider", *map(str, command), "--json", *on]
+        return subprocess.Popen(words, env=os.environ | settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+@contextmanager
+def make_scene(row_s: float) -> Iterator[Scene]:
+    """A cluster, and an embedding server that waits so long for each row."""
+    with tempfile.TemporaryDirectory(prefix="outrider-ray-") as name, serve_embeddings(row_s) as server:
+        cluster = start_cluster()
+        try:
+            yield Scene(Path(name), cluster, server)
+        finally:
+            cluster.close()
+
+
+def finish(command: subprocess.Popen[bytes]) -> bytes:
+    """Its answer. Raises `RuntimeError` for a command that fails."""
+    answer, errors = command.communicate(timeout=WAIT_S)
+    if command.returncode:
+        raise RuntimeError(f"the command ended with {command.returncode}: {errors.decode(errors='replace')[-2_000:]}")
+    return answer

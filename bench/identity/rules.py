@@ -14,7 +14,6 @@ from bench.data import Absent
 from outrider.linkage.clustering import Groups
 from outrider.linkage.identifiers import normal_doi
 from outrider.linkage.names_and_titles import normal_title
-from outrider.linkage.normalized_record import make_keys
 from outrider.linkage.out_of_core import OutOfCoreResolver
 from outrider.linkage.resolve import resolve
 from outrider.state.records import Paper
@@ -31,8 +30,7 @@ def outrider(records: Sequence[Paper]) -> Sequence[Sequence[int]]:
 def outrider_on_disk(records: Sequence[Paper]) -> Sequence[Sequence[int]]:
     """The deduplication of `outrider dedup` and `outrider library dedup`."""
     with TemporaryDirectory() as folder, closing(OutOfCoreResolver(Path(folder))) as many:
-        for record in records:
-            many.add(record.doc_id, make_keys(record))
+        many.add_records((record.doc_id, record) for record in records)
         return [group.places for group in many.resolve().groups()]
 
 

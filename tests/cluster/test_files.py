@@ -17,6 +17,7 @@ from outrider.ingest.entry import ReadOptions
 from outrider.ingest.file_walk import walk
 from outrider.ingest.reader_thread import Bounds
 from outrider.settings.model import ClusterSettings
+from support.memory_library import MemoryShelves
 
 ONE_RECORD = Bounds(1, 1_000_000)
 
@@ -64,7 +65,7 @@ async def test_a_cluster_may_shrink_to_one_cpu_while_files_are_read_ahead(tmp_pa
     monkeypatch.setattr(files, "FileStream", LocalStream)
     access = ClusterFiles(cluster, ReadOptions(), ONE_RECORD)
     found = walk([tmp_path])
-    access.expect(found, {}, {})
+    await access.expect(found, {}, MemoryShelves().ingested_files)
     await access.inspect(found[0])
     cpus["CPU"] = 1.0
     for file in found[1:]:

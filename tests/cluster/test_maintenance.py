@@ -21,9 +21,8 @@ from outrider.library.maintenance import plan_indexes
 from outrider.settings.model import ClusterSettings
 from outrider.state.errors import ClusterError, LibraryBusy
 from outrider.state.records import Paper
-from support.ray_cluster import RayCluster, ray_cluster
+from support.ray_cluster import RayCluster
 
-__all__ = ("ray_cluster",)
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 WORDS = "aspirin livers injuries the of heart hearts failing trial protein genes hepatoma hepatitis C++ naïve 心臓".split()
 TEXTS = ("hearts failing", "the trial of aspirin", "injury of the liver", "protein", "心臓")

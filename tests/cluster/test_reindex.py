@@ -19,10 +19,9 @@ from outrider.settings.environment import variable_name
 from outrider.state.records import Document, Paper
 from outrider.usecases.ingest import areindex
 from support.http_server import Answer, Request, as_json, serving
-from support.ray_cluster import RayCluster, ray_cluster
+from support.ray_cluster import RayCluster
 from support.word_embedder import WordEmbedder
 
-__all__ = ("ray_cluster",)
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 RECORDS = 120
 

@@ -12,9 +12,8 @@ from outrider.reviews.ranker import Ranker
 from outrider.services import Services
 from outrider.usecases.review import create_review, get_next, import_records, prepare_review
 from support.extras import needs
-from support.ray_cluster import RayCluster, ray_cluster
+from support.ray_cluster import RayCluster
 
-__all__ = ("ray_cluster",)
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore"), needs("sklearn")]
 
 

@@ -191,11 +191,12 @@ async def test_the_report_names_encodings_and_replaced_bytes(tmp_path: Path) -> 
 
 
 async def test_a_second_run_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is remembered is not even opened by its reader."""
+    """What is remembered is not even opened by its reader, and only these files are looked up."""
     jsonl(tmp_path / "a.jsonl", ROWS)
     shelves = MemoryShelves()
     await ingest(shelves, [tmp_path])
     monkeypatch.setattr(FileReader, "read", lambda *args: pytest.fail("read again"))
+    monkeypatch.setattr(MemoryShelves, "ingested_files", lambda _: pytest.fail("all files of the library were listed"))
     report = await ingest(shelves, [tmp_path])
     assert (report.added, report.updated, report.unchanged) == (0, 0, 10)
     assert report.files[0].status == "unchanged"

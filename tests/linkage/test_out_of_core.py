@@ -49,18 +49,12 @@ def papers(draw: st.DrawFn, at: int = 0) -> Paper:
     )
 
 
-def resolve_on_disk(
-    records: Sequence[Record], decisions: Decisions | None = None, tasks: TaskMap | None = None
-) -> tuple[list[object], ...]:
+def resolve_on_disk(records: Sequence[Record], decisions: Decisions | None = None, tasks: TaskMap = map_here) -> tuple[list[object], ...]:
     with (
         TemporaryDirectory() as folder,
-        closing(OutOfCoreResolver(Path(folder), decisions=decisions or Decisions(), tasks=tasks or map_here)) as work,
+        closing(OutOfCoreResolver(Path(folder), decisions=decisions or Decisions(), tasks=tasks)) as work,
     ):
-        if tasks is None:
-            for record in records:
-                work.add(record.doc_id, make_keys(record))
-        else:
-            work.add_records((record.doc_id, record) for record in records)
+        work.add_records((record.doc_id, record) for record in records)
         resolution = work.resolve()
         ambiguous = [(pair.one, pair.other, pair.judgement.score) for pair in resolution.ambiguous_pairs()]
         groups = list(resolution.groups())

@@ -20,8 +20,8 @@ from typing import Any
 from outrider.cluster.session import Cluster
 from outrider.cluster.tasks import CRASHES, RemoteError, is_crash, is_lost
 from outrider.ingest.entry import ReadOptions
-from outrider.ingest.file_access import Inspection, OnEncoding, Stamp, inspect_file, read_outcomes, read_stamp
-from outrider.ingest.file_changes import Fingerprints
+from outrider.ingest.file_access import Inspection, OnEncoding, ReadFinished, inspect_file, read_outcomes
+from outrider.ingest.file_changes import Fingerprints, Stamp, read_stamp
 from outrider.ingest.file_walk import InputFile
 from outrider.ingest.reader_thread import Bounds, group_outcomes
 from outrider.ingest.readers.select_reader import NoReader
@@ -190,8 +190,9 @@ class ClusterFiles:
     _current: str = ""
     _stamps: dict[str, Stamp] = field(default_factory=dict)
 
-    def expect(self, files: Sequence[InputFile], id_origins: Mapping[str, str], known: Mapping[str, str]) -> None:
-        self._files, self._id_origins, self._known = iter(files), id_origins, known
+    async def expect(self, files: Sequence[InputFile], id_origins: Mapping[str, str], read_finished: ReadFinished) -> None:
+        self._files, self._id_origins = iter(files), id_origins
+        self._known = {file.origin: file.fingerprint for file in await read_finished()} if files else {}
 
     async def inspect(self, file: InputFile) -> Inspection | NoReader:
         self._leave()

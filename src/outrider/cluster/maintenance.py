@@ -71,7 +71,7 @@ async def rebuild(
         ]
         progress(1, 1 + len(parts))
         segments: list[Any] = []
-        async with aclosing(run_tasks(cluster, _build_segment, parts, cpus=0, at_once=workers, name="index")) as results:  # type: ignore[type-var]
+        async with aclosing(run_tasks(cluster, _build_segment, parts, cpus=0, at_once=workers, name="index")) as results:
             async for segment in results:
                 segments.append(segment)
                 progress(1 + len(segments), 1 + len(parts))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -126,7 +126,7 @@ async def run_task(
 
 async def run_tasks(
     cluster: Cluster, function: Callable[[Item], Result], items: Iterable[Item], *, at_once: int = 0, cpus: float = 1.0, name: str = ""
-) -> AsyncIterator[Result]:
+) -> AsyncGenerator[Result]:
     """The results for all items, in their order; at most `at_once` (0: by the cluster's CPUs) are under way or wait to be taken.
 
     Items and results travel through Ray's object store: keep each below some 100 MB. `aclose` or cancellation ends the tasks under way.

@@ -23,7 +23,7 @@ from typing import Literal, TextIO
 from outrider.ingest.column_mapping import check_fields
 from outrider.ingest.entry import BadEntry, FileNote, ReadOptions
 from outrider.ingest.export.csv_json import escape_formula, unescape_formula
-from outrider.ingest.file_walk import InputFile, walk
+from outrider.ingest.file_walk import InputFile, require_paths, walk
 from outrider.ingest.readers.select_reader import NoReader, select_reader
 from outrider.ingest.record_ids import OwnIds, make_id
 from outrider.linkage.disk_keys import OnStep, no_progress
@@ -111,6 +111,12 @@ class FileDeduplication:
         return merge_records(members)
 
 
+def check_input(paths: Sequence[Path], options: ReadOptions) -> None:
+    """Raise `BadRequest` for what can be known to be wrong at once; call it before a cluster is started for the work."""
+    check_fields(options.columns)
+    require_paths(paths)
+
+
 @contextmanager
 def deduplicate_files(
     paths: Sequence[Path],
@@ -124,7 +130,7 @@ def deduplicate_files(
     Decisions name records by their own ids, and override evidence. The files are read here; `tasks` compares the records. Raises
     `BadRequest` for a path without records or that cannot be read.
     """
-    check_fields(options.columns)
+    check_input(paths, options)
     with (
         TemporaryDirectory(prefix="outrider-dedup-") as folder,
         closing(RecordFile(Path(folder) / "records")) as records,

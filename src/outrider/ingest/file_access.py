@@ -6,23 +6,24 @@ The pipeline knows this protocol only. `LocalFiles` reads on this machine; the w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from outrider.ingest.entry import ReadOptions
-from outrider.ingest.file_changes import Fingerprints
+from outrider.ingest.file_changes import Fingerprints, Stamp, read_stamp
 from outrider.ingest.file_walk import InputFile
 from outrider.ingest.reader_thread import Bounds, read_groups
 from outrider.ingest.readers.select_reader import FileReader, NoReader, select_reader
 from outrider.ingest.record_ids import Namer, Outcome
+from outrider.library.metadata_tables import IngestedFile
 from outrider.text.encoding import Encoding
 
-Stamp = tuple[int, int]
-"""Size and time of the last change in nanoseconds."""
 OnEncoding = Callable[[Encoding], None]
+ReadFinished = Callable[[], Awaitable[Sequence[IngestedFile]]]
+"""What the library remembers of files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +37,10 @@ class Inspection:
 
 
 class FileAccess(Protocol):
-    """Errors of both methods are `UnreadableFile` and `OSError`."""
+    """Errors of a file are `UnreadableFile` and `OSError`."""
 
-    def expect(self, files: Sequence[InputFile], id_origins: Mapping[str, str], known: Mapping[str, str]) -> None:
-        """The files that will be inspected, in this order. One that still has its fingerprint in `known`, by origin, is mostly not read."""
+    async def expect(self, files: Sequence[InputFile], id_origins: Mapping[str, str], read_finished: ReadFinished) -> None:
+        """The files that will be inspected, in this order. One that still has its fingerprint in the library is mostly not read."""
         ...
 
     async def inspect(self, file: InputFile) -> Inspection | NoReader: ...
@@ -68,11 +69,6 @@ def read_outcomes(path: Path, origin: str, id_origin: str, reader: FileReader, o
     return Namer(origin, single=reader.single, id_origin=id_origin).name_all(reader.read(path, options))
 
 
-def read_stamp(path: Path) -> Stamp:
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns
-
-
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
     """Files read by a thread of this process."""
@@ -82,8 +78,8 @@ class LocalFiles:
     """Of a group."""
     fingerprints: Fingerprints
 
-    def expect(self, files: Sequence[InputFile], id_origins: Mapping[str, str], known: Mapping[str, str]) -> None:
-        """Nothing is read ahead: the next group of a file is, while one is stored."""
+    async def expect(self, files: Sequence[InputFile], id_origins: Mapping[str, str], read_finished: ReadFinished) -> None:
+        """No file is read ahead: the next group of one is, while one is stored."""
 
     async def inspect(self, file: InputFile) -> Inspection | NoReader:
         return await asyncio.to_thread(inspect_file, file.path, file.size, self.fingerprints)

@@ -40,6 +40,13 @@ UPLOAD = "upload:"
 RESERVED = "#"
 """Before an origin that is no path any more but still in ids, among the paths of `id_origins`."""
 HASH_CHUNK_BYTES = 2**20
+Stamp = tuple[int, int]
+"""Size and time of the last change in nanoseconds."""
+
+
+def read_stamp(path: Path) -> Stamp:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +54,11 @@ class Fingerprints:
     """Fingerprints of files, each computed once as long as its size and time stay."""
 
     options: ReadOptions
-    _known: dict[str, tuple[tuple[int, int], str]] = field(default_factory=dict)
+    _known: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
 
     def compute(self, path: Path, reader: FileReader) -> str:
         """Sha-256 over the file's bytes and everything else that decides which records are read from them."""
-        status = path.stat()
-        stamp = (status.st_size, status.st_mtime_ns)
+        stamp = read_stamp(path)
         before = self._known.get(str(path))
         if before is not None and before[0] == stamp:
             return before[1]

@@ -166,8 +166,7 @@ class _Run:
         self, files: Sequence[InputFile], targets: Sequence[Target], remote: RemoteSources | None, *, installed: bool
     ) -> None:
         readable = [file for file in files if not (file.problem or file.skip_reason)]
-        finished = await self.library.ingested_files() if readable else ()
-        self.access.expect(readable, self.changes.id_origins, {file.origin: file.fingerprint for file in finished})
+        await self.access.expect(readable, self.changes.id_origins, self.library.ingested_files)
         for file in files:
             tally = self.start(file.path, file.size)
             await self.report_errors(self.read_file(file, tally), tally)

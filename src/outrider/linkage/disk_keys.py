@@ -38,7 +38,7 @@ from outrider.linkage.normalized_record import (
     sort_key,
 )
 from outrider.linkage.prefilter import Marks, Screen, make_marks
-from outrider.runtime.task_map import TaskMap, map_here
+from outrider.runtime.task_map import TaskMap
 from outrider.state.records import Record
 
 if TYPE_CHECKING:
@@ -134,13 +134,13 @@ class EncodedKey(NamedTuple):
 
 
 def encode_record_keys(records: Sequence[tuple[str, Record]], _: None) -> list[EncodedKey]:
-    """The keys of records, each with the name that distinguishes it from equal ones; a task of a `TaskMap`."""
-    return [_encode(make_keys(record), name) for name, record in records]
-
-
-def _encode(key: Keys, name: str) -> EncodedKey:
-    encoded_key = encode_keys(key)
-    return EncodedKey(encoded_key, sort_key(key, name, encoded_key), key.links)
+    """The keys of records, each with the name that distinguishes it from equal ones, usually ""; a task of a `TaskMap`."""
+    keys = []
+    for name, record in records:
+        key = make_keys(record)
+        encoded_key = encode_keys(key)
+        keys.append(EncodedKey(encoded_key, sort_key(key, name, encoded_key), key.links))
+    return keys
 
 
 class KeyCollector:
@@ -151,11 +151,7 @@ class KeyCollector:
         self._sort_keys, self._on_step = bytearray(), on_step
         self._linked = set[tuple[str, str]]()
 
-    def add(self, key: Keys, name: str) -> None:
-        """`name` distinguishes equal keys; usually ""."""
-        self.add_encoded(_encode(key, name))
-
-    def add_encoded(self, key: EncodedKey) -> None:
+    def add(self, key: EncodedKey) -> None:
         self._linked.update((scheme, value) for _, scheme, value in key.links)
         self.file.add(key.encoded)
         self._sort_keys += key.sort_key
@@ -170,7 +166,7 @@ class KeyCollector:
         return SortedKeys(self.file, rank_of, first, frozenset(self._linked))
 
 
-def find_pairs(keys: SortedKeys, folder: Path, on_step: OnStep, tasks: TaskMap = map_here) -> NDArray[np.int64]:
+def find_pairs(keys: SortedKeys, folder: Path, on_step: OnStep, tasks: TaskMap) -> NDArray[np.int64]:
     """Candidate pairs of ranks, of shape (pairs, 2), in order. `tasks` puts the keys into blocks."""
     import numpy as np
 
@@ -224,7 +220,7 @@ class _PartitionedBlocks:
     folder: Path
     cuts: NDArray[np.uint64] = field(init=False)
 
-    def write(self, keys: SortedKeys, on_step: OnStep, tasks: TaskMap = map_here) -> Screen:
+    def write(self, keys: SortedKeys, on_step: OnStep, tasks: TaskMap) -> Screen:
         import numpy as np
 
         self.cuts = np.zeros((len(keys), 2), np.uint64)

@@ -18,7 +18,7 @@ from outrider.linkage.clustering import Clustering, Groups, OverriddenClustering
 from outrider.linkage.disk_keys import KeyCollector, OnStep, SortedKeys, encode_record_keys, find_pairs, no_progress, split_chunks
 from outrider.linkage.evidence_weights import WEIGHTS
 from outrider.linkage.judge_pair import Judgement, Weights, judge_keys
-from outrider.linkage.normalized_record import Keys, decode_keys
+from outrider.linkage.normalized_record import decode_keys
 from outrider.linkage.relations import Relation, find_links
 from outrider.linkage.resolve import COPIES, Pair, Related
 from outrider.runtime.task_map import TaskMap, map_here
@@ -46,7 +46,7 @@ class Group:
 
 
 class OutOfCoreResolver:
-    """Resolves records that are added one by one.
+    """Resolves the records that are added.
 
     `folder` needs about 2 KB of disk space a record, and must exist until `close`.
     """
@@ -66,24 +66,18 @@ class OutOfCoreResolver:
         self._named = decisions.decided_ids()
         self._ids: list[str] = []
 
-    def add(self, doc_id: str, key: Keys) -> None:
-        self._ids.append(doc_id)
-        self._collector.add(key, self._name(doc_id))
-
     def add_records(self, records: Iterable[tuple[str, Record]]) -> None:
-        """Add records with their ids, whose keys the tasks make."""
+        """Add records with their ids; the tasks make their keys."""
 
         def give_names() -> Iterator[tuple[str, Record]]:
             for doc_id, record in records:
                 self._ids.append(doc_id)
-                yield self._name(doc_id), record
+                is_named = doc_id in self._named or self._decisions.alone
+                yield doc_id if is_named else "", record
 
         for keys in self._tasks(encode_record_keys, split_chunks(give_names(), RECORDS_AT_ONCE), None):
             for key in keys:
-                self._collector.add_encoded(key)
-
-    def _name(self, doc_id: str) -> str:
-        return doc_id if doc_id in self._named or self._decisions.alone else ""
+                self._collector.add(key)
 
     def resolve(self) -> OutOfCoreResolution:
         import numpy as np

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 from outrider.cluster.task_map import open_task_map
-from outrider.ingest.deduplicate_files import deduplicate_files
+from outrider.ingest.deduplicate_files import check_input, deduplicate_files
 from outrider.ingest.entry import ReadOptions
 from outrider.linkage.disk_keys import OnStep, no_progress
 from outrider.linkage.out_of_core import OutOfCoreResolver
@@ -159,7 +159,9 @@ def dedup(
     """
     limits = load().settings.ingest
     options = ReadOptions(columns=dict(columns or {}), max_bytes=limits.max_bytes, max_pages=limits.max_pages)
-    with open_task_map(on, address) as tasks, deduplicate_files([Path(file) for file in files], options, tasks=tasks) as result:
+    paths = [Path(file) for file in files]
+    check_input(paths, options)
+    with open_task_map(on, address) as tasks, deduplicate_files(paths, options, tasks=tasks) as result:
         ids, groups, related = result.ids, list(result.groups()), []
         for pair in result.related_pairs():
             first, second = (pair.one, pair.other) if pair.relation.forward else (pair.other, pair.one)

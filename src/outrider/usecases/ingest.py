@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from outrider.cluster.embedder import ClusterEmbedder, Model, open_embedder
 from outrider.cluster.files import open_files
 from outrider.cluster.session import check_on, open_cluster
+from outrider.ingest.column_mapping import check_fields
 from outrider.ingest.entry import ReadOptions
 from outrider.ingest.file_access import FileAccess
 from outrider.ingest.file_changes import UPLOAD, check_paths, is_gone
@@ -32,7 +33,6 @@ from outrider.state.records import LIBRARY
 if TYPE_CHECKING:
     from outrider.library.reindex import OnReindex, ReindexReport
     from outrider.library.vectors.token_index import TokenIndexReport
-    from outrider.services import Services
     from outrider.state.ports import OnCount, TextEmbedder
 
 
@@ -185,6 +185,7 @@ async def _ingest(  # noqa: PLR0913 - what to read, and keywords with defaults
         remote = RemoteSources(others, services.pages, find_detailers(others), settings.run.run_timeout_s)
     check_targets(targets, remote)
     options = ReadOptions(columns=columns or {}, max_bytes=limits.max_bytes, max_pages=limits.max_pages)
+    check_fields(options.columns)  # before a cluster is started and a library created
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(open_cluster(settings.cluster)) if on_ray else None
         library = await services.new_library()

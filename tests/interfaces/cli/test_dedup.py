@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,25 @@ def test_input_files_are_never_overwritten(table: Path, tmp_path: Path, capsys: 
         assert run(["dedup", str(source), "-o", str(output)]) == 2
         assert "one of the input files, which are not changed" in capsys.readouterr().err
     assert table.read_text() == ROWS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [
+        (["dedup", "none.csv"], 2, "none.csv: there is no such file"),
+        (["dedup", "refs.csv", "--map", "nothing=x"], 2, "unknown field 'nothing'"),
+        (["ingest", "refs.csv", "-l", "new", "--map", "nothing=x"], 2, "unknown field 'nothing'"),
+        (["library", "dedup", "-l", "none"], 3, "no library"),
+    ],
+)
+def test_a_mistake_is_told_before_a_cluster_is_started(
+    table: Path, arguments: list[str], code: int, problem: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(table.parent)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert run([*arguments, "--on", "ray"]) == code
+    assert problem in capsys.readouterr().err.replace("\n", " ")
+    assert [path.name for path in table.parent.iterdir()] == [table.name]
 
 
 def test_files_that_share_ids_name_their_file(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

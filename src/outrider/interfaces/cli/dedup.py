@@ -47,7 +47,7 @@ def dedup(
     """
     form = find_format(output) if output else ""
     from outrider.cluster.task_map import open_task_map
-    from outrider.ingest.deduplicate_files import deduplicate_files, read_review
+    from outrider.ingest.deduplicate_files import check_input, deduplicate_files, read_review
     from outrider.ingest.entry import ReadOptions
     from outrider.ingest.export import make_writer
     from outrider.ingest.file_walk import walk
@@ -62,6 +62,7 @@ def dedup(
     decided = read_review(review) if review else None
     limits = load().settings.ingest
     options = ReadOptions(columns=parse_columns(columns or []), max_bytes=limits.max_bytes, max_pages=limits.max_pages)
+    check_input(files, options)
     written = 0
     decisions = decided.decisions if decided else NO_DECISIONS
     with (

@@ -495,9 +495,11 @@ def dedup_library(
     from outrider.usecases.deduplicate import remember_works, resolve_library
 
     services = open_services(library)
-    with Progress("reading", quiet=as_json) as bar, open_task_map(on, address) as tasks, resolve_library(bar.show, tasks) as source:
-        wait_for(source.read(services))
-        works = list(source.works())
+    with Progress("reading", quiet=as_json) as bar:
+        wait_for(services.library())  # a missing one is told before a cluster is started
+        with open_task_map(on, address) as tasks, resolve_library(bar.show, tasks) as source:
+            wait_for(source.read(services))
+            works = list(source.works())
     new = sum(not work.remembered for work in works)
     if not dry_run:
         wait_for(remember_works(services, works))

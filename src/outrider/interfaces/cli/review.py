@@ -19,7 +19,7 @@ from outrider.interfaces.cli.options import (
     parse_columns,
     wait_for,
 )
-from outrider.interfaces.cli.terminal import console, count, note, one_line, plain, print_json, table
+from outrider.interfaces.cli.terminal import Progress, console, count, note, one_line, plain, print_json, table
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -125,7 +125,8 @@ def screen(
     if on or address is not None:
         from outrider.usecases.review import prepare_review
 
-        wait_for(prepare_review(services, name, on, address))
+        with Progress("counting words on the cluster"):
+            wait_for(prepare_review(services, name, on, address))
     return Screening(services, name, by, "random" if random else "model").run()
 
 
