@@ -237,7 +237,7 @@ class Location:
 
     async def _lease(self, name: str, storage: ObjectStorage) -> lease.Lease:
         store = await asyncio.to_thread(lambda: storage.store)  # the first time it imports its client
-        return lease.Lease(store, name, self.address)
+        return lease.Lease(store, name, self.address, storage.options)
 
     @asynccontextmanager
     async def _lock_file(self, folder: Path, name: str, wait_s: float, busy: str) -> AsyncIterator[None]:
