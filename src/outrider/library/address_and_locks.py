@@ -197,15 +197,15 @@ class Location:
         """Whether another process reindexes. On object storage by the clocks of this machine and the service; unknown, and False, without
         the extra `object-storage`.
         """
-        if self.storage is not None and not self.is_service:
+        if self.is_service:
+            return False
+        if self.storage is not None:
             try:
                 with self.translate_errors():
                     state = await (await self._lease(LEASES[REINDEX_LOCK], self.storage)).read()
             except MissingExtra:
                 return False
             return state is not None and bool(state.holder) and datetime.now(UTC) - state.changed_at < timedelta(seconds=lease.EXPIRY_S)
-        if self.is_service:
-            return False
         try:
             async with self._lock(REINDEX_LOCK, 0, ""):
                 return False
