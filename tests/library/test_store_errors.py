@@ -63,7 +63,7 @@ async def test_an_endpoint_that_does_not_answer_is_named_as_such() -> None:
         await Library.open("s3://bucket/lib", storage_options={**KEYS, **ONCE, "aws_endpoint": "http://127.0.0.1:9"})
 
 
-@pytest.mark.parametrize("uri", ["s3://ab/lib", "gs://ab", "az://ab/x", "s3:///lib"])
+@pytest.mark.parametrize("uri", ["s3://ab/lib", "gs://ab", "az://ab/x", "s3:///lib", "s3://[b/lib", "s3://me:secret@ab/lib"])
 def test_a_bucket_has_a_name_of_three_characters(uri: str) -> None:
     with pytest.raises(BadRequest, match="the name of a bucket has 3 characters at least"):
         Location.parse(uri)

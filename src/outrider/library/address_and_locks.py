@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 import tempfile
 import time
@@ -13,7 +14,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import urlsplit
 
 from outrider.library import lease
 from outrider.library.lance_errors import SHUTDOWN_DELAY, read_only_error, translate_error
@@ -69,7 +69,8 @@ class Location:
             if scheme not in (*OBJECT_STORES, SERVICE):
                 stores = f"in an object store ({', '.join(OBJECT_STORES)}) or LanceDB Cloud or Enterprise ({SERVICE})"
                 raise BadRequest(f"{without_password(text)}: a library is a folder or {stores}, not at {scheme}://")
-            bucket = urlsplit(text).netloc.rpartition("@")[2] if scheme in ("s3", "gs") else text.split("/")[2]
+            host = re.split(r"[/?#]", text)[2]
+            bucket = host.rpartition("@")[2] if scheme in ("s3", "gs") else host
             if len(bucket) < LEAST_BUCKET and scheme != SERVICE:
                 raise BadRequest(f"{without_password(text)}: the name of a bucket has {LEAST_BUCKET} characters at least")
             return cls(text.rstrip("/"), None)
