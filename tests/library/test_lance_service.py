@@ -53,6 +53,17 @@ async def test_it_finds_what_a_folder_finds(lance_service: LanceService, tmp_pat
     assert await library.count() == 1
 
 
+async def test_no_rows_are_kept_by_their_ids(lance_service: LanceService) -> None:
+    """Their content may change: each search reads them, in the one request that finds them."""
+    library = await Library.open("db://shelf", create=True, storage_options=lance_service.options)
+    await library.upsert(FOXES)
+    server = await Library.open("db://shelf", storage_options=lance_service.options, read_consistency_s=5)
+    for _ in range(2):
+        lance_service.requests.clear()
+        assert len(await server.search("quick")) == 1
+        assert [path for _, path in lance_service.requests if path.endswith("/query/")] == ["/v1/table/records/query/"]
+
+
 async def test_what_the_service_lacks_is_refused_by_name(lance_service: LanceService) -> None:
     library = await Library.open("db://shelf", create=True, storage_options=lance_service.options)
     for refused in (library.pinned(), library.pin("x")):

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 import outrider.services as services_module
 from outrider.services import Services
@@ -59,6 +60,14 @@ async def test_offline_a_library_is_opened_wherever_it_is_on_this_machine(tmp_pa
         services.close()
     with pytest.raises(LibraryError, match="s3://shelf/lib is not on this machine"):
         await Services(Settings(library=LibrarySettings(uri="s3://shelf/lib"), sources=offline)).library()
+
+
+@pytest.mark.parametrize("uri", ["az://shelf/lib", "gs://shelf/lib", "db://shelf"])
+async def test_offline_the_address_of_another_store_does_not_count(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    library = LibrarySettings(uri=uri, storage_options={"aws_endpoint": SecretStr("http://127.0.0.1:9")})
+    with pytest.raises(LibraryError, match=f"{uri} is not on this machine"):
+        await Services(Settings(library=library, sources=SourcesSettings(offline=True))).library()
 
 
 def test_parts_are_replaced_by_keyword_also_by_an_empty_tuple() -> None:

@@ -267,8 +267,12 @@ def test_secrets_are_never_shown(place: Place) -> None:
     redacted = redact(loaded.settings)
     assert redacted["library"]["uri"] == "s3://********@host/x"
     assert redacted["library"]["storage_options"] == {"key": "********", "empty": ""}
-    database = place.load(OUTRIDER_THREADS__URI="postgresql://host/x?password=s3cret")
-    assert redact(database.settings)["threads"]["uri"] == "postgresql://host/x?password=********"
+    for address, shown in (
+        ("postgresql://host/x?password=s3cret", "postgresql://host/x?password=********"),
+        ("postgresql://me:12/34@host/x", "postgresql://********@host/x"),
+    ):
+        database = place.load(OUTRIDER_THREADS__URI=address)
+        assert redact(database.settings)["threads"]["uri"] == shown
     assert "s3cret" not in repr(loaded) + str(redacted)
     message = place.refusal(OUTRIDER_LIBRARY__STORAGE_OPTIONS='{"key": ["s3cret"]}')
     assert "library.storage_options.key" in message

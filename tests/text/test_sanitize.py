@@ -72,6 +72,11 @@ def test_addresses_are_separated_by_commas_but_not_within_a_password() -> None:
     [
         ("postgresql://me:s3cret@host/db", "postgresql://********@host/db"),
         ("postgresql://me:s3/cret@host/db", "postgresql://********@host/db"),
+        ("postgresql://me:12/34@host/db", "postgresql://********@host/db"),
+        ("postgresql://me:s3?cret@host/db", "postgresql://********@host/db"),
+        ("postgresql://me:s3#cret@host/db", "postgresql://********@host/db"),
+        ("redis://:s3?cr/et@host/0", "redis://********@host/0"),
+        ("postgresql://me:x@host/db?password=s3@cret", "postgresql://********@host/db?password=********"),
         ("postgresql://host/db?user=me&password=s3cret", "postgresql://host/db?user=me&password=********"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 import tempfile
 import time
@@ -13,7 +14,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import urlsplit
 
 from outrider.library import lease
 from outrider.library.lance_errors import SHUTDOWN_DELAY, read_only_error, translate_error
@@ -69,7 +69,8 @@ class Location:
             if scheme not in (*OBJECT_STORES, SERVICE):
                 stores = f"in an object store ({', '.join(OBJECT_STORES)}) or LanceDB Cloud or Enterprise ({SERVICE})"
                 raise BadRequest(f"{without_password(text)}: a library is a folder or {stores}, not at {scheme}://")
-            bucket = urlsplit(text).netloc.rpartition("@")[2] if scheme in ("s3", "gs") else text.split("/")[2]
+            host = re.split(r"[/?#]", text)[2]
+            bucket = host.rpartition("@")[2] if scheme in ("s3", "gs") else host
             if len(bucket) < LEAST_BUCKET and scheme != SERVICE:
                 raise BadRequest(f"{without_password(text)}: the name of a bucket has {LEAST_BUCKET} characters at least")
             return cls(text.rstrip("/"), None)
@@ -197,15 +198,15 @@ class Location:
         """Whether another process reindexes. On object storage by the clocks of this machine and the service; unknown, and False, without
         the extra `object-storage`.
         """
-        if self.storage is not None and not self.is_service:
+        if self.is_service:
+            return False
+        if self.storage is not None:
             try:
                 with self.translate_errors():
                     state = await (await self._lease(LEASES[REINDEX_LOCK], self.storage)).read()
             except MissingExtra:
                 return False
             return state is not None and bool(state.holder) and datetime.now(UTC) - state.changed_at < timedelta(seconds=lease.EXPIRY_S)
-        if self.is_service:
-            return False
         try:
             async with self._lock(REINDEX_LOCK, 0, ""):
                 return False
@@ -237,7 +238,7 @@ class Location:
 
     async def _lease(self, name: str, storage: ObjectStorage) -> lease.Lease:
         store = await asyncio.to_thread(lambda: storage.store)  # the first time it imports its client
-        return lease.Lease(store, name, self.address)
+        return lease.Lease(store, name, self.address, storage.options)
 
     @asynccontextmanager
     async def _lock_file(self, folder: Path, name: str, wait_s: float, busy: str) -> AsyncIterator[None]:

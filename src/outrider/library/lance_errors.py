@@ -35,7 +35,7 @@ PANIC = "RustPanic"
 SOURCE_LINE = re.compile(r",? \S+/\S+\.rs:\d+:\d+\S*$")
 
 ATTEMPTS = 8
-"""Tries of one write that another process's commit keeps overtaking (only without the lock: object storage)."""
+"""Tries of one write that another process's commit keeps overtaking: in LanceDB's service, or where a lease was lost."""
 DELAY_S = 1.0
 """Without it 4 of 78 interrupted ingestions were aborted on a busy machine, with .3 s 1 of 132, with this none of 84."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from lancedb.db import AsyncConnection
 from lancedb.table import AsyncTable
@@ -23,6 +23,8 @@ INDEXED_WITHIN = timedelta(minutes=5)
 
 class ServiceTable(LibraryTable):
     """A table of the service."""
+
+    has_addresses: ClassVar[bool] = False
 
     async def optimize(self, **_: Any) -> Any:
         """Nothing: the service does it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lancedb.db import AsyncConnection
 from lancedb.table import AsyncTable
@@ -62,6 +62,8 @@ class RowCache:
 class LibraryTable(AsyncTable):
     """A handle of a library's table."""
 
+    has_addresses: ClassVar[bool] = True
+    """Whether a row id is an address, whose content never changes."""
     _kept_schema: pa.Schema | None = None
     rows: RowCache | None = None
     """Of a table on object storage, for the rows that searches find."""

@@ -20,14 +20,14 @@ import random
 import socket
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from outrider.library.store_errors import explain_store
+from outrider.library.store_errors import explain_store, read_first_line
 from outrider.runtime.threads_and_loops import finish
 from outrider.state.errors import LibraryBusy
 
@@ -72,6 +72,8 @@ class Lease:
     store: ObjectStore
     name: str
     address: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Of the store: credentials among them are hidden where it echoes them."""
     _holder: str = field(default_factory=lambda: uuid.uuid4().hex)
     _state: LeaseState | None = None
     """As this holder wrote it last; None if it does not hold the lease."""
@@ -146,7 +148,7 @@ class Lease:
                 if not await self._write(self._holder, self._state):
                     self._state = None
             except OSError as error:
-                log.warning("the lock of the library at %s could not be renewed: %s", self.address, _explain(error))
+                log.warning("the lock of the library at %s could not be renewed: %s", self.address, self._explain(error))
 
     async def release(self) -> None:
         """Give it up, unless it was taken over. One that cannot be given up expires."""
@@ -156,7 +158,7 @@ class Lease:
                 await self._write("", state)
             except OSError as error:
                 problem = "could not be released; it expires in"
-                log.warning("the lock of the library at %s %s %.0f s: %s", self.address, problem, EXPIRY_S, _explain(error))
+                log.warning("the lock of the library at %s %s %.0f s: %s", self.address, problem, EXPIRY_S, self._explain(error))
 
     async def _write(self, holder: str, state: LeaseState | None) -> bool:
         """Replace a state, None for no object, by one with this holder; False where another holder was first.
@@ -210,6 +212,9 @@ class Lease:
         except BaseError as error:
             raise OSError(str(error)) from error
 
+    def _explain(self, error: OSError) -> str:
+        return explain_store(str(error)) or read_first_line(error, self.options)
+
 
 def _write_content(state: LeaseState) -> dict[str, Any]:
     return {"holder": state.holder, "place": state.place, "beat": state.beat, "queue": state.queue}
@@ -222,11 +227,6 @@ def _read_mark(meta: Any) -> dict[str, str]:
 def _read_clock() -> float:
     """Seconds, also those in which the machine slept: the monotonic clock of Linux leaves them out, and others may write meanwhile."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
-
-
-def _explain(error: OSError) -> str:
-    """In one line: `obstore` adds a dump of its structures."""
-    return explain_store(str(error)) or (str(error).splitlines() or [type(error).__name__])[0]
 
 
 _current: ContextVar[Lease | None] = ContextVar("lease", default=None)

@@ -9,7 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from outrider.library.store_errors import read_first_line
 from outrider.state.errors import LibraryError, MissingExtra
+from outrider.text.sanitize import without_password
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
@@ -21,8 +23,6 @@ CLIENT_OPTIONS = frozenset(
 """Options of LanceDB that `obstore` takes apart from those of a service."""
 LANCE_OPTIONS = ("new_table_", "client_", "download_retry_count", "request_timeout", "dynamodb_", "headers.")
 """Beginnings of options of LanceDB alone."""
-
-
 IDENTITY = ("access_key_id", "skip_signature")
 """Ends of names of S3's options that say who asks."""
 
@@ -54,7 +54,8 @@ class ObjectStorage:
         try:
             return from_url(self.uri, config=config, client_options=client, credential_provider=provider)
         except (BaseError, ValueError) as error:
-            raise LibraryError(f"the options of the object store at {self.uri} are refused: {_first_line(error)}") from error
+            reason = read_first_line(error, self.options)
+            raise LibraryError(f"the options of the object store at {without_password(self.uri)} are refused: {reason}") from error
 
     async def refresh(self) -> None:
         """Bring every kept handle to the latest version: before a writer reads, and after it has written by other handles."""
@@ -81,7 +82,3 @@ def _find_profile() -> Any:
         return Boto3CredentialProvider()
     except (BotoCoreError, ValueError):  # it finds none
         return None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -57,7 +57,8 @@ async def open_kept_table(connection: AsyncConnection, name: str = TABLE) -> Asy
         storage.handles.add(table)
         if isinstance(table, LibraryTable):
             table.warms_up = name == TABLE
-            table.rows = RowCache() if storage.interval_s else None  # with exact reads, it would ask for the version twice
+            # with exact reads, it would ask for the version twice
+            table.rows = RowCache() if storage.interval_s and table.has_addresses else None
     return table
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from outrider.text.sanitize import HIDDEN
+
 WHERE = "library.storage_options, or the variables of the store (AWS_..., AZURE_..., GOOGLE_...)"
 REMEDIES = tuple(
     (re.compile(pattern), remedy)
@@ -40,14 +42,20 @@ REMEDIES = tuple(
 SECRET = re.compile(r"secret|key|token|sas|password|credential|signature", re.IGNORECASE)
 """Of the names of storage options."""
 SIGNATURE = re.compile(r"((?:sig|X-Amz-Signature|X-Amz-Credential|X-Amz-Security-Token|X-Goog-Signature)=)[^&\s\"')<]+", re.IGNORECASE)
-HIDDEN = "********"
 LEAST_SECRET = 4
 """Characters: shorter values are words of messages as well."""
+MOST_CHARS = 300
+"""Of a message that is shown."""
 
 
 def explain_store(message: str) -> str:
     """What is wrong with the store or the access to it, and what to do; empty for another error."""
     return next((remedy for pattern, remedy in REMEDIES if pattern.search(message)), "")
+
+
+def read_first_line(error: Exception, options: Mapping[str, str]) -> str:
+    """Of its message, without secrets: `obstore` adds a dump of its structures."""
+    return hide_secrets((str(error).splitlines() or [type(error).__name__])[0], options)[:MOST_CHARS]
 
 
 def hide_secrets(message: str, options: Mapping[str, str]) -> str:

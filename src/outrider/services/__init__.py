@@ -75,11 +75,14 @@ CACHED_MODELS = 2
 """Embedding models that a process holds: one to read with, one to reindex to."""
 WARM_S = 60.0
 """How long loaded models count as those that a search needs: another process may give the library vectors of another model."""
-STORE_ENDPOINTS = (
-    "aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url", "azure_storage_endpoint", "azure_endpoint", "google_base_url",
-    "host_override",
-)  # fmt: skip
-"""Options of an object store that name its address."""
+AZURE_ENDPOINTS = ("azure_storage_endpoint", "azure_endpoint", "endpoint")
+STORE_ENDPOINTS: Mapping[str, tuple[str, ...]] = {
+    "s3": ("aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url"),
+    "gs": ("google_base_url",),
+    **dict.fromkeys(("az", "abfs", "abfss"), AZURE_ENDPOINTS),
+    "db": ("host_override",),
+}
+"""By scheme, the options that name the address of an object store: another store's client ignores them."""
 
 log = logging.getLogger(__name__)
 
@@ -598,7 +601,10 @@ class Services:
         if not self.settings.sources.offline or Location.parse(settings.uri).path is not None:
             return
         options = {name.lower(): value.get_secret_value() for name, value in settings.storage_options.items()}
-        endpoint = next((options[name] for name in STORE_ENDPOINTS if name in options), "") or os.environ.get("AWS_ENDPOINT_URL", "")
+        scheme = settings.uri.partition("://")[0]
+        endpoint = next((options[name] for name in STORE_ENDPOINTS[scheme] if name in options), "")
+        if not endpoint and scheme == "s3":
+            endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
         if not is_loopback(endpoint):
             raise LibraryError(f"the library at {without_password(settings.uri)} is not on this machine, {OFFLINE}; use one in a folder")
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MOST = 4
 """Services kept for one event loop; those used longest ago are closed, once no call uses them."""
 REOPENED_S = 300.0
+"""How long services with a library on object storage are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +102,8 @@ async def give_back(used: KeptServices[Any]) -> None:
     used.in_use -= 1
     kept = _kept.get(asyncio.get_running_loop(), [])
     used.manifest = None if used.library is None else await asyncio.to_thread(_find_newest_manifest, used.library)
-    if (
-        used in kept and used.library is not None and used.manifest is None and used.services.is_library_open
-    ):  # the library is gone: one in its place is another
+    is_gone = used.library is not None and used.manifest is None and used.services.is_library_open
+    if is_gone and used in kept:  # a library in its place is another
         kept.remove(used)
     while len(kept) > MOST:
         _close_unused(kept.pop(0))

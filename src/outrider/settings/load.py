@@ -182,10 +182,18 @@ REINDEX = "embedding.reindex"
 """A search would replace the vectors of the user's library by those of the model that the file names."""
 ACCESS = ("serve.api_keys", "serve.allowed_hosts", "serve.cors_origins", "serve.trusted_proxies")
 """Access to the server: a stranger's key, host name or page could read the served data."""
-CLUSTER = ("cluster.address",)
+CLUSTER = "cluster.address"
 """A cluster receives the files and keys of batch work, and what it sends back is unpickled: it could run any code here."""
 MEMORY = ("saved.uri", "saved.webhook_secret", "learning.enabled", "learning.file", "errors.messages")
 """A stranger's saved searches would send what they find in the user's library to the stranger's webhook."""
+DECISIONS: Mapping[str, str] = {
+    **dict.fromkeys(OBSERVERS, "which address receives your searches"),
+    REINDEX: "that your library is embedded again",
+    **dict.fromkeys(ACCESS, "who may use the server"),
+    CLUSTER: "which cluster does your work",
+    **dict.fromkeys(MEMORY, "what is remembered of your searches, and who receives it"),
+}
+"""What a settings file in the working folder may not decide."""
 
 NAMED_ADDRESS = re.compile(r"url|uri|host|endpoint|address|server|proxy|authority|base", re.IGNORECASE)
 NAMED_FILE = re.compile(r"file|path|application_credentials|service_account(?!_key)", re.IGNORECASE)
@@ -230,18 +238,12 @@ def check_untrusted_file(entries: Mapping[str, Entry], file: str) -> None:
             _check_address(folder, name, [])
     for name, entry in entries.items():
         setting = ".".join(split_name(name)[:2])
-        is_change = setting == REINDEX and entry.value == "auto"
-        if not folder.get(name) or not (
-            is_change or setting in (*ACCESS, *CLUSTER, *MEMORY) or (setting in OBSERVERS and "://" in str(entry.value))
-        ):
+        is_harmless = (setting == REINDEX and entry.value != "auto") or (setting in OBSERVERS and "://" not in str(entry.value))
+        if setting not in DECISIONS or is_harmless or not folder.get(name):
             continue
-        decision = "who may use the server" if setting in ACCESS else "which address receives your searches"
-        decision = "what is remembered of your searches, and who receives it" if setting in MEMORY else decision
-        decision = "which cluster does your work" if setting in CLUSTER else decision
-        decision = "that your library is embedded again" if is_change else decision
         raise SettingsError(
-            f"{name} is set in {entry.where}: a settings file in the working folder may not decide {decision}; set it in the settings file "
-            f"of your user folder, export {variable_name(setting)}, or name the file with --config if you trust it"
+            f"{name} is set in {entry.where}: a settings file in the working folder may not decide {DECISIONS[setting]}; set it "
+            f"in the settings file of your user folder, export {variable_name(setting)}, or name the file with --config if you trust it"
         )
 
 

@@ -10,10 +10,13 @@ from pydantic import BaseModel, SecretStr
 
 from outrider.settings.model import Settings
 from outrider.settings.sections import is_secret
-from outrider.text.sanitize import HIDDEN, without_keys, without_password
+from outrider.text.sanitize import HIDDEN, without_credentials, without_keys, without_password
 
 SHORTEST = 6
 """Characters of the shortest secret that is replaced in texts: a shorter one would hide ordinary words."""
+
+DATABASES = ("postgres", "redis")
+"""Beginnings of the schemes of databases."""
 
 
 def redact(settings: Settings) -> dict[str, Any]:
@@ -33,7 +36,9 @@ def _redact(value: Any, *, free: bool = False) -> Any:
         return {name: _redact(inner, free=isinstance(inner, dict)) for name, inner in value.items()}
     if isinstance(value, list) and free:
         return [_redact(inner, free=True) for inner in value]
-    return without_keys(without_password(value)) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return without_credentials(value) if value.startswith(DATABASES) else without_keys(without_password(value))
+    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ SECRET_NAME = re.compile(r"key(?!word)|token|secret|passw|pwd|auth(?!ors?(?:\b|_
 SERVER_KEY = re.compile(r"outrider_[A-Za-z0-9_-]{20,}")
 USER_INFO = re.compile(r"(?<=://)(?:[^/@\s:\[\x22]*:(?!\d*[/?#])[^\s\x22]*|[^/\s]*)@")
 """Up to the last @: a password that was not encoded may hold one, and a slash where no port precedes it."""
-DATABASE_USER_INFO = re.compile(r"(?<=://)([^?#\s]*)@")
-"""A password that holds a slash, which should have been encoded, is one nevertheless."""
+DATABASE_USER_INFO = re.compile(r"(?<=://)[^?#\s]*@")
+"""Also with digits before a slash, which elsewhere are a port: no path of a database holds an @."""
 QUOTATION = re.compile(r"\"([^\"]*)\"")
 MAX_MESSAGE_CHARS = 200
 """Maximum characters of a server's message that are shown."""
@@ -34,7 +34,7 @@ def without_password(address: str) -> str:
 
 def without_credentials(address: str) -> str:
     """The address of a database without user and password, wherever they stand in it."""
-    return without_keys(DATABASE_USER_INFO.sub(f"{HIDDEN}@", address))
+    return without_password(without_keys(DATABASE_USER_INFO.sub(f"{HIDDEN}@", address)))
 
 
 def explain_database_error(error: object, address: str) -> str:
@@ -42,8 +42,8 @@ def explain_database_error(error: object, address: str) -> str:
 
     It is cut last: half a password is a secret too.
     """
-    shown, user_info = without_credentials(address), DATABASE_USER_INFO.search(address)
-    user = user_info[1].partition(":")[0] if user_info else ""
+    shown = without_credentials(address)
+    user = re.split("[:@]", address.partition("://")[2], maxsplit=1)[0]
 
     def hide(quotation: re.Match[str]) -> str:
         is_secret = quotation[1] in address and quotation[1] not in shown and quotation[1] != user
