@@ -9,17 +9,16 @@ from __future__ import annotations
 import asyncio
 import atexit
 import json
-import math
 import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from outrider.models.retry_after import retry_after_s
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.state.errors import ModelError, ModelUnavailable
 from outrider.text.sanitize import find_proxy_fault, is_http_url, is_loopback, origin, redact, split_addresses, without_password
@@ -229,29 +228,6 @@ def find_batch_limit(info: Mapping[str, Any]) -> int | None:
 def name_weights(info: Mapping[str, Any]) -> str:
     """Model and commit, where TEI names both."""
     return f"{info['model_id']} at {info['model_sha']}" if info.get("model_id") and info.get("model_sha") else ""
-
-
-def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
-    """`Retry-After` in seconds or as a date (RFC 9110, 10.2.3), or OpenAI's `retry-after-ms`; None if neither can be read.
-
-    A date counts from the server's own `Date`: its clock may differ from ours.
-    """
-    try:
-        in_ms = headers.get("retry-after-ms")
-        seconds = float(in_ms) / 1000 if in_ms else float(headers.get("retry-after", ""))
-    except ValueError:
-        until, sent = (_parse_date(headers.get(name, "")) for name in ("retry-after", "date"))
-        if until is None:
-            return None
-        seconds = until - (now if sent is None else sent)
-    return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
-def _parse_date(text: str) -> float | None:
-    try:
-        return parsedate_to_datetime(text).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def load_client() -> None:

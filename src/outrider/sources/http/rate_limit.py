@@ -11,14 +11,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from math import isfinite
 from typing import NamedTuple
 
 from outrider.sources.http.service import Service
 from outrider.sources.http.transport import Unreachable
 from outrider.state.errors import RateLimited, SourceError, SourceUnavailable
+from outrider.text.http_date import parse_http_date
 
 LONGEST_S = 86_400.0
 """Upper bound of a pause: no service has a budget for more than a day, and a wrong header must not close it for ever."""
@@ -37,11 +36,8 @@ def parse_retry_after(headers: Mapping[str, str], now: float) -> float | None:
     value = headers.get("retry-after", "").strip()
     if (seconds := _parse_number(value)) is not None:
         return min(LONGEST_S, seconds) if seconds >= 0 else None
-    try:
-        date = parsedate_to_datetime(value)
-        return min(LONGEST_S, max(0.0, (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - now))
-    except (ValueError, OverflowError, IndexError):
-        return None
+    date_s = parse_http_date(value)
+    return None if date_s is None else min(LONGEST_S, max(0.0, date_s - now))
 
 
 def parse_budget_reset(headers: Mapping[str, str], now: float) -> float | None:
