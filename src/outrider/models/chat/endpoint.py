@@ -57,7 +57,7 @@ from outrider.models.chat.provider import (
     resolve_endpoint,
 )
 from outrider.models.chat.servers import ChatServer, ChatServers
-from outrider.models.servers.replicas import ServerReport
+from outrider.models.servers.health import ServerReport
 from outrider.runtime.spans import span
 from outrider.runtime.threads_and_loops import in_background
 from outrider.settings.model import LlmSettings

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from outrider.models.chat.client import NO_LIST, ChatClient
 from outrider.models.chat.endpoint_errors import RequestRefused, UnreadableResponse
 from outrider.models.chat.provider import Capabilities, Endpoint, get_capabilities
-from outrider.models.servers.replicas import SLOW_FACTOR, SMOOTHING, ServerReport
+from outrider.models.servers.health import ServerReport, choose_patience_s, smooth
 from outrider.runtime.threads_and_loops import load_module
 from outrider.state.errors import ChatUnavailable
 
@@ -55,8 +55,8 @@ class ChatServers:
         the lengths of answers differ.
         """
         now = time.monotonic()
-        others = [one.usual_s for one in self.servers if one is not server and one.capabilities.closed_until <= now]
-        return min(timeout_s, max(timeout_s / 2, SLOW_FACTOR * max(others))) if others and all(others) else timeout_s
+        others_s = [one.usual_s for one in self.servers if one is not server and one.capabilities.closed_until <= now]
+        return choose_patience_s(others_s, timeout_s / 2, timeout_s)
 
     def leave_out(self, server: ChatServer, problem: str) -> bool:
         """Whether the call may go to another server, if need be after a pause. An only server is not left out."""
@@ -75,7 +75,7 @@ class ChatServers:
                 one.capabilities.closed_until = 0.0
 
     def record_time(self, server: ChatServer, took_s: float) -> None:
-        server.usual_s += SMOOTHING * (took_s - server.usual_s) if server.usual_s else took_s
+        server.usual_s = smooth(server.usual_s, took_s)
         server.capabilities.problem = ""
 
     async def report(self, within_s: float) -> tuple[ServerReport, ...]:

@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 
 from outrider.models.embed.presets import find_preset
 from outrider.models.servers.batches import BatchLimits, run_batches
-from outrider.models.servers.replicas import Replica, ReplicaPool, ServerReport
+from outrider.models.servers.health import ServerReport
+from outrider.models.servers.replicas import Replica, ReplicaPool
 from outrider.models.servers.transport import (
     NotFound,
     Reply,

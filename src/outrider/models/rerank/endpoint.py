@@ -17,7 +17,8 @@ from functools import partial
 from typing import Any
 
 from outrider.models.servers.batches import BatchLimits, run_batches
-from outrider.models.servers.replicas import Replica, ReplicaPool, ServerReport
+from outrider.models.servers.health import ServerReport
+from outrider.models.servers.replicas import Replica, ReplicaPool
 from outrider.models.servers.transport import (
     Reply,
     ServerSettings,
