@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from outrider.models.servers.health import ServerReport, choose_patience_s, smooth
-from outrider.models.servers.transport import ServerBusy, ServerFailed, ServerSettings
+from outrider.models.servers.transport import ServerBusy, ServerFailed, ServerSettings, TooLarge
 from outrider.state.errors import ModelError, ModelUnavailable
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class _OutOfTime(Exception):
 
 
 class ReplicaPool:
-    """The replicas of one model. `check` raises what a request would; `setting` names the time limit for messages."""
+    """The replicas of one model. `check` raises what a request would."""
 
     def __init__(self, settings: ServerSettings, addresses: Sequence[str], check: Callable[[Replica], Awaitable[None]]) -> None:
         self._settings = settings
@@ -246,6 +246,8 @@ class ReplicaPool:
             self._record_failure(replica, failed, counts=True)
         except ModelError as error:
             self._record_wrong(replica, error)
+        except TooLarge as error:  # for a small question, which time does not mend
+            self._record_wrong(replica, ModelUnavailable(str(error)))
         except Exception as error:  # noqa: BLE001 - raised again where a request waits, which would wait for ever
             self._bug = error
         else:

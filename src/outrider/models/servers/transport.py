@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from outrider.models.retry_after import retry_after_s
 from outrider.runtime.threads_and_loops import run_in_background
-from outrider.state.errors import ModelError, ModelUnavailable
+from outrider.state.errors import BadVectors, ModelError, ModelUnavailable
 from outrider.text.sanitize import find_proxy_fault, is_http_url, is_loopback, origin, redact, split_addresses, without_password
 
 if TYPE_CHECKING:
@@ -114,6 +114,10 @@ class ServerSettings:
             if fault := find_proxy_fault(address):
                 raise ModelUnavailable(f"{self.name(address)} cannot be reached: {fault}")
         return tuple(dict.fromkeys(address.rstrip("/") for address in addresses))
+
+    def other_model(self, address: str, difference: str) -> BadVectors:
+        """The error of a server whose model is not that of the others."""
+        return BadVectors(f"{self.name(address)} {difference}; serve one model at all addresses of {self.section}.base_url")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,12 +221,6 @@ async def read_tei_info(settings: ServerSettings, address: str) -> Mapping[str, 
     except (TimeoutError, ServerFailed, ModelUnavailable):
         return {}
     return info if isinstance(info, dict) and isinstance(info.get("model_id"), str) else {}
-
-
-def find_batch_limit(info: Mapping[str, Any]) -> int | None:
-    """The most texts of one request, as TEI names them."""
-    limit = info.get("max_client_batch_size")
-    return limit if isinstance(limit, int) and limit > 0 else None
 
 
 def name_weights(info: Mapping[str, Any]) -> str:
