@@ -86,13 +86,24 @@ class SharedRedis:
             raise RedisAway(self.fault)
 
     async def run(self, script: str, keys: Sequence[str], arguments: Sequence[str | float]) -> Any:
-        """The result of a Lua script. Raises `RedisAway`."""
-        await self.prepare()
-        return await self._run(script, keys, arguments)
+        """The result of a Lua script, after `prepare`. Raises `RedisAway`."""
+        from redis.exceptions import NoScriptError
+
+        text, server, begun_s = CLOCK + script, self._info.get("run_id"), asyncio.get_running_loop().time()
+        async with self._within_patience():
+            try:
+                result = await self._redis.evalsha(_hash(text), len(keys), *keys, *map(str, arguments))
+            except NoScriptError:
+                result = await self._redis.eval(text, len(keys), *keys, *map(str, arguments))
+        if server and server != self._info.get("run_id"):  # the arguments rest on what the earlier one knew
+            self._lose("it has started anew")
+            raise RedisAway(self.fault)
+        self._heard_at = begun_s
+        return result
 
     async def contact(self) -> None:
         """Report that this process lives, and count those that do. Raises `RedisAway`."""
-        is_new, self.processes = await self._run(BEAT, [PROCESSES], [self.process, ALIVE_S])
+        is_new, self.processes = await self.run(BEAT, [PROCESSES], [self.process, ALIVE_S])
         if is_new and self.processes > 1:
             self._counted_from = asyncio.get_running_loop().time() + NOTICE_S + PATIENCE_S
 
@@ -142,21 +153,6 @@ class SharedRedis:
 
         with suppress(TimeoutError):
             run_in_background(asyncio.wait_for(leave(), CLOSED_WITHIN_S))
-
-    async def _run(self, script: str, keys: Sequence[str], arguments: Sequence[str | float]) -> Any:
-        from redis.exceptions import NoScriptError
-
-        text, server, begun_s = CLOCK + script, self._info.get("run_id"), asyncio.get_running_loop().time()
-        async with self._within_patience():
-            try:
-                result = await self._redis.evalsha(_hash(text), len(keys), *keys, *map(str, arguments))
-            except NoScriptError:
-                result = await self._redis.eval(text, len(keys), *keys, *map(str, arguments))
-        if server and server != self._info.get("run_id"):  # the arguments rest on what the earlier one knew
-            self._lose("it has started anew")
-            raise RedisAway(self.fault)
-        self._heard_at = begun_s
-        return result
 
     def _lose(self, reason: str) -> None:
         if not self.fault:
