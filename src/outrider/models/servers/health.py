@@ -1,4 +1,4 @@
-"""Health of the servers of one model: how long a silent one is waited for, and what people are told."""
+"""Health of the servers of one model: time limits for silent ones, and reports."""
 
 from __future__ import annotations
 
