@@ -68,9 +68,6 @@ class SkippingRedis(SharedRedis):
         self._heard_at = now()
         return self._scripts[script](keys, [*arguments, repr(now())])
 
-    async def _run(self, script: str, keys: Sequence[str], arguments: Sequence[str | float]) -> Any:
-        return await self.run(script, keys, arguments)
-
     def erase(self) -> None:
         """The server has started anew, and had nothing on disk."""
         self._blocking.flushall()

@@ -161,8 +161,9 @@ local waits, pause_s = {}, limits.long_poll_s
 for _, ticket in ipairs(message.tickets) do
   local rank = redis.call('ZRANK', queue, ticket[1])
   if rank then
-    local wait_s = math.max(least_wait_s(rank), limits.settling_s, closed_s)
-    waits[ticket[1]] = least_wait_s(rank)
+    local least_s = least_wait_s(rank)
+    local wait_s = math.max(least_s, limits.settling_s, closed_s)
+    waits[ticket[1]] = least_s
     if wait_s <= limits.poll_s then
       local place = redis.call('ZCARD', window) + rank - most
       local ending = place >= 0 and redis.call('ZRANGE', window, place, place, 'WITHSCORES')[2]

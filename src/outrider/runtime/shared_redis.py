@@ -10,8 +10,8 @@ import asyncio
 import atexit
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from hashlib import sha1
 from typing import Any
@@ -86,13 +86,24 @@ class SharedRedis:
             raise RedisAway(self.fault)
 
     async def run(self, script: str, keys: Sequence[str], arguments: Sequence[str | float]) -> Any:
-        """The result of a Lua script. Raises `RedisAway`."""
-        await self.prepare()
-        return await self._run(script, keys, arguments)
+        """The result of a Lua script, after `prepare`. Raises `RedisAway`."""
+        from redis.exceptions import NoScriptError
+
+        text, server, begun_s = CLOCK + script, self._info.get("run_id"), asyncio.get_running_loop().time()
+        async with self._within_patience():
+            try:
+                result = await self._redis.evalsha(_hash(text), len(keys), *keys, *map(str, arguments))
+            except NoScriptError:
+                result = await self._redis.eval(text, len(keys), *keys, *map(str, arguments))
+        if server and server != self._info.get("run_id"):  # the arguments rest on what the earlier one knew
+            self._lose("it has started anew")
+            raise RedisAway(self.fault)
+        self._heard_at = begun_s
+        return result
 
     async def contact(self) -> None:
-        """Report that this process lives, and look at the server. Raises `RedisAway`."""
-        is_new, self.processes = await self._run(BEAT, [PROCESSES], [self.process, ALIVE_S])
+        """Report that this process lives, and count those that do. Raises `RedisAway`."""
+        is_new, self.processes = await self.run(BEAT, [PROCESSES], [self.process, ALIVE_S])
         if is_new and self.processes > 1:
             self._counted_from = asyncio.get_running_loop().time() + NOTICE_S + PATIENCE_S
 
@@ -143,25 +154,6 @@ class SharedRedis:
         with suppress(TimeoutError):
             run_in_background(asyncio.wait_for(leave(), CLOSED_WITHIN_S))
 
-    async def _run(self, script: str, keys: Sequence[str], arguments: Sequence[str | float]) -> Any:
-        from redis.exceptions import NoScriptError
-
-        text, server, begun_s = CLOCK + script, self._info.get("run_id"), asyncio.get_running_loop().time()
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                try:
-                    result = await self._redis.evalsha(_hash(text), len(keys), *keys, *map(str, arguments))
-                except NoScriptError:
-                    result = await self._redis.eval(text, len(keys), *keys, *map(str, arguments))
-        except _failures() as error:  # TimeoutError is an OSError
-            self._lose(str(error) or f"no answer within {PATIENCE_S:g} s")
-            raise RedisAway(self.fault) from None
-        if server and server != self._info.get("run_id"):  # the arguments rest on what the earlier one knew
-            self._lose("it has started anew")
-            raise RedisAway(self.fault)
-        self._heard_at = begun_s
-        return result
-
     def _lose(self, reason: str) -> None:
         if not self.fault:
             self.away_since = asyncio.get_running_loop().time()
@@ -174,10 +166,13 @@ class SharedRedis:
         while True:
             with suppress(RedisAway):
                 await self._look()
+            if self.fault:
+                await asyncio.sleep(RETRY_S)
+                continue
             self._alarm.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(RETRY_S if self.fault else BEAT_S):
-                    await (asyncio.Event() if self.fault else self._alarm).wait()
+                async with asyncio.timeout(BEAT_S):
+                    await self._alarm.wait()
 
     def _return(self) -> None:
         assert self.away_since is not None  # noqa: S101 - there is a fault
@@ -189,10 +184,16 @@ class SharedRedis:
             notify()
 
     async def _read_info(self) -> None:
+        async with self._within_patience():
+            self._accept(await self._redis.info())
+
+    @asynccontextmanager
+    async def _within_patience(self) -> AsyncIterator[None]:
+        """Raises `RedisAway` if the server fails, is refused or gives no answer in time."""
         try:
             async with asyncio.timeout(PATIENCE_S):
-                self._accept(await self._redis.info())
-        except _failures() as error:
+                yield
+        except _failures() as error:  # TimeoutError is an OSError
             self._lose(str(error) or f"no answer within {PATIENCE_S:g} s")
             raise RedisAway(self.fault) from None
 

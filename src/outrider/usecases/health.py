@@ -13,7 +13,7 @@ from outrider.library.address_and_locks import Location
 from outrider.models.chat.endpoint import EndpointChat
 from outrider.models.rerank.endpoint import EndpointReranker
 from outrider.models.rerank.late_interaction import LateInteraction
-from outrider.models.servers.replicas import ServerReport
+from outrider.models.servers.health import ServerReport
 from outrider.runtime.tape import without_port
 from outrider.runtime.threads_and_loops import in_background, run_in_thread
 from outrider.services.sources import explain_missing_contact, open_shared_redis

@@ -73,6 +73,7 @@ NEVER_NEEDED = {
     "torch", "transformers", "sentence_transformers", "sklearn", "scipy", "huggingface_hub", "lance_namespace_urllib3_client.api",
     "outrider.services.systematic", "outrider.boolean.parser", "outrider.sources.github.search", "outrider.sources.web.browser",
     "outrider.library.exact.pinned_library", "outrider.library.reindex", "outrider.models.rerank.select", "outrider.interfaces.cli.ingest",
+    "outrider.models.servers.transport",
 }  # fmt: skip
 
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
+import threading
 import time
 
+import httpx2
 import pytest
 from pydantic import SecretStr
 
 from outrider.models.chat import servers as module
+from outrider.models.chat import transport
 from outrider.models.chat.endpoint import EndpointChat, make_chat
 from outrider.models.chat.provider import resolve_endpoint
+from outrider.runtime import threads_and_loops
 from outrider.settings.model import LlmSettings
 from outrider.state.chat import Budget, ChatRequest
 from outrider.state.errors import ChatError, KeyRejected
@@ -156,3 +161,25 @@ def test_offline_wants_all_servers_on_this_machine() -> None:
     settings = LlmSettings(model="m", base_url="http://127.0.0.1:1/v1, http://gpu.example/v1")
     assert make_chat(settings, offline=True)[0] is None
     assert make_chat(settings)[0] is not None
+
+
+def test_the_report_reads_certificates_beside_the_loop_of_all_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, read = [], httpx2.create_ssl_context
+
+    def record_and_read() -> ssl.SSLContext:
+        threads.append(threading.current_thread().name)
+        return read()
+
+    monkeypatch.setattr("outrider.models.chat.transport.httpx2.create_ssl_context", record_and_read)
+    transport._make_http_client.cache_clear()
+    with ChatServer(lambda _: GOOD, models=Reply(["scripted"])) as server:
+        reports = asyncio.run(chat_over(server.base_url, DEAD).report_servers(BUSY_S))
+    assert [bool(report.problem) for report in reports] == [False, True]
+    assert threads
+    assert threads_and_loops.BACKGROUND not in " ".join(threads)
+
+
+def test_the_report_says_that_an_answer_is_no_list() -> None:
+    with ChatServer(lambda _: GOOD, models=Reply(raw=b"<html>Welcome</html>")) as server:
+        (report,) = asyncio.run(chat_over(server.base_url).report_servers(BUSY_S))
+    assert report.problem.endswith("answered with something else instead of a list of its models")

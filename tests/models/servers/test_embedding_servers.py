@@ -180,7 +180,8 @@ def test_without_any_server_the_error_names_each(start: Any) -> None:
     assert "none of the 2 servers of letters can be used" in str(caught.value)
     assert "127.0.0.1:9/v1 cannot be reached" in str(caught.value)
     assert "refuses the key (401); set embedding.api_key" in str(caught.value)
-    assert not {"hush", "sk-secret"} & set(str(caught.value).replace("@", " ").split())
+    assert "hush" not in str(caught.value)
+    assert "sk-secret" not in str(caught.value)
 
 
 def test_a_server_that_is_busy_half_of_the_time_gets_everything_done(start: Any) -> None:

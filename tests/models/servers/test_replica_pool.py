@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
 from outrider.models.servers import replicas
 from outrider.models.servers.replicas import Replica, ReplicaPool
-from outrider.models.servers.transport import ServerBusy, ServerFailed, ServerSettings
+from outrider.models.servers.transport import ServerBusy, ServerFailed, ServerSettings, TooLarge
 from outrider.state.errors import ModelUnavailable
 
 
@@ -18,9 +18,9 @@ async def passes(_: Replica) -> None:
     """A check without a complaint."""
 
 
-def make_pool(addresses: Sequence[str]) -> ReplicaPool:
+def make_pool(addresses: Sequence[str], check: Callable[[Replica], Awaitable[None]] = passes) -> ReplicaPool:
     settings = ServerSettings("embedding", "m", "", timeout_s=30.0, concurrency=4)
-    return ReplicaPool(settings, [f"http://{one}" for one in addresses], passes)
+    return ReplicaPool(settings, [f"http://{one}" for one in addresses], check)
 
 
 def refuse(replica: Replica) -> ServerFailed:
@@ -103,3 +103,13 @@ async def test_a_server_that_asks_for_no_pause_is_not_asked_without_end() -> Non
     with pytest.raises(ModelUnavailable):
         await pool.send(ask, until=time.monotonic() + 0.5)
     assert asked <= 5  # pauses of .05, .1, .2 and .4 s
+
+
+async def test_a_server_to_which_the_question_of_its_check_is_too_long_is_left_out() -> None:
+    async def refuses(_: Replica) -> None:
+        raise TooLarge("m refuses it: too long")
+
+    pool = make_pool("a", refuses)
+    with pytest.raises(ModelUnavailable, match="too long"):
+        await pool.wait_ready()
+    assert pool.replicas[0].is_wrong

@@ -15,7 +15,6 @@ from outrider.models.servers.transport import (
     TooLarge,
     check_status,
     request,
-    retry_after_s,
 )
 from outrider.runtime.threads_and_loops import run_in_background
 from outrider.state.errors import BadVectors
@@ -45,13 +44,6 @@ def test_a_pause_is_named_and_ends_though_the_server_asks_for_years() -> None:
     assert error.pause_s == MOST_PAUSE_S
     assert "takes no more requests now (429), and asks for a pause of 1,000,000,000 s" in str(error)
     assert "pause" not in str(refused(503, ""))
-
-
-def test_a_date_counts_by_the_clock_of_the_server() -> None:
-    ahead = {"retry-after": "Wed, 21 Oct 2065 07:28:10 GMT", "date": "Wed, 21 Oct 2065 07:28:00 GMT"}
-    assert retry_after_s(ahead, now=0.0) == 10.0
-    assert retry_after_s({"retry-after": "Thu, 01 Jan 1970 00:00:10 GMT", "date": "x"}, now=0.0) == 10.0
-    assert retry_after_s({"retry-after": "soon", "date": ahead["date"]}, now=0.0) is None
 
 
 def test_numbers_that_no_float_holds_are_bad_answers() -> None:

@@ -19,7 +19,17 @@ from hypothesis import strategies as st
 
 from outrider.runtime.threads_and_loops import in_background
 from outrider.sources.http import cache as module
-from outrider.sources.http.cache import AnswerCache, CachedAnswer, DiskCache, NoCache, RedisCache, pack_answer, store_later, unpack_answer
+from outrider.sources.http.cache import (
+    AnswerCache,
+    CachedAnswer,
+    DiskCache,
+    NoCache,
+    RedisCache,
+    claim_call,
+    pack_answer,
+    store_later,
+    unpack_answer,
+)
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Service
 from outrider.state.errors import MissingExtra, SettingsError
@@ -384,9 +394,9 @@ async def test_the_claim_of_a_dead_process_holds_up_nobody_for_long(redis_url: s
     dead, alive = RedisCache(redis_url), RedisCache(redis_url)
 
     async def claim_and_wait() -> tuple[object, object, float]:
-        first = await dead.wait_for_call("key", time.monotonic() + 5)
+        first = await dead.wait_for_call("key", b"dead", time.monotonic() + 5)
         begun = time.monotonic()
-        return first, await alive.wait_for_call("key", begun + 5), time.monotonic() - begun
+        return first, await alive.wait_for_call("key", b"alive", begun + 5), time.monotonic() - begun
 
     first, second, waited_s = await in_background(claim_and_wait())
     assert first is second is None
@@ -397,8 +407,20 @@ async def test_who_waits_for_the_call_of_another_process_keeps_time_for_its_own(
     async def wait() -> float:
         slow, waiting = RedisCache(redis_url), RedisCache(redis_url)
         begun = time.monotonic()
-        await slow.wait_for_call("key", begun + 5)
-        assert await waiting.wait_for_call("key", begun + 4) is None
+        await slow.wait_for_call("key", b"slow", begun + 5)
+        assert await waiting.wait_for_call("key", b"waiting", begun + 4) is None
         return time.monotonic() - begun
 
     assert await in_background(wait()) < 3
+
+
+async def test_who_gave_up_waiting_does_not_end_the_claim_of_another_process(redis_url: str) -> None:
+    async def claim_while_another_calls() -> object:
+        calling, waiting, third = (RedisCache(redis_url) for _ in range(3))
+        async with claim_call(calling, "key", time.monotonic() + 5):
+            async with claim_call(waiting, "key", time.monotonic() + 0.1) as answer:
+                assert answer is None
+            await asyncio.gather(*module._writes)
+            return await third._redis.exists("outrider:call:key")
+
+    assert await in_background(claim_while_another_calls())

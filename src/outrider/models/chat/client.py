@@ -214,14 +214,23 @@ def _make_reply(message: AIMessage) -> Reply:
     )
 
 
+async def list_models(endpoint: Endpoint, within_s: float) -> list[str]:
+    """The names of the models that the endpoint's first address lists at `/models`.
+
+    Raises `RequestRefused`, `UnreadableResponse`, `ChatUnavailable` for an unusable proxy, `ConnectionError`, `TimeoutError`.
+    """
+    transport = await load_module("outrider.models.chat.transport")
+    await asyncio.to_thread(transport.get_http_client, endpoint.base_url)  # reads certificates
+    async with asyncio.timeout(within_s):
+        names: list[str] = await transport.list_models(endpoint.base_url, endpoint.key)
+    return names
+
+
 async def find_only_model(endpoint: Endpoint, timeout_s: float) -> str:
     """The name of the only model that the server lists at `/models`. Raises `KeyRejected`, and `ChatUnavailable` if it is not one."""
     remedy = "set llm.model (OUTRIDER_LLM__MODEL) to the model to use"
-    transport = await load_module("outrider.models.chat.transport")
-    await asyncio.to_thread(transport.get_http_client, endpoint.base_url)  # reads certificates
     try:
-        async with asyncio.timeout(timeout_s):
-            names: list[str] = await transport.list_models(endpoint.base_url, endpoint.key)
+        names = await list_models(endpoint, timeout_s)
     except RequestRefused as refused:
         message = endpoint.redact(refused.message)
         detail = f"{refused.status}: {message}" if message else f"{refused.status}"

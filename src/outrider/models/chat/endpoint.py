@@ -57,7 +57,7 @@ from outrider.models.chat.provider import (
     resolve_endpoint,
 )
 from outrider.models.chat.servers import ChatServer, ChatServers
-from outrider.models.servers.replicas import ServerReport
+from outrider.models.servers.health import ServerReport
 from outrider.runtime.spans import span
 from outrider.runtime.threads_and_loops import in_background
 from outrider.settings.model import LlmSettings
@@ -147,8 +147,7 @@ class EndpointChat:
 
     async def _warm_up(self) -> None:
         await self._name_model()
-        for server in self._servers.servers:
-            await server.client.warm_up()
+        await self._servers.warm_up()
 
     async def _name_model(self) -> None:
         """Take the only model that the server lists, if the settings name none. A failure holds for `RETRY_AFTER_S`."""
@@ -234,8 +233,7 @@ class EndpointChat:
 
     async def _ask(self, messages: Messages, mode: OutputMode, question: _Question) -> Reply:
         """Make one call within its time, under the process's limit. `BadAnswer` if the model declines or exceeds the length."""
-        for server in self._servers.servers:
-            await server.client.warm_up()
+        await self._servers.warm_up()
         async with get_concurrency_limiter().slot(self._concurrency, self._timeout_s):
             try:
                 async with asyncio.timeout(self._timeout_s):

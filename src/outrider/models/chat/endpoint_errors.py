@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 
 from outrider.models.chat.provider import Capabilities, Endpoint, OutputMode
-from outrider.models.servers.transport import retry_after_s
+from outrider.models.retry_after import retry_after_s
 from outrider.state.errors import ChatUnavailable
 
 BUSY_PAUSE_S = 1.0

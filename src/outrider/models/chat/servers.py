@@ -7,11 +7,10 @@ import logging
 import time
 from dataclasses import dataclass, field, replace
 
-from outrider.models.chat.client import NO_LIST, ChatClient
+from outrider.models.chat.client import NO_LIST, ChatClient, list_models
 from outrider.models.chat.endpoint_errors import RequestRefused, UnreadableResponse
 from outrider.models.chat.provider import Capabilities, Endpoint, get_capabilities
-from outrider.models.servers.replicas import SLOW_FACTOR, SMOOTHING, ServerReport
-from outrider.runtime.threads_and_loops import load_module
+from outrider.models.servers.health import ServerReport, choose_patience_s, smooth
 from outrider.state.errors import ChatUnavailable
 
 LEFT_OUT_S = 30.0
@@ -42,6 +41,11 @@ class ChatServers:
         parts = [replace(endpoint, base_url=address, replicas=()) for address in (endpoint.base_url, *endpoint.replicas)]
         self.servers = [ChatServer(one, ChatClient(one, timeout_s), get_capabilities(one.base_url, one.model)) for one in parts]
 
+    async def warm_up(self) -> None:
+        """Load all clients, which can take seconds, outside the time limit of any call."""
+        for server in self.servers:
+            await server.client.warm_up()
+
     def choose(self) -> ChatServer:
         """One that is open and has the fewest calls; else the one that opens first."""
         now = time.monotonic()
@@ -55,8 +59,8 @@ class ChatServers:
         the lengths of answers differ.
         """
         now = time.monotonic()
-        others = [one.usual_s for one in self.servers if one is not server and one.capabilities.closed_until <= now]
-        return min(timeout_s, max(timeout_s / 2, SLOW_FACTOR * max(others))) if others and all(others) else timeout_s
+        others_s = [one.usual_s for one in self.servers if one is not server and one.capabilities.closed_until <= now]
+        return choose_patience_s(others_s, timeout_s / 2, timeout_s)
 
     def leave_out(self, server: ChatServer, problem: str) -> bool:
         """Whether the call may go to another server, if need be after a pause. An only server is not left out."""
@@ -75,7 +79,7 @@ class ChatServers:
                 one.capabilities.closed_until = 0.0
 
     def record_time(self, server: ChatServer, took_s: float) -> None:
-        server.usual_s += SMOOTHING * (took_s - server.usual_s) if server.usual_s else took_s
+        server.usual_s = smooth(server.usual_s, took_s)
         server.capabilities.problem = ""
 
     async def report(self, within_s: float) -> tuple[ServerReport, ...]:
@@ -83,17 +87,16 @@ class ChatServers:
         return tuple(await asyncio.gather(*(self._report(one, within_s) for one in self.servers)))
 
     async def _report(self, server: ChatServer, within_s: float) -> ServerReport:
-        transport = await load_module("outrider.models.chat.transport")
         name, problem = server.endpoint.name, ""
         try:
-            async with asyncio.timeout(within_s):
-                models = await transport.list_models(server.endpoint.base_url, server.endpoint.key)
-            if self._model not in models:
+            if self._model not in await list_models(server.endpoint, within_s):
                 problem = f"{name} does not list this model"
         except RequestRefused as refused:
             problem = "" if refused.status in NO_LIST else f"{name} does not list its models ({refused.status})"
-        except (TimeoutError, UnreadableResponse):
+        except TimeoutError:
             problem = f"{name} gave no list of its models within {within_s:g} s"
+        except UnreadableResponse as error:
+            problem = f"{name} answered with {error} instead of a list of its models"
         except (ConnectionError, ChatUnavailable) as error:
             problem = f"{name} cannot be reached ({server.endpoint.redact(error)})"
         return ServerReport(name, problem)

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 from pydantic import SecretStr, ValidationError
 
 from outrider.models import loading, weights
-from outrider.models.embed import endpoint, local
+from outrider.models.embed import local
 from outrider.models.embed.bert import BertEncoder, read_encoder
 from outrider.models.embed.presets import find_preset, list_auto_models
-from outrider.models.servers.replicas import ServerReport
 from outrider.settings.load import format_errors
 from outrider.settings.model import EmbeddingSettings
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole
@@ -24,6 +23,8 @@ from outrider.text.sanitize import OFFLINE, is_loopback, split_addresses, withou
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from outrider.models.servers.health import ServerReport
 
 RETRY_AFTER_S = 30.0
 """A failed load may have waited for the network or read gigabytes; the next searches must not pay for it again."""
@@ -181,8 +182,12 @@ class Embedder:
 
     def report_servers(self, within_s: float) -> tuple[ServerReport, ...]:
         """The state of each server of `base_url`; none for a model of this machine. Raises `ModelUnavailable` if no server answers."""
-        backend = self._backend() if self._settings.base_url else None
-        return backend.report_servers(within_s) if isinstance(backend, endpoint.EndpointModel) else ()
+        if not self._settings.base_url:
+            return ()
+        from outrider.models.embed.endpoint import EndpointModel
+
+        backend = self._backend()
+        return backend.report_servers(within_s) if isinstance(backend, EndpointModel) else ()
 
     @property
     def without_torch(self) -> bool:
@@ -283,7 +288,9 @@ def _load(
                 )
             update = {"model_name": library_space.model_name, "normalize_embeddings": library_space.normalized}
             settings = settings.model_copy(update=update)
-        return endpoint.connect(settings)
+        from outrider.models.embed.endpoint import connect
+
+        return connect(settings)
     device, memory = loading.choose_device(settings.device)
     own = library_space if is_auto else None
     if own and is_served_name(own.model_name):

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from outrider.models.embed.presets import find_preset
-from outrider.models.servers.batches import BatchLimits, run_batches
-from outrider.models.servers.replicas import Replica, ReplicaPool, ServerReport
+from outrider.models.servers.batches import MIN_CHARS, BatchLimits, run_batches
+from outrider.models.servers.health import ServerReport
+from outrider.models.servers.replicas import Replica, ReplicaPool
 from outrider.models.servers.transport import (
     NotFound,
     Reply,
     ServerSettings,
     TooLarge,
     check_status,
-    find_batch_limit,
     name_weights,
     read_tei_info,
     request,
@@ -46,8 +46,6 @@ MAX_CHARS_PER_TOKEN = 16
 """Characters sent per token of the context at most: the server would not read more."""
 TYPICAL_CHARS_PER_TOKEN = 4
 """Estimate for English prose, used to form batches."""
-MIN_CHARS = 16
-"""A refusal of a text this short has another cause than its length."""
 MARGIN = 0.95
 # "This model's maximum context length is 512 tokens. However, you requested 1451 tokens in the input" (vLLM #19798);
 # "`inputs` must have less than 512 tokens. Given: 1451" (text-embeddings-inference).
@@ -103,7 +101,7 @@ class EmbeddingClient:
         self._formats: dict[Replica, WireFormat] = {}
         self.first: EmbeddingResponse | None = None
         """What the first server that was ready answered to the probe: the others must answer the same."""
-        self._first_name = self._first_info = ""
+        self._first_name = self._first_weights = ""
 
     @property
     def name(self) -> str:
@@ -134,16 +132,14 @@ class EmbeddingClient:
             except NotFound:
                 if form is formats[-1]:
                     raise
-            except TooLarge as error:
-                raise ModelUnavailable(str(error)) from error
         self._formats[replica] = form
-        self.limits.texts = min(self.limits.texts, find_batch_limit(info) or self.limits.texts)
+        self.limits.read_info(info)
         if self.first is None:
-            self.first, self._first_name, self._first_info = response, replica.name, form.weights
+            self.first, self._first_name, self._first_weights = response, replica.name, form.weights
         else:
             self._compare(replica, response, form.weights)
 
-    def _compare(self, replica: Replica, response: EmbeddingResponse, info: str) -> None:
+    def _compare(self, replica: Replica, response: EmbeddingResponse, weights: str) -> None:
         """Raises `BadVectors` with both servers' names if this one has another model."""
         import numpy as np
 
@@ -155,8 +151,8 @@ class EmbeddingClient:
             other = f"gives vectors of {dimension} numbers, and {base} of {first_dimension}"
         elif response.model and first.model and response.model != first.model:
             other = f"serves {response.model!r}, and {base} {first.model!r}"
-        elif info and self._first_info and info != self._first_info:
-            other = f"serves {info}, and {base} {self._first_info}"
+        elif weights and self._first_weights and weights != self._first_weights:
+            other = f"serves {weights}, and {base} {self._first_weights}"
         else:
             own, theirs = response.vectors[0].astype(np.float64), first.vectors[0].astype(np.float64)
             norms = float(np.linalg.norm(own) * np.linalg.norm(theirs))
@@ -164,7 +160,7 @@ class EmbeddingClient:
             if not likeness >= SAME:  # not a number is another model, too
                 other = f"gives other vectors than {base} (cosine {likeness:.3f} for one text): another model, prompt or pooling"
         if other:
-            raise BadVectors(f"{replica.name} {other}; serve one model at all addresses of embedding.base_url")
+            raise self._servers.other_model(replica.address, other)
 
     async def _post(self, replica: Replica, form: WireFormat, texts: Sequence[str]) -> EmbeddingResponse:
         body = form.make_body(self._settings.model_name, texts, normalize=self._settings.normalize_embeddings)

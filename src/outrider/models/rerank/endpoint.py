@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from outrider.models.servers.batches import BatchLimits, run_batches
-from outrider.models.servers.replicas import Replica, ReplicaPool, ServerReport
+from outrider.models.servers.batches import MIN_CHARS, BatchLimits, run_batches
+from outrider.models.servers.health import ServerReport
+from outrider.models.servers.replicas import Replica, ReplicaPool
 from outrider.models.servers.transport import (
     Reply,
     ServerSettings,
     TooLarge,
     check_status,
-    find_batch_limit,
     name_weights,
     read_tei_info,
     request,
@@ -36,8 +36,6 @@ BATCH = 32
 """Texts per request: the default limit of Text Embeddings Inference (`--max-client-batch-size`)."""
 BATCH_TOKENS = 65_536
 CHARS_PER_TOKEN = 4
-MIN_CHARS = 16
-"""A refusal of a text this short has another cause than its length."""
 UNKNOWN_FORMAT = frozenset({400, 404, 405, 422})
 """Statuses for a path or a body that the server does not know."""
 PROBE_QUERY = "Which animal barks?"
@@ -164,13 +162,10 @@ class EndpointReranker:
             raise ModelUnavailable(
                 f"{replica.name} is no rerank endpoint that is known here ({'; '.join(refusals)}); see reranker.base_url"
             )
-        try:
-            check_status(self._servers, replica.address, reply)
-        except TooLarge as error:
-            raise ModelUnavailable(str(error)) from error
+        check_status(self._servers, replica.address, reply)
         scores = self._read_scores(replica, form, reply, len(PROBE_TEXTS))
         self._formats[replica] = url, form
-        self._limits.texts = min(self._limits.texts, find_batch_limit(info) or BATCH)
+        self._limits.read_info(info)
         if self._first is None:
             self._first = replica.name, name_weights(info), scores
         else:
@@ -188,7 +183,7 @@ class EndpointReranker:
             shown = [" ".join(f"{score:.3g}" for score in row) for row in (scores, first_scores)]
             other = other or f"gives other scores than {name} ({shown[0]} and {shown[1]} for the same texts)"
         if other:
-            raise BadVectors(f"{replica.name} {other}; serve one model at all addresses of reranker.base_url")
+            raise self._servers.other_model(replica.address, other)
 
     def _read_scores(self, replica: Replica, form: RequestFormat, reply: Reply, count: int) -> list[float]:
         """Scores in the order of the texts, whatever order the server returned."""

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from outrider.models.rerank.cross_encoder import PRESETS, RERANKER_SETTINGS, CrossEncoderReranker, find_preset, is_on_this_machine
-from outrider.models.rerank.endpoint import EndpointReranker
 from outrider.models.rerank.late_interaction import LATE_INTERACTION, LateInteraction, TokenEmbedder
 from outrider.models.weights import find_weights, fingerprint
 from outrider.runtime.threads_and_loops import get_shared
@@ -21,6 +21,9 @@ from outrider.state.errors import BadRequest, MissingExtra, ModelError, ModelUna
 from outrider.state.ports import Reranker
 from outrider.state.reranking import NOT_PROBED, Verdict, verdict_order
 from outrider.text.sanitize import OFFLINE, is_loopback, split_addresses, without_password
+
+if TYPE_CHECKING:
+    from outrider.models.rerank.endpoint import EndpointReranker
 
 FINGERPRINTS = 16
 
@@ -36,8 +39,6 @@ WEIGHTS_CHANGED = "named in the settings; its weights have changed since the las
 NOT_FETCHED = "named in the settings; its weights are not on this machine yet and are fetched from the hub at first use"
 CACHED_MODELS = 2
 """Cross-encoders that a process keeps: one that runs, one that replaces it."""
-_make_endpoint = lru_cache(maxsize=CACHED_MODELS)(EndpointReranker)
-"""Cached, since the object remembers the servers' request formats."""
 HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 
 
@@ -116,10 +117,19 @@ def choose_reranker(
             reranker = get_shared(_cross_encoder, reranker.name, revision, reranker.device, reranker.downloads and not offline)
     except (ModelError, MissingExtra) as error:
         return None, str(error)
-    elsewhere = split_addresses(reranker.base_url) if isinstance(reranker, EndpointReranker) else ()
-    if offline and (address := next((one for one in elsewhere if not is_loopback(one)), "")):
+    if offline and (address := _find_remote_address(reranker, settings)):
         return None, f"reranker.base_url is {without_password(address)}, {OFFLINE}"
     return reranker, why
+
+
+def _find_remote_address(reranker: Reranker | None, settings: RerankerSettings) -> str:
+    """An address of the reranker's servers that is not on this machine; empty if there is none."""
+    remote = next((address for address in split_addresses(settings.base_url) if not is_loopback(address)), "")
+    if not remote:
+        return ""
+    from outrider.models.rerank.endpoint import EndpointReranker
+
+    return remote if isinstance(reranker, EndpointReranker) else ""
 
 
 def list_rerankers(settings: RerankerSettings, embedder: TokenEmbedder | None) -> list[Reranker]:
@@ -207,3 +217,11 @@ def _make_evaluated(verdict: Verdict, settings: RerankerSettings, embedder: Toke
 @lru_cache(maxsize=CACHED_MODELS)
 def _cross_encoder(name: str, _revision: str, device: str, downloads: bool) -> CrossEncoderReranker:
     return CrossEncoderReranker(name, device, downloads)
+
+
+@lru_cache(maxsize=CACHED_MODELS)
+def _make_endpoint(base_url: str, model_name: str, api_key: str, timeout_s: float, concurrency: int) -> EndpointReranker:
+    """Cached, since the object remembers the servers' request formats."""
+    from outrider.models.rerank.endpoint import EndpointReranker
+
+    return EndpointReranker(base_url, model_name, api_key, timeout_s, concurrency)

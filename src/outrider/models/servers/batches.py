@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from outrider.models.servers.transport import TooLarge
 
@@ -15,6 +15,8 @@ Result = TypeVar("Result")
 
 LEAST_TEXTS = 8
 """A smaller batch costs a server nearly as much as this one."""
+MIN_CHARS = 16
+"""A refusal of a text this short has another cause than its length."""
 
 
 @dataclass(slots=True)
@@ -23,6 +25,12 @@ class BatchLimits:
 
     texts: int
     tokens: int
+
+    def read_info(self, info: Mapping[str, Any]) -> None:
+        """Learn from TEI's `/info`."""
+        limit = info.get("max_client_batch_size")
+        if isinstance(limit, int) and limit > 0:
+            self.texts = min(self.texts, limit)
 
     def lower(self, refused: int, error: TooLarge) -> None:
         """Learn from the refusal of a batch of `refused` texts."""

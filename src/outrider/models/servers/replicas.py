@@ -17,7 +17,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from outrider.models.servers.transport import ServerBusy, ServerFailed, ServerSettings
+from outrider.models.servers.health import ServerReport, choose_patience_s, smooth
+from outrider.models.servers.transport import ServerBusy, ServerFailed, ServerSettings, TooLarge
 from outrider.state.errors import ModelError, ModelUnavailable
 
 log = logging.getLogger(__name__)
@@ -36,19 +37,10 @@ CHECK_S = 10.0
 """Time limit of a check while other replicas work."""
 ORDER_S = 2.0
 """How long the first check of a replica waits for those before it: the first one in the settings decides which model is the right one."""
-PATIENCE_S, SLOW_FACTOR = 2.0, 10.0
-"""A replica that takes longer than this, and this many times longer than the others, is left out as a failed one is."""
-SMOOTHING = 0.2
+PATIENCE_S = 2.0
+"""A replica that takes longer than this, and many times longer than the others (`SLOW_FACTOR`), is left out as a failed one is."""
 BESIDE_URGENT, URGENT_S = 2, 5.0
 """Requests that a replica gets at a time of others than urgent ones, so long after an urgent one: one is computed, one waits."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerReport:
-    """One server for people: its name, and why it is left out; empty if it is used."""
-
-    name: str
-    problem: str
 
 
 @dataclass(slots=True, eq=False)
@@ -94,7 +86,7 @@ class _OutOfTime(Exception):
 
 
 class ReplicaPool:
-    """The replicas of one model. `check` raises what a request would; `setting` names the time limit for messages."""
+    """The replicas of one model. `check` raises what a request would."""
 
     def __init__(self, settings: ServerSettings, addresses: Sequence[str], check: Callable[[Replica], Awaitable[None]]) -> None:
         self._settings = settings
@@ -165,10 +157,8 @@ class ReplicaPool:
 
     async def _ask(self, replica: Replica, ask: Callable[[Replica], Awaitable[Result]], pending: _PendingRequest) -> Result:
         started, urgent = time.monotonic(), pending.urgent
-        patience_s = self._settings.timeout_s
-        others = [one.usual_s.get(urgent, 0.0) for one in self.replicas if one is not replica and one.ready]
-        if others and all(others):
-            patience_s = min(patience_s, max(PATIENCE_S, SLOW_FACTOR * max(others)))
+        others_s = [one.usual_s.get(urgent, 0.0) for one in self.replicas if one is not replica and one.ready]
+        patience_s = choose_patience_s(others_s, PATIENCE_S, self._settings.timeout_s)
         limit_s = patience_s if pending.until is None else max(0.001, min(patience_s, pending.until - started))
         try:
             result = await self._within(replica, limit_s, ask(replica))
@@ -256,6 +246,8 @@ class ReplicaPool:
             self._record_failure(replica, failed, counts=True)
         except ModelError as error:
             self._record_wrong(replica, error)
+        except TooLarge as error:  # for a small question, which time does not mend
+            self._record_wrong(replica, ModelUnavailable(str(error)))
         except Exception as error:  # noqa: BLE001 - raised again where a request waits, which would wait for ever
             self._bug = error
         else:
@@ -271,8 +263,7 @@ class ReplicaPool:
     def _record_success(self, replica: Replica, took_s: float, *, urgent: bool) -> None:
         replica.failures, replica.refusals, replica.error = 0, 0, None
         replica.limit = min(self._settings.concurrency, replica.limit + 1 / replica.limit)
-        before = replica.usual_s.get(urgent, took_s)
-        replica.usual_s[urgent] = before + SMOOTHING * (took_s - before)
+        replica.usual_s[urgent] = smooth(replica.usual_s.get(urgent, 0.0), took_s)
         self._last_success = time.monotonic()
 
     def _record_busy(self, replica: Replica, busy: ServerBusy) -> None:

@@ -9,19 +9,18 @@ from __future__ import annotations
 import asyncio
 import atexit
 import json
-import math
 import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from outrider.models.retry_after import retry_after_s
 from outrider.runtime.threads_and_loops import run_in_background
-from outrider.state.errors import ModelError, ModelUnavailable
+from outrider.state.errors import BadVectors, ModelError, ModelUnavailable
 from outrider.text.sanitize import find_proxy_fault, is_http_url, is_loopback, origin, redact, split_addresses, without_password
 
 if TYPE_CHECKING:
@@ -115,6 +114,10 @@ class ServerSettings:
             if fault := find_proxy_fault(address):
                 raise ModelUnavailable(f"{self.name(address)} cannot be reached: {fault}")
         return tuple(dict.fromkeys(address.rstrip("/") for address in addresses))
+
+    def other_model(self, address: str, difference: str) -> BadVectors:
+        """The error of a server whose model is not that of the others."""
+        return BadVectors(f"{self.name(address)} {difference}; serve one model at all addresses of {self.section}.base_url")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,38 +223,9 @@ async def read_tei_info(settings: ServerSettings, address: str) -> Mapping[str, 
     return info if isinstance(info, dict) and isinstance(info.get("model_id"), str) else {}
 
 
-def find_batch_limit(info: Mapping[str, Any]) -> int | None:
-    """The most texts of one request, as TEI names them."""
-    limit = info.get("max_client_batch_size")
-    return limit if isinstance(limit, int) and limit > 0 else None
-
-
 def name_weights(info: Mapping[str, Any]) -> str:
     """Model and commit, where TEI names both."""
     return f"{info['model_id']} at {info['model_sha']}" if info.get("model_id") and info.get("model_sha") else ""
-
-
-def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
-    """`Retry-After` in seconds or as a date (RFC 9110, 10.2.3), or OpenAI's `retry-after-ms`; None if neither can be read.
-
-    A date counts from the server's own `Date`: its clock may differ from ours.
-    """
-    try:
-        in_ms = headers.get("retry-after-ms")
-        seconds = float(in_ms) / 1000 if in_ms else float(headers.get("retry-after", ""))
-    except ValueError:
-        until, sent = (_parse_date(headers.get(name, "")) for name in ("retry-after", "date"))
-        if until is None:
-            return None
-        seconds = until - (now if sent is None else sent)
-    return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
-def _parse_date(text: str) -> float | None:
-    try:
-        return parsedate_to_datetime(text).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def load_client() -> None:

@@ -11,6 +11,7 @@ import atexit
 import json
 import logging
 import time
+import uuid
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -96,12 +97,13 @@ async def claim_call(answers: AnswerCache, key: str, until: float) -> AsyncItera
     if not isinstance(answers, RedisCache):
         yield None
         return
-    answer = await answers.wait_for_call(key, until)
+    claim = uuid.uuid4().bytes
+    answer = await answers.wait_for_call(key, claim, until)
     try:
         yield answer
     finally:
         if answer is None:
-            _run_later(answers.end_call(key))
+            _run_later(answers.end_call(key, claim))
 
 
 def store_later(answers: AnswerCache, key: str, body: bytes, headers: dict[str, str]) -> None:
@@ -380,14 +382,14 @@ class RedisCache(BaseCache):
     async def write(self, key: str, value: bytes) -> None:
         await self._redis.set(f"outrider:{key}", value, ex=EXPIRE_S)
 
-    async def wait_for_call(self, key: str, until: float) -> CachedAnswer | None:
+    async def wait_for_call(self, key: str, claim: bytes, until: float) -> CachedAnswer | None:
         """Claim the call, or wait for the answer of the process that has claimed it, at most `CLAIM_S`; None to call oneself.
 
         Half of the time until `until` is left for that call.
         """
         begun, pause_s = time.monotonic(), FIRST_LOOK_S
         most_s = min(CLAIM_S, (until - begun) / 2)
-        while not await self._guard(lambda: self._claim(key), self.patience_s):
+        while not await self._guard(lambda: self._claim(key, claim), self.patience_s):
             if time.monotonic() + pause_s >= begun + most_s or time.monotonic() < self._paused_until:
                 return None
             await asyncio.sleep(pause_s)
@@ -397,14 +399,19 @@ class RedisCache(BaseCache):
                 return answer
         return None
 
-    async def end_call(self, key: str) -> None:
+    async def end_call(self, key: str, claim: bytes) -> None:
         """The answer is stored, or there is none: the next process may call. `put` was called before, so its write comes first."""
         while key in self._pending:  # noqa: ASYNC110 - rarely waits, and then for a millisecond
             await asyncio.sleep(FIRST_LOOK_S)
-        await self._guard(lambda: self._redis.delete(f"outrider:call:{key}"), self.patience_s)
+        await self._guard(lambda: self._release(key, claim), self.patience_s)
 
-    async def _claim(self, key: str) -> bool:
-        return bool(await self._redis.set(f"outrider:call:{key}", b"", nx=True, px=int(CLAIM_S * 1_000)))
+    async def _claim(self, key: str, claim: bytes) -> bool:
+        return bool(await self._redis.set(f"outrider:call:{key}", claim, nx=True, px=int(CLAIM_S * 1_000)))
+
+    async def _release(self, key: str, claim: bytes) -> None:
+        """End our own claim, never that of another: we may have called without one, or for longer than ours lasts."""
+        if await self._redis.get(f"outrider:call:{key}") == claim:
+            await self._redis.delete(f"outrider:call:{key}")
 
     def failures(self) -> tuple[type[Exception], ...]:
         from redis.exceptions import RedisError

@@ -11,14 +11,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from math import isfinite
 from typing import NamedTuple
 
 from outrider.sources.http.service import Service
 from outrider.sources.http.transport import Unreachable
 from outrider.state.errors import RateLimited, SourceError, SourceUnavailable
+from outrider.text.http_date import parse_http_date
 
 LONGEST_S = 86_400.0
 """Upper bound of a pause: no service has a budget for more than a day, and a wrong header must not close it for ever."""
@@ -37,11 +36,8 @@ def parse_retry_after(headers: Mapping[str, str], now: float) -> float | None:
     value = headers.get("retry-after", "").strip()
     if (seconds := _parse_number(value)) is not None:
         return min(LONGEST_S, seconds) if seconds >= 0 else None
-    try:
-        date = parsedate_to_datetime(value)
-        return min(LONGEST_S, max(0.0, (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - now))
-    except (ValueError, OverflowError, IndexError):
-        return None
+    date_s = parse_http_date(value)
+    return None if date_s is None else min(LONGEST_S, max(0.0, date_s - now))
 
 
 def parse_budget_reset(headers: Mapping[str, str], now: float) -> float | None:
@@ -199,9 +195,8 @@ class RateLimiter:
         until = self.now() + within_s
         self._remaining_pause_s(service, until)
         wait_s = self.window.wait_s()
-        if wait_s > 0 and (free_at := self.now() + wait_s) > until:
-            limit_text = f"{service.requests:g} requests in {service.per_s:g} s"
-            raise RateLimited(f"{service.name}: its limit of {limit_text} is used up; retry in {wait_s:,.1f} s", free_at)
+        if wait_s > 0 and self.now() + wait_s > until:
+            raise used_up_error(service, wait_s, self.now())
         try:
             async with asyncio.timeout(max(within_s, 0.0)) as limit, self.window.acquire() as permit, self.connections:
                 while (pause_s := self._remaining_pause_s(service, until)) > 0:  # noqa: ASYNC110 - it may be closed again meanwhile
@@ -213,8 +208,7 @@ class RateLimiter:
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            message = f"{service.name}: other requests came first, and {max(within_s, 0.0):.3g} s were over; retry later"
-            raise RateLimited(message, self.now() + self.window.per_s) from error
+            raise overtaken_error(service, within_s, self.now() + self.window.per_s) from error
 
     async def outlook(self) -> LimitOutlook:
         """The state of the limit now."""
@@ -234,13 +228,12 @@ class RateLimiter:
     def _remaining_pause_s(self, service: Service, until: float) -> float:
         """Seconds for which the service is closed. Raises if that is longer than until then, or if the circuit is open."""
         if self.circuit_open:
-            kind = RateLimited if isinstance(self._last_error, RateLimited) else SourceUnavailable
             left_s = max(1.0, PAUSE_S - (self.now() - self._failed_at))
-            failures = f"{service.name} failed {self._failures} times in a row and is skipped"
-            raise kind(f"{failures}; retry in {left_s:.0f} s. Last failure: {self._last_error}", self.now() + left_s)
+            is_limit = isinstance(self._last_error, RateLimited)
+            raise circuit_error(service, self._failures, left_s, self.now(), str(self._last_error), is_limit=is_limit)
         left_s = self.closed_until - self.now()
         if left_s > 0 and self.closed_until > until:
-            raise RateLimited(f"{service.name} is rate-limiting us; retry in {left_s:,.0f} s", self.closed_until)
+            raise pause_error(service, left_s, self.now())
         return left_s
 
     @property
@@ -257,6 +250,29 @@ class RateLimiter:
             yield
         finally:
             self._is_testing &= not is_test
+
+
+def used_up_error(service: Service, wait_s: float, now: float) -> RateLimited:
+    """The limit leaves no request in time."""
+    limit_text = f"{service.requests:g} requests in {service.per_s:g} s"
+    return RateLimited(f"{service.name}: its limit of {limit_text} is used up; retry in {wait_s:,.1f} s", now + wait_s)
+
+
+def overtaken_error(service: Service, within_s: float, retry_at: float) -> RateLimited:
+    """Others used the limit while a request waited."""
+    return RateLimited(f"{service.name}: other requests came first, and {max(within_s, 0.0):.3g} s were over; retry later", retry_at)
+
+
+def pause_error(service: Service, wait_s: float, now: float) -> RateLimited:
+    """The service has asked for a pause."""
+    return RateLimited(f"{service.name} is rate-limiting us; retry in {wait_s:,.0f} s", now + wait_s)
+
+
+def circuit_error(service: Service, failures: int, wait_s: float, now: float, last: str, *, is_limit: bool) -> SourceError:
+    """The circuit is open; `is_limit` if the last failure was one of the service's own limit."""
+    kind = RateLimited if is_limit else SourceUnavailable
+    message = f"{service.name} failed {failures} times in a row and is skipped; retry in {wait_s:.0f} s. Last failure: {last}"
+    return kind(message, now + wait_s)
 
 
 _limiters: dict[tuple[str, str, float, float, int], RateLimiter] = {}

@@ -15,7 +15,19 @@ from hashlib import sha256
 
 from outrider.runtime.shared_permits import SHORTEST_POLL_S, Refused, SharedLimits, SharedPermit, SharedPermits
 from outrider.runtime.shared_redis import RETRY_S, SETTING, RedisAway, SharedRedis
-from outrider.sources.http.rate_limit import FAILURES, PAUSE_S, TRANSIT_S, LimitOutlook, RateLimiter, SlidingWindow, window_size
+from outrider.sources.http.rate_limit import (
+    FAILURES,
+    PAUSE_S,
+    TRANSIT_S,
+    LimitOutlook,
+    RateLimiter,
+    SlidingWindow,
+    circuit_error,
+    overtaken_error,
+    pause_error,
+    used_up_error,
+    window_size,
+)
 from outrider.sources.http.service import Service
 from outrider.sources.http.transport import Unreachable
 from outrider.state.errors import RateLimited, SourceError, SourceUnavailable
@@ -96,24 +108,20 @@ class SharedRateLimiter:
         except Refused as refusal:
             raise self._explain(refusal, service) from None
         except TimeoutError as error:
-            message = f"{service.name}: other requests came first, and {max(within_s, 0.0):.3g} s were over; retry later"
-            raise RateLimited(message, self.now() + self.permits.limits.per_s) from error
+            raise overtaken_error(service, within_s, self.now() + self.permits.limits.per_s) from error
 
     def _explain(self, refusal: Refused, service: Service) -> SourceError:
-        wait_s, retry_at = refusal.wait_s, self.now() + refusal.wait_s
+        wait_s, now, outlook = refusal.wait_s, self.now(), refusal.outlook
         if refusal.why == "limit":
-            limit_text = f"{service.requests:g} requests in {service.per_s:g} s"
-            return RateLimited(f"{service.name}: its limit of {limit_text} is used up; retry in {wait_s:,.1f} s", retry_at)
+            return used_up_error(service, wait_s, now)
         if refusal.why == "pause":
-            self._closed_until = max(self._closed_until, retry_at)
-            return RateLimited(f"{service.name} is rate-limiting us; retry in {wait_s:,.0f} s", retry_at)
+            self._closed_until = max(self._closed_until, now + wait_s)
+            return pause_error(service, wait_s, now)
         if refusal.why == "settling":
             reason = f"the Redis server of {SETTING} has just started or was away, and may not know the last requests"
-            return RateLimited(f"{service.name} is not asked yet: {reason}; retry in {wait_s:,.1f} s", retry_at)
-        outlook = refusal.outlook
-        kind = RateLimited if outlook.kind == RateLimited.__name__ else SourceUnavailable
-        failures = f"{service.name} failed {outlook.failures} times in a row and is skipped"
-        return kind(f"{failures}; retry in {wait_s:.0f} s. Last failure: {outlook.text}", retry_at)
+            return RateLimited(f"{service.name} is not asked yet: {reason}; retry in {wait_s:,.1f} s", now + wait_s)
+        is_limit = outlook.kind == RateLimited.__name__
+        return circuit_error(service, outlook.failures, wait_s, now, outlook.text, is_limit=is_limit)
 
     async def _wait_for_share(self, service: Service, until: float) -> RateLimiter | None:
         """The share of this process, as soon as it may be used; None if the server is back."""
