@@ -68,6 +68,7 @@ class Member(Model):
 
 
 def find_folders(settings: Settings) -> dict[FolderKind, Path]:
+    """Where systematic runs and reviews are."""
     data = platformdirs.user_data_path("outrider", appauthor=False)
     runs, reviews = settings.systematic.folder, settings.review.folder
     return {
