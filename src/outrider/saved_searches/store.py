@@ -16,7 +16,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from outrider.saved_searches.database import POSTGRES, Connection, Database, PostgresDatabase, SqliteFile
+from outrider.jobs.job_table import POSTGRES
+from outrider.saved_searches.database import Connection, Database, PostgresDatabase, SqliteFile
 from outrider.state.errors import BadRequest, NoSuchSaved, did_you_mean
 from outrider.state.saved import RunDifference, SavedRun, SavedSearch
 

@@ -66,6 +66,10 @@ class Member(Model):
     folders: dict[str, str] = Field(default_factory=dict, description="The mark of its folders, by what they hold.")
     settings: dict[str, str] = Field(default_factory=dict, description="Digests of its settings, by section.")
 
+    @property
+    def name(self) -> str:
+        return f"{self.host}:{self.pid}"
+
 
 def find_folders(settings: Settings) -> dict[FolderKind, Path]:
     """Where systematic runs and reviews are."""
@@ -266,7 +270,7 @@ def list_differences(members: tuple[Member, ...], name: str) -> Mapping[str, tup
     groups: dict[str, tuple[str, ...]] = {}
     for member in members:
         digest = member.settings.get(name, "")
-        groups[digest] = (*groups.get(digest, ()), f"{member.host}:{member.pid}")
+        groups[digest] = (*groups.get(digest, ()), member.name)
     return groups
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outrider.saved_searches.database import POSTGRES
+from outrider.jobs.job_table import POSTGRES
 from outrider.saved_searches.schedule import parse_schedule
 from outrider.saved_searches.store import SavedStore
 from outrider.services.citation_queue import find_data_folder, find_job_table, is_local_database
