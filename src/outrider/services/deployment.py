@@ -17,7 +17,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -144,8 +144,8 @@ class Deployment:
     _member: Member | None = None
     _others: tuple[Member, ...] = ()
     """As far as is known, where Redis does not answer."""
-    _said: str = field(default="")
-    """The last problem with Redis that was logged."""
+    _is_away: bool = False
+    """Redis did not answer, which was logged."""
 
     @classmethod
     @asynccontextmanager
@@ -215,11 +215,11 @@ class Deployment:
                 commands.expire(INDEX, INDEX_EXPIRE_S)
                 await commands.execute()
             self._others = await self.members()
-            self._said = ""
+            self._is_away = False
         except (RedisError, OSError) as error:
-            if not self._said:
+            if not self._is_away:
                 log.warning("%s: other servers are not told of this one: %s", SETTING, type(error).__name__)
-            self._said = str(error)
+            self._is_away = True
 
     async def _leave(self) -> None:
         if self._redis is not None and self._member is not None:
