@@ -63,7 +63,7 @@ async def servers(*all_settings: Settings) -> AsyncIterator[None]:
     if not all_settings:
         yield
         return
-    async with Deployment.open(all_settings[0]) as opened, opened.announce(Services(all_settings[0])), servers(*all_settings[1:]):
+    async with Deployment.open(all_settings[0]) as opened, opened.announce(Services(all_settings[0]).library), servers(*all_settings[1:]):
         until = time.monotonic() + 30
         while opened._member is None or opened._member.id not in {one.id for one in await opened.members()}:
             assert time.monotonic() < until
@@ -204,7 +204,7 @@ async def test_a_redis_that_is_away_is_logged_once(
     monkeypatch.setattr(Deployment, "measure_skew", fail)
     monkeypatch.setattr(deployment, "BEAT_S", 0.01)
     settings = make_settings()
-    async with Deployment.open(settings) as opened, opened.announce(Services(settings)):
+    async with Deployment.open(settings) as opened, opened.announce(Services(settings).library):
         async with asyncio.timeout(30):
             while tries < 3:  # noqa: ASYNC110 - it beats by itself
                 await asyncio.sleep(0.01)

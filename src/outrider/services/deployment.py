@@ -15,7 +15,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,7 @@ from outrider.version import __version__
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-    from outrider.services import Services
+    from outrider.library.library import Library
     from outrider.settings.model import Settings
 
 FolderKind = Literal["runs", "reviews"]
@@ -160,8 +160,8 @@ class Deployment:
                     await redis.aclose()
 
     @asynccontextmanager
-    async def announce(self, services: Services) -> AsyncIterator[None]:
-        """Tell the other servers of this one while the block runs."""
+    async def announce(self, open_library: Callable[[], Awaitable[Library]]) -> AsyncIterator[None]:
+        """Tell the other servers of this one, and of its library, while the block runs."""
         if self._redis is None:
             yield
             return
@@ -176,7 +176,7 @@ class Deployment:
             folders={kind: mark for kind, mark in folders.items() if mark},
             settings=digest_settings(self.settings),
         )
-        tasks = {asyncio.create_task(self._beat()), asyncio.create_task(self._find_library(services))}
+        tasks = {asyncio.create_task(self._beat()), asyncio.create_task(self._find_library(open_library))}
         try:
             yield
         finally:
@@ -191,11 +191,11 @@ class Deployment:
             await self._write()
             await asyncio.sleep(BEAT_S)
 
-    async def _find_library(self, services: Services) -> None:
+    async def _find_library(self, open_library: Callable[[], Awaitable[Library]]) -> None:
         """Add the number of the library to the entry. An object store may take minutes, for which the entry cannot wait."""
         while self._member is not None and not self._member.library:
             with suppress(SearchError):
-                library = await services.library()
+                library = await open_library()
                 self._member = self._member.model_copy(update={"library": library.library_id})
                 await self._write()
                 return
