@@ -193,7 +193,8 @@ async def _fill(folder: str, records: int) -> Measured:
         info = (await library.info()).vectors
         assert info is not None
         stored = await library._vectors.registry.current()  # noqa: SLF001 - the partitions that a query opens
-        measured |= {"recall": info.recall or 1.0, "partitions opened": float(stored.nprobes if stored else 0)}
+        recall = 1.0 if info.recall is None else info.recall  # without an index, all vectors are compared
+        measured |= {"recall": recall, "partitions opened": float(stored.nprobes if stored else 0)}
         peaks = {"peak MiB: writing": peak_writing, "peak MiB: indexing": peak_indexing, "peak MiB: adding": peak_mib()}
         return measured | peaks | {"seconds: filling": time.perf_counter() - started}
     finally:

@@ -7,6 +7,7 @@ the counts are those of S3, the seconds say nothing about it.
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,8 @@ from outrider.boolean.parser import parse
 from outrider.library.graph_neighbours import LibraryGraph
 from outrider.library.library import Library
 from outrider.state.filters import Compare
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 if TYPE_CHECKING:
     from support.object_store import S3Server
@@ -115,9 +118,10 @@ async def compare(local: Library, remote: Library, queries: Sequence[str]) -> li
 def write_at_once(server: S3Server) -> Report:
     """Four processes that all create one library and write to it; one is killed halfway."""
     command = [sys.executable, "-m", "support.object_store", "s3://shelf/writers", server.url]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     started = time.perf_counter()
     writers = [
-        subprocess.Popen([*command, f"w{number}", str(UPSERTS)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen([*command, f"w{number}", str(UPSERTS)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for number in range(WRITERS)
     ]
     victim = writers[-1]

@@ -10,7 +10,7 @@ from outrider.runtime.shared_redis import get_shared_redis
 from outrider.services import Services
 from outrider.services.sources import is_cache_refused, make_link_sources, open_shared_redis
 from outrider.settings.model import Settings
-from outrider.usecases.health import _check_shared_limits
+from outrider.usecases.health import Part, health
 from support.redis import find_free_port, redis_url
 
 __all__ = ["redis_url"]
@@ -39,8 +39,14 @@ def test_a_process_that_is_offline_reaches_no_server_on_the_network() -> None:
     assert open_shared_redis(here) is not None
 
 
+async def find_part(settings: Settings) -> Part:
+    """The line of the report of a user without a library."""
+    (part,) = (part for part in await health(Services(settings)) if part.what == "shared limits")
+    return part
+
+
 async def test_doctor_reports_the_server(redis_url: str) -> None:
-    (part,) = await _check_shared_limits(Services(share(redis_url)))
+    part = await find_part(share(redis_url))
     assert part.on
     assert "processes that use it now: 1;" in part.says
     assert "appendonly no" in part.says
@@ -50,7 +56,7 @@ async def test_doctor_reports_the_server(redis_url: str) -> None:
 async def test_doctor_names_the_fault_of_a_server_and_no_password() -> None:
     url = f"redis://:very-secret@127.0.0.1:{find_free_port()}/0"
     pytest.importorskip("redis")
-    (part,) = await _check_shared_limits(Services(share(url)))
+    part = await find_part(share(url))
     assert part.broken
     assert "unavailable" in part.says
     assert "very-secret" not in part.model_dump_json() + repr(share(url))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable
@@ -62,7 +63,7 @@ async def servers(*all_settings: Settings) -> AsyncIterator[None]:
     if not all_settings:
         yield
         return
-    async with Deployment.open(all_settings[0]) as opened, opened.announce(Services(all_settings[0])), servers(*all_settings[1:]):
+    async with Deployment.open(all_settings[0]) as opened, opened.announce(Services(all_settings[0]).library), servers(*all_settings[1:]):
         until = time.monotonic() + 30
         while opened._member is None or opened._member.id not in {one.id for one in await opened.members()}:
             assert time.monotonic() < until
@@ -188,3 +189,25 @@ def test_the_command_ends_with_3_and_prints_json(
     assert (report["ready"], report["servers"], report["checks"][0]["what"]) == (False, 0, "redis")
     assert "let this machine reach it" in " ".join(answers[0].out.split())
     assert "s3cret" not in str(answers)
+
+
+async def test_a_redis_that_is_away_is_logged_once(
+    make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries = 0
+
+    async def fail(_: Deployment) -> float:
+        nonlocal tries
+        tries += 1
+        raise TimeoutError
+
+    monkeypatch.setattr(Deployment, "measure_skew", fail)
+    monkeypatch.setattr(deployment, "BEAT_S", 0.01)
+    settings = make_settings()
+    async with Deployment.open(settings) as opened, opened.announce(Services(settings).library):
+        async with asyncio.timeout(30):
+            while tries < 3:  # noqa: ASYNC110 - it beats by itself
+                await asyncio.sleep(0.01)
+    assert [record.message for record in caplog.records if "not told of this one" in record.message] == [
+        "shared.redis_url: other servers are not told of this one: TimeoutError"
+    ]

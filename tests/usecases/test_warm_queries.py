@@ -97,6 +97,14 @@ async def test_the_time_limit_ends_it_and_is_reported(shelved: Path, tmp_path: P
     assert "0.3 s" in report.error
 
 
+async def test_queries_beyond_the_limit_are_reported(shelved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outrider.usecases.warm_queries.MOST_QUERIES", 2)
+    services = await asyncio.to_thread(make_services, shelved, tmp_path)
+    report = await warm_queries(services, ["aspirin", "liver", "cholesterol"])
+    services.close()
+    assert (report.queries, report.warmed, report.error) == (3, 2, "only the first 2 are searched for")
+
+
 @pytest.mark.blocking  # the test itself reads files
 async def test_a_server_searches_for_the_queries_of_its_settings_before_it_is_ready(
     shelved: Path, tmp_path: Path, searched: list[tuple[str, str]], caplog: pytest.LogCaptureFixture

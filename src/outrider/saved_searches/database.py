@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from outrider.jobs.job_table import NOTICE_DEATH
 from outrider.state.errors import MissingExtra, SavedBusy, SavedError, StoreDamaged
 from outrider.text.sanitize import explain_database_error, without_credentials
 
 FORMAT = 1
-POSTGRES = ("postgres://", "postgresql://")
 TABLES = (
     "CREATE TABLE saved (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, definition TEXT NOT NULL)",
     """CREATE TABLE runs (saved TEXT NOT NULL, number INTEGER NOT NULL, status TEXT NOT NULL, run TEXT NOT NULL,
@@ -29,8 +29,6 @@ SCHEMA = "outrider_saved"
 """Of the tables in Postgres, which may hold tables of other programs."""
 WRITE_LOCK = 0x6F75_7472_7361_7665
 """Postgres names a lock by a number: ours is "outrsave" in ASCII. One process writes at a time, as in SQLite."""
-NOTICE_DEATH = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
-"""Postgres notices within 25 s that the machine of a claim is gone; by default it takes two hours."""
 BUSY_S = 30.0
 CONNECT_S = 10
 HEADER = 100

@@ -16,7 +16,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from outrider.saved_searches.database import POSTGRES, Connection, Database, PostgresDatabase, SqliteFile
+from outrider.jobs.job_table import POSTGRES
+from outrider.saved_searches.database import Connection, Database, PostgresDatabase, SqliteFile
 from outrider.state.errors import BadRequest, NoSuchSaved, did_you_mean
 from outrider.state.saved import RunDifference, SavedRun, SavedSearch
 
@@ -101,23 +102,22 @@ class SavedStore:
         """Delete what is left of the claim of a saved search that was removed."""
         self.database.forget_claim(saved.id)
 
-    def queue(self, saved: SavedSearch, at: float, is_due: IsDue, queue: Callable[[], None]) -> bool:
-        """Call `queue` and mark the saved search as queued, if it is still due; whether it was.
+    def queue(self, saved: SavedSearch, at: float, is_due: IsDue, queue: Callable[[], None]) -> None:
+        """Call `queue` and mark the saved search as queued, if it is still due.
 
         One transaction: of several servers that saw it due, one queues it; if that dies before the end, another one does.
         """
         with self._write() as connection:
             row = connection.execute("SELECT definition FROM saved WHERE id = ?", (saved.id,)).fetchone()
             if row is None:  # removed meanwhile
-                return False
+                return
             definition: SavedSearch = self._parse(SavedSearch, row[0])  # it may have been replaced
             last = connection.execute("SELECT run FROM runs WHERE saved = ? ORDER BY number DESC LIMIT 1", (saved.id,)).fetchone()
             if not is_due(definition, self._parse(SavedRun, last[0]) if last else None):
-                return False
+                return
             queue()
             text = definition.model_copy(update={"queued_at": at}).model_dump_json()
             connection.execute("UPDATE saved SET definition = ? WHERE id = ?", (text, saved.id))
-        return True
 
     def runs(self, saved: SavedSearch) -> tuple[SavedRun, ...]:
         """Oldest first."""

@@ -12,10 +12,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache, partial
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import platformdirs
 
 from outrider.library.find_code import CodeFinder
 from outrider.library.fusion import build_fusion, fuse_sources, interleave
@@ -323,9 +320,9 @@ class Services:
     def reviews(self) -> OpenReviews:
         """The reviews of the settings, opened once in this process."""
         from outrider.reviews.session import OpenReviews
+        from outrider.services.deployment import find_folders
 
-        folder = self.settings.review.folder
-        return OpenReviews(Path(folder).expanduser() if folder else platformdirs.user_data_path("outrider", appauthor=False) / "reviews")
+        return OpenReviews(find_folders(self.settings)["reviews"])
 
     @property
     def source_names(self) -> tuple[str, ...]:

@@ -15,9 +15,9 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -35,7 +35,7 @@ from outrider.version import __version__
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-    from outrider.services import Services
+    from outrider.library.library import Library
     from outrider.settings.model import Settings
 
 FolderKind = Literal["runs", "reviews"]
@@ -67,8 +67,13 @@ class Member(Model):
     folders: dict[str, str] = Field(default_factory=dict, description="The mark of its folders, by what they hold.")
     settings: dict[str, str] = Field(default_factory=dict, description="Digests of its settings, by section.")
 
+    @property
+    def name(self) -> str:
+        return f"{self.host}:{self.pid}"
+
 
 def find_folders(settings: Settings) -> dict[FolderKind, Path]:
+    """Where systematic runs and reviews are."""
     data = platformdirs.user_data_path("outrider", appauthor=False)
     runs, reviews = settings.systematic.folder, settings.review.folder
     return {
@@ -147,8 +152,8 @@ class Deployment:
     _member: Member | None = None
     _others: tuple[Member, ...] = ()
     """As far as is known, where Redis does not answer."""
-    _said: str = field(default="")
-    """The last problem with Redis that was logged."""
+    _is_away: bool = False
+    """Redis did not answer, which was logged."""
 
     @classmethod
     @asynccontextmanager
@@ -163,8 +168,8 @@ class Deployment:
                     await redis.aclose()
 
     @asynccontextmanager
-    async def announce(self, services: Services) -> AsyncIterator[None]:
-        """Tell the other servers of this one while the block runs."""
+    async def announce(self, open_library: Callable[[], Awaitable[Library]]) -> AsyncIterator[None]:
+        """Tell the other servers of this one, and of its library, while the block runs."""
         if self._redis is None:
             yield
             return
@@ -179,7 +184,7 @@ class Deployment:
             folders={kind: mark for kind, mark in folders.items() if mark},
             settings=digest_settings(self.settings),
         )
-        tasks = {asyncio.create_task(self._beat()), asyncio.create_task(self._find_library(services))}
+        tasks = {asyncio.create_task(self._beat()), asyncio.create_task(self._find_library(open_library))}
         try:
             yield
         finally:
@@ -194,11 +199,11 @@ class Deployment:
             await self._write()
             await asyncio.sleep(BEAT_S)
 
-    async def _find_library(self, services: Services) -> None:
+    async def _find_library(self, open_library: Callable[[], Awaitable[Library]]) -> None:
         """Add the number of the library to the entry. An object store may take minutes, for which the entry cannot wait."""
         while self._member is not None and not self._member.library:
             with suppress(SearchError):
-                library = await services.library()
+                library = await open_library()
                 self._member = self._member.model_copy(update={"library": library.library_id})
                 await self._write()
                 return
@@ -218,11 +223,11 @@ class Deployment:
                 commands.expire(INDEX, INDEX_EXPIRE_S)
                 await commands.execute()
             self._others = await self.members()
-            self._said = ""
+            self._is_away = False
         except (RedisError, OSError) as error:
-            if not self._said:
+            if not self._is_away:
                 log.warning("%s: other servers are not told of this one: %s", SETTING, type(error).__name__)
-            self._said = str(error)
+            self._is_away = True
 
     async def _leave(self) -> None:
         if self._redis is not None and self._member is not None:
@@ -273,7 +278,7 @@ def list_differences(members: tuple[Member, ...], name: str) -> Mapping[str, tup
     groups: dict[str, tuple[str, ...]] = {}
     for member in members:
         digest = member.settings.get(name, "")
-        groups[digest] = (*groups.get(digest, ()), f"{member.host}:{member.pid}")
+        groups[digest] = (*groups.get(digest, ()), member.name)
     return groups
 
 

@@ -6,10 +6,11 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outrider.saved_searches.database import POSTGRES
+from outrider.jobs.job_table import POSTGRES
 from outrider.saved_searches.schedule import parse_schedule
 from outrider.saved_searches.store import SavedStore
 from outrider.services.citation_queue import find_data_folder, find_job_table, is_local_database
@@ -60,18 +61,22 @@ def log_problem(saved: SavedSearch, error: BadRequest) -> None:
     log.warning("the saved search %s does not run by its schedule: %s", saved.name, error)
 
 
+def is_due(
+    saved: SavedSearch, last: SavedRun | None, now: float, on_problem: Callable[[SavedSearch, BadRequest], None] = log_problem
+) -> bool:
+    """By its schedule and its last run. One whose schedule cannot be read is not, and stops no other."""
+    try:
+        at = find_next_run(saved, last)
+    except BadRequest as error:
+        on_problem(saved, error)
+        return False
+    return at is not None and at <= now
+
+
 def list_due(store: SavedStore, now: float, on_problem: Callable[[SavedSearch, BadRequest], None] = log_problem) -> list[SavedSearch]:
-    """Saved searches that are due; one that missed several runs is due once. One whose schedule cannot be read stops no other."""
-    due = []
-    for saved in store.list_searches():
-        if saved.schedule:
-            try:
-                at = find_next_run(saved, next(iter(store.runs(saved)[-1:]), None))
-            except BadRequest as error:
-                on_problem(saved, error)
-                continue
-            due += [saved] if at is not None and at <= now else []
-    return due
+    """Saved searches that are due; one that missed several runs is due once."""
+    scheduled = (saved for saved in store.list_searches() if saved.schedule)
+    return [saved for saved in scheduled if is_due(saved, next(iter(store.runs(saved)[-1:]), None), now, on_problem)]
 
 
 def queue_run(settings: Settings, saved: SavedSearch) -> str:
@@ -81,23 +86,13 @@ def queue_run(settings: Settings, saved: SavedSearch) -> str:
 
 def queue_due_searches(settings: Settings, now: float) -> int:
     """Queue a job for each saved search that is due; the number of jobs. Of several servers one queues it."""
-    store, count = find_saved_store(settings), 0
+    store = find_saved_store(settings)
+    numbers: list[str] = []
 
-    def is_due(saved: SavedSearch, last: SavedRun | None) -> bool:
-        try:
-            at = find_next_run(saved, last)
-        except BadRequest as error:  # it was replaced since it was listed
-            log_problem(saved, error)
-            return False
-        return at is not None and at <= now
+    def queue(saved: SavedSearch) -> None:
+        with suppress(TargetPaused):  # a person paused it: it is due again at its next time
+            numbers.append(queue_run(settings, saved))
 
-    for saved in list_due(store, now) if store.exists else ():
-        numbers: list[str] = []
-
-        def queue(saved: SavedSearch = saved, numbers: list[str] = numbers) -> None:
-            with suppress(TargetPaused):  # a person paused it: it is due again at its next time
-                numbers.append(queue_run(settings, saved))
-
-        store.queue(saved, now, is_due, queue)
-        count += len(numbers)
-    return count
+    for saved in list_due(store, now):
+        store.queue(saved, now, partial(is_due, now=now), partial(queue, saved))
+    return len(numbers)

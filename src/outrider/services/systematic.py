@@ -14,12 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import platformdirs
-
 from outrider.boolean.parser import SyntaxChoice, parse
 from outrider.models.chat.journal import JOURNAL
 from outrider.nodes.systematic import Systematic
 from outrider.runtime.tape import without_port
+from outrider.services.deployment import find_folders
 from outrider.services.run_features import note_systematic
 from outrider.services.sources import open_shared_redis
 from outrider.settings.model import Settings
@@ -145,8 +144,7 @@ def refuse_unreadable(services: Services, request: SearchRequest) -> None:
 
 
 def runs_folder(services: Services) -> Path:
-    folder = services.settings.systematic.folder
-    return Path(folder).expanduser() if folder else platformdirs.user_data_path("outrider", appauthor=False) / "runs"
+    return find_folders(services.settings)["runs"]
 
 
 def new_run_folder(services: Services, folder: str | Path | None = None) -> Path:

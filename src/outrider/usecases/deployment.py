@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from outrider.jobs.job_table import POSTGRES
 from outrider.services.citation_queue import find_job_table
 from outrider.services.deployment import SETTING, Deployment, Member, find_folders, list_differences, mark_folder, refuse_learning
 from outrider.services.saved_queue import find_saved_store
@@ -26,7 +27,6 @@ MAX_SKEW_S, BROKEN_SKEW_S = 1.0, 10.0
 CONNECT_S = 5
 FULL = 0.9
 SAFE_POLICY = "noeviction"
-POSTGRES = ("postgres://", "postgresql://")
 TABLES = ("checkpoints", "outrider_runs", "outrider_jobs")
 """Of threads and jobs, made by the first server that needs them."""
 
@@ -199,7 +199,7 @@ async def _check_library(services: Services, members: tuple[Member, ...]) -> Che
         return Check(what=what, status="broken", says=str(error), todo="outrider library check")
     others = {member.library for member in members if member.library} - {number}
     if number and others:
-        says = f"{shown} is another library than that of {_name(members, lambda member: member.library in others)}"
+        says = f"{shown} is another library than that of {_list_names(member for member in members if member.library in others)}"
         return Check(what=what, status="broken", says=says, todo="name one library in library.uri of all servers")
     if "://" in uri:
         return Check(what=what, status="ok", says=f"{shown}, an object store" + ("" if number else "; nothing is in it yet"))
@@ -218,8 +218,7 @@ def _check_folders(settings: Settings, members: tuple[Member, ...]) -> Iterator[
         if not mark:
             yield Check(what=what[kind], status="broken", says=f"{folder} cannot be written", todo=f"correct {setting[kind]}")
         elif others:
-            names = _name(members, lambda member, others=others: member in others)
-            says = f"{folder} is another folder than that of {names}: what one server has, another one refuses with 503"
+            says = f"{folder} is another folder than that of {_list_names(others)}: what one server has, another one refuses with 503"
             yield Check(what=what[kind], status="broken", says=says, todo=f"set {setting[kind]} to storage that all servers share")
         elif members:
             yield Check(what=what[kind], status="ok", says=f"{folder} is the same folder at {len(members)} servers")
@@ -255,8 +254,7 @@ def _check_members(members: tuple[Member, ...]) -> Iterator[Check]:
     if not members:
         yield Check(what="servers", status="warning", says="none is up", todo="start them, and check again")
         return
-    names = ", ".join(f"{member.host}:{member.pid}" for member in members)
-    yield Check(what="servers", status="ok", says=f"{len(members)} up: {names}")
+    yield Check(what="servers", status="ok", says=f"{len(members)} up: {_list_names(members)}")
     for member in members:
         if abs(member.skew_s) > MAX_SKEW_S:
             yield _check_clock(f"clock of {member.host}", "its", member.skew_s, "Redis")
@@ -271,5 +269,5 @@ def _check_members(members: tuple[Member, ...]) -> Iterator[Check]:
             yield Check(what="settings", status=status, says=says, todo="give all servers the same settings file")
 
 
-def _name(members: tuple[Member, ...], condition: Any) -> str:
-    return ", ".join(f"{member.host}:{member.pid}" for member in members if condition(member))
+def _list_names(members: Iterable[Member]) -> str:
+    return ", ".join(member.name for member in members)

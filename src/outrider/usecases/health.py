@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 HEALTH_S = 60.0
 """Limit on the loading of a model, or the answer of its server; after that it counts as missing."""
-
-
 SERVERS_S = 5.0
 """Limit on the checks of several servers of one model."""
 
@@ -45,8 +43,9 @@ class Part(Model):
 
 
 async def health(services: Services) -> tuple[Part, ...]:
-    """Library, dense search, reranker, model, full texts, links to code, plans. Loads the embedding model, which takes seconds at first."""
-    return (*await _check_search(services), *await _check_store(services), await _check_plans(services))
+    """Library, models, full texts, links to code, servers, plans. Loads the embedding model, which takes seconds at first."""
+    store, limits = await _check_store(services), await _check_shared_limits(services)
+    return (*await _check_search(services), *store, *limits, await _check_plans(services))
 
 
 async def _check_store(services: Services) -> tuple[Part, ...]:

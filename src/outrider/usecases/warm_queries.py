@@ -36,9 +36,9 @@ class WarmReport(Model):
     """What was searched for ahead."""
 
     queries: int
-    warmed: int = Field(description="Queries whose search ended; the time limit or an error kept the others from it.")
+    warmed: int = Field(description="Queries whose search ended; a limit or an error kept the others from it.")
     seconds: float
-    error: str = Field("", description="The first error of a search.")
+    error: str = Field("", description="The first reason why some were not.")
 
 
 def read_queries(file: Path) -> list[str]:
@@ -52,7 +52,7 @@ def read_queries(file: Path) -> list[str]:
     queries = list(dict.fromkeys(text for text in texts if text and not text.startswith(COMMENT)))
     if not queries:
         raise BadRequest(f"{file} holds no query; write one a line")
-    return queries[:MOST_QUERIES]
+    return queries
 
 
 async def find_popular_queries(settings: Settings, most: int) -> list[str]:
@@ -75,7 +75,10 @@ def make_local_request(settings: Settings, query: str) -> SearchRequest:
 async def warm_queries(
     services: Services, queries: Sequence[str], within_s: float | None = None, progress: OnCount | None = None
 ) -> WarmReport:
-    """Search the library for each, one after another, so that searches of users go on beside it. Raises `LibraryMissing`."""
+    """Search the library for each, one after another, so that searches of users go on beside it; for the first `MOST_QUERIES`.
+
+    Raises `LibraryMissing`.
+    """
     from langsmith import tracing_context
 
     from outrider.graph.pipeline import build
@@ -83,18 +86,19 @@ async def warm_queries(
     await services.library()
     own = services.of_library()
     graph = build(own, checkpointer=False)
-    started, warmed, problem = time.monotonic(), 0, ""
+    chosen, started, warmed = queries[:MOST_QUERIES], time.monotonic(), 0
+    problem = f"only the first {MOST_QUERIES:,} are searched for" if len(queries) > MOST_QUERIES else ""
     try:
         with record_no_spans(), tracing_context(enabled=False):
             async with asyncio.timeout(within_s):
-                for number, query in enumerate(queries, start=1):
+                for number, query in enumerate(chosen, start=1):
                     try:
                         await graph.ainvoke(make_local_request(own.settings, query), context=RunContext())
                         warmed += 1
                     except SearchError as error:
                         problem = problem or str(error)
                     if progress is not None:
-                        progress(number, len(queries))
+                        progress(number, len(chosen))
     except TimeoutError:
         problem = problem or f"not all were searched for within {within_s:g} s"
     return WarmReport(queries=len(queries), warmed=warmed, seconds=round(time.monotonic() - started, 3), error=problem)

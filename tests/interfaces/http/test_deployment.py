@@ -90,7 +90,7 @@ async def test_members_expire_and_agree_on_what_they_share(redis_url: str, tmp_p
     async with AsyncExitStack() as stack:
         for settings in (plain, keyed):
             opened = await stack.enter_async_context(Deployment.open(settings))
-            await stack.enter_async_context(opened.announce(Services(settings)))
+            await stack.enter_async_context(opened.announce(Services(settings).library))
         members: tuple[deployment.Member, ...] = ()
         async with asyncio.timeout(30):
             while len(members) < 2:
@@ -122,7 +122,7 @@ async def test_a_server_whose_library_does_not_answer_is_known_to_the_others(
 
     monkeypatch.setattr(Services, "library", never)
     settings = make_settings(redis_url, tmp_path)
-    async with Deployment.open(settings) as opened, opened.announce(Services(settings)), asyncio.timeout(10):
+    async with Deployment.open(settings) as opened, opened.announce(Services(settings).library), asyncio.timeout(10):
         while not (members := await opened.members()):  # noqa: ASYNC110 - as another server looks
             await asyncio.sleep(0.01)
     assert [member.library for member in members] == [""]
@@ -132,7 +132,7 @@ async def test_a_foreign_entry_ends_no_server_s_signs_of_life(redis_url: str, tm
     monkeypatch.setattr(deployment, "BEAT_S", 0.05)
     monkeypatch.setattr(deployment, "EXPIRE_S", 1)
     settings = make_settings(redis_url, tmp_path)
-    async with Deployment.open(settings) as opened, opened.announce(Services(settings)):
+    async with Deployment.open(settings) as opened, opened.announce(Services(settings).library):
         async with asyncio.timeout(30):
             while not (members := await opened.members()):
                 pass

@@ -238,7 +238,7 @@ def build_application(services: Services, *, host: str = "127.0.0.1", needs_key:
         try:
             async with (
                 Deployment.open(services.settings) as app.state.deployment,
-                app.state.deployment.announce(services),
+                app.state.deployment.announce(services.library),
                 run_jobs_beside(services.settings, lambda: admission.running > 0, enabled=alone),
             ):
                 yield
