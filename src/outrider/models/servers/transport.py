@@ -176,7 +176,7 @@ async def request(settings: ServerSettings, address: str, url: str, body: Mappin
                     raise ServerFailed(ModelUnavailable(f"{who} answers with more than {MAX_BYTES:,} bytes"))
             return Reply(response.status_code, dict(response.headers), bytes(content))
     except httpx.HTTPError as error:
-        why = redact(str(error) or type(error).__name__, settings.key)
+        why = redact(str(error).rstrip(".") or type(error).__name__, settings.key)
         raise ServerFailed(
             ModelUnavailable(f"{who} cannot be reached: {why}; is it running, and is {settings.section}.base_url right?")
         ) from None
