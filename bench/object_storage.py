@@ -1,20 +1,25 @@
 """A library on object storage: requests of a search, the same results as in a folder, and four writers of which one is killed.
 
 CACM in a folder and on S3, which moto serves in this process and whose requests are counted there. moto answers at once and from memory:
-the counts are those of S3, the seconds say nothing about it.
+the counts are those of S3, the seconds say nothing about it. The floor is LanceDB's own text search over the same records.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from bench.data import Absent, Collection, collection
 from bench.library import BATCH, library_of
@@ -22,15 +27,21 @@ from bench.report import Cell, Report, progress
 from outrider.boolean.parser import parse
 from outrider.library.graph_neighbours import LibraryGraph
 from outrider.library.library import Library
+from outrider.library.ranking_copy import find_folder
 from outrider.state.filters import Compare
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 if TYPE_CHECKING:
+    from lancedb.db import AsyncConnection
+    from lancedb.table import AsyncTable
+
     from support.object_store import S3Server
 
-COLUMNS = ("searches", "opening", "first search: index", "first search: the rest", "another query", "the same query")
+COLUMNS = ("searches", "opening", "first search: index", "first search: the rest", "first search", "another query", "the same query")
 QUERIES = 40
+COLD, WARM = 10, 2
+"""Most requests of a search after maintenance."""
 WRITERS, UPSERTS = 4, 100
 EXACT = ("computer[ti]", "sort* AND (algorithm OR method)", "matrix NOT inversion", '"time sharing"')
 SHOWN = 100
@@ -43,41 +54,108 @@ def run() -> Report:
         source = collection("cacm")
     except Absent as absent:
         return Report("object_storage", COLUMNS, (), (f"skipped: {absent}",))
-    with serving_s3() as server, tempfile.TemporaryDirectory() as folder:
-        rows, compared = asyncio.run(measure(server, source, Path(folder)))
+    with serving_s3() as server, tempfile.TemporaryDirectory() as folder, patch_cache(Path(folder)):
+        counts, compared = asyncio.run(measure(server, source, Path(folder)))
         writing = write_at_once(server)
     differences = Report("results that equal those in a folder", ("search", "compared", "different"), tuple(compared))
-    return Report("object_storage", COLUMNS, tuple(rows), (), (differences, writing))
+    rows = [(name, *(show_range(column) for column in zip(*columns, strict=True))) for name, columns in counts.items()]
+    copied = [one for name, columns in counts.items() if "copied" in name for one in columns]
+    cold, warm = max(one[3] for one in copied), max(max(one[4:]) for one in copied)
+    notes = (
+        f"{len(source.documents):,} records, best {SHOWN}; fewest to most of ten queries, each by a library that was just opened",
+        f"with a copy at most {COLD} requests cold: {'holds' if cold <= COLD else 'does not hold'} ({cold})",
+        f"and {WARM} warm: {'holds' if warm <= WARM else 'does not hold'} ({warm})",
+    )
+    return Report("object_storage", COLUMNS, tuple(rows), notes, (differences, writing))
 
 
-async def measure(server: S3Server, source: Collection, folder: Path) -> tuple[list[tuple[Cell, ...]], list[tuple[Cell, ...]]]:
+@contextmanager
+def patch_cache(folder: Path) -> Iterator[None]:
+    """Copies of indexes lie here."""
+    with mock.patch.dict(os.environ, XDG_CACHE_HOME=str(folder / "cache")):
+        yield
+
+
+def show_range(counts: Sequence[int]) -> str:
+    least, most = min(counts), max(counts)
+    return f"{least} to {most}" if least < most else str(least)
+
+
+Counts = dict[str, list[tuple[int, ...]]]
+"""Requests of each query, in the order of the columns."""
+
+
+async def measure(server: S3Server, source: Collection, folder: Path) -> tuple[Counts, list[tuple[Cell, ...]]]:
     local = await library_of(source, folder / "library")
     remote = await Library.open("s3://shelf/cacm", create=True, storage_options=server.options)
     for start in range(0, len(source.documents), BATCH):
         await remote.upsert(source.documents[start : start + BATCH])
     await remote.optimize(force=True)
     queries = list(source.queries.values())[:QUERIES]
-    rows = [await count_requests(server, queries, interval_s) for interval_s in (0.0, 3_600.0)]
-    return rows, await compare(local, remote, queries)
+    counts: Counts = {"LanceDB alone, consistency 0 s": await count_floor(server, source, queries)}
+    for interval_s in (0.0, 3_600.0):
+        for name, copy_index, forgets in (
+            ("index not copied", False, False),
+            ("index copied, first process", True, True),
+            ("index copied, later process", True, False),
+        ):
+            counts[f"{name}, consistency {interval_s:,.0f} s"] = await count_requests(server, queries, interval_s, copy_index, forgets)
+    return counts, await compare(local, remote, queries)
 
 
-async def count_requests(server: S3Server, queries: Sequence[str], interval_s: float) -> tuple[Cell, ...]:
-    """Requests of a search, the fewest and the most, by a handle that was just opened and by one that has searched."""
+async def count_requests(
+    server: S3Server, queries: Sequence[str], interval_s: float, copy_index: bool, forgets: bool
+) -> list[tuple[int, ...]]:
+    """Of searches by a handle that was just opened, and by one that has searched. `forgets` removes the copy of the index before each."""
     counts: list[tuple[int, ...]] = []
-
-    async def count(library: Library, query: str) -> tuple[int, int]:
+    for query, another in zip(queries[:10], queries[10:20], strict=True):
+        if forgets:
+            shutil.rmtree(find_folder(), ignore_errors=True)
         server.requests.clear()
-        await library.search(query, limit=SHOWN)
-        of_index = sum("/_indices/" in path for _, path in server.requests)
-        return of_index, len(server.requests) - of_index
+        library = await Library.open(
+            "s3://shelf/cacm", storage_options=server.options, read_consistency_s=interval_s, copy_index=copy_index
+        )
+        counts.append(await count(server, [query, another, query], partial(library.search, limit=SHOWN)))
+        library.close()
+    return counts
 
+
+async def count(server: S3Server, queries: Sequence[str], search: Callable[[str], Awaitable[object]]) -> tuple[int, ...]:
+    """Requests so far, of the first query (by the index, others, all), and of each later one."""
+    opening = len(server.requests)
+    server.requests.clear()
+    await search(queries[0])
+    of_index = sum("/_indices/" in path for _, path in server.requests)
+    counts = [opening, of_index, len(server.requests) - of_index, len(server.requests)]
+    for query in queries[1:]:
+        server.requests.clear()
+        await search(query)
+        counts.append(len(server.requests))
+    return tuple(counts)
+
+
+async def count_floor(server: S3Server, source: Collection, queries: Sequence[str]) -> list[tuple[int, ...]]:
+    """The same searches by LanceDB alone, in one table of text and record."""
+    import lancedb
+    from lancedb.index import FTS
+
+    async def connect() -> AsyncConnection:
+        return await lancedb.connect_async("s3://shelf/floor", storage_options=server.options, read_consistency_interval=timedelta(0))
+
+    rows = [{"text": f"{one.title}\n{one.abstract}", "record": one.model_dump_json()} for one in source.documents]
+    table = await (await connect()).create_table("records", rows)
+    await table.create_index("text", config=FTS(stem=True, remove_stop_words=True))
+    await table.optimize()
+    counts = []
     for query, another in zip(queries[:10], queries[10:20], strict=True):
         server.requests.clear()
-        library = await Library.open("s3://shelf/cacm", storage_options=server.options, read_consistency_s=interval_s)
-        opening = len(server.requests)
-        counts.append((opening, *await count(library, query), sum(await count(library, another)), sum(await count(library, query))))
-        library.close()
-    return f"consistency {interval_s:,.0f} s, best {SHOWN}", *(f"{min(each)} to {max(each)}" for each in zip(*counts, strict=True))
+        table = await (await connect()).open_table("records")
+
+        async def search(text: str, table: AsyncTable = table) -> object:
+            return await table.query().nearest_to_text(text).select(["record", "_score"]).limit(SHOWN).to_arrow()
+
+        counts.append(await count(server, [query, another, query], search))
+    return counts
 
 
 async def compare(local: Library, remote: Library, queries: Sequence[str]) -> list[tuple[Cell, ...]]:

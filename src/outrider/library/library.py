@@ -136,10 +136,12 @@ class Library:
         create: bool = False,
         storage_options: Mapping[str, str] | None = None,
         read_consistency_s: float = 0.0,
+        copy_index: bool = False,
     ) -> Library:
         """The library at a folder or an `s3://` address. An empty folder becomes a new library; a missing one only with `create`.
 
         On object storage, searches may read a version that is `read_consistency_s` old; with 0 each asks whether there is a later one.
+        With `copy_index` they keep a copy of the ranking index on this machine.
         """
         location = Location.parse(uri)
         state = await location.find_state()
@@ -167,16 +169,25 @@ class Library:
                 connection = await lance_service.connect(location.uri, options, interval)
             else:
                 connection = await lancedb.connect_async(location.uri, read_consistency_interval=interval, storage_options=options)
+            of_records = connection
             if storage is not None:
                 from outrider.library.lance_table import make_remote
 
-                connection = make_remote(connection, storage)
-            table = await record_table.open_kept_table(connection)
+                of_records = connection = make_remote(connection, storage)
+                if not interval_s and not location.is_service:
+                    silent = await lancedb.connect_async(location.uri, read_consistency_interval=None, storage_options=options)
+                    of_records = make_remote(silent, storage, is_silent=True)
+            table = await record_table.open_kept_table(of_records)
         if table is None:
             if not create and location.path is None:
                 raise location.missing_error()
-            table = await record_table.create_table(location, connection)
-        return cls(location, connection, table, record_table.read_library_id(location, await table.schema()))
+            table = await record_table.create_table(location, of_records)
+        library_id = record_table.read_library_id(location, await table.schema())
+        if storage is not None and copy_index and not location.is_service:
+            from outrider.library.ranking_copy import RankingCopy
+
+            table.copy = RankingCopy(storage, library_id)  # type: ignore[attr-defined]
+        return cls(location, connection, table, library_id)
 
     @property
     def shown(self) -> str:
@@ -197,9 +208,21 @@ class Library:
         with self._location.translate_errors():
             return await answer
 
+    @asynccontextmanager
+    async def _records(self) -> AsyncIterator[AsyncTable]:
+        """The table of records, to be read at the latest version, with LanceDB's errors as ours."""
+        with self._location.translate_errors():
+            if (look := getattr(self._table, "look", None)) is not None:
+                await look()
+            yield self._table
+
     async def _version(self) -> int:
         """The latest version of the records; a run reads it once."""
-        return int(await self._read(read_once(("version", id(self)), self._table.version)))
+        return await read_once(("version", id(self)), self._read_version)
+
+    async def _read_version(self) -> int:
+        async with self._records() as table:
+            return int(await table.version())
 
     # Search
 
@@ -227,7 +250,11 @@ class Library:
 
     async def retracted_ids(self) -> tuple[str, ...]:
         """Ids of the records that their notices call retracted or withdrawn, in order."""
-        return await read_once(("retracted", id(self)), lambda: self._read(record_table.find_retracted(self._table)))
+        return await read_once(("retracted", id(self)), self._find_retracted)
+
+    async def _find_retracted(self) -> tuple[str, ...]:
+        async with self._records() as table:
+            return await record_table.find_retracted(table)
 
     async def search(
         self, text: str, where: Filter | None = None, limit: int = 100, widened: Sequence[str] = (), phrases: Sequence[str] = ()
@@ -243,7 +270,8 @@ class Library:
             searches = get_run_dict(("searches", id(self), where))
             running = searches[object()] = asyncio.get_running_loop().create_future()
             try:
-                hits = await self._read(text_search.search(self._table, text, where, limit, widened, phrases))
+                async with self._records() as table:
+                    hits = await text_search.search(table, text, where, limit, widened, phrases)
                 self._run_records(where).update({hit.record.doc_id: hit.record for hit in hits})
             finally:
                 running.set_result(None)
@@ -268,7 +296,8 @@ class Library:
         read_text, version, ids = self._ranking
         if where is None and limit <= term_expansion.POOL and text == read_text and version == await self._version():
             return ids[:limit]
-        return await self._read(text_search.best_ids(self._table, text, where, limit))
+        async with self._records() as table:
+            return await text_search.best_ids(table, text, where, limit)
 
     async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
         """Terms that are frequent in the first hits of `text` and rare in the later ones, best first."""
@@ -282,7 +311,9 @@ class Library:
 
         `abstract` is abstract or description; `keywords` are tags and mesh, each a phrase of its own.
         """
-        return await self._read(text_search.match(self._table, phrase, field, await self.resolve(where), limit))
+        where = await self.resolve(where)
+        async with self._records() as table:
+            return await text_search.match(table, phrase, field, where, limit)
 
     async def dense(
         self,
@@ -330,7 +361,7 @@ class Library:
     async def _open_edges(self) -> AsyncTable | None:
         """None where there are no records."""
         table = await self._edges.reader()
-        if table is None and await self._table.count_rows():
+        if table is None and await self.count():
             from outrider.library import inspection
 
             raise LibraryError(f"the library at {self._location.address} has no graph yet; {inspection.FIX_EDGES}")
@@ -348,7 +379,8 @@ class Library:
             await asyncio.wait(searches.values())
         known = self._run_records(where)
         if missing := [doc_id for doc_id in doc_ids if doc_id not in known]:
-            records = await self._read(record_table.read_brief_records(self._table, missing, where))
+            async with self._records() as table:
+                records = await record_table.read_brief_records(table, missing, where)
             known.update({record.doc_id: record for record in records})
         return [known[doc_id] for doc_id in doc_ids if doc_id in known]
 
@@ -358,7 +390,8 @@ class Library:
 
     async def fetch(self, doc_ids: Sequence[str]) -> list[Record]:
         """Whole records in the order of the ids; missing ones are left out."""
-        return await self._read(record_table.read_records(self._table, doc_ids))
+        async with self._records() as table:
+            return await record_table.read_records(table, doc_ids)
 
     async def whole(self, records: Sequence[Record]) -> list[Record]:
         """Records of `search`, with whole bodies and their edges. Fields filled in since, and missing records, stay as they are."""
@@ -368,7 +401,8 @@ class Library:
 
     async def content_hashes(self, doc_ids: Sequence[str]) -> dict[str, str]:
         """Of whole records, which cannot be computed from a record of `search`, whose body is cut."""
-        return await self._read(record_table.read_content_hashes(self._table, doc_ids))
+        async with self._records() as table:
+            return await record_table.read_content_hashes(table, doc_ids)
 
     async def scan(self, where: Filter | None = None, batch: int = 1_000) -> AsyncIterator[Record]:
         """Every matching record once, by doc_id (code points), from the version current at the start, whatever is written meanwhile.
@@ -403,7 +437,8 @@ class Library:
 
     async def count_years(self) -> dict[int, int]:
         """How many records are from each year; those without one are left out."""
-        return await self._read(browse.count_years(self._table))
+        async with self._records() as table:
+            return await browse.count_years(table)
 
     async def sample(self, size: int, seed: int = 0) -> list[Record]:
         """Whole records spread evenly over the ids, the same for the same library and seed; all where they are fewer."""
@@ -411,7 +446,9 @@ class Library:
             return await record_table.sample_records(await self._open_version(), size, seed)
 
     async def count(self, where: Filter | None = None) -> int:
-        return await self._read(record_table.count_records(self._table, await self.resolve(where)))
+        where = await self.resolve(where)
+        async with self._records() as table:
+            return await record_table.count_records(table, where)
 
     async def size(self) -> int:
         """How many records there are; counted once a version, for searches."""
@@ -533,9 +570,8 @@ class Library:
     async def reindex_status(self, space: EmbeddingSpace) -> ReindexStatus | None:
         """Of a reindex to `space`, None where none has begun. A run that has just begun may still have no vectors."""
         running = await self._location.is_reindexing()
-        with self._location.translate_errors():
-            total = await record_table.count_records(self._table, None)
-            done = await self._vectors.count_building(space)
+        total = await self.count()
+        done = await self._read(self._vectors.count_building(space))
         if done is None and not running:
             return None
         from outrider.library.reindex import ReindexStatus
@@ -585,7 +621,8 @@ class Library:
 
     async def tags(self) -> dict[str, int]:
         """Version by tag, sorted by name."""
-        return await self._read(versions.read_tags(self._table))
+        async with self._records() as table:
+            return await versions.read_tags(table)
 
     async def pin(self, tag: str) -> PinnedVersion:
         """The current version, tagged and open for an exact search; `BadRequest` for a tag that is taken or not a valid name."""
@@ -632,23 +669,23 @@ class Library:
     async def origins(self) -> dict[str, int]:
         """How many records came from each origin; only that column is read, in batches."""
         counts: Counter[str] = Counter()
-        with self._location.translate_errors():
-            async for batch in await self._table.query().select(["origin"]).to_batches():
+        async with self._records() as table:
+            async for batch in await table.query().select(["origin"]).to_batches():
                 counts.update(origin for origin in batch.column("origin").to_pylist() if origin)
         return dict(counts)
 
     async def doc_ids(self, origin: str) -> list[str]:
         """Ids of the records of an origin, in no order."""
-        with self._location.translate_errors():
-            rows = await self._table.query().where(in_list("origin", [origin])).select(["doc_id"]).limit(ALL_ROWS).to_arrow()
+        async with self._records() as table:
+            rows = await table.query().where(in_list("origin", [origin])).select(["doc_id"]).limit(ALL_ROWS).to_arrow()
             return [str(doc_id) for doc_id in rows["doc_id"].to_pylist()]
 
     async def count_contents(self, hashes: Sequence[str]) -> dict[str, int]:
         """How many records with one of these content hashes came from each origin."""
         counts: Counter[str] = Counter()
-        with self._location.translate_errors():
+        async with self._records() as table:
             for chunk in record_table.chunk_ids(dict.fromkeys(hashes)):
-                query = self._table.query().where(in_list("content_hash", chunk)).select(["origin"]).limit(ALL_ROWS)
+                query = table.query().where(in_list("content_hash", chunk)).select(["origin"]).limit(ALL_ROWS)
                 counts.update(origin for origin in (await query.to_arrow())["origin"].to_pylist() if origin)
         return dict(counts)
 
@@ -727,8 +764,9 @@ class Library:
     async def info(self) -> LibraryInfo:
         from outrider.library import inspection
 
-        parts = (self._location, self._table, self._edges, self._files, self._vectors, self._tokens)
-        return await self._read(inspection.collect_info(self.library_id, *parts))
+        async with self._records() as table:
+            parts = (self._location, table, self._edges, self._files, self._vectors, self._tokens)
+            return await inspection.collect_info(self.library_id, *parts)
 
     async def check(self) -> tuple[str, ...]:
         """Every problem and its remedy, reading every row; empty where the library is sound."""
@@ -780,7 +818,10 @@ class Library:
 
     async def due(self) -> bool:
         """Whether `optimize` would find something to do in the records: a few ms."""
-        return not self._location.is_service and await self._read(maintenance.due(self._table))
+        if self._location.is_service:
+            return False
+        async with self._records() as table:
+            return await maintenance.due(table)
 
     async def optimize(
         self,

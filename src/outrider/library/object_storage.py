@@ -37,7 +37,7 @@ class ObjectStorage:
     interval_s: float = 0.0
     """Seconds between two looks of a kept handle for a later version."""
     handles: WeakSet[AsyncTable] = field(default_factory=WeakSet, repr=False)
-    """Handles that are kept open for reads of the latest version."""
+    """Handles that are kept open, and may stand at an earlier version."""
 
     @cached_property
     def store(self) -> ObjectStore:
@@ -59,8 +59,7 @@ class ObjectStorage:
 
     async def refresh(self) -> None:
         """Bring every kept handle to the latest version: before a writer reads, and after it has written by other handles."""
-        if self.interval_s:
-            await asyncio.gather(*map(self._refresh, [*self.handles]))
+        await asyncio.gather(*map(self._refresh, [*self.handles]))
 
     async def _refresh(self, table: AsyncTable) -> None:
         try:

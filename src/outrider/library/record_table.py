@@ -54,11 +54,13 @@ async def open_kept_table(connection: AsyncConnection, name: str = TABLE) -> Asy
     if table is not None and storage is not None:
         from outrider.library.lance_table import LibraryTable, RowCache
 
-        storage.handles.add(table)
         if isinstance(table, LibraryTable):
-            table.warms_up = name == TABLE
-            # with exact reads, it would ask for the version twice
-            table.rows = RowCache() if storage.interval_s and table.has_addresses else None
+            table.warms_up, table.is_silent = name == TABLE, connection.is_silent  # type: ignore[attr-defined]
+            is_old = table.is_silent or bool(storage.interval_s)
+            # one that is always the latest would ask for the version twice
+            table.rows = RowCache() if is_old and table.has_addresses else None
+            if is_old:
+                storage.handles.add(table)
     return table
 
 

@@ -175,10 +175,15 @@ def any_query(queries: Sequence[FullTextQuery]) -> FullTextQuery:
 
 
 async def _run_query(table: AsyncTable, text: FullTextQuery, where: Filter | None, columns: Sequence[str], limit: int) -> pa.Table:
-    if (warm_up := getattr(table, "warm_up", None)) is not None:
-        await warm_up()
     rows = getattr(table, "rows", None)
     stored = [] if rows is None or limit > rows.most else [name for name in columns if name != "_score"]
+    if rows is not None and stored and where is None:
+        found = await table.find_in_copy(text, limit)  # type: ignore[attr-defined]
+        completed = None if found is None else await rows.complete(table, found, stored)
+        if completed is not None:
+            return completed
+    if (warm_up := getattr(table, "warm_up", None)) is not None:
+        await warm_up()
     query = table.query().nearest_to_text(text).select([name for name in columns if name not in stored]).with_row_id().limit(limit)
     if where is not None:
         query = query.where(to_sql(where))

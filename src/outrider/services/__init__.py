@@ -588,7 +588,13 @@ class Services:
 
         settings = self.settings.library
         secrets = {name: value.get_secret_value() for name, value in settings.storage_options.items()}
-        return await Library.open(settings.uri, create=create, storage_options=secrets, read_consistency_s=settings.read_consistency_s)
+        return await Library.open(
+            settings.uri,
+            create=create,
+            storage_options=secrets,
+            read_consistency_s=settings.read_consistency_s,
+            copy_index=settings.copy_index,
+        )
 
     def _refuse_remote_library(self) -> None:
         """Raise `LibraryError` for a library on the network if this process is offline."""

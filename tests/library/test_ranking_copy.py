@@ -1,0 +1,149 @@
+"""A copy of the ranking index answers as the store does, and steps aside where it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from outrider.library.library import Library
+from outrider.library.ranking_copy import KEPT_S, MISSING, find_folder
+from outrider.state.errors import MissingExtra
+from outrider.state.records import Paper
+from support.object_store import S3Server, s3
+
+__all__ = ["s3"]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:botocore.*", "ignore::ResourceWarning")]
+
+ADDRESS = "s3://shelf/lib"
+QUERIES = ("fox", "hen fox", "red fox 7", "zebra", "the")
+PAPERS = [Paper(doc_id=f"{number}", title=f"{'red ' * (number % 3)}fox {number}", abstract="hen " * (number % 4)) for number in range(60)]
+
+Answers = list[list[tuple[str, float]]]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+async def write(s3: S3Server) -> Library:
+    library = await Library.open(ADDRESS, create=True, storage_options=s3.options)
+    await library.upsert(PAPERS)
+    await library.optimize(force=True)
+    return library
+
+
+async def open_with_copy(s3: S3Server, interval_s: float = 0.0) -> Library:
+    """As a new process does."""
+    return await Library.open(ADDRESS, storage_options=s3.options, read_consistency_s=interval_s, copy_index=True)
+
+
+async def ask(library: Library, queries: Sequence[str] = QUERIES) -> Answers:
+    return [[(hit.record.doc_id, hit.score) for hit in await library.search(query, limit=20)] for query in queries]
+
+
+def block(cache: Path) -> None:
+    cache.write_text("a file in place of the folder", encoding="utf-8")
+
+
+def reads_of_index(s3: S3Server) -> int:
+    return sum("/_indices/" in path for _, path in s3.requests)
+
+
+@pytest.mark.parametrize(("interval_s", "looks"), [(0.0, 1), (3_600.0, 0)])
+async def test_a_first_search_sends_ten_requests_and_later_processes_read_no_index(s3: S3Server, interval_s: float, looks: int) -> None:
+    expected = await ask(await write(s3))
+    for requests_of_index in (4, 0):
+        library = await open_with_copy(s3, interval_s)
+        s3.requests.clear()
+        await library.search("fox", limit=20)
+        assert reads_of_index(s3) == requests_of_index
+        assert len(s3.requests) <= looks + (9 if requests_of_index else 4), s3.requests
+        s3.requests.clear()
+        await library.search("fox", limit=20)
+        assert len(s3.requests) == looks
+        s3.requests.clear()
+        await library.search("hen", limit=20)
+        assert len(s3.requests) <= looks + 1
+        assert await ask(library) == expected
+        library.close()
+
+
+async def test_deleted_and_added_records_are_seen(s3: S3Server) -> None:
+    library = await write(s3)
+    reader = await open_with_copy(s3)
+    await ask(reader)
+    await library.remove(["0", "7"])
+    without = await ask(library)
+    assert await ask(reader) == without
+    assert await ask(await open_with_copy(s3)) == without, "the list of deleted rows is copied, too"
+    await library.upsert([Paper(doc_id="new", title="zebra fox")])
+    added = await ask(library)
+    assert added != without
+    assert await ask(reader) == added, "a row outside the index is read from the store"
+    await library.optimize(force=True)
+    s3.requests.clear()
+    assert await ask(reader) == await ask(library)
+    assert await ask(await open_with_copy(s3)) == await ask(library)
+
+
+async def test_searches_at_once_answer_alike(s3: S3Server) -> None:
+    expected = await ask(await write(s3))
+    reader = await open_with_copy(s3, 3_600.0)
+    answers = await asyncio.gather(*(ask(reader) for _ in range(5)))
+    assert all(answer == expected for answer in answers)
+
+
+async def test_a_damaged_copy_is_made_anew(s3: S3Server, caplog: pytest.LogCaptureFixture) -> None:
+    expected = await ask(await write(s3))
+    await ask(await open_with_copy(s3))
+    for file in find_folder().rglob("part_0_invert.lance"):
+        file.write_bytes(file.read_bytes()[:100])
+    caplog.set_level(logging.INFO, "outrider.library.ranking_copy")
+    assert await ask(await open_with_copy(s3)) == expected
+    assert "read where it lies, not from a copy" in caplog.text
+    assert not list(find_folder().rglob("part_0_invert.lance"))
+    assert await ask(await open_with_copy(s3)) == expected
+    assert list(find_folder().rglob("part_0_invert.lance"))
+
+
+async def test_without_a_client_or_a_folder_the_store_answers(s3: S3Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = await ask(await write(s3))
+    block(cache)
+    assert await ask(await open_with_copy(s3)) == expected
+
+    def refuse(_: object) -> None:
+        raise MissingExtra("writing to a library on object storage", "object-storage")
+
+    monkeypatch.setattr("outrider.library.object_storage.ObjectStorage.store", property(refuse))
+    assert await ask(await open_with_copy(s3)) == expected
+
+
+async def test_only_this_user_reads_a_copy_and_old_ones_go(s3: S3Server) -> None:
+    library = await write(s3)
+    await ask(await open_with_copy(s3))
+    (folder,) = find_folder().iterdir()
+    assert folder.stat().st_mode & 0o077 == 0
+    (unused := find_folder() / "another").mkdir()
+    index = next(folder.rglob("part_0_docs.lance"))
+    for old in (unused, index):
+        os.utime(old, (time.time() - KEPT_S - 60,) * 2)
+    await library.upsert([Paper(doc_id="new", title="zebra fox")])
+    await library.optimize(force=True)
+    assert await ask(await open_with_copy(s3)) == await ask(library)
+    assert not unused.exists()
+    assert not index.exists()
+
+
+@pytest.mark.parametrize("name", ["_deletions/..", "_indices/../../x", "_indices/aa/../b", "data/0.lance", "_versions/1.manifest"])
+def test_no_other_file_is_copied(name: str) -> None:
+    said = "lance error: Not found: home/x/records.lance/{}, /rust/local.rs:1"
+    assert MISSING.search(said.format("_indices/0a-1b/part_0_docs.lance")) is not None
+    assert MISSING.search(said.format(name)) is None
