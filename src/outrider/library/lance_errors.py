@@ -45,13 +45,16 @@ def read_only_error(address: str) -> LibraryReadOnly:
     return LibraryReadOnly(f"the library at {address} cannot be written by this user; searching it works")
 
 
+def is_lance_error(error: Exception) -> bool:
+    return isinstance(error, RuntimeError | OSError | ValueError) or type(error).__name__ == PANIC
+
+
 def translate_error(
     error: Exception, address: str, *, is_local: bool, writing: bool, options: Mapping[str, str] = MappingProxyType({})
 ) -> LibraryError | None:
     """The error as ours, without the credentials among the storage options; None for a mistake of ours, which must crash."""
     message = hide_secrets(str(error), options)
-    is_lance = isinstance(error, RuntimeError | OSError | ValueError) or type(error).__name__ == PANIC
-    if not is_lance or isinstance(error, SearchError) or OWN_MISTAKE.search(message):
+    if not is_lance_error(error) or isinstance(error, SearchError) or OWN_MISTAKE.search(message):
         return None
     reason = SOURCE_LINE.sub("", message.splitlines()[0])[:300] if message else "no reason given"
     if not is_local and (remedy := explain_store(message)):

@@ -15,16 +15,15 @@ from lancedb.db import AsyncConnection
 from lancedb.table import AsyncTable
 
 from outrider.library import lease
-from outrider.library.schema import RANKED
+from outrider.library.object_storage import MOST_ROWS_AT_ONCE
+from outrider.library.schema import RANKED, RANKED_INDEX
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from lancedb.query import FullTextQuery
 
     from outrider.library.object_storage import ObjectStorage
-    from outrider.library.ranking_copy import RankingCopy
 
-WARMED_ROWS = 50_000
 KEPT_ROWS = 8_192
 """Of a few kB each."""
 
@@ -67,33 +66,24 @@ class LibraryTable(AsyncTable):
     has_addresses: ClassVar[bool] = True
     """Whether a row id is an address, whose content never changes."""
     _kept_schema: pa.Schema | None = None
+    storage: ObjectStorage | None = None
+    """Of the table of records on object storage."""
     rows: RowCache | None = None
     """Of a table on object storage, for the rows that searches find."""
-    warms_up: bool = False
-    """Whether the ranking index is read as a whole before the first search."""
-    copy: RankingCopy | None = None
-    """Of the ranking index of a table on object storage."""
-    is_silent: bool = False
-    """Whether it never asks by itself whether there is a later version."""
-
-    async def look(self) -> None:
-        """Bring it to the latest version, unless it asks for that by itself: a read of several requests then asks once."""
-        if self.is_silent:
-            await self.checkout_latest()  # type: ignore[no-untyped-call]
 
     async def find_in_copy(self, query: FullTextQuery, limit: int) -> pa.Table | None:
-        """`_rowid` and `_score` of the best rows; None where the table itself must be asked."""
-        if self.copy is None or getattr(query, "column", "") != RANKED:
+        """`_rowid` and `_score` of the best rows, by the copy of the ranking index; None where the table itself must be asked."""
+        if self.storage is None or self.storage.ranking is None or getattr(query, "column", "") != RANKED:  # of several columns it has none
             return None
-        return await self.copy.search(int(await self.version()), query, limit)
+        return await self.storage.ranking.search(self, query, limit)
 
     async def warm_up(self) -> None:
         """Read the ranking index in a few requests: a search reads two or more for each of its words. A large one is read word by word."""
-        if self.warms_up:
-            self.warms_up = False
-            if await self.count_rows() <= WARMED_ROWS:
+        if self.storage is not None and self.storage.warms_up:
+            self.storage.warms_up = False
+            if await self.count_rows() <= MOST_ROWS_AT_ONCE:
                 with suppress(RuntimeError, OSError, ValueError):  # an earlier Outrider named it otherwise, or it is not built yet
-                    await self.prewarm_index(f"{RANKED}_idx")
+                    await self.prewarm_index(RANKED_INDEX)
 
     async def schema(self) -> pa.Schema:
         if self._kept_schema is None:
@@ -112,8 +102,6 @@ class RemoteConnection(AsyncConnection):
     """A connection to a library on object storage."""
 
     storage: ObjectStorage
-    is_silent: bool = False
-    """Whether its tables never ask by themselves whether there is a later version."""
 
     async def create_table(self, *arguments: Any, **options: Any) -> AsyncTable:
         """Only under a lease: LanceDB 0.40 lets a process that saw no table write its own over one that another process has created."""
@@ -121,9 +109,9 @@ class RemoteConnection(AsyncConnection):
         return await super().create_table(*arguments, **options)
 
 
-def make_remote(connection: AsyncConnection, storage: ObjectStorage, *, is_silent: bool = False) -> AsyncConnection:
+def make_remote(connection: AsyncConnection, storage: ObjectStorage) -> AsyncConnection:
     """The same connection as an instance of this class: `connect_async` takes no class."""
     if not isinstance(connection, RemoteConnection):
         connection.__class__ = RemoteConnection
-    connection.storage, connection.is_silent = storage, is_silent  # type: ignore[attr-defined]
+    connection.storage = storage  # type: ignore[attr-defined]
     return connection

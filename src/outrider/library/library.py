@@ -103,12 +103,16 @@ class UpsertCounts:
 class Library:
     """Open one with `Library.open`. May be used from several event loops, one after another or at once."""
 
-    def __init__(self, location: Location, connection: AsyncConnection, table: AsyncTable, library_id: str) -> None:
+    def __init__(
+        self, location: Location, connection: AsyncConnection, table: AsyncTable, library_id: str, standing: AsyncConnection | None = None
+    ) -> None:
         self.uri = location.uri
         self.library_id = library_id
         self._location = location
         self._connection = connection
         self._table = table
+        self._standing = standing
+        """Where each read of the records asks for the latest version, once: its tables stay at the version that they opened."""
         self._vectors = Vectors(location, connection)
         self._tokens = TokenIndex(location, connection)
         self._probed: frozenset[tuple[str, int, int]] | None = None
@@ -168,26 +172,27 @@ class Library:
 
                 connection = await lance_service.connect(location.uri, options, interval)
             else:
-                connection = await lancedb.connect_async(location.uri, read_consistency_interval=interval, storage_options=options)
-            of_records = connection
+                session = None if storage is None else lancedb.Session()
+                connect = partial(lancedb.connect_async, location.uri, storage_options=options, session=session)
+                connection = await connect(read_consistency_interval=interval)
+            standing: AsyncConnection | None = None
             if storage is not None:
                 from outrider.library.lance_table import make_remote
 
-                of_records = connection = make_remote(connection, storage)
+                connection = make_remote(connection, storage)
                 if not interval_s and not location.is_service:
-                    silent = await lancedb.connect_async(location.uri, read_consistency_interval=None, storage_options=options)
-                    of_records = make_remote(silent, storage, is_silent=True)
-            table = await record_table.open_kept_table(of_records)
+                    standing = make_remote(await connect(read_consistency_interval=None), storage)
+            table = await record_table.open_kept_table(connection)
         if table is None:
             if not create and location.path is None:
                 raise location.missing_error()
-            table = await record_table.create_table(location, of_records)
+            table = await record_table.create_table(location, connection)
         library_id = record_table.read_library_id(location, await table.schema())
         if storage is not None and copy_index and not location.is_service:
             from outrider.library.ranking_copy import RankingCopy
 
-            table.copy = RankingCopy(storage, library_id)  # type: ignore[attr-defined]
-        return cls(location, connection, table, library_id)
+            storage.ranking = RankingCopy(storage, library_id)
+        return cls(location, connection, table, library_id, standing)
 
     @property
     def shown(self) -> str:
@@ -196,6 +201,10 @@ class Library:
 
     def close(self) -> None:
         self._table.close()  # type: ignore[no-untyped-call]
+        if self._standing is not None:
+            self._standing.close()  # type: ignore[no-untyped-call]
+        if self._location.storage is not None and self._location.storage.ranking is not None:
+            self._location.storage.ranking.close()
         self._vectors.close()
         self._edges.close()
         self.citations.close()
@@ -210,11 +219,12 @@ class Library:
 
     @asynccontextmanager
     async def _records(self) -> AsyncIterator[AsyncTable]:
-        """The table of records, to be read at the latest version, with LanceDB's errors as ours."""
+        """The records at the latest version, as far as reads must be exact, with LanceDB's errors as ours."""
         with self._location.translate_errors():
-            if (look := getattr(self._table, "look", None)) is not None:
-                await look()
-            yield self._table
+            table = self._table if self._standing is None else await record_table.open_standing_table(self._standing)
+            if table is None:
+                raise self._location.missing_error()
+            yield table
 
     async def _version(self) -> int:
         """The latest version of the records; a run reads it once."""

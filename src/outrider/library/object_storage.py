@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from lancedb.table import AsyncTable
     from obstore.store import ObjectStore
 
+    from outrider.library.ranking_copy import RankingCopy
+
+MOST_ROWS_AT_ONCE = 50_000
+"""Records of a library whose ranking index is read as a whole: some 17 MB."""
 CLIENT_OPTIONS = frozenset(
     {"allow_http", "allow_invalid_certificates", "connect_timeout", "http1_only", "http2_only", "proxy_url", "timeout", "user_agent"}
 )
@@ -27,7 +31,7 @@ IDENTITY = ("access_key_id", "skip_signature")
 """Ends of names of S3's options that say who asks."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class ObjectStorage:
     """The object store, or the service, of one open library."""
 
@@ -37,11 +41,18 @@ class ObjectStorage:
     interval_s: float = 0.0
     """Seconds between two looks of a kept handle for a later version."""
     handles: WeakSet[AsyncTable] = field(default_factory=WeakSet, repr=False)
-    """Handles that are kept open, and may stand at an earlier version."""
+    """Handles that are kept open for reads of the latest version."""
+    ranking: RankingCopy | None = None
+    """Of the ranking index."""
+    warms_up: bool = True
+    """Whether the ranking index is still to be read as a whole, where there is no copy."""
 
     @cached_property
     def store(self) -> ObjectStore:
-        """For leases, which only writers take. Raises `MissingExtra`, and `LibraryError` for an address or options that it refuses."""
+        """For leases, which only writers take, and copies of the ranking index.
+
+        Raises `MissingExtra`, and `LibraryError` for an address or options that it refuses.
+        """
         try:
             from obstore.exceptions import BaseError
             from obstore.store import from_url
@@ -59,7 +70,8 @@ class ObjectStorage:
 
     async def refresh(self) -> None:
         """Bring every kept handle to the latest version: before a writer reads, and after it has written by other handles."""
-        await asyncio.gather(*map(self._refresh, [*self.handles]))
+        if self.interval_s:
+            await asyncio.gather(*map(self._refresh, [*self.handles]))
 
     async def _refresh(self, table: AsyncTable) -> None:
         try:

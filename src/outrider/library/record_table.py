@@ -54,13 +54,25 @@ async def open_kept_table(connection: AsyncConnection, name: str = TABLE) -> Asy
     if table is not None and storage is not None:
         from outrider.library.lance_table import LibraryTable, RowCache
 
+        storage.handles.add(table)
         if isinstance(table, LibraryTable):
-            table.warms_up, table.is_silent = name == TABLE, connection.is_silent  # type: ignore[attr-defined]
-            is_old = table.is_silent or bool(storage.interval_s)
-            # one that is always the latest would ask for the version twice
-            table.rows = RowCache() if is_old and table.has_addresses else None
-            if is_old:
-                storage.handles.add(table)
+            table.storage = storage if name == TABLE else None
+            # with exact reads, it would ask for the version twice
+            table.rows = RowCache() if storage.interval_s and table.has_addresses else None
+    return table
+
+
+async def open_standing_table(connection: AsyncConnection) -> AsyncTable | None:
+    """The records on object storage at the version that is the latest now, where this handle stays.
+
+    `connection` never asks for a later one, and opens the version that it opened last in one request.
+    """
+    table = await open_table(connection)
+    if table is not None:
+        from outrider.library.lance_table import LibraryTable, RowCache
+
+        if isinstance(table, LibraryTable):
+            table.storage, table.rows = connection.storage, RowCache()  # type: ignore[attr-defined]
     return table
 
 

@@ -55,6 +55,7 @@ TAGS, OTHER = "exact_tags", "exact_other"
 """Keywords without headings; names, numbers and kinds. Only for exact search. Both are NULL in rows of an earlier Outrider that did not
 know them, and a library created by it lacks the columns: exact search reads those rows themselves. Else `OTHER` is never NULL."""
 RANKED = "rank_text"
+RANKED_INDEX = f"{RANKED}_idx"
 BTREE = ("doc_id", "year", "venue")
 BITMAP = ("kind", "language")
 
