@@ -28,7 +28,7 @@ from outrider.graph.parent import format_answer
 from outrider.graph.pipeline import SearchGraph, build
 from outrider.runtime.spans import install
 from outrider.services import Services
-from outrider.services.checkpoints import PARENTS, state_types
+from outrider.services.checkpoints import list_parent_states, state_types
 from outrider.settings.model import LlmSettings, Settings
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Hit
@@ -427,8 +427,8 @@ def test_strict_checkpoints_give_typed_hits_back() -> None:
 def test_every_type_of_the_states_is_registered() -> None:
     from langgraph.checkpoint.serde import _msgpack
 
-    assert all((kind.__module__, kind.__name__) in _msgpack.SAFE_MSGPACK_TYPES for kind in state_types(PARENTS))
-    assert {"Candidate", "Hit", "ParentState", "Rating", "SearchResponse"} <= {kind.__name__ for kind in state_types(PARENTS)}
+    assert all((kind.__module__, kind.__name__) in _msgpack.SAFE_MSGPACK_TYPES for kind in state_types(list_parent_states()))
+    assert {"Candidate", "Hit", "ParentState", "Rating", "SearchResponse"} <= {kind.__name__ for kind in state_types(list_parent_states())}
     assert ("outrider.state.pipeline", "RunContext") not in _msgpack.SAFE_MSGPACK_TYPES
     assert ("outrider.services", "Services") not in _msgpack.SAFE_MSGPACK_TYPES
 

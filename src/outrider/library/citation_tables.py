@@ -31,12 +31,13 @@ from outrider.library.text_search import ALL_ROWS
 from outrider.linkage.lookup_match import identifiers_contradict
 from outrider.linkage.merge import fill_missing
 from outrider.runtime.threads_and_loops import finish
-from outrider.state.citations import CitationLink
 from outrider.state.records import Identifiers, Paper, Record
 
 if TYPE_CHECKING:
     from lancedb.db import AsyncConnection
     from lancedb.table import AsyncTable
+
+    from outrider.state.citations import CitationLink
 
 
 WORKS, LINKS = "citation_works", "citation_links"
@@ -259,6 +260,8 @@ class CitationTables:
 
     async def read_links(self, keys: Collection[str]) -> list[CitationLink]:
         """The links from or to these works, by key, sorted."""
+        from outrider.state.citations import CitationLink  # many models, which no search needs
+
         with self._location.translate_errors():
             table = await self._reader(LINKS)
             if table is None:

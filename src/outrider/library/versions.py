@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from outrider.library.address_and_locks import TABLE, Location
 from outrider.state.errors import BadRequest, LibraryError
-from outrider.state.systematic import Snapshot
 
 if TYPE_CHECKING:
     from lancedb.db import AsyncConnection
     from lancedb.table import AsyncTable
+
+    from outrider.state.systematic import Snapshot
 
 TOKENIZER = f"outrider words 2, Unicode {unicodedata.unidata_version}"
 """How the evaluator folds text (`src/outrider/text/strip_markup.py`) and splits it into words (`src/outrider/text/words.py`).
@@ -65,6 +66,8 @@ async def open_version(location: Location, connection: AsyncConnection, tag: str
 
 async def describe_version(table: AsyncTable, library_id: str, tag: str | None) -> Snapshot:
     """Of a handle that stays at its version."""
+    from outrider.state.systematic import Snapshot  # many models, which no search needs
+
     rows = await table.count_rows()
     indexes = {
         column: f"{rows - (index.num_unindexed_rows or 0):,} of {rows:,} rows"

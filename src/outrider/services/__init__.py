@@ -43,7 +43,6 @@ from outrider.settings.load import load as load_settings
 from outrider.settings.model import EmbeddingSettings, RankingSettings, Settings
 from outrider.sources.library import LibrarySource
 from outrider.state.chat import Chat
-from outrider.state.citations import LinkSource
 from outrider.state.code_links import LinkFinder
 from outrider.state.duplicate_decisions import NO_DECISIONS, Decisions, DecisionsProvider, load_no_decisions
 from outrider.state.errors import LibraryError, LibraryMissing, MissingExtra, ModelError, SearchError
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from outrider.recorder.ports import PortBook
     from outrider.reviews.session import OpenReviews
     from outrider.services.recorded import Destination
+    from outrider.state.citations import LinkSource
     from outrider.state.embedding import EmbeddingSpace
     from outrider.state.ports import Neighbours, Reranker, RerankerProvider
     from outrider.state.reranking import Verdict
@@ -258,6 +258,8 @@ class Services:
     @cached_property
     def link_sources(self) -> tuple[LinkSource, ...]:
         """Services that report citations: those of the settings, or those among the sources that a caller brings."""
+        from outrider.state.citations import LinkSource
+
         searched = [without_port(source) for source in self.sources]
         return self.wrap_all("link", lambda: make_link_sources(self.settings, searched, further=self._sources is None), LinkSource)
 

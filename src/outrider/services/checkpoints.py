@@ -22,8 +22,6 @@ from langgraph.checkpoint.serde import _msgpack
 from pydantic import BaseModel
 
 from outrider.services.thread_ledger import OVERTAKEN, Lease, PostgresDatabase, SqliteDatabase, ThreadLedger
-from outrider.state.analysis import AnalysisState, AnalyzeRequest
-from outrider.state.citations import CitationsRequest, CitationsState
 from outrider.state.errors import MissingExtra, ThreadError
 from outrider.state.model import STATE_PACKAGE, restore_tuples
 from outrider.state.pipeline import ParentState, PipelineState
@@ -41,8 +39,6 @@ if TYPE_CHECKING:
 
 THREADS = (PipelineState, SearchRequest, ParentState)
 """What our own threads hold."""
-PARENTS = (*THREADS, SearchResponse, AnalysisState, AnalyzeRequest, CitationsState, CitationsRequest)
-"""What the state of a graph with ours in it may hold."""
 
 
 @cache
@@ -76,7 +72,15 @@ class SafeTypes(frozenset[tuple[str, ...]]):
 
 @cache
 def _list_names() -> frozenset[tuple[str, ...]]:
-    return frozenset((kind.__module__, kind.__name__) for kind in state_types(PARENTS))
+    return frozenset((kind.__module__, kind.__name__) for kind in state_types(list_parent_states()))
+
+
+def list_parent_states() -> tuple[type, ...]:
+    """What the state of a graph with ours in it may hold. A search needs none of the types that are imported here."""
+    from outrider.state.analysis import AnalysisState, AnalyzeRequest
+    from outrider.state.citations import CitationsRequest, CitationsState
+
+    return (*THREADS, SearchResponse, AnalysisState, AnalyzeRequest, CitationsState, CitationsRequest)
 
 
 def register_state_types() -> None:

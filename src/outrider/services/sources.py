@@ -24,7 +24,6 @@ from outrider.runtime.tape import without_port
 from outrider.runtime.threads_and_loops import run_isolated
 from outrider.settings.model import Settings
 from outrider.settings.sections import CacheSettings, SerpapiSettings, ServiceSettings, SourcesSettings, is_secret
-from outrider.state.citations import LinkSource
 from outrider.state.errors import Malformed, SearchError, SourceTimeout, SourceUnavailable
 from outrider.state.full_text import LocationSource, TextFetcher
 from outrider.state.hits import Scored
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from outrider.sources.http.ssrf_guard import Guard
     from outrider.sources.web.browser import Chromium
     from outrider.sources.web.fetch import PageFetcher
+    from outrider.state.citations import LinkSource
 
 OPEN_CACHES = 4
 

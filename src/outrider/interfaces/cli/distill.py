@@ -10,7 +10,6 @@ import typer
 from rich.text import Text
 
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
-from outrider.interfaces.cli.screen import HANG, View, print_line
 from outrider.interfaces.cli.terminal import MIN_WIDTH, Progress, console, count, note, print_json
 from outrider.state.errors import BadRequest
 from outrider.text.sanitize import without_control
@@ -99,6 +98,8 @@ def distill(
 
 def _show_context(context: DistilledContext) -> None:
     """The context as it is; on a terminal its lines break between words, and what follows hangs."""
+    from outrider.interfaces.cli.screen import HANG, View, print_line  # what it imports takes a tenth of the time of --help
+
     out = console()
     view = View(out, max(out.width, MIN_WIDTH) if out.is_terminal else None, ())
     for line in context.text.splitlines():  # code keeps its indentation
