@@ -100,7 +100,7 @@ async def measure(server: S3Server, source: Collection, folder: Path) -> tuple[C
     remote = await Library.open("s3://shelf/cacm", create=True, storage_options=server.options)
     for start in range(0, len(source.documents), BATCH):
         await remote.upsert(source.documents[start : start + BATCH])
-    await remote.optimize(force=True)
+        await remote.optimize(force=True)
     queries = list(source.queries.values())[:QUERIES]
     counts: Counts = {say("LanceDB alone", 0.0): await count_floor(server, source, queries)}
     for interval_s in INTERVALS_S:

@@ -35,9 +35,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def write(s3: S3Server) -> Library:
+    """A library that was maintained several times."""
     library = await Library.open(ADDRESS, create=True, storage_options=s3.options)
-    await library.upsert(PAPERS)
-    await library.optimize(force=True)
+    for start in range(0, len(PAPERS), 20):
+        await library.upsert(PAPERS[start : start + 20])
+        await library.optimize(force=True)
     return library
 
 

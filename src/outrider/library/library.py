@@ -43,6 +43,7 @@ from outrider.library.metadata_tables import (
     RenamedFileTable,
     RerankEvaluationTable,
 )
+from outrider.library.object_storage import MOST_ROWS_AT_ONCE
 from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors.store import Vectors
 from outrider.library.vectors.token_index import TokenIndex
@@ -856,7 +857,12 @@ class Library:
                 covered = await word_dictionary.extend(self._connection, await self._open_version())
                 if rebuild is not None:
                     await self._rebuild(rebuild)
+                merges = self._location.storage is not None and await self._table.count_rows() <= MOST_ROWS_AT_ONCE
+                if merges:
+                    await retry_conflicts(lambda: maintenance.rebuild_ranking(self._table))
                 await retry_conflicts(lambda: maintenance.optimize(self._table, keep))
+                if merges and (await maintenance.count_rows_and_small_files(self._table))[1] > 1:  # rows that were not indexed before
+                    await retry_conflicts(lambda: maintenance.optimize(self._table, keep))
                 table = await self._open_version()
                 if covered and self._location.path is not None:  # compaction moved rows to new fragments, which hold the same words
                     await word_dictionary.cover(self._connection, await word_dictionary.find_fragments(table))

@@ -84,10 +84,14 @@ async def read_index_error(table: AsyncTable, column: str) -> str:
 
 async def due(table: AsyncTable) -> bool:
     """Whether `optimize` has enough to do: many unindexed rows, or many small files."""
-    stats: Any = await table.stats()  # a dict, despite its annotation
+    rows, small_files = await count_rows_and_small_files(table)
     unindexed = await count_unindexed_rows(table)
-    fragments = stats["fragment_stats"]["num_small_fragments"]
-    return bool(unindexed >= max(DUE_ROWS, stats["num_rows"] // DUE_SHARE) or fragments >= DUE_FRAGMENTS)
+    return unindexed >= max(DUE_ROWS, rows // DUE_SHARE) or small_files >= DUE_FRAGMENTS
+
+
+async def count_rows_and_small_files(table: AsyncTable) -> tuple[int, int]:
+    stats: Any = await table.stats()  # a dict, despite its annotation
+    return stats["num_rows"], stats["fragment_stats"]["num_small_fragments"]
 
 
 async def count_unindexed_rows(table: AsyncTable) -> int:
@@ -100,6 +104,17 @@ async def plan_rebuilds(table: AsyncTable) -> list[tuple[str, Any]]:
     rows = await table.count_rows()
     missing = {column: index.num_unindexed_rows or 0 for index in await table.list_indices() for column in index.columns}
     return [(column, config) for column, config in await plan_indexes(table) if 2 * missing.get(column, rows) > rows]
+
+
+async def rebuild_ranking(table: AsyncTable) -> None:
+    """Build the ranking index again, in one part, where rows are to be folded in.
+
+    These would become a part of their own, with files that each first search reads from object storage. It takes no longer.
+    """
+    missing = {column for index in await table.list_indices() if index.num_unindexed_rows for column in index.columns}
+    if RANKED in missing:
+        config = dict(await plan_indexes(table))[RANKED]
+        await table.create_index(RANKED, config=config, replace=True)
 
 
 async def optimize(table: AsyncTable, keep: timedelta) -> None:
