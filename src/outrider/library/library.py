@@ -192,7 +192,10 @@ class Library:
         if storage is not None and copy_index and not location.is_service:
             from outrider.library.ranking_copy import RankingCopy
 
-            storage.ranking = RankingCopy(storage, library_id)
+            ranking = RankingCopy(storage, library_id)
+            table.ranking = ranking  # type: ignore[attr-defined]
+            if standing is not None:
+                standing.ranking = ranking  # type: ignore[attr-defined]
         return cls(location, connection, table, library_id, standing)
 
     @property
@@ -204,8 +207,8 @@ class Library:
         self._table.close()  # type: ignore[no-untyped-call]
         if self._standing is not None:
             self._standing.close()  # type: ignore[no-untyped-call]
-        if self._location.storage is not None and self._location.storage.ranking is not None:
-            self._location.storage.ranking.close()
+        if (ranking := getattr(self._table, "ranking", None)) is not None:
+            ranking.close()
         self._vectors.close()
         self._edges.close()
         self.citations.close()

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from lancedb.table import AsyncTable
     from obstore.store import ObjectStore
 
-    from outrider.library.ranking_copy import RankingCopy
-
 MOST_ROWS_AT_ONCE = 50_000
 """Records of a library whose ranking index is read as a whole: some 17 MB."""
 CLIENT_OPTIONS = frozenset(
@@ -42,8 +40,6 @@ class ObjectStorage:
     """Seconds between two looks of a kept handle for a later version."""
     handles: WeakSet[AsyncTable] = field(default_factory=WeakSet, repr=False)
     """Handles that are kept open for reads of the latest version."""
-    ranking: RankingCopy | None = None
-    """Of the ranking index."""
     warms_up: bool = True
     """Whether the ranking index is still to be read as a whole, where there is no copy."""
 

@@ -1,4 +1,4 @@
-"""Copies of the ranking index of a library on object storage, on this machine: a search then reads it from disk.
+"""Copies on this machine of the ranking index of a library on object storage
 
 A copy is a LanceDB table without rows: the manifest of a version, and the files of the index that a query asks for. Files of an index are
 named by random identifiers and never change, so each is read from the store once, by whichever process comes first; the manifest is read by

@@ -72,7 +72,7 @@ async def open_standing_table(connection: AsyncConnection) -> AsyncTable | None:
         from outrider.library.lance_table import LibraryTable, RowCache
 
         if isinstance(table, LibraryTable):
-            table.storage, table.rows = connection.storage, RowCache()  # type: ignore[attr-defined]
+            table.storage, table.ranking, table.rows = connection.storage, connection.ranking, RowCache()  # type: ignore[attr-defined]
     return table
 
 
