@@ -74,6 +74,7 @@ async def test_library_and_record(page: Page, site: str) -> None:
 
 async def test_systematic_results(page: Page, site: str) -> None:
     """Every match stays, marked, while the run goes on and after it."""
+    from playwright.async_api import expect
 
     async def mark_streamed(route: Route) -> None:
         response = await route.fetch()
@@ -91,6 +92,7 @@ async def test_systematic_results(page: Page, site: str) -> None:
     await page.route("**/api/systematic", mark_streamed)
     await page.route("**/api/systematic/*/hits*", mark_stored)
     await page.goto(f"{site}/#/systematic?q=aspirin")
+    await expect(page.locator("#boolean")).to_have_value("aspirin")  # a click before the page has read its address is of no avail
     await page.locator("#systematic-form button[type=submit]").click()
     mark = page.locator(".exact-list li").first.locator(".mark.alarming")
     await mark.get_by_text("Withdrawn").wait_for()
