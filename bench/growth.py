@@ -131,7 +131,7 @@ def predict(small: Measured, large: Measured, records: float) -> Measured:
             continue
         (a1, b1), (a2, b2), (a, b) = terms(first), terms(second), terms(records)
         determinant = a1 * b2 - a2 * b1
-        if not determinant:
+        if not determinant:  # one term: a constant
             predicted[name] = large[name]
             continue
         constant = (small[name] * b2 - large[name] * b1) / determinant

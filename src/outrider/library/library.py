@@ -157,7 +157,7 @@ class Library:
         if state == "foreign":
             raise location.foreign_error()
         postpone_client()
-        lancedb = await load_module("lancedb")
+        await load_module("lancedb")
         interval_s = 0.0 if location.path is not None else read_consistency_s
         options = dict(storage_options or {})
         storage: ObjectStorage | None = None
@@ -167,22 +167,7 @@ class Library:
             storage = ObjectStorage(location.uri, options, interval_s)
             location = replace(location, storage=storage)
         with location.translate_errors():
-            interval = timedelta(seconds=interval_s)
-            if location.is_service:
-                from outrider.library import lance_service
-
-                connection = await lance_service.connect(location.uri, options, interval)
-            else:
-                session = None if storage is None else lancedb.Session()
-                connect = partial(lancedb.connect_async, location.uri, storage_options=options, session=session)
-                connection = await connect(read_consistency_interval=interval)
-            standing: AsyncConnection | None = None
-            if storage is not None:
-                from outrider.library.lance_table import make_remote
-
-                connection = make_remote(connection, storage)
-                if not interval_s and not location.is_service:
-                    standing = make_remote(await connect(read_consistency_interval=None), storage)
+            connection, standing = await _connect(location, options, interval_s)
             table = await record_table.open_kept_table(connection)
         if table is None:
             if not create and location.path is None:
@@ -860,12 +845,9 @@ class Library:
                 covered = await word_dictionary.extend(self._connection, await self._open_version())
                 if rebuild is not None:
                     await self._rebuild(rebuild)
+                # each part and file costs every first search on object storage some requests
                 merges = self._location.storage is not None and await self._table.count_rows() <= MOST_ROWS_AT_ONCE
-                if merges:
-                    await retry_conflicts(lambda: maintenance.rebuild_ranking(self._table))
-                await retry_conflicts(lambda: maintenance.optimize(self._table, keep))
-                if merges and (await maintenance.count_rows_and_small_files(self._table))[1] > 1:  # rows that were not indexed before
-                    await retry_conflicts(lambda: maintenance.optimize(self._table, keep))
+                await retry_conflicts(lambda: maintenance.optimize(self._table, keep, merges=merges))
                 table = await self._open_version()
                 if covered and self._location.path is not None:  # compaction moved rows to new fragments, which hold the same words
                     await word_dictionary.cover(self._connection, await word_dictionary.find_fragments(table))
@@ -881,3 +863,22 @@ class Library:
             await rebuild(f"{self._location.uri}/{TABLE}.lance", rows, await maintenance.plan_rebuilds(self._table))
             if self._location.storage is not None:  # else the next steps would begin with the version before, and conflict
                 await self._location.storage.refresh()
+
+
+async def _connect(location: Location, options: Mapping[str, str], interval_s: float) -> tuple[AsyncConnection, AsyncConnection | None]:
+    """A connection, and for exact reads on object storage one whose tables stay at the version that they opened."""
+    import lancedb
+
+    interval = timedelta(seconds=interval_s)
+    if location.storage is None:
+        return await lancedb.connect_async(location.uri, read_consistency_interval=interval, storage_options=dict(options)), None
+    from outrider.library.lance_table import make_remote
+
+    if location.is_service:
+        from outrider.library import lance_service
+
+        return make_remote(await lance_service.connect(location.uri, options, interval), location.storage), None
+    session = lancedb.Session()  # what one of them has read, the other one knows
+    connect = partial(lancedb.connect_async, location.uri, storage_options=dict(options), session=session)
+    connection = make_remote(await connect(read_consistency_interval=interval), location.storage)
+    return connection, None if interval_s else make_remote(await connect(read_consistency_interval=None), location.storage)

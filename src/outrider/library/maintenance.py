@@ -84,12 +84,12 @@ async def read_index_error(table: AsyncTable, column: str) -> str:
 
 async def due(table: AsyncTable) -> bool:
     """Whether `optimize` has enough to do: many unindexed rows, or many small files."""
-    rows, small_files = await count_rows_and_small_files(table)
+    rows, small_files = await _count_rows_and_small_files(table)
     unindexed = await count_unindexed_rows(table)
     return unindexed >= max(DUE_ROWS, rows // DUE_SHARE) or small_files >= DUE_FRAGMENTS
 
 
-async def count_rows_and_small_files(table: AsyncTable) -> tuple[int, int]:
+async def _count_rows_and_small_files(table: AsyncTable) -> tuple[int, int]:
     stats: Any = await table.stats()  # a dict, despite its annotation
     return stats["num_rows"], stats["fragment_stats"]["num_small_fragments"]
 
@@ -106,19 +106,16 @@ async def plan_rebuilds(table: AsyncTable) -> list[tuple[str, Any]]:
     return [(column, config) for column, config in await plan_indexes(table) if 2 * missing.get(column, rows) > rows]
 
 
-async def rebuild_ranking(table: AsyncTable) -> None:
-    """Build the ranking index again, in one part, where rows are to be folded in.
-
-    These would become a part of their own, with files that each first search reads from object storage. It takes no longer.
-    """
+async def _rebuild_ranking(table: AsyncTable) -> None:
+    """Build the ranking index again where rows are to be folded in, which takes no longer: these would become a part of their own."""
     missing = {column for index in await table.list_indices() if index.num_unindexed_rows for column in index.columns}
     if RANKED in missing:
         config = dict(await plan_indexes(table))[RANKED]
         await table.create_index(RANKED, config=config, replace=True)
 
 
-async def optimize(table: AsyncTable, keep: timedelta) -> None:
-    """Compact, fold new rows into the indexes, drop old versions.
+async def optimize(table: AsyncTable, keep: timedelta, *, merges: bool = False) -> None:
+    """Compact, fold new rows into the indexes, drop old versions. `merges` leaves one part of the ranking index and one file of rows.
 
     LanceDB refuses to clean up across a tagged version, so everything since the oldest tag stays.
     """
@@ -127,4 +124,8 @@ async def optimize(table: AsyncTable, keep: timedelta) -> None:
         versions = await table.list_versions()  # type: ignore[no-untyped-call]
         stamps = [version["timestamp"] for version in versions if version["version"] in tagged]  # naive, in local time
         keep = max(keep, max((datetime.now() - stamp for stamp in stamps), default=timedelta(0)) + MARGIN)
+    if merges:
+        await _rebuild_ranking(table)
     await table.optimize(cleanup_older_than=keep)
+    if merges and (await _count_rows_and_small_files(table))[1] > 1:  # it keeps rows apart that were not indexed before
+        await table.optimize(cleanup_older_than=keep)

@@ -96,8 +96,7 @@ class RankingCopy:
         except Exception as error:
             if not (isinstance(error, DamagedCopy) or is_lance_error(error)):
                 raise
-            self.close()
-            self._version, reason = version, error
+            self._version, self._table, reason = version, None, error
             if not isinstance(error, OSError) and not UNINDEXED.search(str(error)):
                 await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
         told = read_first_line(reason, self._storage.options)
@@ -114,8 +113,7 @@ class RankingCopy:
         try:
             table = await self._open(version)
             found = await self._search(table, query, limit)
-            self.close()
-            self._version, self._table = version, table
+            self._version, self._table = version, table  # other searches may still use the one before
         finally:
             self._is_preparing = False
         await asyncio.to_thread(self._remove_unused)

@@ -21,6 +21,7 @@ import platformdirs
 from langgraph.checkpoint.serde import _msgpack
 from pydantic import BaseModel
 
+from outrider.jobs.job_table import POSTGRES
 from outrider.services.thread_ledger import OVERTAKEN, Lease, PostgresDatabase, SqliteDatabase, ThreadLedger
 from outrider.state.errors import MissingExtra, ThreadError
 from outrider.state.model import STATE_PACKAGE, restore_tuples
@@ -94,7 +95,6 @@ def register_state_types() -> None:
 
 BUSY_S = 30.0
 """Limit on the wait for another process that writes."""
-POSTGRES = ("postgres://", "postgresql://")
 CONNECT_S = 10
 SETUP_LOCK = 0x7468_7265_6164_73
 """Postgres names a lock by a number: ours is "threads" in ASCII."""

@@ -42,6 +42,8 @@ MOST_WAITING = 1_000
 """Answers that wait to be written; if more arrive, because the disk hangs, they are dropped."""
 CLAIM_S = 5.0
 """How long a process may keep others from calling for the same answer; it may have died."""
+RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
+"""Deletes the claim on a call if it is still the one of the argument."""
 FIRST_LOOK_S, LAST_LOOK_S = 0.02, 0.2
 """Pauses between two looks for that answer, each twice as long as the one before."""
 Result = TypeVar("Result")
@@ -410,8 +412,7 @@ class RedisCache(BaseCache):
 
     async def _release(self, key: str, claim: bytes) -> None:
         """End our own claim, never that of another: we may have called without one, or for longer than ours lasts."""
-        if await self._redis.get(f"outrider:call:{key}") == claim:
-            await self._redis.delete(f"outrider:call:{key}")
+        await self._redis.register_script(RELEASE)(keys=[f"outrider:call:{key}"], args=[claim])
 
     def failures(self) -> tuple[type[Exception], ...]:
         from redis.exceptions import RedisError
