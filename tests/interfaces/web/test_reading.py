@@ -44,7 +44,7 @@ async def test_everything_works_by_keyboard(page: Page) -> None:
         await page.keyboard.press("Space")
     await _tab_to(page, "#compare-button")
     await page.keyboard.press("Enter")
-    assert await page.get_by_role("dialog", name="Side by side").is_visible()
+    await page.get_by_role("dialog", name="Side by side").wait_for()  # what draws it may be on its way
     await page.keyboard.press("Escape")
     assert await page.evaluate("document.activeElement.id") == "compare-button"
 

@@ -101,7 +101,7 @@ async def test_a_stopped_run_resumes_without_losing_or_repeating_a_hit(page: Pag
         await page.get_by_role("button", name="Run", exact=True).click()
         await page.locator(".exact-list li").first.wait_for()
         await page.get_by_role("button", name="Stop").click()
-        assert "the run is not complete" in await page.locator("#exact-status").inner_text()
+        await page.locator("#exact-status", has_text="the run is not complete").wait_for()
     await page.get_by_role("button", name="Resume").click(timeout=LONG_MS)
     await page.get_by_text("Complete: 3,000 hits").wait_for(timeout=LONG_MS)
     ranks = await page.locator(".exact-list .number").all_inner_texts()
