@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -34,7 +36,7 @@ from support.http_server import Answer, Request, refusal
 from support.systematic_runs import LibraryVersions, make_papers
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page
+    from playwright.async_api import Page, Route
 
 Opens = Callable[..., AbstractAsyncContextManager["Page"]]
 QUERY = "liver injury by drugs"
@@ -132,6 +134,25 @@ def answer_as_services(request: Request) -> Answer:
     if "broken" in request.target and request.path.startswith("/crossref"):
         return refusal(500)
     return replace(make_handler()(request), release=_find_release(request.path.split("/")[1], request.target))
+
+
+async def hold_requests(tab: Page, address: str, times: int | None = None) -> asyncio.Event:
+    """Requests to addresses of that pattern wait until the event is set; only so many of them, if `times` is given."""
+    released = asyncio.Event()
+
+    async def go_on_later(route: Route) -> None:
+        await released.wait()
+        await route.fallback()
+
+    await tab.route(re.compile(address), go_on_later, times=times)
+    return released
+
+
+async def release(tab: Page, held: asyncio.Event, address: str) -> None:
+    """Let the held requests go on, and return when the page has had the first answer and another one after it."""
+    async with tab.expect_response(re.compile(address)):
+        held.set()
+    await tab.evaluate("fetch('api/about').then((answer) => answer.text()).then(() => new Promise((done) => setTimeout(done)))")
 
 
 async def search(tab: Page, query: str = QUERY, top_k: int = 10) -> None:

@@ -11,7 +11,7 @@ import pytest
 from outrider.services.citation_queue import find_job_table
 from support.chase_library import HOSTILE, TARGET, make_services
 from support.http_app import running
-from support.page_site import Opens, check
+from support.page_site import Opens, check, hold_requests, release
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -49,7 +49,12 @@ async def test_a_label_leads_to_candidates_that_the_keyboard_queues(opens: Opens
         await tab.get_by_role("checkbox", name="Include: Study 3 of otters in rivers").press("Space")
         await tab.get_by_role("button", name="Preview").press("Enter")
         await read_said(tab, "Round 1 would fetch 1 work. Nothing was queued.")
+        held = await hold_requests(tab, "cite/candidates$", times=1)
+        async with tab.expect_request("**/cite/candidates"):
+            await tab.get_by_role("button", name="Look again").click()
         await tab.get_by_role("button", name="Queue 1 work").press("Enter")
+        await read_said(tab, "Round 1: 1 work queued in 1 background job.")
+        await release(tab, held, "cite/candidates$")
         await read_said(tab, "Round 1: 1 work queued in 1 background job.")
         assert await tab.evaluate("document.activeElement.id") == "chase-said"
         jobs = await asyncio.to_thread(find_job_table(chase_services.settings).list_jobs, TARGET)
@@ -58,10 +63,9 @@ async def test_a_label_leads_to_candidates_that_the_keyboard_queues(opens: Opens
         await tab.get_by_role("radio", name="All works but those that I exclude").check()
         await tab.get_by_role("checkbox", name="Exclude: Study 7 of otters in rivers").check()
         await tab.get_by_text("The map as a list").click()
-        items = await tab.locator("#chase-map li").all_inner_texts()
-        assert "Study 3 of otters in rivers (1999), round 1" in items
-        assert any(HOSTILE in one for one in items)
-        assert await tab.evaluate("document.querySelector('.citation-map img').naturalWidth") == 640
+        await tab.locator("#chase-map").get_by_text("Study 3 of otters in rivers (1999), round 1", exact=True).wait_for()
+        assert any(HOSTILE in one for one in await tab.locator("#chase-map li").all_inner_texts())
+        assert await tab.locator(".citation-map img").evaluate("async one => { await one.decode(); return one.naturalWidth }") == 640
         await check(tab)
         async with tab.expect_download() as saved:
             await tab.get_by_role("button", name="Save", exact=True).click()

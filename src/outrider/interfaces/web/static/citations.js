@@ -97,26 +97,29 @@ function form(address) {
 
 /** Read candidates, rounds and map. `said` stands in the status line instead of what is listed. */
 async function refresh(mine, said = "") {
+  const turn = (mine.turn = {});
+  const isLeft = () => now !== mine || mine.turn !== turn;
   const target = new URLSearchParams({ target: mine.target });
   const { target: name, request, direction, limit } = mine;
   try {
     const status = await json(`api/cite/status?${target}`);
-    if (now !== mine) return;
+    if (isLeft()) return;
     mine.writable = status.writable;
     byId("chase-complete").textContent = status.completeness;
     drawRounds(mine, status);
-    mine.list = await json("api/cite/candidates", { method: "POST", body: { target: name, request, direction, hops: Number(mine.hops) || 1, limit } });
-    if (now !== mine) return;
+    const list = await json("api/cite/candidates", { method: "POST", body: { target: name, request, direction, hops: Number(mine.hops) || 1, limit } });
+    if (isLeft()) return;
+    mine.list = list;
     drawCandidates(mine);
     byId("chase-said").textContent = said || describe(mine.list);
     if (said) byId("chase-said").focus(); // the button that was pressed is gone
   } catch (error) {
-    if (now !== mine) return;
+    if (isLeft()) return;
     byId("chase-said").textContent = "";
     fill(byId("chase-candidates"), el("p", { class: "alert", role: "alert" }, error.status === 404 ? "This server has no such thread. It may have been deleted." : error.message));
     return;
   }
-  await drawMap(mine, target);
+  await drawMap(mine, target, isLeft);
 }
 
 const describe = ({ total, works, candidates }) => (total ? `${plural(total, "candidate")} around ${plural(works, "work")}${candidates.length < total ? `; the first ${count(candidates.length)} are listed` : ""}.` : `No candidate around ${plural(works, "work")}.`);
@@ -178,6 +181,7 @@ async function showMore(mine) {
   const first = mine.list.candidates.length;
   mine.limit = Math.min(MAX_SHOWN, mine.limit + PAGE);
   await refresh(mine);
+  if (now !== mine) return;
   byId("chase-candidates").querySelectorAll(".candidates > li")[first]?.querySelector("input, a")?.focus();
 }
 
@@ -252,11 +256,12 @@ function exports(mine, rounds) {
   return [round, format, el("button", { type: "button", class: "second small", click: saveRound }, "Save"), status];
 }
 
-async function drawMap(mine, target) {
+async function drawMap(mine, target, isLeft) {
   const place = byId("chase-map");
   try {
     const map = await json(`api/cite/map?${target}`);
-    if (now !== mine) return;
+    if (isLeft()) return;
+    const isOpen = Boolean(place.querySelector("details")?.open);
     if (mine.picture) URL.revokeObjectURL(mine.picture);
     mine.picture = URL.createObjectURL(new Blob([map.svg], { type: "image/svg+xml" }));
     fill(
@@ -266,11 +271,11 @@ async function drawMap(mine, target) {
         "figure",
         { class: "citation-map" },
         wide("Citation map", el("img", { src: mine.picture, alt: `${plural(map.works.length, "work")} by year, role and round, and ${plural(map.links.length, "citation")} among them. The list below has the same works.` })),
-        el("figcaption", {}, el("a", { href: mine.picture, download: "citation-map.svg" }, "Save the map"), el("details", {}, el("summary", {}, "The map as a list"), listOf(map))),
+        el("figcaption", {}, el("a", { href: mine.picture, download: "citation-map.svg" }, "Save the map"), el("details", { open: isOpen }, el("summary", {}, "The map as a list"), listOf(map))),
       ),
     );
   } catch (error) {
-    if (now === mine) fill(place, el("h2", {}, "Citation map"), el("p", { class: "alert" }, `The map cannot be shown: ${error.message}`));
+    if (!isLeft()) fill(place, el("h2", {}, "Citation map"), el("p", { class: "alert" }, `The map cannot be shown: ${error.message}`));
   }
 }
 
