@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.page_answers import ask, make_answer, receive
-from support.page_site import QUERY, Opens, check, search
+from support.page_site import QUERY, Opens, check, hold_requests, release, search
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -107,6 +107,18 @@ async def test_similar_works_come_from_the_library_and_else_from_a_search(page: 
     await page.locator('#hits .hit[data-rank="5"]').get_by_role("button", name="Similar works").click()
     await page.wait_for_function("() => document.title.startsWith('Liver injury by drugs, part 5')")
     await page.get_by_text("Your library does not have this work").wait_for()
+
+
+async def test_similar_works_that_are_put_away_again_begin_no_search(page: Page) -> None:
+    await receive(page, make_answer(12))
+    await ask(page)
+    held = await hold_requests(page, "api/library/related")
+    similar = page.locator('#hits .hit[data-rank="5"]').get_by_role("button", name="Similar works")
+    async with page.expect_request("**/api/library/related*"):
+        await similar.click()
+    await similar.click()
+    await release(page, held, "api/library/related")
+    assert await page.title() == "liver - Outrider"
 
 
 async def test_a_work_is_cited(page: Page) -> None:

@@ -18,7 +18,7 @@ from outrider.settings.load import load
 from outrider.state.records import Document, Identifiers, Paper, Repository
 from support.http_app import running
 from support.identifier_services import ABSTRACT, BY_SCHEME, make_network
-from support.page_site import HOSTILE, README, Opens, check
+from support.page_site import HOSTILE, README, Opens, check, hold_requests, release
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -171,6 +171,25 @@ async def test_a_record_opens_with_its_text_and_hostile_texts_stay_text(library_
     await check(tab)
 
 
+async def test_a_late_record_does_not_replace_the_one_that_was_opened_after_it(library_page: Page) -> None:
+    """Nor does it name the tab once the list is back."""
+    tab = library_page
+    held = await hold_requests(tab, r"links\?id=a", times=1)
+    async with tab.expect_request("**/links?id=a"):
+        await go(tab, "#/library?id=a")
+    await go(tab, "#/library?id=g")
+    await tab.get_by_role("heading", name="liver/tool").wait_for()
+    await release(tab, held, r"links\?id=a")
+    assert await tab.get_by_role("heading", name="liver/tool").is_visible()
+    held = await hold_requests(tab, r"record\?id=a", times=1)
+    async with tab.expect_request("**/record?id=a*"):
+        await go(tab, "#/library?id=a")
+    await go(tab, "#/library")
+    await tab.get_by_text("Page 1 of 2").wait_for()
+    await release(tab, held, r"record\?id=a")
+    assert await tab.title() == "Your library - Outrider"
+
+
 async def test_doubtful_duplicates_are_decided_by_keyboard_and_undone(library_page: Page) -> None:
     tab = library_page
     await tab.get_by_role("link", name="Possible duplicates").press("Enter")
@@ -274,6 +293,7 @@ async def test_without_a_library_the_view_explains_and_adding_creates_it(opens: 
         async with opens(address) as tab:
             await tab.get_by_role("link", name="Library").click()
             await tab.get_by_text("There is no library yet.").wait_for()
+            await tab.get_by_text("This server is offline: identifiers cannot be looked up.").wait_for()
             await check(tab)
             (tmp_path / "first.ris").write_text(RIS)
             await tab.set_input_files("#files", [tmp_path / "first.ris"])
@@ -292,4 +312,3 @@ async def test_a_read_only_server_shows_the_library_without_a_way_to_change_it(o
             await tab.locator("#library-list a").first.click()
             await tab.locator("#library-record h1").wait_for()
             assert await tab.get_by_role("button", name="Remove from the library").count() == 0
-            await tab.get_by_text("This server is offline: identifiers cannot be looked up.").wait_for()

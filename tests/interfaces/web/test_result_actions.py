@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.page_answers import ask, make_answer, receive
-from support.page_site import check
+from support.page_site import check, hold_requests, release
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -49,6 +49,25 @@ async def test_a_click_on_a_sentence_opens_it_in_its_text(page: Page) -> None:
     await page.locator("#answer .best .sentence").nth(2).click()
     await page.locator("#hits .hit").nth(2).locator(".context mark.here").wait_for()
     await check(page)
+
+
+async def test_the_sentence_that_is_opened_last_is_shown(page: Page) -> None:
+    """Though the answer for the one before it comes later."""
+    answer = make_answer(3)
+    first = answer.hits[0]
+    start = first.original_text.index("Nothing else")
+    both = first.model_copy(update={"spans": (*first.spans, (start, len(first.original_text)))})
+    await receive(page, answer.model_copy(update={"hits": (both, *answer.hits[1:])}))
+    await ask(page)
+    opens = page.locator("#hits .hit").first.get_by_role("button", name="In context")
+    held = await hold_requests(page, "/text$", times=1)
+    async with page.expect_request("**/text"):
+        await opens.nth(0).click()
+    await opens.nth(1).click()
+    here = page.locator(".context mark.here")
+    await here.filter(has_text="Nothing else").wait_for()
+    await release(page, held, "/text$")
+    assert "Nothing else" in await here.inner_text()
 
 
 async def test_a_hit_that_a_filter_hides_is_never_cited(page: Page) -> None:

@@ -13,7 +13,7 @@ from outrider.services import Services
 from outrider.settings.load import load
 from outrider.usecases.review import decide
 from support.http_app import running
-from support.page_site import Opens, check
+from support.page_site import Opens, check, hold_requests, release
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -108,6 +108,31 @@ async def test_a_review_is_begun_filled_and_screened_by_keys_and_buttons(opens: 
         assert (await saved.value).suggested_filename == "otters.csv"
         await tab.get_by_role("link", name="All reviews").click()
         await tab.get_by_role("link", name="otters").wait_for()
+
+
+BEGIN = """async (text) => {
+  const headers = { "Content-Type": "application/json" };
+  const send = (path, body) => fetch(`api/reviews${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+  await send("", { name: "late" });
+  await send("/late/import", { file_name: "otters.ris", text });
+  localStorage.setItem("outrider.reviewer", "ann");
+  location.hash = "#/review?name=late";
+}"""
+
+
+async def test_a_late_record_does_not_replace_the_one_that_is_read_after_it(opens: Opens, review_site: str) -> None:
+    async with opens(review_site) as tab:
+        await tab.evaluate(BEGIN, RIS)
+        await expect(tab, "4 records left for you.")
+        held = await hold_requests(tab, r"next\?skip=", times=1)
+        async with tab.expect_request("**/next?skip=*"):
+            await tab.keyboard.press("s")
+        await tab.keyboard.press("i")
+        await expect(tab, "Included: record")
+        heading = await tab.locator("#review-heading").inner_text()
+        await release(tab, held, r"next\?skip=")
+        assert "Included: record" in await tab.locator("#review-said").inner_text()
+        assert await tab.locator("#review-heading").inner_text() == heading
 
 
 async def test_an_unknown_review_is_explained(opens: Opens, review_site: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.page_site import Opens, check, hold
+from support.page_site import Opens, check, hold, hold_requests, release
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -75,6 +75,19 @@ async def test_all_hits_of_many_pages_arrive_with_progress_report_and_files(page
         await page.get_by_role("button", name="RIS").click()
     await (await coming.value).save_as(tmp_path / "run.ris")
     assert (tmp_path / "run.ris").read_text(encoding="utf-8").count("TY  - ") == 2_000
+
+
+async def test_a_late_page_of_hits_does_not_replace_the_next_one(page: Page) -> None:
+    await open_tab(page)
+    await run_to_end(page, "aspirin[Title]")
+    await page.get_by_text("1 to 100 of 2,000").wait_for()
+    held = await hold_requests(page, r"hits\?after=100&", times=1)
+    async with page.expect_request("**/hits?after=100&*"):
+        await page.get_by_role("button", name="Later").click()
+    await page.get_by_role("button", name="Later").click()
+    await page.get_by_text("201 to 300 of 2,000").wait_for()
+    await release(page, held, r"hits\?after=100&")
+    assert await page.locator("#exact-page").inner_text() == "201 to 300 of 2,000"
 
 
 async def test_a_run_shows_its_remarks_at_their_lines(page: Page) -> None:

@@ -35,9 +35,12 @@ export function passages(hit, open) {
 
 /** The text of a hit in a box of its own, at the piece that begins at `start`. */
 export async function showContext(hit, address, start, box) {
-  fill(box, el("p", { class: "meta" }, "Opening the text ..."));
+  const waiting = el("p", { class: "meta" }, "Opening the text ...");
+  const isLeft = () => waiting.parentNode !== box; // another sentence was opened meanwhile
+  fill(box, waiting);
   try {
     const text = await json(`${address}/hits/${hit.rank}/text`);
+    if (isLeft()) return;
     const body = el("div", { class: "text", tabindex: "0", role: "region", "aria-label": `Text of ${hit.title || hit.doc_id}` }, text.blocks.map(block), text.is_cut ? el("p", { class: "meta" }, "The text is longer; this is the part around the sentence.") : null);
     if (!text.blocks.length) body.append("This record has no text.");
     fill(box, body);
@@ -46,6 +49,7 @@ export async function showContext(hit, address, start, box) {
     if (mark) body.scrollTop = mark.offsetTop - body.clientHeight / 3;
     body.focus({ preventScroll: true });
   } catch (error) {
+    if (isLeft()) return;
     fill(box, el("p", { class: "failed" }, error.status === 404 ? "The server no longer keeps this search. Search again to read the text." : error.message));
   }
 }

@@ -28,25 +28,31 @@ export function describeRecord({ authors, year, venue, origin }) {
   return el("p", { class: "meta" }, parts.map((part) => el("span", {}, el("bdi", {}, part))));
 }
 
-/** Show a record, at a part of its text. `back` is the address of the list. */
+let asked = null;
+
+/** Show a record, at a part of its text, unless another one, or the list, is wanted by then. `back` is the address of the list. */
 export async function showRecord(id, part, { contents, changed, back, turn }) {
   const into = byId("library-record");
   const isOther = into.dataset.id !== id;
   const home = el("p", {}, el("a", { href: back, class: "back" }, "Back to the list"));
+  const mine = (asked = {});
+  const isLeft = () => asked !== mine || into.hidden;
   into.dataset.id = id;
   if (isOther) fill(into, home, el("p", { class: "meta" }, "Opening the record ..."));
   try {
     const record = await json(`api/library/record?${new URLSearchParams({ id, part })}`);
-    if (into.dataset.id !== id) return;
+    if (isLeft()) return;
     const title = record.title || "A record without a title";
-    document.title = `${title.slice(0, 80)} - Outrider`;
+    if (!byId("view-library").hidden) document.title = `${title.slice(0, 80)} - Outrider`;
     const known = await json(`api/library/links?id=${encodeURIComponent(record.doc_id)}`).catch(() => ({}));
+    if (isLeft()) return;
     const heading = el("h1", { dir: "auto", tabindex: "-1" }, icon(record.kind, nameKind(record.kind)), " ", title);
     fill(into, home, heading, facts(record), codeEvidence(known), contents.writable ? labelEditor(record, contents, changed, back) : null, ...lead(record), ...text(record, turn));
     (part > 1 || !isOther ? into.querySelector(".text") ?? heading : heading).focus({ preventScroll: !isOther });
     if (isOther) scrollTo(0, 0);
     else into.querySelector(".text")?.scrollIntoView({ block: "start" });
   } catch (error) {
+    if (isLeft()) return;
     fill(into, home, el("h1", {}, "Record"), el("p", { class: "alert", role: "alert" }, error.status === 404 ? "The library holds no such record. It may have been removed." : error.message));
   } finally {
     if (into.hidden) delete into.dataset.id;

@@ -99,9 +99,11 @@ function newReview() {
 
 /** The counts and the next record. `said` stands in the status line. */
 async function refresh(mine, said = "", number = null) {
+  const turn = (mine.turn = {});
+  const isLeft = () => now !== mine || mine.turn !== turn;
   try {
     const status = await json(path(mine));
-    if (now !== mine) return;
+    if (isLeft()) return;
     mine.status = status;
     drawCounts(mine);
     if (!reviewer() && !sessionStorage.getItem(KEY_STORAGE)) return askForName(mine);
@@ -109,14 +111,15 @@ async function refresh(mine, said = "", number = null) {
     const by = reviewer();
     if (by) query.set("by", by);
     if (mine.draws) query.set("order", "random");
-    mine.candidate = await json(number === null ? path(mine, `/next?${query}`) : path(mine, `/records/${number}?${query}`));
-    if (now !== mine) return;
+    const candidate = await json(number === null ? path(mine, `/next?${query}`) : path(mine, `/records/${number}?${query}`));
+    if (isLeft()) return;
+    mine.candidate = candidate;
     mine.reasoning = false;
     drawRecord(mine);
     say(said || describeLeft(mine));
     await drawConflicts(mine);
   } catch (error) {
-    if (now !== mine) return;
+    if (isLeft()) return;
     say("");
     fill(byId("review-record"), el("p", { class: "alert", role: "alert" }, error.status === 404 ? "This server has no such review." : error.message));
   }

@@ -55,12 +55,15 @@ function exports(report, about) {
 
 /** Hits of the present page: of a run that has ended from the server, with abstracts; else those received so far. */
 export async function showHits(into, mine, name) {
-  const first = mine.page * ROWS;
+  const { page } = mine;
+  const first = page * ROWS;
   let hits = mine.hits.slice(first, first + ROWS).map((hit) => ({ ...hit, source: name(hit.source ?? "") }));
   if (mine.ended && mine.run) {
     try {
-      hits = (await json(`api/systematic/${mine.run}/hits?after=${first}&limit=${ROWS}`)).hits;
+      hits = (await json(`api/systematic/${mine.run}/hits?after=${first}&limit=${ROWS}`, { signal: mine.controller.signal })).hits;
+      if (mine.page !== page) return;
     } catch (error) {
+      if (error.name === "AbortError") return;
       fill(into, el("p", { class: "alert" }, `The hits cannot be shown: ${error.message}`));
       return;
     }

@@ -23,6 +23,7 @@ async function show(panel, hit, search) {
     fill(panel, el("p", {}, el("b", {}, "Connected with it in your library")), el("ol", { class: "rows" }, related.map(row)), button);
   } catch (error) {
     if (error.status !== 404) throw error;
+    if (!panel.isConnected) return;
     search(true); // the page says so above the new answer
   }
 }

@@ -127,7 +127,7 @@ async function open(address) {
     mine.total = report.total;
     mine.ended = true;
     fillForm({ query: report.query, syntax: address.syntax, sources: report.names.length === 1 && report.names[0] === "library" ? [] : report.names });
-    nameTab(report.query);
+    if (readAddress().isMine) nameTab(report.query);
     explain(request());
     await finish(mine, report);
   } catch (error) {
@@ -301,3 +301,4 @@ async function finish(mine, report = null) {
   if (now === mine && mine.total) listHits(mine);
   if (now === mine && document.activeElement === byId("exact-title")) byId("exact-status").focus({ preventScroll: true }); // the line that says how it ended
 }
+    if (now !== mine) return;
