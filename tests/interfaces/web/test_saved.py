@@ -16,7 +16,7 @@ from outrider.usecases.jobs import run_jobs
 from outrider.usecases.saved import add_saved, run_now
 from support import fakes
 from support.http_app import running
-from support.page_site import HOSTILE, Opens, check
+from support.page_site import HOSTILE, Opens, check, hold_requests, release
 from support.saved_searches import article
 from support.systematic_runs import LibraryVersions
 
@@ -79,9 +79,10 @@ async def test_a_search_is_saved_run_compared_and_deleted_by_keyboard(opens: Ope
         for _ in range(2):
             await tab.get_by_role("button", name="Run aspirin-studies now").press("Enter")
             await tab.get_by_text("Queued; a background job runs it.").wait_for()
+            assert await tab.locator("#saved-said").inner_text() == "", "nothing of an earlier run"
             await saved_site.run_jobs()
             await tab.get_by_text("aspirin-studies has run.").wait_for()
-        await tab.locator(".saved-rows").get_by_text("nothing changed").wait_for()  # the message of the first run stays meanwhile
+        assert "nothing changed" in await tab.locator(".saved-rows").inner_text()
         await tab.get_by_role("button", name="Delete aspirin-studies").press("Enter")
         await tab.get_by_text("Press again").wait_for()
         await tab.get_by_role("button", name="Delete aspirin-studies").press("Enter")
@@ -116,6 +117,18 @@ async def test_changes_are_listed_with_their_causes_and_fit_every_screen(opens: 
         await tab.locator("#saved-view select[name=from]").select_option("1")
         await tab.get_by_role("button", name="Compare").press("Enter")
         await tab.wait_for_url("**/#/saved?name=alert&from=1&to=2")
+
+
+async def test_a_late_list_does_not_replace_what_was_chosen_after_it(opens: Opens, saved_address: str, saved_site: SavedSite) -> None:
+    await add_saved(saved_site.make_services(), "chosen", {"query": "aspirin[ti]"}, kind="systematic", replace=True)
+    async with opens(saved_address) as tab:
+        held = await hold_requests(tab, "api/saved$", times=1)
+        async with tab.expect_request("**/api/saved"):
+            await tab.evaluate("location.hash = '#/saved'")
+        await tab.evaluate("location.hash = '#/saved?name=chosen'")
+        await tab.get_by_text("It has not run yet.").wait_for()
+        await release(tab, held, "api/saved$")
+        assert await tab.get_by_text("It has not run yet.").is_visible()
 
 
 async def test_a_protocol_of_the_systematic_view_is_saved(opens: Opens, saved_address: str) -> None:

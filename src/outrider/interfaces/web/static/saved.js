@@ -10,6 +10,8 @@ const LOOK_MS = 1_500;
 const MAX_SHOWN = 200;
 let shown = "";
 let watched = "";
+/** What is shown, or will be when the server has answered. */
+let now = null;
 
 export async function begin() {
   addEventListener("hashchange", show);
@@ -39,9 +41,11 @@ async function show() {
 const fail = (error) => el("p", { class: "alert", role: "alert" }, error.message);
 
 async function showList(said = "") {
+  const mine = (now = {});
   const place = byId("saved-view");
   try {
     const { saved, writable } = await json("api/saved");
+    if (now !== mine) return;
     fill(
       place,
       el("p", { class: "meta intro" }, "A saved search runs again, and says what is new, changed or gone since its last run, each work with the cause."),
@@ -50,7 +54,7 @@ async function showList(said = "") {
     );
     if (said) byId("saved-said").focus();
   } catch (error) {
-    fill(place, fail(error));
+    if (now === mine) fill(place, fail(error));
   }
 }
 
@@ -89,6 +93,7 @@ function describeRun(run) {
 /** Queue a run, and look until it has ended. */
 async function runNow(name, button, said) {
   button.disabled = true;
+  byId("saved-said").textContent = ""; // it may tell of an earlier run
   try {
     const { job } = await json(`${pathOf(name)}/run`, { method: "POST" });
     const mine = (watched = job);
@@ -123,6 +128,7 @@ async function remove(name, button, said) {
 }
 
 function showForm(address) {
+  now = null;
   let request = {};
   try {
     request = JSON.parse(address.request);
@@ -165,14 +171,17 @@ function showForm(address) {
 }
 
 async function showChanges(address) {
+  const mine = (now = {});
   const place = byId("saved-view");
   fill(place, el("p", {}, "Comparing ..."));
   try {
     const info = await json(pathOf(address.name));
+    if (now !== mine) return;
     const runs = info.runs.filter((run) => run.status === "complete");
     const head = [el("p", {}, el("a", { href: "#/saved" }, "All saved searches")), el("h2", { dir: "auto" }, info.name), el("p", { dir: "auto" }, info.query)];
     if (runs.length < 2) return fill(place, head, el("p", { role: "status" }, runs.length ? "It ran once; the next run is compared with that." : "It has not run yet."));
     const difference = await json(`${pathOf(address.name)}/diff?${new URLSearchParams(["from", "to"].filter((name) => address[name]).map((name) => [name, address[name]]))}`);
+    if (now !== mine) return;
     const choose = (name, label, value) => el("label", {}, label, el("select", { name }, runs.map((run) => el("option", { value: run.number, selected: run.number === value }, `run ${run.number}, ${formatTime(run.started_at)}`))));
     const submit = (event) => {
       event.preventDefault();
@@ -190,7 +199,7 @@ async function showChanges(address) {
       el("p", { class: "inline" }, files.map((file) => el("a", { href: `${pathOf(info.name)}/${file}` }, file))),
     );
   } catch (error) {
-    fill(place, el("p", {}, el("a", { href: "#/saved" }, "All saved searches")), fail(error));
+    if (now === mine) fill(place, el("p", {}, el("a", { href: "#/saved" }, "All saved searches")), fail(error));
   }
 }
 
