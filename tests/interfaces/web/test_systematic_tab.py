@@ -77,6 +77,20 @@ async def test_all_hits_of_many_pages_arrive_with_progress_report_and_files(page
     assert (tmp_path / "run.ris").read_text(encoding="utf-8").count("TY  - ") == 2_000
 
 
+@pytest.mark.parametrize("early", ["api/about", "api/systematic/sources"])
+async def test_a_query_that_is_sent_before_the_page_is_ready_runs(page: Page, early: str) -> None:
+    await page.evaluate("location.hash = '#/systematic'")
+    held = await hold_requests(page, early, times=1)
+    async with page.expect_request(f"**/{early}"):
+        await page.reload()
+    await page.get_by_role("button", name="Run", exact=True).wait_for()
+    await write(page, "aspirin[Title] AND 7[Title]")
+    await page.get_by_role("button", name="Run", exact=True).click()
+    held.set()
+    await page.locator("#exact-status", has_text="Complete").wait_for(timeout=LONG_MS)
+    assert await page.get_by_label("Query, as for PubMed").input_value() == "aspirin[Title] AND 7[Title]"
+
+
 async def test_a_late_page_of_hits_does_not_replace_the_next_one(page: Page) -> None:
     await open_tab(page)
     await run_to_end(page, "aspirin[Title]")

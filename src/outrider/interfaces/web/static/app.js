@@ -9,6 +9,8 @@ const THEME = "outrider.theme";
 const firstView = import("./first-view.js");
 let about = null;
 let isWaiting = false;
+/** The form of a view that was sent before the view had begun. */
+let early = null;
 const begun = new Set();
 
 function findView() {
@@ -39,6 +41,7 @@ async function beginView(view) {
     const [module] = await Promise.all([import(`./${view}.js`), loadStyle(view), loadStyle("charts")]);
     section.classList.remove("coming");
     await module.begin(about);
+    if (section.contains(early)) early.requestSubmit();
   } catch (error) {
     begun.delete(view);
     section.classList.remove("coming");
@@ -70,6 +73,10 @@ function setUpControls() {
   byId("search-form").addEventListener("submit", (event) => {
     event.preventDefault();
     isWaiting = !about; // the search begins when the server has answered
+  });
+  byId("main").addEventListener("submit", (event) => {
+    early = event.defaultPrevented ? null : event.target;
+    event.preventDefault();
   });
   byId("status-close").addEventListener("click", () => byId("status-dialog").close());
   document.addEventListener("keydown", (event) => {

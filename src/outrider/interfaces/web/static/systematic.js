@@ -31,6 +31,7 @@ export async function begin(serverInfo) {
   form().addEventListener("submit", (event) => {
     event.preventDefault();
     history.pushState(null, "", makeAddress({ ...request(), run: "" }));
+    shown = location.hash; // the first look at the address may come later
     run(request());
   });
   byId("example-button").addEventListener("click", () => {
@@ -104,7 +105,7 @@ async function show() {
     now = null;
     byId("exact-run").hidden = true;
     drawRemarks([], "");
-    if (address.query) explain(request());
+    explain(request()); // it may have been typed before the page was ready
   }
 }
 
