@@ -12,7 +12,7 @@ import pytest
 from outrider.interfaces.web import static_files
 from outrider.state.response import SourceReport
 from support.page_answers import LONG_TITLE, RIGHT_TO_LEFT, ask, make_answer, receive
-from support.page_site import NOTHING, SIZES, Opens, check, look
+from support.page_site import NOTHING, SIZES, Opens, check, hold_requests, look
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Route
@@ -214,6 +214,22 @@ async def test_a_search_that_is_sent_before_the_server_has_answered_begins_then(
         held.set()
         await tab.locator("#hits .hit.done").first.wait_for()
         assert await tab.title() == "liver - Outrider"
+
+
+async def test_what_is_typed_before_the_server_has_answered_stays(page: Page) -> None:
+    held = await hold_requests(page, "api/about", times=1)
+    async with page.expect_request("**/api/about"):
+        await page.reload()
+    await page.wait_for_function("() => performance.getEntriesByName('interactive').length > 0")
+    await page.get_by_role("searchbox").fill("liver")
+    await page.locator("#narrow summary").click()
+    await page.get_by_label("From year").fill("2020")
+    held.set()
+    await page.wait_for_selector("html[data-ready=yes]")
+    assert await page.get_by_role("searchbox").input_value() == "liver"
+    assert await page.get_by_label("From year").input_value() == "2020"
+    assert await page.evaluate("document.activeElement.name") == "year_from"
+    assert await page.locator("#narrowed").inner_text() == "(from 2020)"
 
 
 async def test_the_first_paint_is_small_and_the_form_soon_works(opens: Opens) -> None:

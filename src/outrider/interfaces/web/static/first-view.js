@@ -14,9 +14,12 @@ export async function begin(serverInfo, isAsked = false) {
   setUpForm(about, start);
   byId("threads-button").addEventListener("click", async () => (await load()).openThreads());
   addEventListener("hashchange", follow);
-  const early = isAsked && byId("query").value.trim();
+  const typed = readForm(); // before the server had answered
+  const isAddressed = Boolean(readAddress().q);
   await follow();
-  if (early) start({ ...readForm(), q: early });
+  const { answer, text } = readForm();
+  if (!isAddressed) fillForm({ ...typed, answer, text });
+  if (isAsked && typed.q) start({ ...typed, answer, text });
   load();
 }
 
@@ -46,6 +49,6 @@ export function showLanding() {
   byId("landing").hidden = false;
   byId("view-search").classList.remove("asked");
   byId("run").hidden = byId("results").hidden = true;
-  byId("query").focus();
+  if (!byId("search-form").contains(document.activeElement)) byId("query").focus();
   drawLanding(about, { search: (query) => start({ ...readForm(), q: query }), open: (address) => start({ ...readAddress(address), run: "", f: [], sort: "" }) });
 }

@@ -44,9 +44,11 @@ export function setUpForm(serverInfo, submitted) {
     clearTimeout(typing);
     if (inputType !== "insertReplacementText") typing = setTimeout(complete, TYPING_PAUSE_MS); // one that was chosen is complete
   });
-  byId("narrow").addEventListener("toggle", async () => {
+  const showLabels = async () => {
     if (byId("narrow").open) drawLabels((await json("api/landing").catch(() => ({}))).labels ?? {});
-  });
+  };
+  byId("narrow").addEventListener("toggle", showLabels);
+  showLabels();
 }
 
 /** The library's labels as boxes, with the number of their records; those of the address are kept, whatever the library has. */
