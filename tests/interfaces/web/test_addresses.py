@@ -49,6 +49,20 @@ async def test_an_address_holds_query_filters_and_run_and_can_be_shared(opens: O
             assert "run=" in other.url
 
 
+async def test_a_search_that_is_accepted_late_leaves_the_address_to_another_view(page: Page) -> None:
+    held = await hold_requests(page, "/api/search$", times=1)
+    await page.get_by_role("searchbox").fill(QUERY)
+    async with page.expect_request("**/api/search"):
+        await page.get_by_role("searchbox").press("Enter")
+    await page.get_by_role("link", name="Library").click()
+    await page.locator("#library-list li").first.wait_for()
+    await release(page, held, "/api/search$")
+    assert page.url.endswith("#/library")
+    await page.go_back()
+    await page.locator("#hits .hit.done").first.wait_for()
+    assert "run=" in page.url
+
+
 @pytest.mark.parametrize(("old", "title"), [("#/search", "Search papers"), ("#/systematic", "Every match"), ("#/scoring", "How we score")])
 async def test_old_addresses_work(page: Page, old: str, title: str) -> None:
     await page.goto(f"{page.url.partition('#')[0]}{old}")

@@ -124,6 +124,14 @@ async def test_search_label_year_and_page_stand_in_the_address(library_page: Pag
     assert await tab.locator("#library-list li").count() == 18
 
 
+async def test_a_link_counts_more_than_what_was_typed_just_before(library_page: Page) -> None:
+    tab = library_page
+    await tab.get_by_role("searchbox", name="Find records").fill("liver")
+    await tab.get_by_role("link", name="How we score").click()
+    await tab.evaluate("new Promise((done) => setTimeout(done, 400))")  # longer than the pause after typing
+    assert tab.url.endswith("#/scoring")
+
+
 async def test_a_search_is_limited_to_a_label(library_page: Page) -> None:
     tab = library_page
     await go(tab, "#/search")

@@ -91,6 +91,21 @@ async def test_a_query_that_is_sent_before_the_page_is_ready_runs(page: Page, ea
     assert await page.get_by_label("Query, as for PubMed").input_value() == "aspirin[Title] AND 7[Title]"
 
 
+async def test_a_run_that_begins_late_leaves_the_address_to_another_view(page: Page) -> None:
+    await open_tab(page)
+    await write(page, "aspirin[Title] AND 7[Title]")
+    held = await hold_requests(page, "api/systematic$", times=1)
+    async with page.expect_request(lambda request: request.url.endswith("/api/systematic")):
+        await page.get_by_role("button", name="Run", exact=True).click()
+    await page.get_by_role("link", name="How we score").click()
+    await page.get_by_role("heading", name="An example, step by step").wait_for()
+    await release(page, held, "api/systematic$")
+    assert page.url.endswith("#/scoring")
+    await page.go_back()
+    await page.locator("#exact-status", has_text="Complete").wait_for(timeout=LONG_MS)
+    assert "run=" in page.url
+
+
 async def test_a_late_page_of_hits_does_not_replace_the_next_one(page: Page) -> None:
     await open_tab(page)
     await run_to_end(page, "aspirin[Title]")

@@ -46,16 +46,23 @@ function go(changes, { replace = false } = {}) {
 export async function begin(about) {
   setUpForm();
   beginAdditions({ contents: () => contents, done: refresh, names: about.source_names });
-  addEventListener("hashchange", show);
-  addEventListener("popstate", show);
+  addEventListener("hashchange", follow);
+  addEventListener("popstate", follow);
   await refresh();
+}
+
+/** A link counts more than what was typed just before it. */
+function follow() {
+  clearTimeout(typing);
+  typed = null;
+  show();
 }
 
 /** Read the contents again, after a change or at the start, and show what the address says. */
 async function refresh({ newest = false } = {}) {
-  shown = "";
   try {
     contents = await json("api/library/contents");
+    shown = "";
     showContents();
     if (newest && readAddress().isMine && !readAddress().id) return go({ sort: "added", q: "", label: "", kind: "", year: "", show: "" }, { replace: true });
   } catch (error) {

@@ -96,12 +96,19 @@ export function follow() {
   const fields = readAddress();
   if (fields.view !== "search") return;
   nameTab(fields);
+  if (now?.isUnnamed && fields.q === now.fields.q && !fields.run) return nameRun(now);
   if (now && fields.q && now.fields.q === fields.q && (now.fields.run ?? "") === fields.run) return;
   leave();
   if (!fields.q) return showLanding();
   fillForm(fields);
   if (fields.run) open(fields);
   else offer(fields, "This search has not been run here yet.");
+}
+
+/** Put the run into the address, unless that is of another view by now. */
+function nameRun(mine) {
+  mine.isUnnamed = readAddress().view !== "search";
+  if (!mine.isUnnamed) replace(mine.fields);
 }
 
 /** The reports of the sources in the last search. */
@@ -172,7 +179,7 @@ export async function start(fields, extra = {}, said = "") {
     if (now !== mine) return;
     mine.address = address;
     mine.fields.run = accepted.id;
-    replace(mine.fields);
+    nameRun(mine);
     rememberSearch(makeAddress({ ...fields, run: "", f: [], sort: "" }), fields.q);
     markSaved();
     await followEvents(mine);
@@ -249,7 +256,7 @@ async function showWaiting(mine, review) {
   byId("hits-title").textContent = "Results";
   if (review.thread && !mine.fields.thread) {
     mine.fields.thread = review.thread; // the next round goes on from here
-    replace(mine.fields);
+    nameRun(mine);
   }
   showReview(review, about.source_names, async (answer) => {
     const state = await json(`${mine.address}/resume`, { method: "POST", body: answer, headers: { Prefer: "respond-async" }, signal: mine.controller.signal });

@@ -96,6 +96,7 @@ async function show() {
   const address = readAddress();
   if (!address.isMine) return;
   nameTab(address.query || byId("boolean").value);
+  if (location.hash === shown && now?.run && !address.run) nameRun(now);
   if (location.hash === shown || (address.run && address.run === now?.run)) return;
   shown = location.hash;
   if (address.query || address.run) fillForm(address);
@@ -239,13 +240,19 @@ function showStart() {
   showProgress(now);
 }
 
+/** Put the run into the address, unless that is of another view by now. */
+function nameRun(mine) {
+  if (!readAddress().isMine) return;
+  history.replaceState(null, "", makeAddress({ ...request(), run: mine.run }));
+  shown = location.hash;
+}
+
 /** Handle one line of the run. Only the listed fields of a hit are kept: there may be very many hits. */
 function handleLine(mine, { run: name, remarks, hit, cursor, end, problem }) {
   if (name) {
     mine.run = name;
     if (now === mine) {
-      history.replaceState(null, "", makeAddress({ ...request(), run: name }));
-      shown = location.hash;
+      nameRun(mine);
       drawRemarks(remarks, mine.query);
     }
   } else if (hit) mine.hits.push({ rank: hit.rank, title: hit.title, url: hit.url, doc_id: hit.doc_id, year: hit.year, venue: hit.venue, authors: hit.authors?.slice(0, 3), more_authors: Math.max(0, (hit.authors?.length ?? 0) - 3), source: hit.found_by?.[0]?.source, proof: hit.reason, notices: hit.notices });
@@ -297,9 +304,9 @@ async function finish(mine, report = null) {
     }
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
+    if (now !== mine) return;
     fill(byId("exact-report"), el("p", { class: "meta" }, `There is no report: ${error.message}`));
   }
   if (now === mine && mine.total) listHits(mine);
   if (now === mine && document.activeElement === byId("exact-title")) byId("exact-status").focus({ preventScroll: true }); // the line that says how it ended
 }
-    if (now !== mine) return;
