@@ -26,6 +26,17 @@ if TYPE_CHECKING:
 for needed in ("langserve", "uvicorn", "prometheus_client", "playwright"):
     pytest.importorskip(needed, reason="the extras `serve` and `browser` are not installed")
 
+SLOW = """{
+  const send = window.fetch;
+  window.fetch = async (...given) => {
+    const answer = await send(...given);
+    await new Promise((done) => setTimeout(done, MS));
+    given[1]?.signal?.throwIfAborted();
+    return answer;
+  };
+}"""
+"""Delays each answer that the page gets, so that a test that reads the page at once is too early."""
+
 
 @pytest.fixture(scope="session")
 def page_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ChatServer, Path]]:
@@ -70,6 +81,8 @@ async def opens(browser: Browser, site: str) -> Opens:
         errors: list[str] = []
         browser_context = await browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context})
         browser_context.set_default_timeout(60_000)
+        if delay := os.environ.get("SLOW_PAGE_MS"):
+            await browser_context.add_init_script(SLOW.replace("MS", delay))
         tab = await browser_context.new_page()
         tab.on("pageerror", lambda error: errors.append(str(error)))
         tab.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
