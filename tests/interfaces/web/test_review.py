@@ -110,19 +110,19 @@ async def test_a_review_is_begun_filled_and_screened_by_keys_and_buttons(opens: 
         await tab.get_by_role("link", name="otters").wait_for()
 
 
-BEGIN = """async (text) => {
+BEGIN = """async ([name, reviewers, text]) => {
   const headers = { "Content-Type": "application/json" };
   const send = (path, body) => fetch(`api/reviews${path}`, { method: "POST", headers, body: JSON.stringify(body) });
-  await send("", { name: "late" });
-  await send("/late/import", { file_name: "otters.ris", text });
+  await send("", { name, reviewers });
+  await send(`/${name}/import`, { file_name: "otters.ris", text });
   localStorage.setItem("outrider.reviewer", "ann");
-  location.hash = "#/review?name=late";
+  location.hash = `#/review?name=${name}`;
 }"""
 
 
 async def test_a_late_record_does_not_replace_the_one_that_is_read_after_it(opens: Opens, review_site: str) -> None:
     async with opens(review_site) as tab:
-        await tab.evaluate(BEGIN, RIS)
+        await tab.evaluate(BEGIN, ["late", 1, RIS])
         await expect(tab, "4 records left for you.")
         held = await hold_requests(tab, r"next\?skip=", times=1)
         async with tab.expect_request("**/next?skip=*"):
@@ -133,6 +133,23 @@ async def test_a_late_record_does_not_replace_the_one_that_is_read_after_it(open
         await release(tab, held, r"next\?skip=")
         assert "Included: record" in await tab.locator("#review-said").inner_text()
         assert await tab.locator("#review-heading").inner_text() == heading
+
+
+async def test_a_record_takes_keys_while_conflicts_are_read(opens: Opens, review_site: str, review_services: Services) -> None:
+    async with opens(review_site) as tab:
+        await tab.evaluate(BEGIN, ["two", 2, RIS])
+        await expect(tab, "4 records left for you.")
+        await tab.keyboard.press("i")
+        await expect(tab, "Included: record")
+        number = (await tab.locator("#review-said").inner_text()).removeprefix("Included: record ").removesuffix(".")
+        await decide(review_services, "two", [(number, "exclude", "")], by="bob")
+        held = await hold_requests(tab, "/conflicts")
+        await tab.keyboard.press("m")
+        await expect(tab, "Set aside as maybe")
+        await tab.keyboard.press("i")
+        await expect(tab, "Included: record")
+        await release(tab, held, "/conflicts")
+        await tab.get_by_role("button", name=f"Include record {number}").wait_for()
 
 
 async def test_an_unknown_review_is_explained(opens: Opens, review_site: str) -> None:

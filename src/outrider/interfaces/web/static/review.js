@@ -117,7 +117,7 @@ async function refresh(mine, said = "", number = null) {
     mine.reasoning = false;
     drawRecord(mine);
     say(said || describeLeft(mine));
-    await drawConflicts(mine);
+    showConflicts(mine, isLeft);
   } catch (error) {
     if (isLeft()) return;
     say("");
@@ -310,12 +310,20 @@ async function send(mine, rest, body, done) {
   }
 }
 
-async function drawConflicts(mine) {
+/** Apart from the record, which takes keys meanwhile. */
+async function showConflicts(mine, isLeft) {
   const place = byId("review-conflicts");
   if (!mine.status.conflicts.length) return fill(place);
   const by = reviewer();
-  const { conflicts } = await json(path(mine, `/conflicts?${new URLSearchParams(by ? { by } : {})}`));
-  if (now !== mine) return;
+  try {
+    const { conflicts } = await json(path(mine, `/conflicts?${new URLSearchParams(by ? { by } : {})}`));
+    if (!isLeft()) drawConflicts(mine, place, conflicts);
+  } catch (error) {
+    if (!isLeft()) fill(place, el("p", { class: "alert", role: "alert" }, `The conflicts cannot be shown: ${error.message}`));
+  }
+}
+
+function drawConflicts(mine, place, conflicts) {
   const resolve = (view, decision) => send(mine, "/decisions", { record: String(view.number), decision, resolve: true }, () => refresh(mine, `Resolved: record ${count(view.number)} is ${decision}d.`));
   fill(
     place,
