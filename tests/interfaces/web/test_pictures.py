@@ -95,5 +95,5 @@ async def test_the_hits_by_year_are_saved_as_a_picture(results_page: Page) -> No
     assert download.suggested_filename == "outrider-timeline.svg"
     _, text = read_svg((await download.path()).read_text(encoding="utf-8"))
     assert {"Hits by year", QUERY} <= set(text.splitlines())
-    assert "by year saved" in await results_page.locator("#saved").inner_text()
+    await results_page.locator("#saved", has_text="by year saved").wait_for()
     assert await results_page.locator("#export").get_attribute("open") is None

@@ -107,6 +107,7 @@ async def test_the_export_menu_says_what_it_saves_and_closes(page: Page) -> None
     cite = page.locator("#hits .hit").first.get_by_role("button", name="Cite")
     await cite.click()
     panel = page.locator(".cite-panel")
+    await panel.locator("pre").filter(has_not_text="Loading ...").wait_for()
     assert await panel.locator("pre").evaluate("one => one.scrollHeight <= one.clientHeight + 1")
     await page.keyboard.press("Escape")
     assert await panel.count() == 0
