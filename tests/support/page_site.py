@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -139,12 +140,14 @@ def answer_as_services(request: Request) -> Answer:
 async def hold_requests(tab: Page, address: str, times: int | None = None) -> asyncio.Event:
     """Requests to addresses of that pattern wait until the event is set; only so many of them, if `times` is given."""
     released = asyncio.Event()
+    numbers = itertools.count()
 
     async def go_on_later(route: Route) -> None:
-        await released.wait()
+        if times is None or next(numbers) < times:
+            await released.wait()
         await route.fallback()
 
-    await tab.route(re.compile(address), go_on_later, times=times)
+    await tab.route(re.compile(address), go_on_later)  # with its own `times`, Playwright lets all go on when the first one does
     return released
 
 

@@ -49,13 +49,16 @@ async def test_a_label_leads_to_candidates_that_the_keyboard_queues(opens: Opens
         await tab.get_by_role("checkbox", name="Include: Study 3 of otters in rivers").press("Space")
         await tab.get_by_role("button", name="Preview").press("Enter")
         await read_said(tab, "Round 1 would fetch 1 work. Nothing was queued.")
-        held = await hold_requests(tab, "cite/candidates$", times=1)
-        async with tab.expect_request("**/cite/candidates"):
-            await tab.get_by_role("button", name="Look again").click()
+        late = {}
+        for name, address in (("Look again", "cite/candidates"), ("Preview", "cite/queue")):
+            late[address] = await hold_requests(tab, f"{address}$", times=1)
+            async with tab.expect_request(f"**/{address}"):
+                await tab.get_by_role("button", name=name).click()
         await tab.get_by_role("button", name="Queue 1 work").press("Enter")
         await read_said(tab, "Round 1: 1 work queued in 1 background job.")
-        await release(tab, held, "cite/candidates$")
-        await read_said(tab, "Round 1: 1 work queued in 1 background job.")
+        for address, held in late.items():
+            await release(tab, held, f"{address}$")
+            await read_said(tab, "Round 1: 1 work queued in 1 background job.")
         assert await tab.evaluate("document.activeElement.id") == "chase-said"
         jobs = await asyncio.to_thread(find_job_table(chase_services.settings).list_jobs, TARGET)
         assert [job.kind for job in jobs if job.kind == "fetch"] == ["fetch"]

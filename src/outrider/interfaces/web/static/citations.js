@@ -201,13 +201,18 @@ function drawDecision(mine) {
   );
 }
 
+/** Works are queued once, however often the button is pressed meanwhile; a preview that comes later says nothing. */
 async function decide(mine, isPreview) {
+  if (mine.isQueuing) return;
+  mine.isQueuing = !isPreview;
+  const turn = (mine.decision = {});
+  const isLeft = () => now !== mine || mine.decision !== turn;
   const keys = [...mine.chosen];
   const choice = mine.mode === "all" ? { all: true } : { [mine.mode]: keys };
   const said = byId("chase-said");
   try {
-    const report = await json("api/cite/queue", { method: "POST", body: { target: mine.target, ...choice, dry_run: isPreview } });
-    if (now !== mine) return;
+    const report = await json("api/cite/queue", { method: "POST", body: { target: mine.target, ...choice, dry_run: isPreview } }).finally(() => (mine.isQueuing &&= mine.decision !== turn));
+    if (isLeft()) return;
     const what = `${plural(report.queued.length, "work")}${report.excluded.length ? `, ${count(report.excluded.length)} excluded` : ""}`;
     if (!isPreview) {
       mine.chosen.clear();
@@ -216,7 +221,7 @@ async function decide(mine, isPreview) {
     }
     said.textContent = `Round ${count(report.round)} would fetch ${what}. Nothing was queued.`;
   } catch (error) {
-    if (now !== mine) return;
+    if (isLeft()) return;
     said.textContent = `Not queued: ${error.message}`;
   }
   said.focus();
