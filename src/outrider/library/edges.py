@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from outrider.library import maintenance
+from outrider.library.copies.ask_table import ask_table
 from outrider.library.entity_names import RECORD, Entity, make_entity, parse_entity
 from outrider.library.filter_sql import in_list
 from outrider.library.record_table import CHUNK, chunk_ids, open_kept_table, open_table
@@ -225,7 +226,11 @@ class EdgeTable:
 
 async def read_edges(table: AsyncTable, where: str, limit: int) -> list[EdgeRow]:
     """Edges that fit a condition of SQL over `COLUMNS`, in no order."""
-    rows = await table.query().where(where).select(list(COLUMNS)).limit(limit).to_arrow()
+
+    async def read(table: AsyncTable) -> pa.Table:
+        return await table.query().where(where).select(list(COLUMNS)).limit(limit).to_arrow()
+
+    rows = await ask_table(table, read)
     return list(zip(*(rows[name].to_pylist() for name in COLUMNS), strict=True))
 
 

@@ -16,14 +16,14 @@ from lancedb.table import AsyncTable
 
 from outrider.library import lease
 from outrider.library.object_storage import MOST_ROWS_AT_ONCE
-from outrider.library.schema import RANKED, RANKED_INDEX
+from outrider.library.schema import RANKED_INDEX
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from lancedb.query import FullTextQuery
 
+    from outrider.library.copies.table_copies import TableCopies
+    from outrider.library.copies.table_copy import TableCopy
     from outrider.library.object_storage import ObjectStorage
-    from outrider.library.ranking_copy import RankingCopy
 
 KEPT_ROWS = 8_192
 """Of a few kB each."""
@@ -69,16 +69,10 @@ class LibraryTable(AsyncTable):
     _kept_schema: pa.Schema | None = None
     storage: ObjectStorage | None = None
     """Of the table of records on object storage."""
-    ranking: RankingCopy | None = None
-    """Of its ranking index."""
+    local_copy: TableCopy | None = None
+    """Of a table on object storage, for reads that need not be those of a writer."""
     rows: RowCache | None = None
     """Of a table on object storage, for the rows that searches find."""
-
-    async def find_in_copy(self, query: FullTextQuery, limit: int) -> pa.Table | None:
-        """`_rowid` and `_score` of the best rows, by the copy of the ranking index; None where the table itself must be asked."""
-        if self.ranking is None or getattr(query, "column", "") != RANKED:  # of several columns it has none
-            return None
-        return await self.ranking.search(self, query, limit)
 
     async def warm_up(self) -> None:
         """Read the ranking index in a few requests: a search reads two or more for each of its words. A large one is read word by word."""
@@ -105,8 +99,7 @@ class RemoteConnection(AsyncConnection):
     """A connection to a library on object storage."""
 
     storage: ObjectStorage
-    ranking: RankingCopy | None = None
-    """Of the ranking index of the records."""
+    copies: TableCopies | None = None
 
     async def create_table(self, *arguments: Any, **options: Any) -> AsyncTable:
         """Only under a lease: LanceDB 0.40 lets a process that saw no table write its own over one that another process has created."""

@@ -141,12 +141,12 @@ class Library:
         create: bool = False,
         storage_options: Mapping[str, str] | None = None,
         read_consistency_s: float = 0.0,
-        copy_index: bool = False,
+        copy_tables: bool = False,
     ) -> Library:
         """The library at a folder or an `s3://` address. An empty folder becomes a new library; a missing one only with `create`.
 
         On object storage, searches may read a version that is `read_consistency_s` old; with 0 each asks whether there is a later one.
-        With `copy_index` they keep a copy of the ranking index on this machine.
+        With `copy_tables` they keep copies on this machine of small tables, and of the ranking index of up to 50,000 records.
         """
         location = Location.parse(uri)
         state = await location.find_state()
@@ -174,13 +174,13 @@ class Library:
                 raise location.missing_error()
             table = await record_table.create_table(location, connection)
         library_id = record_table.read_library_id(location, await table.schema())
-        if storage is not None and copy_index and not location.is_service:
-            from outrider.library.ranking_copy import RankingCopy
+        if storage is not None and copy_tables and not location.is_service:
+            from outrider.library.copies.table_copies import TableCopies
 
-            ranking = RankingCopy(storage, library_id)
-            table.ranking = ranking  # type: ignore[attr-defined]
+            connection.copies = TableCopies(storage, library_id)  # type: ignore[attr-defined]
+            table.local_copy = connection.copies.find(TABLE)  # type: ignore[attr-defined]
             if standing is not None:
-                standing.ranking = ranking  # type: ignore[attr-defined]
+                standing.copies = connection.copies  # type: ignore[attr-defined]
         return cls(location, connection, table, library_id, standing)
 
     @property
@@ -192,8 +192,8 @@ class Library:
         self._table.close()  # type: ignore[no-untyped-call]
         if self._standing is not None:
             self._standing.close()  # type: ignore[no-untyped-call]
-        if (ranking := getattr(self._table, "ranking", None)) is not None:
-            ranking.close()
+        if (copies := getattr(self._connection, "copies", None)) is not None:
+            copies.close()
         self._vectors.close()
         self._edges.close()
         self.citations.close()

@@ -9,11 +9,13 @@ import asyncio
 import random
 import uuid
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from outrider.library import maintenance, schema
 from outrider.library.address_and_locks import TABLE, Location
+from outrider.library.copies.ask_table import ask_table
 from outrider.library.filter_sql import in_list, literal, to_sql
 from outrider.library.schema import BRIEF, FULL, brief_records, full_records
 from outrider.library.text_search import ALL_ROWS
@@ -56,6 +58,7 @@ async def open_kept_table(connection: AsyncConnection, name: str = TABLE) -> Asy
 
         storage.handles.add(table)
         if isinstance(table, LibraryTable):
+            table.local_copy = None if connection.copies is None else connection.copies.find(name)  # type: ignore[attr-defined]
             table.storage = storage if name == TABLE else None
             # with exact reads, it would ask for the version twice
             table.rows = RowCache() if storage.interval_s and table.has_addresses else None
@@ -72,7 +75,8 @@ async def open_standing_table(connection: AsyncConnection) -> AsyncTable | None:
         from outrider.library.lance_table import LibraryTable, RowCache
 
         if isinstance(table, LibraryTable):
-            table.storage, table.ranking, table.rows = connection.storage, connection.ranking, RowCache()  # type: ignore[attr-defined]
+            table.storage, table.rows = connection.storage, RowCache()  # type: ignore[attr-defined]
+            table.local_copy = None if connection.copies is None else connection.copies.find(TABLE)  # type: ignore[attr-defined]
     return table
 
 
@@ -171,9 +175,13 @@ async def read_brief_records(table: AsyncTable, doc_ids: Sequence[str], where: F
     for chunk in chunk_ids(dict.fromkeys(doc_ids)):
         among = Compare("doc_id", "$in", tuple(chunk))
         condition = among if where is None else And((among, where))
-        rows = await table.query().where(to_sql(condition)).select(BRIEF).limit(ALL_ROWS).to_arrow()
+        rows = await ask_table(table, partial(_read_brief, to_sql(condition)))
         records |= {record.doc_id: record for record in brief_records(rows.to_pydict())}
     return [records[doc_id] for doc_id in doc_ids if doc_id in records]
+
+
+async def _read_brief(condition: str, table: AsyncTable) -> pa.Table:
+    return await table.query().where(condition).select(BRIEF).limit(ALL_ROWS).to_arrow()
 
 
 async def find_addresses(table: AsyncTable, where: Filter | None) -> pa.Table:

@@ -11,6 +11,7 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -174,24 +175,36 @@ def any_query(queries: Sequence[FullTextQuery]) -> FullTextQuery:
     return BooleanQuery([(Occur.SHOULD, query) for query in queries])
 
 
+def list_columns(query: FullTextQuery) -> list[str]:
+    """The columns that a query looks up, each once."""
+    parts = getattr(query, "queries", None)
+    names = [query.column] if parts is None else [name for _, part in parts for name in list_columns(part)]  # type: ignore[attr-defined]
+    return list(dict.fromkeys(names))
+
+
 async def _run_query(table: AsyncTable, text: FullTextQuery, where: Filter | None, columns: Sequence[str], limit: int) -> pa.Table:
-    rows = getattr(table, "rows", None)
+    """`_rowid` and these columns, of the copy on this machine, or with rows that were read before, or of the table."""
+    condition = None if where is None else to_sql(where)
+
+    async def read(table: AsyncTable, columns: Sequence[str] = columns) -> pa.Table:
+        query = table.query().nearest_to_text(text).select(list(columns)).with_row_id().limit(limit)
+        return await (query if condition is None else query.where(condition)).to_arrow()
+
+    texts = list_columns(text)
+    copy, rows = getattr(table, "local_copy", None), getattr(table, "rows", None)
+    if copy is not None and (answer := await copy.ask(table, read, texts)) is not None:
+        return answer
     stored = [] if rows is None or limit > rows.most else [name for name in columns if name != "_score"]
-    if rows is not None and stored and where is None:
-        found = await table.find_in_copy(text, limit)  # type: ignore[attr-defined]
-        completed = None if found is None else await rows.complete(table, found, stored)
-        if completed is not None:
-            return completed
-    if (warm_up := getattr(table, "warm_up", None)) is not None:
-        await warm_up()
-    query = table.query().nearest_to_text(text).select([name for name in columns if name not in stored]).with_row_id().limit(limit)
-    if where is not None:
-        query = query.where(to_sql(where))
-    found = await query.to_arrow()
-    if rows is None or not stored:
-        return found
-    completed = await rows.complete(table, found, stored)
-    return completed if completed is not None else await query.select(list(columns)).to_arrow()
+    find = partial(read, columns=[name for name in columns if name not in stored])
+    found = None
+    if copy is not None and stored and texts == [RANKED] and condition is None:
+        found = await copy.ask(table, find, texts, rows=False)
+    if found is None:
+        if (warm_up := getattr(table, "warm_up", None)) is not None:
+            await warm_up()
+        found = await find(table)
+    completed = found if rows is None or not stored else await rows.complete(table, found, stored)
+    return await read(table) if completed is None else completed
 
 
 def related_terms(query: str, hits: Sequence[Record], limit: int) -> tuple[str, ...]:

@@ -595,7 +595,7 @@ class Services:
             create=create,
             storage_options=secrets,
             read_consistency_s=settings.read_consistency_s,
-            copy_index=settings.copy_index,
+            copy_tables=settings.copy_tables,
         )
 
     def _refuse_remote_library(self) -> None:

@@ -46,10 +46,10 @@ class LibrarySettings(Section):
         le=3_600,
         description="Seconds that a search may miss what other processes write, in a library on object storage; 0 asks at each search.",
     )
-    copy_index: bool = Field(
+    copy_tables: bool = Field(
         True,
-        description="Whether the ranking index of a library on object storage is copied to the cache folder of this machine, so that it is "
-        "read from the store once and not by each process.",
+        description="Whether what searches read of a library on object storage is copied to the cache folder of this machine: small "
+        "tables, and the ranking index of up to 50,000 records. Then it is read from the store once and not by each process.",
     )
 
 

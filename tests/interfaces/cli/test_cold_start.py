@@ -74,7 +74,7 @@ NEVER_NEEDED = {
     "outrider.services.systematic", "outrider.boolean.parser", "outrider.sources.github.search", "outrider.sources.web.browser",
     "outrider.library.exact.pinned_library", "outrider.library.reindex", "outrider.models.rerank.select", "outrider.interfaces.cli.ingest",
     "outrider.models.servers.transport", "outrider.state.analysis", "outrider.state.citations", "outrider.state.systematic",
-    "outrider.library.ranking_copy",
+    "outrider.library.copies.table_copy",
 }  # fmt: skip
 
 

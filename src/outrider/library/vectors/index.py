@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from outrider.library.copies.ask_table import ask_table
 from outrider.library.filter_sql import to_sql
 from outrider.library.schema import BITMAP, BTREE
 from outrider.library.text_search import SLACK
@@ -23,6 +24,7 @@ from outrider.state.filters import Filter
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
     from lancedb.query import AsyncVectorQuery
     from lancedb.table import AsyncTable
 
@@ -185,10 +187,14 @@ async def _find_best(
     """At least the best `limit` rows, with everything that ties with the last of them."""
     size = limit + SLACK
     while True:
-        request = table.query().nearest_to(query).column(VECTOR).distance_type("cosine").limit(size)
-        request = request.select(["doc_id", "tokens", "tokens_of", "_distance", *([VECTOR] if vectors else [])])
-        request = request.bypass_vector_index() if nprobes is None else probe(request, nprobes)
-        found = await (request if condition is None else request.where(condition)).to_arrow()
+
+        async def read(table: AsyncTable, size: int = size, nprobes: int | None = nprobes) -> pa.Table:
+            request = table.query().nearest_to(query).column(VECTOR).distance_type("cosine").limit(size)
+            request = request.select(["doc_id", "tokens", "tokens_of", "_distance", *([VECTOR] if vectors else [])])
+            request = request.bypass_vector_index() if nprobes is None else probe(request, nprobes)
+            return await (request if condition is None else request.where(condition)).to_arrow()
+
+        found = await ask_table(table, read)
         columns: dict[str, list[Any]] = found.drop_columns([VECTOR] if vectors else []).to_pydict()
         similarities = sorted(map(_compute_similarity, columns["_distance"]), reverse=True)
         if len(similarities) == size and similarities[limit - 1] == similarities[-1]:

@@ -6,26 +6,52 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import product
 from pathlib import Path
 
 import pytest
 
+from outrider.library.copies.copy_folder import KEPT_S, find_folder
+from outrider.library.copies.table_copy import MISSING
+from outrider.library.graph_neighbours import LibraryGraph
 from outrider.library.library import Library
-from outrider.library.ranking_copy import KEPT_S, MISSING, find_folder
 from outrider.state.errors import MissingExtra
-from outrider.state.records import Paper
+from outrider.state.filters import And, Compare, Not
+from outrider.state.records import Edge, Paper
 from support.object_store import S3Server, s3
+from support.word_embedder import WordEmbedder
 
 __all__ = ["s3"]
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:botocore.*", "ignore::ResourceWarning")]
 
 ADDRESS = "s3://shelf/lib"
 QUERIES = ("fox", "hen fox", "red fox 7", "zebra", "the")
-PAPERS = [Paper(doc_id=f"{number}", title=f"{'red ' * (number % 3)}fox {number}", abstract="hen " * (number % 4)) for number in range(60)]
+PAPERS = [
+    Paper(
+        doc_id=f"{number}",
+        title=f"{'red ' * (number % 3)}fox {number}",
+        abstract=f"the {'hen ' * (number % 4)}coop",
+        year=1990 + number % 9,
+        venue=f"Journal {number % 5}",
+        tags=(f"bird {number % 7}",),
+        edges=(Edge(relation="cites", target=f"doc:{(number * 7) % 60}"),),
+    )
+    for number in range(60)
+]
+WORDS = WordEmbedder()
+WRITTEN: dict[str, bytes] = {}
+"""The objects of the library, by key."""
 
 Answers = list[list[tuple[str, float]]]
+
+
+@pytest.fixture(params=["with rows", "without rows"])
+def has_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Of a library too large for a copy of its rows, the ranking index is copied."""
+    if request.param == "without rows":
+        monkeypatch.setattr("outrider.library.copies.table_copy.MOST_BYTES_OF_ROWS", 0)
+    return bool(request.param == "with rows")
 
 
 @pytest.fixture(autouse=True)
@@ -35,17 +61,20 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def write(s3: S3Server) -> Library:
-    """A library that was maintained several times."""
-    library = await Library.open(ADDRESS, create=True, storage_options=s3.options)
-    for start in range(0, len(PAPERS), 20):
-        await library.upsert(PAPERS[start : start + 20])
-        await library.optimize(force=True)
-    return library
+    """A library that was maintained several times; written once, and put there for each test."""
+    if not WRITTEN:
+        library = await Library.open(ADDRESS, create=True, storage_options=s3.options)
+        for start in range(0, len(PAPERS), 20):
+            await library.upsert(PAPERS[start : start + 20])
+            await library.optimize(force=True)
+        WRITTEN.update(s3.read_objects())
+    restore(s3, WRITTEN)
+    return await Library.open(ADDRESS, storage_options=s3.options)
 
 
 async def open_with_copy(s3: S3Server, interval_s: float = 0.0) -> Library:
     """As a new process does."""
-    return await Library.open(ADDRESS, storage_options=s3.options, read_consistency_s=interval_s, copy_index=True)
+    return await Library.open(ADDRESS, storage_options=s3.options, read_consistency_s=interval_s, copy_tables=True)
 
 
 async def ask(library: Library, queries: Sequence[str] = QUERIES) -> Answers:
@@ -61,24 +90,28 @@ def reads_of_index(s3: S3Server) -> int:
 
 
 @pytest.mark.parametrize(("interval_s", "looks"), [(0.0, 1), (3_600.0, 0)])
-async def test_a_first_search_sends_ten_requests_and_later_processes_read_no_index(s3: S3Server, interval_s: float, looks: int) -> None:
+async def test_a_first_search_sends_ten_requests_and_later_processes_read_no_index(
+    s3: S3Server, interval_s: float, looks: int, has_rows: bool
+) -> None:
     expected = await ask(await write(s3))
     for requests_of_index in (4, 0):
         library = await open_with_copy(s3, interval_s)
         s3.requests.clear()
         await library.search("fox", limit=20)
         assert reads_of_index(s3) == requests_of_index
-        assert len(s3.requests) <= looks + (9 if requests_of_index else 5), s3.requests
+        most = (requests_of_index and 6) or 1 if has_rows else (requests_of_index and 9) or 5
+        assert len(s3.requests) <= looks + most, s3.requests
         s3.requests.clear()
         await library.search("fox", limit=20)
-        assert len(s3.requests) == 2 * looks
+        assert len(s3.requests) == (looks if has_rows else 2 * looks)
         s3.requests.clear()
         await library.search("hen", limit=20)
-        assert len(s3.requests) <= looks + 1
+        assert len(s3.requests) <= looks + (not has_rows)
         assert await ask(library) == expected
         library.close()
 
 
+@pytest.mark.usefixtures("has_rows")
 async def test_deleted_and_added_records_are_seen(s3: S3Server) -> None:
     library = await write(s3)
     reader = await open_with_copy(s3)
@@ -94,13 +127,58 @@ async def test_deleted_and_added_records_are_seen(s3: S3Server) -> None:
     await library.optimize(force=True)
     reader = await open_with_copy(s3)
     assert await ask(reader) == await ask(library)
-    earlier = reader._table.ranking._table  # type: ignore[attr-defined]
+    earlier = reader._table.local_copy._copied.table  # type: ignore[attr-defined]
     assert earlier is not None
     await library.upsert([Paper(doc_id="newer", title="zebra fox hen")])
     await library.optimize(force=True)
     assert await ask(reader) == await ask(library)
-    assert reader._table.ranking._table is not earlier  # type: ignore[attr-defined]
+    assert reader._table.local_copy._copied.table is not earlier  # type: ignore[attr-defined]
     assert await earlier.count_rows() == 59, "a search that has begun with it may go on"
+
+
+async def read_all(library: Library) -> list[object]:
+    """What the searches of a request read."""
+    phrases = ("hen coop", "red fox")
+    old, journal = Compare("year", "$lt", 1995), Compare("venue", "$in", ("Journal 2", "Journal 3"))
+    return [
+        [(hit.record, hit.score) for hit in await library.search("red hen", old, limit=20)],
+        [(hit.record, hit.score) for hit in await library.search("red hen fox", limit=20, widened=("coop",), phrases=phrases)],
+        [hit.record for hit in await library.search("the", journal, limit=20)],
+        await library.best_ids("fox 7", And((old, Not(journal))), limit=20),
+        await library.match("hen hen coop"),
+        await library.match("bird 3", "keywords", journal),
+        await library.brief(["7", "3", "nothing", "12"], old),
+        sorted(await library.edges("relation = 'cites' AND name IN ('7', '14')")),
+        await LibraryGraph(library).around(["7", "21"], 10),
+        [(near.doc_id, near.similarity) for near in await library.dense(WORDS.vector("red hen"), WORDS.space, old, 10)],
+        [(near.doc_id, near.similarity) for near in await library.dense(WORDS.vector("fox 11"), WORDS.space, limit=10)],
+    ]
+
+
+async def test_all_reads_of_searches_answer_alike_and_later_processes_send_none(s3: S3Server, has_rows: bool) -> None:
+    library = await write(s3)
+    await library.embed(PAPERS, WORDS)
+    changed = PAPERS[12].model_copy(update={"title": "red hen", "year": 1990})
+    changes: list[Callable[[], Awaitable[object]]] = [
+        lambda: library.remove(["14", "3"]),
+        lambda: library.upsert([changed, Paper(doc_id="new", title="red fox hen coop")]),
+        lambda: library.optimize(force=True),
+    ]
+    reader = await open_with_copy(s3)
+    answers = []
+    for change in [None, *changes]:
+        if change is not None:
+            await change()
+        answers.append(await read_all(library))
+        assert all(answers[-1])
+        assert await read_all(reader) == answers[-1]
+        assert await read_all(await open_with_copy(s3)) == answers[-1]
+        later = await open_with_copy(s3)
+        s3.requests.clear()
+        assert await read_all(later) == answers[-1]
+        others = [path for _, path in s3.requests if not any(one in path for one in ("_versions", "delimiter=", "/spaces.lance/"))]
+        assert not others or not has_rows
+    assert answers[0] != answers[1] != answers[2]
 
 
 async def test_searches_at_once_answer_alike(s3: S3Server) -> None:
@@ -113,10 +191,11 @@ async def test_searches_at_once_answer_alike(s3: S3Server) -> None:
         assert reads_of_index(s3) == requests_of_index
 
 
-async def test_a_damaged_copy_is_made_anew(s3: S3Server, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_damaged_copy_is_made_anew(s3: S3Server, caplog: pytest.LogCaptureFixture, has_rows: bool) -> None:
     expected = await ask(await write(s3))
-    caplog.set_level(logging.INFO, "outrider.library.ranking_copy")
-    for name, share in product(("metadata.lance", "part_0_tokens.lance", "part_0_invert.lance", "part_0_docs.lance"), (0.0, 0.2, 0.9)):
+    caplog.set_level(logging.INFO, "outrider.library.copies.table_copy")
+    names = ["metadata.lance", "part_0_tokens.lance", "part_0_invert.lance", "part_0_docs.lance", *["data/*.lance"] * has_rows]
+    for name, share in product(names, (0.0, 0.2, 0.9)):
         await ask(await open_with_copy(s3), QUERIES[:1])
         file = next(find_folder().rglob(name))
         whole = file.read_bytes()
@@ -129,6 +208,7 @@ async def test_a_damaged_copy_is_made_anew(s3: S3Server, caplog: pytest.LogCaptu
         assert file.read_bytes() == whole
 
 
+@pytest.mark.usefixtures("has_rows")
 async def test_a_library_restored_from_a_backup_answers_for_itself(s3: S3Server) -> None:
     """With other records it comes to the same version, under the same address."""
     library = await write(s3)
@@ -173,7 +253,7 @@ async def test_a_store_that_never_answers_holds_up_one_search(s3: S3Server, monk
             await asyncio.sleep(3_600)
 
     monkeypatch.setattr("outrider.library.object_storage.ObjectStorage.store", Silent())
-    monkeypatch.setattr("outrider.library.ranking_copy.ANSWER_S", 0.2)
+    monkeypatch.setattr("outrider.library.copies.table_copy.ANSWER_S", 0.2)
     reader = await open_with_copy(s3)
     assert await ask(reader) == expected
     assert calls == 1

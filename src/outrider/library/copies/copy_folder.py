@@ -1,0 +1,72 @@
+"""The folder of one library's copies, which several processes may use and extend at once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import platformdirs
+
+KEPT_S = 7 * 86_400.0
+"""Files and folders that no process has used since are removed."""
+
+
+class CopyFolder:
+    """Below the user's cache folder; it is made by the first file."""
+
+    def __init__(self, library_id: str, uri: str) -> None:
+        self.path = find_folder() / hashlib.sha256(f"{library_id} {uri}".encode()).hexdigest()[:32]
+
+    def has(self, name: str) -> bool:
+        return (self.path / name).exists()
+
+    def write(self, name: str, content: bytes | memoryview) -> None:
+        """It appears whole or not at all. Others may not read it: it holds words of the library."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(mode=0o700, exist_ok=True)
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=self.path, suffix=".part")
+        part = Path(temporary)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(handle)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def touch(self, paths: Iterable[Path]) -> None:
+        """Mark files as used now."""
+        for path in paths:
+            with suppress(OSError):
+                os.utime(path)
+
+    def remove(self, name: str) -> None:
+        """A folder in it, with all that lies there."""
+        shutil.rmtree(self.path / name, ignore_errors=True)
+
+    def remove_unused(self) -> None:
+        """Files of this folder, and folders of other libraries; another process may remove them at the same time."""
+        oldest = time.time() - KEPT_S
+        with suppress(OSError):
+            os.utime(self.path)
+            for path in [*self.path.parent.iterdir(), *self.path.rglob("*.*")]:
+                with suppress(OSError):
+                    if path.stat().st_mtime < oldest:
+                        if path.parent == self.path.parent:
+                            shutil.rmtree(path)
+                        elif path.is_file():
+                            path.unlink()
+
+
+def find_folder() -> Path:
+    """Where the copies of this user lie."""
+    return platformdirs.user_cache_path("outrider", appauthor=False) / "indexes"
