@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from outrider.library.copies.copy_folder import find_folder
 from outrider.library.library import Library, UpsertCounts
 from outrider.state.duplicate_decisions import Decision
 from outrider.state.errors import LibraryMissing, LibraryReadOnly
@@ -24,6 +25,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationW
 FOXES = [Paper(doc_id="a", title="fox"), Paper(doc_id="b", title="hen")]
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies lie here."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
 async def use_library(address: str, options: dict[str, str]) -> None:
     """What a library does, by two handles."""
     with pytest.raises(LibraryMissing, match=f"no library at {address}; create one"):
@@ -34,6 +41,9 @@ async def use_library(address: str, options: dict[str, str]) -> None:
     await library.optimize(force=True)
     again = await Library.open(f"{address}/", storage_options=options)
     assert [hit.record.doc_id for hit in await again.search("fox")] == ["a"]
+    copied = await Library.open(address, storage_options=options, copy_tables=True)
+    assert [hit.record.title for hit in await copied.search("fox")] == ["foxes"]
+    assert list(find_folder().rglob("data/*.lance"))
     assert again.library_id == library.library_id
     assert (await again.info()).size_bytes is None
     await again.embed([Paper(doc_id="a", title="foxes"), FOXES[1]], WordEmbedder())
