@@ -189,6 +189,7 @@ async def test_searches_at_once_answer_alike(s3: S3Server) -> None:
         answers = await asyncio.gather(*(ask(reader, QUERIES[:-1]) for _ in range(5)))
         assert all(answer == expected[:-1] for answer in answers)
         assert reads_of_index(s3) == requests_of_index
+        assert sum("/_versions/" in path for _, path in s3.requests) == 1, "the copy is opened once"
 
 
 async def test_a_damaged_copy_is_made_anew(s3: S3Server, caplog: pytest.LogCaptureFixture, has_rows: bool) -> None:
@@ -257,6 +258,28 @@ async def test_a_store_that_never_answers_holds_up_one_search(s3: S3Server, monk
     reader = await open_with_copy(s3)
     assert await ask(reader) == expected
     assert calls == 1
+
+
+async def test_a_file_that_never_comes_holds_up_searches_once(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a slow network, for example, which has passed the manifest and the rows."""
+    expected = await ask(await write(s3))
+    reader = await open_with_copy(s3, 3_600.0)
+    store = reader._location.storage.store  # type: ignore[union-attr]
+    asked: list[str] = []
+
+    class Slow:
+        async def get_async(self, name: str) -> object:
+            if "_indices" in name:
+                asked.append(name)
+                await asyncio.sleep(3_600)
+            return await store.get_async(name)
+
+    monkeypatch.setattr("outrider.library.object_storage.ObjectStorage.store", Slow())
+    monkeypatch.setattr("outrider.library.copies.table_copy.FILE_S", 0.2)
+    reader = await open_with_copy(s3, 3_600.0)
+    answers = await asyncio.gather(*(ask(reader, [query]) for query in QUERIES[:-1]))
+    assert [answer for (answer,) in answers] == expected[:-1]
+    assert len(asked) == 1
 
 
 async def test_without_a_client_or_a_folder_the_store_answers(s3: S3Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

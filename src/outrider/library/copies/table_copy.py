@@ -98,22 +98,15 @@ class TableCopy:
         be called several times.
         """
         version = int(await table.version())
-        while self._is_preparing:  # noqa: ASYNC110 - perhaps on another event loop
-            await asyncio.sleep(0.01)
         try:
-            copied = self._copied
-            if version != copied.version:
-                if time.monotonic() < self._again_at or await table.count_rows() > self._most_rows:
-                    return None
-                copied = await self._prepare(version)
-            if copied.table is None or (rows and not copied.has_rows):
+            copied = await self._find(table, version)
+            if copied is None or copied.table is None or (rows and not copied.has_rows):
                 return None
             await self._fetch_first_files(copied, texts)
             return await self._read_copy(copied.table, read)
         except UnicodeError:  # a mistake in the query, which the table itself reports
             return None
-        except (LibraryError, MissingExtra, TimeoutError) as error:
-            self._again_at = time.monotonic() + AGAIN_S
+        except (LibraryError, MissingExtra) as error:
             reason: Exception = error
         except Exception as error:
             if OWN_MISTAKE.search(str(error)):
@@ -132,6 +125,16 @@ class TableCopy:
             self._copied.table.close()  # type: ignore[no-untyped-call]
         self._copied = CopiedVersion()
 
+    async def _find(self, table: AsyncTable, version: int) -> CopiedVersion | None:
+        """The copy of this version. None of too many records, and for a while after the store failed."""
+        if self._copied.version != version and (time.monotonic() < self._again_at or await table.count_rows() > self._most_rows):
+            return None
+        while self._copied.version != version and self._is_preparing:
+            await asyncio.sleep(0.01)  # perhaps it is prepared on another event loop
+        if self._copied.version == version:
+            return self._copied
+        return None if time.monotonic() < self._again_at else await self._prepare(version)
+
     async def _prepare(self, version: int) -> CopiedVersion:
         self._is_preparing = True
         try:
@@ -145,8 +148,7 @@ class TableCopy:
         import lancedb
 
         name = f"_versions/{NEWEST - version:020}.manifest"
-        async with asyncio.timeout(ANSWER_S):
-            content = await self._read(name)
+        content = await self._read(name, ANSWER_S)
         try:
             manifest = Manifest.parse(content)
         except ValueError as error:
@@ -198,14 +200,25 @@ class TableCopy:
         self._fetching.add(name)
         try:
             if not await asyncio.to_thread(self._folder.has, f"{self._name}/{name}"):
-                async with asyncio.timeout(FILE_S):
-                    content = await self._read(name)
+                content = await self._read(name, FILE_S)
                 await asyncio.to_thread(self._folder.write, f"{self._name}/{name}", content)
         finally:
             self._fetching.discard(name)
 
-    async def _read(self, name: str) -> bytes:
-        """A file of the table in the store."""
+    async def _read(self, name: str, most_s: float) -> bytes:
+        """A file of the table in the store, which is not asked for a while after it failed."""
+        if time.monotonic() < self._again_at:
+            raise LibraryError(f"{name} is missing, and the store failed less than {AGAIN_S:g} s ago")
+        try:
+            async with asyncio.timeout(most_s):
+                return await self._get(name)
+        except (LibraryError, MissingExtra, TimeoutError) as error:
+            self._again_at = time.monotonic() + AGAIN_S
+            if isinstance(error, TimeoutError):
+                raise LibraryError(f"{name} was not read in {most_s:g} s") from error
+            raise
+
+    async def _get(self, name: str) -> bytes:
         store = await asyncio.to_thread(lambda: self._storage.store)  # the first time it imports its client
         from obstore.exceptions import BaseError
 
