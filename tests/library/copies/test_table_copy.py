@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.library.copies.copy_folder import KEPT_S, find_folder
+from outrider.library.copies.copy_folder import KEPT_FORMER_S, KEPT_S, find_folder
 from outrider.library.copies.table_copy import MISSING
 from outrider.library.graph_neighbours import LibraryGraph
 from outrider.library.library import Library
@@ -308,6 +308,30 @@ async def test_only_this_user_reads_a_copy_and_old_ones_go(s3: S3Server) -> None
     assert await ask(await open_with_copy(s3)) == await ask(library)
     assert not unused.exists()
     assert not index.exists()
+
+
+async def test_maintenance_leaves_no_former_rows_and_indexes(s3: S3Server) -> None:
+    """Where a library is written all day, a week of them would be many times the library."""
+    library = await write(s3)
+    sizes = []
+    for number in range(4):
+        await library.upsert([Paper(doc_id="new", title=f"zebra fox {number}")])
+        await library.optimize(force=True)
+        reader = await open_with_copy(s3)
+        assert await read_all_words(reader) == await read_all_words(library)
+        files = [path for path in find_folder().rglob("*") if path.is_file()]
+        sizes.append(sum("_deletions" not in path.parts for path in files))
+        for path in find_folder().rglob("*"):
+            os.utime(path, (time.time() - KEPT_FORMER_S - 60,) * 2)
+    assert len(set(sizes)) == 1
+    later = await open_with_copy(s3)
+    s3.requests.clear()
+    assert await read_all_words(later) == await read_all_words(reader)
+    assert reads_of_index(s3) == 0, "those of the latest version stay"
+
+
+async def read_all_words(library: Library) -> object:
+    return await ask(library), await library.match("hen hen coop"), await library.best_ids("fox", Compare("year", "$lt", 1995))
 
 
 @pytest.mark.parametrize("name", ["_deletions/..", "_indices/../../x", "_indices/aa/../b", "data/0.lance", "_versions/1.manifest"])

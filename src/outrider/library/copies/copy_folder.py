@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +15,8 @@ import platformdirs
 
 KEPT_S = 7 * 86_400.0
 """Files and folders that no process has used since are removed."""
+KEPT_FORMER_S = 3_600.0
+"""So are those of a version that is no longer the latest: searches that have begun with it still read them."""
 
 
 class CopyFolder:
@@ -43,11 +45,22 @@ class CopyFolder:
         finally:
             part.unlink(missing_ok=True)
 
-    def touch(self, paths: Iterable[Path]) -> None:
-        """Mark files as used now."""
-        for path in paths:
+    def keep(self, table: str, current: Collection[str]) -> None:
+        """Mark what is current in a table's folder as used now, and remove what was not for a while: each maintenance writes all anew.
+
+        Lists of deleted rows stay. They are small, and the current ones are not known.
+        """
+        oldest = time.time() - KEPT_FORMER_S
+        for path in (self.path / table).glob("*/*"):
             with suppress(OSError):
-                os.utime(path)
+                if f"{path.parent.name}/{path.name}" in current:
+                    for used in (path, *path.glob("*")):
+                        os.utime(used)
+                elif path.parent.name != "_deletions" and path.stat().st_mtime < oldest:
+                    if path.is_dir():
+                        shutil.rmtree(path)
+                    else:
+                        path.unlink()
 
     def remove(self, name: str) -> None:
         """A folder in it, with all that lies there."""

@@ -129,8 +129,8 @@ class TableCopy:
         """The copy of this version. None of too many records, and for a while after the store failed."""
         if self._copied.version != version and (time.monotonic() < self._again_at or await table.count_rows() > self._most_rows):
             return None
-        while self._copied.version != version and self._is_preparing:
-            await asyncio.sleep(0.01)  # perhaps it is prepared on another event loop
+        while self._copied.version != version and self._is_preparing:  # noqa: ASYNC110 - perhaps on another event loop
+            await asyncio.sleep(0.01)
         if self._copied.version == version:
             return self._copied
         return None if time.monotonic() < self._again_at else await self._prepare(version)
@@ -154,11 +154,12 @@ class TableCopy:
         except ValueError as error:
             raise DamagedCopy(str(error)) from error
         await asyncio.to_thread(self._folder.write, f"{self._name}/{name}", content)
+        rows = [f"data/{name}" for name, _ in manifest.rows]
+        parts = [f"_indices/{part}" for _, part in manifest.indexes]
         has_rows = are_copied(manifest.rows)
         if has_rows:
-            names = [f"data/{name}" for name, _ in manifest.rows]
-            await asyncio.gather(*map(self._fetch, names))
-            await asyncio.to_thread(self._folder.touch, [self._folder.path / self._name / name for name in names])
+            await asyncio.gather(*map(self._fetch, rows))
+        await asyncio.to_thread(self._folder.keep, self._name, {name, *rows, *parts})
         connection = await lancedb.connect_async(self._folder.path)
         table = await connection.open_table(self._name.removesuffix(".lance"))
         await table.checkout(version)
@@ -173,8 +174,6 @@ class TableCopy:
             if len(parts) > MOST_FILES:
                 raise LibraryError(f"the index of {column} has {len(parts):,} parts, more than {MOST_FILES}")
             await asyncio.gather(*(self._fetch(f"_indices/{part}/{FIRST_FILE}") for part in parts))
-            for part in parts:
-                await asyncio.to_thread(self._folder.touch, (self._folder.path / self._name / "_indices" / part).glob("*"))
             copied.texts.add(column)
 
     async def _read_copy(self, table: AsyncTable, read: Callable[[AsyncTable], Awaitable[T]]) -> T:
