@@ -52,6 +52,15 @@ async def test_damaged_bytes(tmp_path: Path) -> None:
     check()
 
 
+async def test_an_index_without_identifier(tmp_path: Path) -> None:
+    whole = (await write(tmp_path))[-1].read_bytes()
+    (_, part), *_ = Manifest.parse(whole).indexes
+    own, unknown = b"\x0a\x10" + part.bytes, b"\x12\x10" + part.bytes  # the field that is read, and another one
+    assert own in whole
+    with pytest.raises(ValueError, match="not enough values"):
+        Manifest.parse(whole.replace(own, unknown))
+
+
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [

@@ -38,7 +38,8 @@ class Manifest:
         indexes: list[tuple[str, uuid.UUID]] = []
         for index in [index for place in places for index in _list_messages(_read_section(content, place), INDEX)]:
             (name,), (part,) = _list_messages(index, INDEX_NAME), _list_messages(index, INDEX_UUID)
-            indexes.append((name.decode(), uuid.UUID(bytes=_list_messages(part, UUID_BYTES)[0])))
+            (identifier,) = _list_messages(part, UUID_BYTES)
+            indexes.append((name.decode(), uuid.UUID(bytes=identifier)))
         files = [file for fragment in _list_messages(manifest, FRAGMENT) for file in _list_messages(fragment, FRAGMENT_FILE)]
         rows = [(path.decode(), _find_number(file, FILE_BYTES)) for file in files for path in _list_messages(file, FILE_PATH)]
         return cls(tuple(indexes), tuple(rows))
