@@ -192,6 +192,21 @@ async def test_searches_at_once_answer_alike(s3: S3Server) -> None:
         assert sum("/_versions/" in path for _, path in s3.requests) == 1, "the copy is opened once"
 
 
+async def test_a_cancelled_search_holds_up_no_other(s3: S3Server, caplog: pytest.LogCaptureFixture) -> None:
+    """LanceDB 0.40 may never answer a query of a table where a query was cancelled that read the same index."""
+    expected = await (await write(s3)).match("hen hen coop")
+    await (await open_with_copy(s3)).match("hen hen coop")
+    caplog.set_level(logging.INFO, "outrider.library.copies.table_copy")
+    for number in range(40):
+        reader = await open_with_copy(s3, 3_600.0)
+        searches = [asyncio.create_task(reader.match("hen hen coop")) for _ in range(4)]
+        for search in searches:
+            await asyncio.sleep(0.0005 * (number % 10))
+            search.cancel()
+        assert await reader.match("hen hen coop") == expected
+    assert not caplog.text
+
+
 async def test_a_damaged_copy_is_made_anew(s3: S3Server, caplog: pytest.LogCaptureFixture, has_rows: bool) -> None:
     expected = await ask(await write(s3))
     caplog.set_level(logging.INFO, "outrider.library.copies.table_copy")

@@ -180,11 +180,14 @@ class TableCopy:
         """Reads from the store what LanceDB does not find on this machine."""
         asked: set[str] = set()
         while True:
+            # a task that is not cancelled with its search: LanceDB 0.40 may then never answer other queries of the table
+            reading = asyncio.ensure_future(read(table))
+            reading.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            if not (await asyncio.wait({reading}, timeout=QUERY_S))[0]:
+                reading.cancel()
+                raise DamagedCopy(f"it gave no answer in {QUERY_S:g} s")
             try:
-                async with asyncio.timeout(QUERY_S):
-                    return await read(table)
-            except TimeoutError as error:
-                raise DamagedCopy(f"it gave no answer in {QUERY_S:g} s") from error
+                return reading.result()
             except (RuntimeError, OSError) as error:
                 missing = MISSING.search(str(error))
                 if missing is None or missing[1] in asked or len(asked) == MOST_FILES:
