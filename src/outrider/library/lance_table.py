@@ -1,4 +1,4 @@
-"""LanceDB's tables and connections with kept schemas and rows, and creation under a lease.
+"""LanceDB's tables and connections with kept schemas and rows, queries that outlive their readers, and creation under a lease.
 
 LanceDB's asynchronous queries read the schema before they run, to see whether it has columns of blobs. The tables of a library have none,
 and their columns never change. It imports LanceDB, so it is imported only with an open connection.
@@ -15,11 +15,13 @@ from lancedb.db import AsyncConnection
 from lancedb.table import AsyncTable
 
 from outrider.library import lease
+from outrider.library.lance_query import let_outlive
 from outrider.library.object_storage import MOST_ROWS_AT_ONCE
 from outrider.library.schema import RANKED_INDEX
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from lancedb.query import AsyncQuery, AsyncTakeQuery
 
     from outrider.library.copies.table_copies import TableCopies
     from outrider.library.copies.table_copy import TableCopy
@@ -74,6 +76,12 @@ class LibraryTable(AsyncTable):
     rows: RowCache | None = None
     """Of a table on object storage, for the rows that searches find."""
 
+    def query(self) -> AsyncQuery:
+        return let_outlive(super().query())
+
+    def take_row_ids(self, row_ids: list[int]) -> AsyncTakeQuery:
+        return let_outlive(super().take_row_ids(row_ids))
+
     async def warm_up(self) -> None:
         """Read the ranking index in a few requests: a search reads two or more for each of its words. A large one is read word by word."""
         if self.storage is not None and self.storage.warms_up:
@@ -88,7 +96,7 @@ class LibraryTable(AsyncTable):
         return self._kept_schema
 
 
-def keep_schema(table: AsyncTable) -> AsyncTable:
+def as_library_table(table: AsyncTable) -> AsyncTable:
     """The same handle as an instance of this class: a connection takes no class."""
     if not isinstance(table, LibraryTable):
         table.__class__ = LibraryTable

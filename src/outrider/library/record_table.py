@@ -44,9 +44,9 @@ async def open_table(connection: AsyncConnection, name: str = TABLE) -> AsyncTab
         if "was not found" in str(error):
             return None
         raise
-    from outrider.library.lance_table import keep_schema
+    from outrider.library.lance_table import as_library_table
 
-    return keep_schema(table)
+    return as_library_table(table)
 
 
 async def open_kept_table(connection: AsyncConnection, name: str = TABLE) -> AsyncTable | None:

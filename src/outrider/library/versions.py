@@ -50,7 +50,9 @@ async def remove_tag(table: AsyncTable, name: str) -> None:
 
 async def open_version(location: Location, connection: AsyncConnection, tag: str | None = None) -> AsyncTable:
     """A handle that stays at the tagged version, or without a tag at the current one; `LibraryError` for a missing tag."""
-    table = await connection.open_table(TABLE)
+    from outrider.library.lance_table import as_library_table
+
+    table = as_library_table(await connection.open_table(TABLE))
     if tag is None:
         await table.checkout(await table.version())
         return table

@@ -147,6 +147,8 @@ class TableCopy:
     async def _open(self, version: int) -> CopiedVersion:
         import lancedb
 
+        from outrider.library.lance_table import as_library_table
+
         name = f"_versions/{NEWEST - version:020}.manifest"
         content = await self._read(name, ANSWER_S)
         try:
@@ -161,7 +163,7 @@ class TableCopy:
             await asyncio.gather(*map(self._fetch, rows))
         await asyncio.to_thread(self._folder.keep, self._name, {name, *rows, *parts})
         connection = await lancedb.connect_async(self._folder.path)
-        table = await connection.open_table(self._name.removesuffix(".lance"))
+        table = as_library_table(await connection.open_table(self._name.removesuffix(".lance")))
         await table.checkout(version)
         return CopiedVersion(version, table, has_rows, manifest)
 
@@ -180,14 +182,11 @@ class TableCopy:
         """Reads from the store what LanceDB does not find on this machine."""
         asked: set[str] = set()
         while True:
-            # a task that is not cancelled with its search: LanceDB 0.40 may then never answer other queries of the table
-            reading = asyncio.ensure_future(read(table))
-            reading.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-            if not (await asyncio.wait({reading}, timeout=QUERY_S))[0]:
-                reading.cancel()
-                raise DamagedCopy(f"it gave no answer in {QUERY_S:g} s")
             try:
-                return reading.result()
+                async with asyncio.timeout(QUERY_S):
+                    return await read(table)
+            except TimeoutError as error:
+                raise DamagedCopy(f"it gave no answer in {QUERY_S:g} s") from error
             except (RuntimeError, OSError) as error:
                 missing = MISSING.search(str(error))
                 if missing is None or missing[1] in asked or len(asked) == MOST_FILES:
