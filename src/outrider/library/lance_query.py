@@ -8,7 +8,7 @@ waits for is dropped.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,7 +25,7 @@ READING: set[asyncio.Future[Any]] = set()
 """An event loop alone does not keep a task."""
 
 
-async def outlive(answer: Coroutine[Any, Any, T]) -> T:
+async def outlive(answer: Awaitable[T]) -> T:
     """The answer. It is read to its end, also where its reader is cancelled; not where the event loop ends."""
     reading = asyncio.ensure_future(answer)
     READING.add(reading)

@@ -1,5 +1,6 @@
-"""LanceDB's tables and connections with kept schemas and rows, queries that outlive their readers, and creation under a lease.
+"""LanceDB's tables and connections with what a library adds to them.
 
+They keep schemas and rows, their queries outlive their readers, and creation on object storage needs a lease.
 LanceDB's asynchronous queries read the schema before they run, to see whether it has columns of blobs. The tables of a library have none,
 and their columns never change. It imports LanceDB, so it is imported only with an open connection.
 """

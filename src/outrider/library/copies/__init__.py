@@ -1,1 +1,1 @@
-"""Copies on this machine of parts of a library on object storage, so that not each process reads them again."""
+"""Copies on this machine of tables of a library on object storage."""

@@ -147,8 +147,6 @@ class TableCopy:
     async def _open(self, version: int) -> CopiedVersion:
         import lancedb
 
-        from outrider.library.lance_table import as_library_table
-
         name = f"_versions/{NEWEST - version:020}.manifest"
         content = await self._read(name, ANSWER_S)
         try:
@@ -163,7 +161,7 @@ class TableCopy:
             await asyncio.gather(*map(self._fetch, rows))
         await asyncio.to_thread(self._folder.keep, self._name, {name, *rows, *parts})
         connection = await lancedb.connect_async(self._folder.path)
-        table = as_library_table(await connection.open_table(self._name.removesuffix(".lance")))
+        table = await connection.open_table(self._name.removesuffix(".lance"))
         await table.checkout(version)
         return CopiedVersion(version, table, has_rows, manifest)
 
@@ -180,11 +178,13 @@ class TableCopy:
 
     async def _read_copy(self, table: AsyncTable, read: Callable[[AsyncTable], Awaitable[T]]) -> T:
         """Reads from the store what LanceDB does not find on this machine."""
+        from outrider.library.lance_query import outlive
+
         asked: set[str] = set()
         while True:
             try:
                 async with asyncio.timeout(QUERY_S):
-                    return await read(table)
+                    return await outlive(read(table))
             except TimeoutError as error:
                 raise DamagedCopy(f"it gave no answer in {QUERY_S:g} s") from error
             except (RuntimeError, OSError) as error:
