@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.library.copies.copy_folder import KEPT_FORMER_S, KEPT_S, find_folder
+from outrider.library.copies.copy_folder import KEPT_FORMER_S, KEPT_S, SLOW_S, find_folder
 from outrider.library.copies.table_copy import MISSING
 from outrider.library.graph_neighbours import LibraryGraph
 from outrider.library.library import Library
@@ -295,6 +295,13 @@ async def test_a_file_that_never_comes_holds_up_searches_once(s3: S3Server, monk
     answers = await asyncio.gather(*(ask(reader, [query]) for query in QUERIES[:-1]))
     assert [answer for (answer,) in answers] == expected[:-1]
     assert len(asked) == 1
+    later = await open_with_copy(s3, 3_600.0)
+    assert await ask(later) == expected
+    assert len(asked) == 1, "the next process does not wait for it either"
+    slow = next(find_folder().rglob("slow"))
+    os.utime(slow, (time.time() - SLOW_S - 60,) * 2)
+    assert await ask(await open_with_copy(s3, 3_600.0)) == expected
+    assert len(asked) == 2, "another day it is asked for again"
 
 
 async def test_without_a_client_or_a_folder_the_store_answers(s3: S3Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

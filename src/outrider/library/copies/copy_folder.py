@@ -18,6 +18,10 @@ KEPT_S = 7 * 86_400.0
 KEPT_FORMER_S = 3_600.0
 """So are those of a version that is no longer the latest: searches that have begun with it still read them."""
 
+SLOW = "slow"
+SLOW_S = 86_400.0
+"""So long no file is copied after one that came too slowly: each command would wait for it again."""
+
 
 class CopyFolder:
     """Below the user's cache folder; it is made by the first file."""
@@ -44,6 +48,15 @@ class CopyFolder:
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
+
+    def is_slow(self) -> bool:
+        try:
+            return (self.path / SLOW).stat().st_mtime > time.time() - SLOW_S
+        except OSError:
+            return False
+
+    def mark_slow(self) -> None:
+        self.write(SLOW, b"")
 
     def keep(self, table: str, current: Collection[str]) -> None:
         """Mark what is current in a table's folder as used now, and remove what was not for a while: each maintenance writes all anew.

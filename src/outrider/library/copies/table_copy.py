@@ -201,10 +201,22 @@ class TableCopy:
         self._fetching.add(name)
         try:
             if not await asyncio.to_thread(self._folder.has, f"{self._name}/{name}"):
-                content = await self._read(name, FILE_S)
+                content = await self._read_file(name)
                 await asyncio.to_thread(self._folder.write, f"{self._name}/{name}", content)
         finally:
             self._fetching.discard(name)
+
+    async def _read_file(self, name: str) -> bytes:
+        """One that may be large; none for a day after one came too slowly."""
+        if await asyncio.to_thread(self._folder.is_slow):
+            self._again_at = time.monotonic() + AGAIN_S
+            raise LibraryError(f"{name} is missing, and a file came too slowly in the last 24 hours")
+        try:
+            return await self._read(name, FILE_S)
+        except LibraryError as error:
+            if isinstance(error.__cause__, TimeoutError):
+                await asyncio.to_thread(self._folder.mark_slow)
+            raise
 
     async def _read(self, name: str, most_s: float) -> bytes:
         """A file of the table in the store, which is not asked for a while after it failed."""
