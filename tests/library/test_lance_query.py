@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from outrider.boolean.parser import parse
+from outrider.library.lance_errors import SHUTDOWN_DELAY
 from outrider.library.lance_query import READING, outlive
 from outrider.library.library import Library
 from outrider.state.records import Edge, Paper
@@ -75,3 +76,19 @@ async def test_what_outlives_its_reader_ends() -> None:
     assert ended == [False, True]
     with pytest.raises(OSError, match="nobody"):
         await outlive(read(True))
+
+
+def test_what_ends_with_its_event_loop_delays_the_exit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a call that was just cancelled does: LanceDB may return an answer while the interpreter shuts down."""
+    restarted: list[bool] = []
+    monkeypatch.setattr(SHUTDOWN_DELAY, "restart", lambda: restarted.append(True))
+
+    async def read() -> None:
+        reader = asyncio.ensure_future(outlive(asyncio.sleep(3_600)))
+        await asyncio.sleep(0)
+        reader.cancel()
+        await asyncio.sleep(0)
+        assert not restarted
+
+    asyncio.run(read())
+    assert restarted == [True]

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lancedb.query import AsyncFTSQuery, AsyncQuery, AsyncQueryBase, AsyncTakeQuery, AsyncVectorQuery
 
+from outrider.library.lance_errors import SHUTDOWN_DELAY
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from lancedb.arrow import AsyncRecordBatchReader
@@ -35,7 +37,9 @@ async def outlive(answer: Awaitable[T]) -> T:
 
 def _forget(reading: asyncio.Future[Any]) -> None:
     READING.discard(reading)
-    if not reading.cancelled():
+    if reading.cancelled():  # with its event loop
+        SHUTDOWN_DELAY.restart()
+    else:
         reading.exception()  # else asyncio reports one that nobody waited for
 
 

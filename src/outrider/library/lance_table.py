@@ -110,6 +110,10 @@ class RemoteConnection(AsyncConnection):
     storage: ObjectStorage
     copies: TableCopies | None = None
 
+    def find_copy(self, name: str) -> TableCopy | None:
+        """Of a table, where tables are copied."""
+        return None if self.copies is None else self.copies.find(name)
+
     async def create_table(self, *arguments: Any, **options: Any) -> AsyncTable:
         """Only under a lease: LanceDB 0.40 lets a process that saw no table write its own over one that another process has created."""
         lease.require_held(always=True)

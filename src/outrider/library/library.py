@@ -178,7 +178,7 @@ class Library:
             from outrider.library.copies.table_copies import TableCopies
 
             connection.copies = TableCopies(storage, library_id)  # type: ignore[attr-defined]
-            table.local_copy = connection.copies.find(TABLE)  # type: ignore[attr-defined]
+            table.local_copy = connection.find_copy(TABLE)  # type: ignore[attr-defined]
             if standing is not None:
                 standing.copies = connection.copies  # type: ignore[attr-defined]
         return cls(location, connection, table, library_id, standing)

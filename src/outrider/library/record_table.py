@@ -58,7 +58,7 @@ async def open_kept_table(connection: AsyncConnection, name: str = TABLE) -> Asy
 
         storage.handles.add(table)
         if isinstance(table, LibraryTable):
-            table.local_copy = None if connection.copies is None else connection.copies.find(name)  # type: ignore[attr-defined]
+            table.local_copy = connection.find_copy(name)  # type: ignore[attr-defined]
             table.storage = storage if name == TABLE else None
             # with exact reads, it would ask for the version twice
             table.rows = RowCache() if storage.interval_s and table.has_addresses else None
@@ -75,8 +75,7 @@ async def open_standing_table(connection: AsyncConnection) -> AsyncTable | None:
         from outrider.library.lance_table import LibraryTable, RowCache
 
         if isinstance(table, LibraryTable):
-            table.storage, table.rows = connection.storage, RowCache()  # type: ignore[attr-defined]
-            table.local_copy = None if connection.copies is None else connection.copies.find(TABLE)  # type: ignore[attr-defined]
+            table.storage, table.local_copy, table.rows = connection.storage, connection.find_copy(TABLE), RowCache()  # type: ignore[attr-defined]
     return table
 
 

@@ -175,10 +175,10 @@ def any_query(queries: Sequence[FullTextQuery]) -> FullTextQuery:
     return BooleanQuery([(Occur.SHOULD, query) for query in queries])
 
 
-def list_columns(query: FullTextQuery) -> list[str]:
+def _list_columns(query: FullTextQuery) -> list[str]:
     """The columns that a query looks up, each once."""
     parts = getattr(query, "queries", None)
-    names = [query.column] if parts is None else [name for _, part in parts for name in list_columns(part)]  # type: ignore[attr-defined]
+    names = [query.column] if parts is None else [name for _, part in parts for name in _list_columns(part)]  # type: ignore[attr-defined]
     return list(dict.fromkeys(names))
 
 
@@ -190,7 +190,7 @@ async def _run_query(table: AsyncTable, text: FullTextQuery, where: Filter | Non
         query = table.query().nearest_to_text(text).select(list(columns)).with_row_id().limit(limit)
         return await (query if condition is None else query.where(condition)).to_arrow()
 
-    texts = list_columns(text)
+    texts = _list_columns(text)
     copy, rows = getattr(table, "local_copy", None), getattr(table, "rows", None)
     if copy is not None and (answer := await copy.ask(table, read, texts)) is not None:
         return answer

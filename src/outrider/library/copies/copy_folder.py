@@ -17,10 +17,9 @@ KEPT_S = 7 * 86_400.0
 """Files and folders that no process has used since are removed."""
 KEPT_FORMER_S = 3_600.0
 """So are those of a version that is no longer the latest: searches that have begun with it still read them."""
-
 SLOW = "slow"
 SLOW_S = 86_400.0
-"""So long no file is copied after one that came too slowly: each command would wait for it again."""
+"""A file, and its age: so long no file is copied after one that came too slowly: each command would wait for it again."""
 
 
 class CopyFolder:
@@ -32,8 +31,8 @@ class CopyFolder:
     def has(self, name: str) -> bool:
         return (self.path / name).exists()
 
-    def write(self, name: str, content: bytes | memoryview) -> None:
-        """It appears whole or not at all. Others may not read it: it holds words of the library."""
+    def write(self, name: str, content: bytes) -> None:
+        """It appears whole or not at all. Others may not read it: it holds records of the library."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.mkdir(mode=0o700, exist_ok=True)
         path = self.path / name

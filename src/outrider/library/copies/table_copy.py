@@ -126,19 +126,18 @@ class TableCopy:
         self._copied = CopiedVersion()
 
     async def _find(self, table: AsyncTable, version: int) -> CopiedVersion | None:
-        """The copy of this version. None of too many records, and for a while after the store failed."""
-        if self._copied.version != version and (time.monotonic() < self._again_at or await table.count_rows() > self._most_rows):
-            return None
+        """The copy of this version, which is none of too many rows. None for a while after the store failed."""
         while self._copied.version != version and self._is_preparing:  # noqa: ASYNC110 - perhaps on another event loop
             await asyncio.sleep(0.01)
         if self._copied.version == version:
             return self._copied
-        return None if time.monotonic() < self._again_at else await self._prepare(version)
-
-    async def _prepare(self, version: int) -> CopiedVersion:
+        if time.monotonic() < self._again_at:
+            return None
         self._is_preparing = True
         try:
-            copied = self._copied = await self._open(version)  # other searches may still use the one before
+            is_large = await table.count_rows() > self._most_rows
+            copied = CopiedVersion(version) if is_large else await self._open(version)
+            self._copied = copied  # other searches may still use the one before
         finally:
             self._is_preparing = False
         await asyncio.to_thread(self._folder.remove_unused)

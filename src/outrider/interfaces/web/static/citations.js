@@ -211,7 +211,7 @@ async function decide(mine, isPreview) {
   const choice = mine.mode === "all" ? { all: true } : { [mine.mode]: keys };
   const said = byId("chase-said");
   try {
-    const report = await json("api/cite/queue", { method: "POST", body: { target: mine.target, ...choice, dry_run: isPreview } }).finally(() => (mine.isQueuing &&= mine.decision !== turn));
+    const report = await json("api/cite/queue", { method: "POST", body: { target: mine.target, ...choice, dry_run: isPreview } }).finally(() => (mine.isQueuing &&= isPreview));
     if (isLeft()) return;
     const what = `${plural(report.queued.length, "work")}${report.excluded.length ? `, ${count(report.excluded.length)} excluded` : ""}`;
     if (!isPreview) {
