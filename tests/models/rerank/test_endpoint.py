@@ -68,7 +68,8 @@ def test_many_texts_are_sent_in_batches(server: Server) -> None:
     server.answer = tei
     texts = ["a" * at for at in range(BATCH * 2 + 3)]
     assert reranker(server).scores("q", texts) == pytest.approx([at / 10 for at in range(len(texts))])
-    assert [len(body["texts"]) for _, body, _ in server.requests[1:]] == [17, 17, 17, 16]  # four at a time, after the probe
+    sizes = [len(body["texts"]) for _, body, _ in server.requests[1:]]
+    assert sorted(sizes) == [16, 17, 17, 17]  # four at a time, after the probe: they arrive in any order
     assert reranker(server).scores("q", []) == []
 
 
