@@ -1,9 +1,9 @@
 """Comparison of a reference with one work, and the choice among several versions of a work.
 
 A reference names a place in print. Of a talk, a report and an article with one title and one team, the place tells which one is meant: the
-pages, then journal or volume with the year, then the year alone where all others are of other years, then the journal alone where all
-others are in other journals. A talk or an article of which only unpublished versions and one published version are known counts as that
-one. Otherwise none is taken.
+pages, then journal or volume with the year, then the year alone where no other is known to be of that year, then the journal alone where
+all others are in other journals. A reference to print means what was printed: the version printed in its year, or the only one printed. At
+last the authors tell, where all others have other ones. Otherwise none is taken.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from outrider.linkage.evidence import KINDS
+from outrider.linkage.evidence import KINDS, SAME_TEAM
 from outrider.linkage.judge_pair import DIFFERING_TITLE, judge_keys
 from outrider.linkage.merge import richness
 from outrider.linkage.names_and_titles import Name, normal_title
@@ -52,6 +52,8 @@ REPORT_NUMBER = re.compile(r"\b[a-z]{2,} (?:[a-z]+ )?\d{2,4} \d+\b")
 YEAR_WORD = re.compile(r"(?:1[5-9]|20)\d\d[a-z]?")
 BESIDE_NAMES = frozenset({"and", "et", "al", "with"})
 EQUAL_TITLE = frozenset({"equal", "equal, short", "nearly equal"})
+OTHER_TEAM = frozenset({"most", "some"})
+"""Levels at which each list has an author whom the other lacks, or may have one."""
 SAME_PAGES = frozenset({"equal", "first equal"})
 
 
@@ -139,7 +141,12 @@ def choose_versions(own: Keys, candidates: Sequence[Candidate]) -> list[Candidat
     versions = [each for each in candidates if each.version]
     if in_place or len(versions) < 2:
         return [each for each in in_place if each.fields.get("pages") in SAME_PAGES] or in_place or fitting
-    return _choose_by_year(own, fitting, versions) or _choose_by_venue(own, fitting, versions) or _choose_published(own, fitting, versions)
+    return (
+        _choose_by_year(own, fitting, versions)
+        or _choose_by_venue(own, fitting, versions)
+        or _choose_published(own, fitting, versions)
+        or _choose_by_team(own, fitting, versions)
+    )
 
 
 def take_best(candidates: Sequence[Candidate]) -> ReferenceMatch | None:
@@ -158,8 +165,15 @@ def take_best(candidates: Sequence[Candidate]) -> ReferenceMatch | None:
 
 def _choose_by_year(own: Keys, fitting: Sequence[Candidate], versions: Sequence[Candidate]) -> list[Candidate]:
     of_year = [each for each in fitting if own.year and each.work.keys.year == own.year and each.fields.get("venue's kind") != "differ"]
-    others = [each.work.keys.year for each in versions if each not in of_year]
-    return of_year if all(year and not are_within(year, own.year) for year in others) else []
+    if _is_in_print(own) and any(_is_in_print(each.work.keys) for each in of_year):
+        of_year, versions = ([each for each in some if not _is_unpublished(each.work.keys)] for some in (of_year, versions))
+    return of_year if not any(_may_be_of_year(own, each) for each in versions if each not in of_year) else []
+
+
+def _may_be_of_year(own: Keys, version: Candidate) -> bool:
+    """Whether its year is near the reference's, or unknown in the reference's journal."""
+    year = version.work.keys.year
+    return are_within(year, own.year) if year else version.fields.get("venue") == "alike"
 
 
 def _choose_by_venue(own: Keys, fitting: Sequence[Candidate], versions: Sequence[Candidate]) -> list[Candidate]:
@@ -169,10 +183,20 @@ def _choose_by_venue(own: Keys, fitting: Sequence[Candidate], versions: Sequence
 
 
 def _choose_published(own: Keys, fitting: Sequence[Candidate], versions: Sequence[Candidate]) -> list[Candidate]:
-    if not own.venue or _is_unpublished(own):
+    if not _is_in_print(own):
         return []
     published = [each for each in versions if not _is_unpublished(each.work.keys)]
     return [each for each in fitting if len(published) == 1 and each.work.key == published[0].work.key]
+
+
+def _choose_by_team(own: Keys, fitting: Sequence[Candidate], versions: Sequence[Candidate]) -> list[Candidate]:
+    team = [each for each in fitting if each.fields.get("authors") in SAME_TEAM and are_within(own.year, each.work.keys.year)]
+    others = [each.fields.get("authors") for each in versions if each not in team]
+    return team if others and OTHER_TEAM.issuperset(others) else []
+
+
+def _is_in_print(keys: Keys) -> bool:
+    return bool(keys.venue) and not _is_unpublished(keys)
 
 
 def _is_unpublished(keys: Keys) -> bool:
