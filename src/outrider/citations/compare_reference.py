@@ -38,14 +38,18 @@ NOTE = re.compile(
     r"|(?<!extended )abstracts?)\b",
     re.IGNORECASE,
 )
-AROUND_NAME = re.compile(r"^\s*(?:and|&)\s+|[\s,]+(?:et\.?\s*al|and\s+others)\b\W*$|[\s:;&]+$", re.IGNORECASE)
-"""What a parser of lists of authors leaves at a name."""
+AROUND_NAME = re.compile(r"^\s*(?:and|&)\s+|[\s,]+(?:et\.?\s*al|and\s+others)\b\W*$|[\s:;&]+$|(?<=[^\W\d_]{3})\.$", re.IGNORECASE)
+"""What a parser of lists of authors leaves at a name. "Wee Sun Lee." ends a list and has no initials."""
 PLACE_IN_VENUE = re.compile(r"[\s,]+(?:vol\.?\s*)?(?P<volume>\d{1,4})\s*(?:\(\s*\d[^()]*\))?\s*:\s*(?P<pages>\d+(?:\s*[-–—]+\s*\d+)?)\W*$")
 """Volume, issue and pages behind the name of a journal: "J. Comput. Syst. Sci., 48(3):464-497"."""
 PAGES_IN_VENUE = re.compile(
     r"[\s,]+(?:\((?P<year>(?:1[5-9]|20)\d\d)\)[\s,:]*(?:pp?\.?|pages?)?|pp?\.?|pages?)\s*(?P<pages>\d+\s*[-–—]+\s*\d+)\W*$", re.IGNORECASE
 )
 """Pages, and a year, behind the name of a meeting: "Proc. 21st Symposium on Theory of Computing (1989) 433-444"."""
+PLACE_IN_VOLUME = re.compile(r"(?P<volume>\d{1,4})\s*,\s*(?P<pages>\d+(?:\s*[-–—]+\s*\d+)?)")
+"""Volume and first page, as physicists write them: "77, 3865"."""
+HOST = re.compile(r"(?<!\b\w)(?<!\d{4})(?<!\d{4}\))[.?!]['’”\"]?\s+(?P<word>in):?\s+(?!vi[tv]|situ|silico)", re.IGNORECASE)
+"""Between a title and the book in which it stands: "Notes on sorting. In Advances in Algorithms". A study may be in vitro."""
 UNPUBLISHED = dict(KINDS)["report"]
 REPORT_NUMBER = re.compile(r"\b[a-z]{2,} (?:[a-z]+ )?\d{2,4} \d+\b")
 """In a normal venue: "ucsc crl 91 44"."""
@@ -90,7 +94,8 @@ class Candidate(NamedTuple):
 
 
 def read_work(key: str, paper: Paper) -> Work:
-    keys = make_keys(paper.model_copy(update={"abstract": "", "text": ""}))
+    paper = restore_fields(paper)
+    keys = make_keys(paper)
     title = normal_title(paper.title)
     return Work(key, keys, title, title.replace(" ", ""), find_notes(paper.title), frozenset(title.split()) - STOP_WORDS, richness(paper))
 
@@ -101,11 +106,23 @@ def find_notes(text: str) -> frozenset[str]:
 
 
 def restore_fields(reference: Paper) -> Paper:
-    """The reference with the volume and pages that stand in its venue, and names without "and" and "et al."."""
-    update: dict[str, object] = {"authors": tuple(AROUND_NAME.sub("", name) for name in reference.authors)}
-    venue = reference.venue or ""
-    place = PLACE_IN_VENUE.search(venue) or PAGES_IN_VENUE.search(venue)
-    if place and not reference.pages:
+    """The reference with the fields that a parser left in another one, and names without "and" and "et al."."""
+    title, venue = reference.title, reference.venue or ""
+    host = HOST.search(title)
+    if host and host.start() >= LEAST_TITLE and (host["word"] != "in" or title.islower()):  # "Ocimum sanctum Linn. in rats" has no book
+        title, venue = title[: host.start()], venue or title[host.end() :]
+    update: dict[str, object] = {
+        "abstract": "",
+        "text": "",
+        "title": title,
+        "venue": venue,
+        "authors": tuple(AROUND_NAME.sub("", name) for name in reference.authors),
+    }
+    if reference.pages:
+        return reference.model_copy(update=update)
+    if in_volume := PLACE_IN_VOLUME.fullmatch(reference.volume or ""):
+        update |= in_volume.groupdict()
+    elif place := PLACE_IN_VENUE.search(venue) or PAGES_IN_VENUE.search(venue):
         fields = place.groupdict()
         update |= {"pages": fields["pages"], "venue": venue[: place.start()]}
         update |= {"volume": reference.volume or fields.get("volume"), "year": reference.year or int(fields.get("year") or 0) or None}
@@ -219,7 +236,7 @@ def _is_title_among_remains(own: Work, work: Work) -> bool:
         while end < len(words) and letters.startswith(text := text + words[end]):  # a word may be broken: "classi fiers"
             end += 1
             if text == letters:
-                return _are_names(words[:start], work.keys.authors) and _are_of_venue(words[end:], own.keys, work.keys)
+                return are_names(words[:start], work.keys.authors) and _are_of_venue(words[end:], own.keys, work.keys)
     return False
 
 
@@ -232,7 +249,8 @@ def _has_stray_number(own: Work, work: Work) -> bool:
     return any(word.isdecimal() and "".join((*words[:at], *words[at + 1 :])) == work.letters for at, word in enumerate(words[:-1]) if at)
 
 
-def _are_names(words: Sequence[str], authors: Sequence[Name]) -> bool:
+def are_names(words: Sequence[str], authors: Sequence[Name]) -> bool:
+    """Whether all words but years and initials are family names of these authors."""
     rest = [word for word in words if len(word) > 1 and word not in BESIDE_NAMES and not YEAR_WORD.fullmatch(word)]
     families = {name.family for name in authors}
     return families.issuperset(rest) or "".join(rest) in families

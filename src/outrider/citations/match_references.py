@@ -7,8 +7,8 @@ a false one.
 1. **With a title** (`compare_reference`): the evidence of `linkage.judge_pair` must say that it is the same work. A reference's year and
    its DOI may be wrong: a year that differs by more than one needs the same pages, and a DOI that the work contradicts needs everything
    else to agree. The preprint of the work that it names counts as that work, where nothing else of that title is known.
-2. **Without a title**, as many publishers deposit them: journal, volume and first page must agree, and year and first author must not
-   contradict.
+2. **Without a title**, as many publishers deposit them, or with an author's name in its place: journal, volume and first page must agree,
+   and year and first author must not contradict.
 3. **One line of text**: the title of the work must stand in it between two signs of punctuation, with the family name of its first author
    and its year, or its volume and first page.
 
@@ -27,12 +27,12 @@ from outrider.citations.compare_reference import (
     Candidate,
     ReferenceMatch,
     Work,
+    are_names,
     are_within,
     choose_versions,
     compare_reference,
     find_notes,
     read_work,
-    restore_fields,
     take_best,
 )
 from outrider.linkage.evidence import compare_keys
@@ -72,26 +72,24 @@ class ReferenceMatcher:
     def match(self, reference: Paper, citing: str = "") -> ReferenceMatch | None:
         """The one work that it names; None where none fits, or several do. It is never the work `citing`, which may have the same title."""
         line = str(reference.metadata.get("unstructured") or "")[:LINE_CHARS]
-        found = None
-        if reference.title:
-            found = self._match_title(reference, citing)
-        elif reference.pages and reference.volume:
-            found = self._match_place(reference, citing)
-        if found is None and line and not reference.title:
+        own = read_work("", reference)
+        found = self._match_title(own, citing) if own.title else None
+        if found is None and own.keys.pages.first and own.keys.volume:
+            found = self._match_place(own, citing)
+        if found is None and line and not own.title:
             found = self._match_line(line, citing)
         return found
 
-    def _match_title(self, reference: Paper, citing: str) -> ReferenceMatch | None:
-        own = read_work("", restore_fields(reference))
+    def _match_title(self, own: Work, citing: str) -> ReferenceMatch | None:
         comparisons = [compare_reference(own, work) for work in self._candidates(_list_features(own), citing)]
         return take_best(choose_versions(own.keys, [each for each in comparisons if each]))
 
-    def _match_place(self, reference: Paper, citing: str) -> ReferenceMatch | None:
-        own = read_work("", reference).keys
+    def _match_place(self, reference: Work, citing: str) -> ReferenceMatch | None:
+        own, words = reference.keys, reference.title.split()
         scored = []
         for work in self._candidates([f"page {own.volume} {own.pages.first}"], citing):
             theirs = work.keys
-            same_place = theirs.volume == own.volume and theirs.pages.first == own.pages.first
+            same_place = theirs.volume == own.volume and theirs.pages.first == own.pages.first and are_names(words, theirs.authors)
             fields = dict(compare_keys(own, theirs, all_fields=True))
             if same_place and fields.get("venue") == "alike" and fields.get("authors", "") != "none" and are_within(own.year, theirs.year):
                 certainty = float(bool(own.authors)) + float(bool(own.year))
