@@ -1,4 +1,4 @@
-"""68 more references that mislead: languages, versions, parts, chapters, data sets, names cut short, fields that a parser mixed up."""
+"""70 more references that mislead: languages, versions, parts, chapters, data sets, names cut short, fields that a parser mixed up."""
 
 from __future__ import annotations
 
@@ -168,6 +168,16 @@ CASES: tuple[tuple[str, dict[str, Any], str], ...] = (
         {"unstructured": "Freund Y, Haussler D. “Boosting by majority votes.” Inf. Comput. 121 (1995) 256-285."},
         "venue ahead",
     ),
+    (
+        "a title behind names in full",
+        {"unstructured": "Bischoff, Heike / Conzelmann, Martin: Vitamin D and falls in the elderly. In: JAMA 291 (2004), S. 1999-2006."},
+        "study",
+    ),
+    (
+        "a subtitle that is another title",
+        {"unstructured": "Freund, Yoav / Haussler, David: Voting: Boosting by majority votes. In: COLT 8 (1995), S. 12-20."},
+        "",
+    ),
     # chapters and books
     (
         "the book for its chapter",
@@ -257,7 +267,7 @@ def matcher() -> ReferenceMatcher:
 
 
 def test_there_are_more_than_forty() -> None:
-    assert len(CASES) == 68
+    assert len(CASES) == 70
 
 
 @pytest.mark.parametrize(("fields", "key"), [pytest.param(fields, key, id=name) for name, fields, key in CASES])

@@ -9,8 +9,8 @@ a false one.
    else to agree. The preprint of the work that it names counts as that work, where nothing else of that title is known.
 2. **Without a title**, as many publishers deposit them, or with an author's name in its place: journal, volume and first page must agree,
    and year and first author must not contradict.
-3. **One line of text**: the title of the work must stand in it between two signs of punctuation, with the family name of its first author
-   and its year, or its volume and first page.
+3. **One line of text**: the title of the work must stand in it between two signs of punctuation, or behind its authors and a colon, with
+   the family name of its first author and its year, or its volume and first page.
 
 A supplement, a correction or a comment repeats the title of another work: a word of the kind in only one of the two refuses (`NOTE`).
 """
@@ -36,7 +36,7 @@ from outrider.citations.compare_reference import (
     take_best,
 )
 from outrider.linkage.evidence import compare_keys
-from outrider.linkage.names_and_titles import TAG, normal_title
+from outrider.linkage.names_and_titles import TAG, Name, normal_title, parse_name
 from outrider.state.records import Paper
 from outrider.text.words import STOP_WORDS
 
@@ -52,6 +52,7 @@ LINE_CHARS = 1_000
 WORD = re.compile(r"[^\W_]+")
 TITLE_END = re.compile(r"[.,;?!()\[\]\"“”„‘’'«»]")
 """A colon or a dash may stand before a subtitle."""
+BETWEEN_NAMES = re.compile(r"\s*[/;]\s*|\s+(?:and|und|&)\s+")
 
 
 class ReferenceMatcher:
@@ -99,15 +100,20 @@ class ReferenceMatcher:
     def _match_line(self, line: str, citing: str) -> ReferenceMatch | None:
         text = f" {normal_title(line)} "
         line_words = _split_words(line)
+        ahead, _, behind = line.partition(":")
+        words_behind = _split_words(behind)
         years = {int(year) for year in YEAR.findall(line)}
         numbers = set(re.findall(r"\d+", line))
         notes = find_notes(line)
         scored = []
         features = (f"word {word}" for word in dict.fromkeys(text.split()) if word not in STOP_WORDS)
         for work in self._candidates(features, citing):
-            if not work.title or f" {work.title} " not in text or work.notes != notes or not _stands_alone(work.title, line_words):
+            if not work.title or f" {work.title} " not in text or work.notes != notes:
                 continue
             keys = work.keys
+            behind_names = _stands_alone(work.title, words_behind) and _is_list_of(keys.authors, ahead)
+            if not behind_names and not _stands_alone(work.title, line_words):
+                continue
             author = bool(keys.authors) and keys.authors[0].family in text.replace(" ", "")
             year = keys.year != 0 and any(are_within(keys.year, one) for one in years)
             place = bool(keys.volume and keys.pages.first) and {keys.volume, keys.pages.first} <= numbers
@@ -149,6 +155,13 @@ def _stands_alone(title: str, line_words: Sequence[tuple[str, bool]]) -> bool:
         line_words[at][1] and line_words[at + size][1] and [word for word, _ in line_words[at : at + size]] == title_words
         for at in range(len(line_words) - size)
     )
+
+
+def _is_list_of(authors: Sequence[Name], text: str) -> bool:
+    """Whether it names only these authors: "Bischoff, Heike / Lee, Ann" or "Heike Bischoff, Ann Lee"."""
+    known = {(name.family, name.initials[:1]) for name in authors}
+    lists = ([parse_name(name) for name in BETWEEN_NAMES.split(some)] for some in (text, text.replace(",", ";")))
+    return any(all(name and (name.family, name.initials[:1]) in known for name in names) for names in lists)
 
 
 def _list_features(work: Work) -> list[str]:
