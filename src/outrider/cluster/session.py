@@ -22,7 +22,7 @@ from typing import Any
 
 from outrider.runtime.threads_and_loops import finish, run_in_thread, run_isolated
 from outrider.settings.model import ClusterSettings
-from outrider.state.errors import BadRequest, ClusterError, MissingExtra, SettingsError
+from outrider.state.errors import ClusterError, MissingExtra, SettingsError
 from outrider.version import __version__
 
 ON_THIS_MACHINE = "local"
@@ -60,15 +60,6 @@ class Cluster:
 
     def count_gpus(self) -> int:
         return int(self.ray.cluster_resources().get("GPU", 0))
-
-
-def check_on(on: str, address: str | None = None) -> bool:
-    """Whether work runs on Ray. Raises `BadRequest` for a place of no known name, and for an address of a cluster that is not used."""
-    if on not in {"", "ray"}:
-        raise BadRequest(f"work runs on this machine or on ray, not on {on!r}")
-    if address is not None and not on:
-        raise BadRequest("--address belongs to --on ray, which is missing")
-    return on == "ray"
 
 
 @asynccontextmanager

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.cluster.embedder import ClusterEmbedder, Model, open_embedder
 from outrider.cluster.files import open_files
-from outrider.cluster.session import check_on, open_cluster
+from outrider.cluster.session import open_cluster
+from outrider.cluster.task_map import check_on
 from outrider.ingest.column_mapping import check_fields
 from outrider.ingest.entry import ReadOptions
 from outrider.ingest.file_access import FileAccess

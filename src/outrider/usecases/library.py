@@ -10,7 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from outrider.cluster.maintenance import rebuild
-from outrider.cluster.session import check_on, open_cluster
+from outrider.cluster.session import open_cluster
+from outrider.cluster.task_map import check_on
 from outrider.distiller.structure.block import Block
 from outrider.distiller.structure.read_structure import read_structure
 from outrider.library.browse import RecordQuery, count_labels

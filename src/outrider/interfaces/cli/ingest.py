@@ -75,7 +75,7 @@ def ingest(
         raise BadRequest("nothing to ingest: name files, folders, identifiers or links, or give --installed")
     if yes is not None and not prune:
         raise BadRequest("--yes and --dry-run belong to --prune, which is missing; --prune alone lists what --prune --yes would remove")
-    from outrider.cluster.session import check_on
+    from outrider.cluster.task_map import check_on
     from outrider.usecases.ingest import ingest_targets
 
     check_on(on, address)

@@ -357,7 +357,7 @@ def optimize(on: OnOption = "", address: AddressOption = None, library: LibraryO
     `outrider ingest` does that where it is due, so it is seldom needed. Searches go on; writers wait. With --on ray the workers of a
     cluster compact the records and build indexes that miss most of them; they must see the library under the same address.
     """
-    from outrider.cluster.session import check_on
+    from outrider.cluster.task_map import check_on
     from outrider.usecases.library import optimize_library
 
     check_on(on, address)
