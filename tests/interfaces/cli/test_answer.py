@@ -539,6 +539,7 @@ def test_a_first_search_with_its_remarks_fits_one_screen(monkeypatch: pytest.Mon
     steps = tuple(Bypass(step=f"step {number}", why=f"a reason of kind {'ab'[number]} " * 4) for number in range(2))
     for fields in ({}, {"sources": (row("library", "ok"), *rows), "bypassed": steps}):
         output = screen(monkeypatch, 80, 24)
+        monkeypatch.setenv("FORCE_COLOR", "1")
         monkeypatch.setattr(terminal_module, "errors", view.console)
         show_answer(make_answer(*(make_hit(rank, sentence) for rank in range(1, 6)), **fields), advice_file=tmp_path / "advice.json")
         assert 22 <= len(lines(output)) <= 23, "the shell's prompt has its line"
@@ -658,6 +659,7 @@ def test_advice_on_a_terminal_is_short(monkeypatch: pytest.MonkeyPatch, tmp_path
     dense = SourceReport(source="library", strategy="lance_dense", asked=1, status="off", message="has no vectors", command=command)
     steps = [("translator.model", why), ("expansion", "0 of 2 terms"), ("fine_scorer", why), ("reranker", NOT_PROBED), ("x", "off")]
     terminal = Console(file=io.StringIO(), force_terminal=True, width=300)
+    monkeypatch.setenv("FORCE_COLOR", "1")
     for module in (terminal_module, limits):
         monkeypatch.setattr(module, "errors", lambda: terminal)
     show_answer(
@@ -679,6 +681,7 @@ def test_advice_speaks_of_no_machine_name_and_of_nothing_that_was_asked_for(
     steps: list[tuple[str, str]], line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     terminal = Console(file=io.StringIO(), force_terminal=True, width=300)
+    monkeypatch.setenv("FORCE_COLOR", "1")
     for module in (terminal_module, limits):
         monkeypatch.setattr(module, "errors", lambda: terminal)
     bypassed = tuple(Bypass(step=step, why=why) for step, why in steps)

@@ -56,9 +56,14 @@ def test_quiet_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines(capsys) == []
 
 
+def show_on(screen: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # standard error of a test is no terminal
+    monkeypatch.setattr(progress, "errors", lambda: screen)
+
+
 def test_a_bar_on_a_terminal_begins_again_with_a_new_step(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Console(file=io.StringIO(), force_terminal=True, width=120, legacy_windows=False)
-    monkeypatch.setattr(progress, "errors", lambda: screen)
+    show_on(screen, monkeypatch)
     with Progress("loading") as bar:
         assert bar._bar is not None
         task = bar._bar.tasks[0]
@@ -93,7 +98,7 @@ def test_an_indented_line_keeps_its_indent_and_loses_its_control_characters() ->
 
 def test_a_note_on_a_terminal_breaks_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Console(file=io.StringIO(), force_terminal=True, width=24, legacy_windows=False)
-    monkeypatch.setattr(progress, "errors", lambda: screen)
+    show_on(screen, monkeypatch)
     progress.note("Error: nothing but this machine is\nasked /a/path/that/is/longer/than/it")
     text = screen.file.getvalue()  # type: ignore[attr-defined]
     assert text.splitlines() == ["Error: nothing but this", "machine is asked", "/a/path/that/is/longer/t", "han/it"]
@@ -102,7 +107,7 @@ def test_a_note_on_a_terminal_breaks_between_words(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("width", [20, 40, 80, 120])
 def test_a_progress_line_fits_the_width_and_shows_only_what_is_known(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Console(file=io.StringIO(), force_terminal=True, width=width, legacy_windows=False)
-    monkeypatch.setattr(progress, "errors", lambda: screen)
+    show_on(screen, monkeypatch)
     clock = Clock()
     with Progress("opening the library", size=True, clock=clock) as bar:
         assert bar._bar is not None

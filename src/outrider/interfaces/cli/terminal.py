@@ -18,10 +18,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.cells import cell_len, set_cell_size
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from outrider.state.errors import KeyRejected, NothingSearchable, SearchError
 from outrider.text.sanitize import without_control
@@ -32,6 +28,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     import rich.progress
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
     from outrider.state.response import SearchResponse
 
@@ -77,9 +76,9 @@ class Progress:
 
     def __enter__(self) -> Progress:
         self._line_at = self.clock()
-        screen = errors()
-        if screen.is_terminal and not self.quiet:
+        if not self.quiet and may_be_terminal() and (screen := errors()).is_terminal:
             from rich import progress as bars
+            from rich.text import Text
 
             class Line(bars.ProgressColumn):
                 """What is done, how far, since when, and how long it may still take: as much of it as the width holds."""
@@ -114,6 +113,8 @@ class Progress:
             note(", ".join(filter(None, (f"{doing}: {amount}" if amount else doing, detail))))
 
     def _describe(self, task: rich.progress.Task, width: int) -> str:
+        from rich.cells import cell_len, set_cell_size
+
         elapsed, left = int(task.elapsed or 0), task.time_remaining
         times = f"{elapsed // 60}:{elapsed % 60:02}"
         if task.total and left:
@@ -163,11 +164,15 @@ async def follow_run(
 
 
 def _width(parts: Iterable[str]) -> int:
+    from rich.cells import cell_len
+
     return sum(3 + cell_len(part) for part in parts)
 
 
 def console() -> Console:
     """Standard output."""
+    from rich.console import Console
+
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     width, height = (PIPED_WIDTH, None) if piped else _measure_dumb_terminal()
     return Console(highlight=False, width=width, height=height)
@@ -175,8 +180,15 @@ def console() -> Console:
 
 def errors() -> Console:
     """Standard error."""
+    from rich.console import Console
+
     width, height = _measure_dumb_terminal()
     return Console(stderr=True, highlight=False, width=width, height=height)
+
+
+def may_be_terminal() -> bool:
+    """Whether rich may take standard error for a terminal. Asked first, since the import of rich takes longer than many a command."""
+    return sys.stderr.isatty() or not {"FORCE_COLOR", "TTY_COMPATIBLE"}.isdisjoint(os.environ)
 
 
 def _measure_dumb_terminal() -> tuple[int | None, int | None]:
@@ -189,6 +201,8 @@ def _measure_dumb_terminal() -> tuple[int | None, int | None]:
 
 def plain(text: str, style: str = "", indent: int = 0) -> Text:
     """Text on one line after `indent` blanks, without control characters."""
+    from rich.text import Text
+
     return Text(" " * indent + one_line(text), style=style)
 
 
@@ -209,9 +223,9 @@ def count(number: int, noun: str) -> str:
 
 def note(text: str) -> None:
     """Print a line on standard error; on a terminal it breaks between words."""
-    screen = errors()
-    if not screen.is_terminal:
+    if not may_be_terminal() or not (screen := errors()).is_terminal:
         sys.stderr.write(one_line(text) + "\n")
+        return
     for line in wrap_note(text):
         screen.print(line, soft_wrap=True)
 
@@ -271,6 +285,8 @@ def resumable() -> Iterator[None]:
 
 
 def table(*columns: str, title: str | None = None) -> Table:
+    from rich.table import Table
+
     listing = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
         listing.add_column(column, overflow="fold")
