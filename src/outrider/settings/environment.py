@@ -14,7 +14,6 @@ from pathlib import Path
 
 from outrider.settings.sections import SourcesSettings, is_secret
 from outrider.settings.setting_names import Entry, find_leaf, is_group, leaves, sections, suggest
-from outrider.settings.yaml_file import parse_value
 from outrider.state.errors import SettingsError, find_nearest
 from outrider.text.sanitize import origin, split_addresses
 
@@ -83,6 +82,8 @@ def _is_service_link(variable: str, value: str) -> bool:
 
 def _read_variable(variable: str, text: str) -> Layer:
     name, where = variable.removeprefix(PREFIX).lower().replace("__", "."), variable_location(variable)
+    from outrider.settings.yaml_file import parse_value  # few variables are set, and none in most runs
+
     leaf = find_leaf(name)
     if leaf is None:
         problem = (

@@ -39,7 +39,6 @@ from outrider.settings.environment import (
 from outrider.settings.model import Settings
 from outrider.settings.sections import ServiceSettings, SourcesSettings, is_secret
 from outrider.settings.setting_names import Entry, find_leaf, leaves, split_name, suggest
-from outrider.settings.yaml_file import read_yaml
 from outrider.state.errors import SettingsError, shorten
 from outrider.text.sanitize import origin, split_addresses
 
@@ -97,6 +96,8 @@ def _read_file(path: Path, environ: Mapping[str, str]) -> Layer:
             return {}
     except OSError as error:
         raise SettingsError(f"{path}: cannot be accessed: {error.strerror or error}") from error
+    from outrider.settings.yaml_file import read_yaml  # many commands run without a settings file
+
     layer = read_yaml(path, environ)
     for name in (LIBRARY_NAME, DOMAIN_NAME):
         entry = layer.get(name)
