@@ -11,6 +11,8 @@ from outrider.state.records import Paper, Record
 from outrider.text.encoding import Encoding
 
 DEFAULTS = IngestSettings()
+OVERHEAD_BYTES = 500
+"""Of a record, besides its texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +59,15 @@ class ReadOptions:
 Parsed = Entry | BadEntry | FileNote
 Reader = Callable[[Path, ReadOptions], Iterator[Parsed]]
 """Reads lazily. Raises `UnreadableFile` for a file that is not of its format."""
+
+
+def estimate_bytes(record: Record) -> int:
+    """Estimate the bytes that a record takes, without encoding it."""
+    lists = (record.authors, record.tags)
+    return (
+        OVERHEAD_BYTES
+        + sum(map(len, (record.title, record.description, record.abstract, record.text)))
+        + sum(len(word) + 50 for words in lists for word in words)
+        + 100 * len(record.edges)
+        + len(str(record.metadata))
+    )

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
-from outrider.ingest.reader_thread import Bounds, estimate_bytes
+from outrider.ingest.entry import estimate_bytes
+from outrider.ingest.reader_thread import Bounds
 from outrider.ingest.record_ids import NamedRecord
 from outrider.ingest.report import MAX_REASONS, RecordStatus, Tally, VectorReport
 from outrider.library.metadata_tables import IngestedFile

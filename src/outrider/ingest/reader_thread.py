@@ -11,14 +11,13 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from outrider.ingest.entry import OVERHEAD_BYTES, estimate_bytes
 from outrider.ingest.record_ids import NamedRecord, Outcome
 from outrider.runtime.threads_and_loops import call_on
 from outrider.state.errors import UnreadableFile
-from outrider.state.records import Record
 
 READ_AHEAD = 2
 """Groups: the next is read while one is stored."""
-OVERHEAD_BYTES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +75,3 @@ def group_outcomes(outcomes: Iterable[Outcome], bounds: Bounds) -> Iterator[list
         raise
     if group:
         yield group
-
-
-def estimate_bytes(record: Record) -> int:
-    """Estimate the bytes that a record takes, without encoding it."""
-    lists = (record.authors, record.tags)
-    return (
-        OVERHEAD_BYTES
-        + sum(map(len, (record.title, record.description, record.abstract, record.text)))
-        + sum(len(word) + 50 for words in lists for word in words)
-        + 100 * len(record.edges)
-        + len(str(record.metadata))
-    )

@@ -18,8 +18,7 @@ from itertools import combinations, pairwise
 from typing import Final
 
 from outrider.ingest.column_mapping import FIELD_OF, fold_name
-from outrider.ingest.entry import Entry, FileNote, Parsed
-from outrider.ingest.reader_thread import estimate_bytes
+from outrider.ingest.entry import Entry, FileNote, Parsed, estimate_bytes
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Paper
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TextIO
 
-    from outrider.ingest.export import Writer
+    from outrider.ingest.export.base_writer import Writer
     from outrider.state.hits import Hit
     from outrider.state.records import Record
 

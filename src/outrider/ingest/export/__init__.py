@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Final, TextIO
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from outrider.ingest.export.base_writer import Writer
-from outrider.ingest.export.bibtex import BibtexWriter
-from outrider.ingest.export.csl_json import CslJsonWriter
-from outrider.ingest.export.csv_json import CsvWriter, JsonLinesWriter, JsonWriter
-from outrider.ingest.export.markdown import MarkdownWriter
-from outrider.ingest.export.ris import RisWriter
 from outrider.state.errors import BadRequest, did_you_mean
 
-__all__ = ["FORMATS", "Writer", "make_writer"]
+if TYPE_CHECKING:
+    from outrider.ingest.export.base_writer import Writer
 
-FORMATS: Final[dict[str, type[Writer]]] = {
-    "bibtex": BibtexWriter,
-    "ris": RisWriter,
-    "csl": CslJsonWriter,
-    "csv": CsvWriter,
-    "json": JsonWriter,
-    "jsonl": JsonLinesWriter,
-    "markdown": MarkdownWriter,
+FORMATS: Final = {
+    "bibtex": "bibtex:BibtexWriter",
+    "ris": "ris:RisWriter",
+    "csl": "csl_json:CslJsonWriter",
+    "csv": "csv_json:CsvWriter",
+    "json": "csv_json:JsonWriter",
+    "jsonl": "csv_json:JsonLinesWriter",
+    "markdown": "markdown:MarkdownWriter",
 }
+"""Module and class of each writer. A module is imported when its format is needed: readers import this package."""
 
 
 def make_writer(name: str, stream: TextIO) -> Writer:
     """The writer of a format. Raises `BadRequest` for an unknown format."""
     if name not in FORMATS:
         raise BadRequest(f"cannot export to {name!r}{did_you_mean(name, FORMATS)}; known formats: {', '.join(FORMATS)}")
-    return FORMATS[name](stream)
+    module, _, attribute = FORMATS[name].partition(":")
+    writer: Any = getattr(import_module(f"{__name__}.{module}"), attribute)
+    made: Writer = writer(stream)
+    return made
