@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from pydantic import JsonValue
 
 from outrider.ingest.entry import BadEntry, Entry, Parsed
 from outrider.ingest.field_values import TooDeep, clean, format_scalar, is_absent, is_empty, one_line, parse_source, split_authors
-from outrider.ingest.record_draft import OWN_ID, Draft, read_identifiers, read_metadata, replace_own_ids
+from outrider.ingest.record_draft import OWN_ID, Columns, Draft, read_identifiers, read_metadata, replace_own_ids
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile, did_you_mean
 from outrider.state.records import BaseRecord, Document, Page, Paper, Record, Repository
 from outrider.text.languages_and_work_types import normal_language
@@ -114,11 +115,35 @@ def find_columns(names: Iterable[str], columns: Mapping[str, str]) -> dict[str, 
     return known | {NAMES[field][0]: column for field, column in mapped.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What the columns of a row are."""
+
+    names: tuple[str, ...]
+    """Of all columns, without what no store takes."""
+    columns: Columns
+    field_of: Mapping[str, str]
+    """The field of each known column."""
+    ids: tuple[tuple[str, str], ...]
+    """Names and columns that may hold the own id, the likeliest first."""
+    notes: tuple[str, ...]
+    sources: tuple[str, ...]
+
+
 @lru_cache(maxsize=256)
-def _find_columns_once(names: tuple[str, ...], columns: tuple[tuple[str, str], ...]) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """As `find_columns`, and the field of each of these columns: most rows have the columns of the row before."""
-    known = find_columns(names, dict(columns))
-    return known, {column: FIELD_OF[name] for name, column in known.items()}
+def _read_header(names: tuple[str, ...], mapped: tuple[tuple[str, str], ...]) -> _Header:
+    """Most rows have the columns of the row before."""
+    cleaned = tuple(str(clean(name)) for name in names)
+    unique = tuple(dict.fromkeys(cleaned))
+    known = find_columns(unique, dict(mapped))
+    return _Header(
+        cleaned,
+        Columns(known),
+        {column: FIELD_OF[name] for name, column in known.items()},
+        tuple((name, known[name]) for name in NAMES["id"] if name in known),
+        tuple(name for name in unique if fold_name(name) in NOTES),
+        tuple(name for name in unique if fold_name(name) in SOURCES),
+    )
 
 
 def _find_column(name: str, headers: list[str], by_folded: Mapping[str, str]) -> str | None:
@@ -141,27 +166,39 @@ def check_columns(path: Path, names: Iterable[str], columns: Mapping[str, str], 
 
 def parse_row(row: Mapping[str, JsonValue], columns: Mapping[str, str], where: str, *, scope: str = "") -> Parsed:
     """The entry of one row, or the reason why it has none. `scope` separates the own ids of one part of a file from another's."""
+    header = _read_header(tuple(row), tuple(columns.items()))
     try:
-        cleaned = {str(clean(name)): clean(value) for name, value in row.items()}
+        cleaned = dict(zip(header.names, map(clean, row.values()), strict=True))
     except TooDeep as error:
         return BadEntry(where, str(error))
-    known, fields = _find_columns_once(tuple(cleaned), tuple(columns.items()))
-    draft = Draft(
-        {name: _drop_decimals(value, fields.get(name)) for name, value in cleaned.items() if not _is_missing(value, fields.get(name))},
-        known,
-    )
+    draft = Draft(_keep_values(cleaned, header.field_of), header.columns)
     # the own id stays in the metadata: as `id`, whatever its case, or under another name as written
-    ids = ((name, column, value) for name in NAMES["id"] for column, value in draft.list_values((name,)))
-    id_name, id_column, id_value = next((candidate for candidate in ids if format_scalar(candidate[2]) is not None), ("", "", None))
-    if id_name == "id":
-        draft.rest.pop(id_column)
-        draft.rest["id"] = id_value
-    own_id = format_scalar(id_value)
-    record = _make_record(draft)
+    own_id = None
+    for name, column in header.ids:
+        value = draft.rest.get(column)
+        if (own_id := format_scalar(value)) is not None:
+            if name == "id":
+                draft.rest.pop(column)
+                draft.rest["id"] = value
+            break
+    record = _make_record(draft, header)
     if not has_content(record, ignored=("id",)):
         return BadEntry(where, NOTHING, empty=True)
     record = replace_own_ids(record, lambda target: OWN_ID + scope + target.removeprefix(OWN_ID))
     return Entry(record, scope + own_id if own_id is not None else None)
+
+
+def _keep_values(cells: Mapping[str, JsonValue], field_of: Mapping[str, str]) -> dict[str, JsonValue]:
+    """The cells but for those of known columns that hold nothing, or a word for nothing; numbers without a spreadsheet's `.0`."""
+    kept: dict[str, JsonValue] = {}
+    for name, value in cells.items():
+        field = field_of.get(name)
+        if field is None:
+            kept[name] = value
+        elif not (is_absent(value) if isinstance(value, str) else is_empty(value)):
+            is_decimal = field in NUMBERS and isinstance(value, str) and FLOAT.fullmatch(value)
+            kept[name] = str(value).removesuffix(".0") if is_decimal else value
+    return kept
 
 
 def has_content(record: BaseRecord, ignored: tuple[str, ...] = ()) -> bool:
@@ -172,30 +209,22 @@ def has_content(record: BaseRecord, ignored: tuple[str, ...] = ()) -> bool:
     return any(not is_empty(value) for name, value in record.metadata.items() if name not in ignored)
 
 
-def _is_missing(value: JsonValue, field: str | None) -> bool:
-    """Whether a known column holds nothing, or a word for nothing."""
-    return field is not None and (is_empty(value) or (isinstance(value, str) and is_absent(value)))
+def _find_text(draft: Draft, columns: Iterable[str]) -> str:
+    """The text of the first of these columns that is left, and stays where it is."""
+    return next((format_scalar(draft.rest[name]) or "" for name in columns if name in draft.rest), "")
 
 
-def _drop_decimals(value: JsonValue, field: str | None) -> JsonValue:
-    return value.removesuffix(".0") if field in NUMBERS and isinstance(value, str) and FLOAT.fullmatch(value) else value
-
-
-def _find_text(draft: Draft, names: frozenset[str]) -> str:
-    """The text of the first column of these names, which stays where it is."""
-    return next((format_scalar(value) or "" for name, value in draft.rest.items() if fold_name(name) in names), "")
-
-
-def _make_record(draft: Draft) -> Record:
+def _make_record(draft: Draft, header: _Header) -> Record:
     kind = KINDS.get(next((format_scalar(value) or "" for _, value in draft.list_values(NAMES["kind"])), "").casefold())
     if kind:
         draft.line("kind")
     kind = kind or Paper
     url = draft.link(*NAMES["url"])
     identifiers = read_identifiers(draft, NAMES, url)
-    note, source = (_find_text(draft, names) for names in (NOTES, SOURCES))
-    missing = {match[1].lower(): match[2] for match in PUBMED_ID.finditer(note) if getattr(identifiers, match[1].lower()) is None}
-    fields: dict[str, object] = {"doc_id": "", "url": url, "identifiers": identifiers.model_copy(update=missing)}
+    note, source = _find_text(draft, header.notes), _find_text(draft, header.sources)
+    if missing := {match[1].lower(): match[2] for match in PUBMED_ID.finditer(note) if getattr(identifiers, match[1].lower()) is None}:
+        identifiers = identifiers.model_copy(update=missing)
+    fields: dict[str, object] = {"doc_id": "", "url": url, "identifiers": identifiers}
     if kind is Repository:
         fields["licence"] = draft.line(*NAMES["licence"])
         fields["forks"] = draft.count(*NAMES["forks"])
@@ -224,6 +253,6 @@ def _make_record(draft: Draft) -> Record:
     metadata: dict[str, JsonValue] = {"languages": [*languages]} if several else {}
     if kind is Paper:
         metadata |= read_metadata(draft, NAMES)
-        for name, value in parse_source(one_line(source)).items():
+        for name, value in parse_source(one_line(source)).items() if source else ():
             fields[name] = fields[name] or (int(value) if name == "year" else value)
     return kind.model_validate({**fields, "metadata": metadata | draft.rest})

@@ -96,10 +96,11 @@ def clean(value: object, depth: int = 0) -> JsonValue:
 
 def format_scalar(value: JsonValue) -> str | None:
     """A string or number as text, whole numbers without a fraction; None for anything else and for blank text."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if isinstance(value, str):
+        return value.strip() or None
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-    return text.strip() or None
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def one_line(text: str) -> str:

@@ -63,85 +63,96 @@ def replace_own_ids(record: Record, rename: Callable[[str], str]) -> Record:
     return record.model_copy(update={"edges": tuple(edges)})
 
 
+class Columns(dict[tuple[str, ...], tuple[str, ...]]):
+    """The columns of a table that have one of several names, by these names. Those of most names are none, for all of its rows."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        """`places` maps names to columns."""
+        super().__init__()
+        self._places = places
+
+    def __missing__(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        self[names] = columns = tuple(self._places[name] for name in names if name in self._places)
+        return columns
+
+
 class Draft:
     """The values of one entry. Each method takes the first of several names that has a usable value out of `rest`."""
 
-    def __init__(self, raw: Mapping[str, JsonValue], places: Mapping[str, str] | None = None) -> None:
-        """`places` maps names to keys of `raw`, where they differ."""
+    def __init__(self, raw: Mapping[str, JsonValue], columns: Columns | None = None) -> None:
+        """`columns` gives the keys of `raw`, where they are other names."""
         self.rest: dict[str, JsonValue] = dict(raw)
-        self._places = places
-        self._keys: frozenset[str] = frozenset()
-
-    def _has_none(self, names: tuple[str, ...]) -> bool:
-        """Whether the entry has no field of these names, which is so for most. Quick."""
-        return (self.rest if self._places is None else self._places).keys().isdisjoint(names)
+        self._columns = columns
 
     def list_values(self, names: tuple[str, ...]) -> Sequence[tuple[str, JsonValue]]:
         """Keys and values of the names that have a value, in the order of the names."""
-        if self._has_none(names):
+        if self._columns is not None:
+            names = self._columns[names]
+        elif self.rest.keys().isdisjoint(names):
+            names = ()
+        if not names:  # so it is for most
             return ()
-        keys = names if self._places is None else [self._places.get(name, "") for name in names]
-        return [(key, self.rest[key]) for key in keys if key in self.rest and not is_empty(self.rest[key])]
+        return [(name, value) for name in names if not is_empty(value := self.rest.get(name))]
 
-    def _candidates(self, names: tuple[str, ...]) -> Sequence[tuple[str, JsonValue]]:
-        """As `list_values`; `_take` then also drops repetitions of the value under these names."""
-        if candidates := self.list_values(names):
-            self._keys = frozenset([key for key, _ in candidates])
-        return candidates
-
-    def _take(self, key: str, value: JsonValue, remainder: JsonValue = None) -> None:
+    def _take(self, key: str, value: JsonValue, remainder: JsonValue = None, repeated: Sequence[tuple[str, JsonValue]] = ()) -> None:
+        """Also drops repetitions of the value among the keys and values in `repeated`."""
         self.rest.pop(key)
         if not is_empty(remainder):
             self.rest[key] = remainder
-        for name in [name for name, other in self.rest.items() if name != key and other == value and name in self._keys]:
-            del self.rest[name]
+        for other, same in repeated:
+            if other != key and same == value:
+                self.rest.pop(other, None)
 
     def text(self, *names: str) -> str:
         """Prose: outer white space dropped, paragraphs kept; several values become paragraphs."""
-        for key, value in self._candidates(names):
+        for key, value in (candidates := self.list_values(names)):
             values = value if isinstance(value, list) else [value]
             parts = [part for item in values if (part := format_scalar(item))]
             if parts and len(parts) == len(values):
-                self._take(key, value)
+                self._take(key, value, repeated=candidates)
                 return "\n".join(parts).replace("\r\n", "\n").replace("\r", "\n").strip()
         return ""
 
     def line(self, *names: str) -> str | None:
         """One line. The first of several values; the others stay."""
-        for key, value in self._candidates(names):
+        for key, value in (candidates := self.list_values(names)):
             values = value if isinstance(value, list) else [value]
             if first := format_scalar(values[0]):
                 others = [item for item in values[1:] if item != values[0]]
-                self._take(key, value, others[0] if len(others) == 1 else others)
+                self._take(key, value, others[0] if len(others) == 1 else others, candidates)
                 return one_line(first)
         return None
 
     def link(self, *names: str) -> str | None:
         """The first address of the web. Another one, such as `ftp://` or `file:`, stays as text, under its name."""
-        for key, value in self._candidates(names):
+        for key, value in (candidates := self.list_values(names)):
             values = value if isinstance(value, list) else [value]
             links = [(item, one_line(text)) for item in values if (text := format_scalar(item)) and web_link(one_line(text))]
             if links:
                 chosen, address = links[0]
                 others = [item for item in values if item != chosen]
-                self._take(key, value, others[0] if len(others) == 1 else others)
+                self._take(key, value, others[0] if len(others) == 1 else others, candidates)
                 return address
         return None
 
     def lines(self, *names: str, commas: bool = False) -> tuple[str, ...]:
         """A list, see `parse_list`. Objects in it also stay, since they hold more than a name."""
-        for key, value in self._candidates(names):
-            if lines := parse_list(value, commas=commas):
-                has_objects = isinstance(value, list) and any(isinstance(item, dict) for item in value)
-                self._take(key, value, value if has_objects else None)
+        for key, value in (candidates := self.list_values(names)):
+            if lines := self._take_list(key, value, commas=commas, repeated=candidates):
                 return lines
         return ()
+
+    def _take_list(self, key: str, value: JsonValue, *, commas: bool, repeated: Sequence[tuple[str, JsonValue]] = ()) -> tuple[str, ...]:
+        if lines := parse_list(value, commas=commas):
+            has_objects = isinstance(value, list) and any(isinstance(item, dict) for item in value)
+            self._take(key, value, value if has_objects else None, repeated)
+        return lines
 
     def all_lines(self, *names: str, commas: bool = False) -> tuple[str, ...]:
         """The lists under all of these names, one after another; later ones without what was listed before."""
         items: list[str] = []
-        for name in () if self._has_none(names) else names:
-            items += [item for item in self.lines(name, commas=commas) if item not in items] if items else self.lines(name, commas=commas)
+        for key, value in self.list_values(names):
+            items += [item for item in self._take_list(key, value, commas=commas) if item not in items]
         return tuple(items)
 
     def issns(self, *names: str) -> tuple[str, ...]:
@@ -158,26 +169,26 @@ class Draft:
 
     def year(self, *names: str) -> int | None:
         """The first year stated. The value stays if it states more."""
-        for key, value in self._candidates(names):
+        for key, value in (candidates := self.list_values(names)):
             for item in value if isinstance(value, list) else [value]:
                 year, exact = parse_year(item)
                 if year is not None:
                     if exact and item == value:
-                        self._take(key, value)
+                        self._take(key, value, repeated=candidates)
                     return year
         return None
 
     def count(self, *names: str) -> int | None:
-        for key, value in self._candidates(names):
+        for key, value in (candidates := self.list_values(names)):
             if (count := parse_count(value)) is not None:
-                self._take(key, value)
+                self._take(key, value, repeated=candidates)
                 return count
         return None
 
     def flag(self, *names: str) -> bool | None:
-        for key, value in self._candidates(names):
+        for key, value in (candidates := self.list_values(names)):
             if (flag := {"true": True, "false": False}.get(str(value).casefold())) is not None:
-                self._take(key, value)
+                self._take(key, value, repeated=candidates)
                 return flag
         return None
 
@@ -191,20 +202,20 @@ class Draft:
 
     def identifier(self, normal: Callable[[str], str | None], *names: str) -> str | None:
         """The first valid identifier in its normal form. A value that holds more than it, or none, stays."""
-        for key, value in self._candidates(names):
+        for key, value in (candidates := self.list_values(names)):
             values = value if isinstance(value, list) else [value]
             forms = [(item, normal(text) if (text := format_scalar(item)) else None) for item in values]
             if identifier := next((form for _, form in forms if form), None):
                 remainder: list[JsonValue] = [
                     item for item, form in forms if form != identifier or not _is_only_identifier(str(item), identifier)
                 ]
-                self._take(key, value, remainder[0] if len(remainder) == 1 else remainder)
+                self._take(key, value, remainder[0] if len(remainder) == 1 else remainder, candidates)
                 return identifier
         return None
 
     def references(self, *names: str) -> tuple[Edge, ...]:
         """Edges `cites` to the works listed. A value that holds more than identifiers stays."""
-        for key, value in self._candidates(names):
+        for key, value in (candidates := self.list_values(names)):
             items = value if isinstance(value, list) else []
             if isinstance(value, str):
                 items = parse_list_literal(value) or split_list(value, commas=True)
@@ -214,15 +225,15 @@ class Draft:
             if any(edges):
                 bare = all(isinstance(item, str) and " " not in item.strip() for item in items)
                 is_complete = bare and all(edge and not edge.target.startswith(OWN_ID) for edge in edges)
-                self._take(key, value, None if is_complete else value)
+                self._take(key, value, None if is_complete else value, candidates)
                 return tuple(dict.fromkeys(filter(None, edges)))
         return ()
 
 
 def _is_only_identifier(text: str, normal: str) -> bool:
     bare = unquote(text).strip().rstrip("./;,").casefold()
-    digits = re.sub(r"[^0-9Xx]", "", text)
-    return bare.endswith(normal.casefold()) or (normal.startswith("978") and len(digits) in (10, 13) and len(text) <= 30)
+    is_isbn = normal.startswith("978") and len(text) <= 30
+    return bare.endswith(normal.casefold()) or (is_isbn and len(re.sub(r"[^0-9Xx]", "", text)) in (10, 13))
 
 
 def read_identifiers(draft: Draft, names: Mapping[str, tuple[str, ...]], url: str | None) -> Identifiers:

@@ -31,6 +31,7 @@ SINGLE_BYTE = ("cp1252", "iso8859_2", "cp1251", "koi8_r", "cp1253", "cp1255", "c
 SAMPLE_BYTES = 64 * 1024
 AROUND_BYTES = 40
 BEYOND_ASCII = re.compile(rb"[\x80-\xff]+(?:[\x00-\x7f]{1,%d}[\x80-\xff]+){0,400}[\x00-\x7f]{0,%d}" % (AROUND_BYTES, AROUND_BYTES))
+ASCII = bytes(range(0x80))
 CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffe\uffff]")
 MAX_CONTROL_SHARE = 0.001
 MAX_NULL_SHARE = 0.01
@@ -119,7 +120,7 @@ class Sample:
         self._rest = b""
         sample = b"\n".join(self._parts)
         best = None
-        if sum(byte > 0x7F for byte in sample) >= FEW_BYTES:
+        if len(sample.translate(None, ASCII)) >= FEW_BYTES:
             # the guess rules out an encoding for one invalid byte: leave out the pieces that alone speak against an encoding
             pieces = [piece for piece in PIECE.findall(sample) if not piece.isascii()]
             damaged: set[bytes] = set()
@@ -168,7 +169,6 @@ class EncodingDetector:
         self._nulls = [0, 0]
         """At even and at odd places."""
         self._utf8 = _CountingDecoder("utf-8")
-        self._sample = Sample()
 
     def feed(self, chunk: bytes) -> None:
         if not self.size:
@@ -178,7 +178,6 @@ class EncodingDetector:
                 self._nulls[(self.size + place) % 2] += chunk[place::2].count(0)
         self.size += len(chunk)
         self._utf8.feed(chunk)
-        self._sample.feed(chunk)
 
     def check_nulls(self) -> None:
         """Raises `NotText` for more null bytes than are noise in a text that is otherwise UTF-8."""
@@ -200,7 +199,7 @@ class EncodingDetector:
             return Encoding(self._mark, Evidence.MARK, decoder.invalid, decoder.first_line)
         for name, place in (("utf-16-le", 1), ("utf-16-be", 0)):
             if self._nulls[place] > UTF_16_NULL_SHARE * pairs and self._nulls[1 - place] <= MAX_NULL_SHARE * pairs and not self.size % 2:
-                decoder = _count(read(), name)
+                decoder = _count(read(), name, counts_controls=True)
                 if not decoder.invalid and decoder.controls <= MAX_CONTROL_SHARE * decoder.chars:
                     return Encoding(name, Evidence.NULLS)
         if fits_utf8:
@@ -208,7 +207,7 @@ class EncodingDetector:
         if sum(self._nulls):
             raise NotText("binary, not text (null bytes)")
         codec = find_codec(declared)
-        name = codec or self._sample.guess()
+        name = codec or _guess(read())
         decoder = _count(read(), name)
         return Encoding(name, Evidence.DECLARED if codec else Evidence.GUESS, decoder.invalid, decoder.first_line)
 
@@ -216,13 +215,13 @@ class EncodingDetector:
 class _CountingDecoder:
     """Counts characters and invalid bytes of a text that is given piece by piece."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, counts_controls: bool = False) -> None:
         self.chars = self.invalid = self.controls = 0
         self.first_line = 0
         """Of the first invalid byte, from 1; 0 without one."""
         self._decoder = codecs.getincrementaldecoder(name)(ERRORS)
         self._lines = 0
-        self._counts_controls = name != "utf-8"
+        self._counts_controls = counts_controls
 
     def feed(self, chunk: bytes, *, last: bool = False) -> None:
         _errors.invalid, _errors.first = 0, -1
@@ -259,8 +258,15 @@ def _count_invalid(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(ERRORS, _count_invalid)
 
 
-def _count(chunks: Iterable[bytes], name: str) -> _CountingDecoder:
-    decoder = _CountingDecoder(name)
+def _guess(chunks: Iterable[bytes]) -> str:
+    sample = Sample()
+    for chunk in chunks:
+        sample.feed(chunk)
+    return sample.guess()
+
+
+def _count(chunks: Iterable[bytes], name: str, *, counts_controls: bool = False) -> _CountingDecoder:
+    decoder = _CountingDecoder(name, counts_controls=counts_controls)
     for chunk in chunks:
         decoder.feed(chunk)
     decoder.feed(b"", last=True)
