@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from spellchecker import SpellChecker
 
+from outrider.linkage import spelling
 from outrider.linkage.names_and_titles import parse_title, roman_number
 from outrider.linkage.spelling import are_near, are_opposed, is_misspelt, load_dictionary, one_form
 from outrider.linkage.title_differences import compare_titles
@@ -150,4 +154,16 @@ def test_roman_numerals(number: int) -> None:
 
 
 def test_the_dictionary_is_that_of_pyspellchecker() -> None:
-    assert load_dictionary() == frozenset(SpellChecker(language="en").word_frequency.dictionary)
+    words, dictionary = load_dictionary(), SpellChecker(language="en").word_frequency.dictionary
+    assert all(word in words for word in dictionary)
+    others = {change(word) for word in dictionary for change in (lambda word: word[:-1], lambda word: f"{word}'", lambda word: f'{word}"')}
+    assert not any(word in words for word in others.difference(dictionary))
+
+
+@pytest.mark.parametrize("text", ['{"caf\\u00e9": 1, "tea": 2}', '{\n"caf\\u00e9": 1,\n"tea": 2\n}', '{\n"tea": 2,\n"café": 1\n}'])
+def test_a_dictionary_in_another_form_is_read(text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "resources").mkdir()
+    (tmp_path / "resources" / "en.json.gz").write_bytes(gzip.compress(text.encode()))
+    monkeypatch.setattr(spelling, "files", lambda package: tmp_path)
+    words = load_dictionary.__wrapped__()
+    assert ["café" in words, "tea" in words, "te" in words, "" in words] == [True, True, False, False]

@@ -152,5 +152,6 @@ def merge_pairs(*pairs: NDArray[np.int64]) -> NDArray[np.int64]:
     import numpy as np
 
     both = np.concatenate(pairs)
-    numbers = np.unique((both[:, 0] << 32) | both[:, 1])
+    numbers = np.sort((both[:, 0] << 32) | both[:, 1])
+    numbers = numbers[np.diff(numbers, prepend=-1) != 0]  # not `np.unique`, which loads masked arrays
     return np.stack([numbers >> 32, numbers & 0xFFFFFFFF], axis=1)

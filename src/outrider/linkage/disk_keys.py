@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 
 OnStep = Callable[[str, int, int | None], None]
 """Called with the step, the number of items done, and their total if known."""
-PARTITIONS = 16
+PARTITIONS, PARTITION_KEYS = 16, 8_192
+"""Most partitions, and keys below which one is enough: each takes a millisecond or two, however few keys it has."""
 CHUNK = 20_000
 """Records between two reports while they are read."""
 BLOCKED_AT_ONCE = 2_000
@@ -172,11 +173,11 @@ def find_pairs(keys: SortedKeys, folder: Path, on_step: OnStep, tasks: TaskMap) 
 
     if len(keys) <= FEW:
         return np.array(list(combinations(range(len(keys)), 2)), np.int64).reshape(-1, 2)
-    blocks = _PartitionedBlocks(folder)
+    blocks = _PartitionedBlocks(folder, min(PARTITIONS, 1 + len(keys) // PARTITION_KEYS))
     screen = blocks.write(keys, on_step, tasks)
     candidates = [np.empty((0, 2), np.int64)]
-    for number in range(PARTITIONS):
-        on_step("looking for pairs", number, PARTITIONS)
+    for number in range(blocks.count):
+        on_step("looking for pairs", number, blocks.count)
         strong, weak = blocks.read("strong", number), blocks.read("weak", number)
         pairs = merge_pairs(
             pair_within_blocks(*strong, blocks.cuts, LARGE, NEAR), pair_within_blocks(*weak, blocks.cuts, LARGE_WEAK, NEAR_WEAK)
@@ -218,6 +219,8 @@ def _block_keys(keys: Sequence[tuple[int, bytes]], common: Mapping[str, int]) ->
 @dataclass(slots=True)
 class _PartitionedBlocks:
     folder: Path
+    count: int
+    """Of partitions."""
     cuts: NDArray[np.uint64] = field(init=False)
 
     def write(self, keys: SortedKeys, on_step: OnStep, tasks: TaskMap) -> Screen:
@@ -244,8 +247,8 @@ class _PartitionedBlocks:
     def _write(self, kind: str, names: NDArray[np.uint64], ranks: NDArray[np.int64]) -> None:
         import numpy as np
 
-        parts = (names % np.uint64(PARTITIONS)).astype(np.int64)
-        for number in range(PARTITIONS):
+        parts = (names % np.uint64(self.count)).astype(np.int64)
+        for number in range(self.count):
             mine = parts == number
             with self._path(kind, number).open("ab") as file:
                 # not `tofile`, whose error on a full disk has no number

@@ -149,7 +149,8 @@ def _authors(one: tuple[Name, ...], other: tuple[Name, ...]) -> str:
     if one == other:
         return _all(len(one))
     shorter, longer = sorted((one, other), key=lambda names: (len(names), names))
-    common = sum(any(_same_person(name, candidate) for candidate in longer) for name in shorter)
+    # mostly the one at the same place
+    common = sum(_same_person(name, longer[at]) or any(_same_person(name, other) for other in longer) for at, name in enumerate(shorter))
     share = common / len(shorter)
     if share == 1 and len(longer) - len(shorter) <= max(1, len(longer) // 4):
         return _all(len(shorter))

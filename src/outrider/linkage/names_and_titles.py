@@ -196,7 +196,11 @@ def _split_name(words: list[str]) -> tuple[str, str]:
 
 def normal_title(title: str) -> str:
     """The title in case-folded words without accents, markup and punctuation, separated by one space; empty if it has no word."""
-    plain = TAG.sub(" ", html.unescape(title))
+    if title.isascii() and title.isalnum():  # one word, as most parts of names are
+        return title.lower()
+    plain = html.unescape(title)
+    if "<" in plain:
+        plain = TAG.sub(" ", plain)
     if plain.isascii():
         return " ".join(plain.lower().translate(ASCII_NOT_WORD).split())
     letters = ACCENTS.sub("", unicodedata.normalize("NFKD", plain).casefold())

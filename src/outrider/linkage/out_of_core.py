@@ -228,7 +228,7 @@ class _Grouping:
         roots = np.array([components.root(one) for one in pairs[:, 0].tolist()], np.int64)
         pairs, roots = pairs[(order := np.argsort(roots, kind="stable"))], roots[order]
         for component in np.split(pairs, np.flatnonzero(np.diff(roots)) + 1) if len(pairs) else ():
-            self._cluster(np.unique(component).tolist(), component.tolist())
+            self._cluster(sorted(set(component.ravel().tolist())), component.tolist())
             self._done += 1
             if self._done % REPORT_EVERY == 0:
                 on_step("grouping", self._done, None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Container, Iterable
 from functools import cache, lru_cache
@@ -136,11 +137,28 @@ def are_opposed(one: str, other: str) -> bool:
     )
 
 
+WORD_A_LINE = re.compile(rb'\{\n"[^"\n]*": \d+,?\n')
+"""Beginning of a JSON object with one name a line."""
+
+
+class _LinesOfWords:
+    """The names in the lines of such an object. Making a text of each takes longer than finding the few hundred that a run asks for."""
+
+    def __init__(self, lines: list[bytes]) -> None:
+        self._lines = sorted(lines)
+
+    def __contains__(self, word: object) -> bool:
+        start = f'"{word}": '.encode("utf-8", "surrogatepass")
+        at = bisect_left(self._lines, start)
+        return at < len(self._lines) and self._lines[at].startswith(start)
+
+
 @cache
 def load_dictionary() -> Container[str]:
     """English words in small letters (the frequency list of pyspellchecker: 160,572 words)."""
-    # `SpellChecker` also sums the frequencies up and keeps the letters, which takes as long as reading
-    return frozenset(json.loads(gzip.decompress((files("spellchecker") / "resources" / "en.json.gz").read_bytes())))
+    data = gzip.decompress((files("spellchecker") / "resources" / "en.json.gz").read_bytes())
+    is_plain = WORD_A_LINE.match(data) and b"\\" not in data  # which begins an escape
+    return _LinesOfWords(data.splitlines()) if is_plain else frozenset(json.loads(data))
 
 
 @lru_cache(maxsize=65_536)

@@ -194,9 +194,9 @@ def _join(words: Words) -> str:
 
 def _is_cut(one: Words, other: Words) -> bool:
     """Whether one is a single word that was cut, and the other begins with that word."""
-    if len(one) != 1 or not other or len(one[0]) < MIN_CUT_WORD or one[0] in load_dictionary():
+    if len(one) != 1 or not other or len(one[0]) < MIN_CUT_WORD or not (other[0].startswith(one[0]) and other[0].isalpha()):
         return False
-    return other[0].startswith(one[0]) and other[0].isalpha() and not is_number(one[0])
+    return not is_number(one[0]) and one[0] not in load_dictionary()
 
 
 def _ends_in_dots(title: Title, words: Words, others: Words) -> bool:
