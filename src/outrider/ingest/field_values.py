@@ -24,6 +24,7 @@ MAX_DEPTH = 64
 """Values nested deeper are refused: parsers and hashes downstream recurse."""
 ENTITY = re.compile(r"&(?:#\d{1,7}|#x[\da-f]{1,6}|[a-z]{2,8}\d{0,2});", re.IGNORECASE)
 """Decoded before a list is cut at `;`."""
+LINE_END = re.compile(r"[\n\r]")
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 YEAR = re.compile(r"(?<!\d)(1\d{3}|20\d{2}|21\d{2})(?!\d)")
 COMPACT_DATE = re.compile(r"((?:1\d|20|21)\d{2})(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])")
@@ -122,7 +123,10 @@ def parse_list(value: JsonValue, *, commas: bool = False) -> tuple[str, ...]:
     """
     if isinstance(value, str):
         literal = parse_list_literal(value)
-        value = literal if literal is not None else split_list(ENTITY.sub(lambda match: unescape(match.group()), value), commas=commas)
+        if literal is None:
+            value = ENTITY.sub(lambda match: unescape(match.group()), value) if "&" in value else value
+            literal = split_list(value, commas=commas)
+        value = literal
     items = value if isinstance(value, list) else [value]
     names = (parse_person(item) if isinstance(item, dict) else format_scalar(item) for item in items)
     return tuple(line for name in names if name and (line := one_line(name)))
@@ -184,7 +188,7 @@ def split_list(text: str, *, commas: bool) -> list[JsonValue]:
 
     Nothing is cut inside parentheses: `cyst (diagnosis; surgery); colon`, `1,2-xylene, benzene`.
     """
-    lines = re.split(r"[\n\r]", text.strip())
+    lines = LINE_END.split(text.strip())
     items = [item for line in lines for item in _cut(line, ";；")]
     return [*(_cut(lines[0], ",") if commas and len(items) == 1 else items)]
 
@@ -222,8 +226,10 @@ def split_authors(text: str) -> tuple[str, ...]:
     """
     if len(text) > MAX_AUTHOR_CHARS:
         return (text,)
-    parts = [part for part in AND.split(text.strip(" ,")) if part]
-    return tuple(name for part in parts for name in _split_at_commas(part)) or (text,)
+    names = text.strip(" ,")
+    has_and = "&" in names or "and" in names.lower()  # most have none, and the expression is slow
+    parts = AND.split(names) if has_and else [names]
+    return tuple(name for part in parts if part for name in _split_at_commas(part)) or (text,)
 
 
 def _split_at_commas(part: str) -> Sequence[str]:

@@ -13,7 +13,7 @@ import re
 import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -30,6 +30,7 @@ SINGLE_BYTE = ("cp1252", "iso8859_2", "cp1251", "koi8_r", "cp1253", "cp1255", "c
 """Given to charset-normalizer as rivals of `MULTI_BYTE`; among single-byte encodings `guess_single_byte` decides."""
 SAMPLE_BYTES = 64 * 1024
 AROUND_BYTES = 40
+STRETCH_BYTES = 1024
 BEYOND_ASCII = re.compile(rb"[\x80-\xff]+(?:[\x00-\x7f]{1,%d}[\x80-\xff]+){0,400}[\x00-\x7f]{0,%d}" % (AROUND_BYTES, AROUND_BYTES))
 ASCII = bytes(range(0x80))
 CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffe\uffff]")
@@ -114,8 +115,6 @@ class Sample:
 
     def guess(self) -> str:
         """The most likely encoding of texts from before UTF-8; Windows-1252 if there is no evidence for another."""
-        from charset_normalizer import from_bytes
-
         self._keep(self._rest)
         self._rest = b""
         sample = b"\n".join(self._parts)
@@ -129,18 +128,32 @@ class Sample:
                     invalid = [piece for piece in pieces if not _is_valid(piece, name)]
                     damaged.update(invalid if len(invalid) <= max(1, MAX_DAMAGED_SHARE * len(pieces)) < len(pieces) else ())
             whole = b"".join(piece for piece in PIECE.findall(sample) if piece not in damaged) if damaged else sample
-            best = from_bytes(whole, cp_isolation=[*MULTI_BYTE, *SINGLE_BYTE], preemptive_behaviour=False).best()
+            if any(_is_valid(whole, name) for name in MULTI_BYTE):  # else none of them can be the best
+                from charset_normalizer import from_bytes
+
+                best = from_bytes(whole, cp_isolation=[*MULTI_BYTE, *SINGLE_BYTE], preemptive_behaviour=False).best()
         return best.encoding if best is not None and best.encoding in MULTI_BYTE else guess_single_byte(sample)
 
     def _keep(self, text: bytes) -> None:
         end = 0
-        for match in BEYOND_ASCII.finditer(text):
+        for match in _find_beyond_ascii(text):
             part = text[max(end, match.start() - AROUND_BYTES) : match.end()]
             end = match.end()
             self._parts.append(part)
             self._size += len(part)
             if self._size >= SAMPLE_BYTES:
                 break
+
+
+def _find_beyond_ascii(text: bytes) -> Iterator[re.Match[bytes]]:
+    """The matches of `BEYOND_ASCII`, past stretches of ASCII at a tenth of the time that the expression takes for them."""
+    at = 0
+    while at < len(text):
+        if text[at : at + STRETCH_BYTES].isascii():
+            at += STRETCH_BYTES
+        elif match := BEYOND_ASCII.search(text, at):
+            yield match
+            at = match.end()
 
 
 def _is_valid(data: bytes, encoding: str) -> bool:
