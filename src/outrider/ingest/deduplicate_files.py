@@ -22,12 +22,11 @@ from typing import Literal, TextIO
 
 from outrider.ingest.column_mapping import check_fields
 from outrider.ingest.entry import BadEntry, FileNote, ReadOptions
-from outrider.ingest.export.csv_json import escape_formula, unescape_formula
+from outrider.ingest.exported_rows import escape_formula, unescape_formula
 from outrider.ingest.file_walk import InputFile, require_paths, walk
 from outrider.ingest.readers.select_reader import NoReader, select_reader
 from outrider.ingest.record_ids import OwnIds, make_id
 from outrider.linkage.disk_keys import OnStep, no_progress
-from outrider.linkage.merge import merge_records
 from outrider.linkage.out_of_core import Group, OutOfCoreResolution, OutOfCoreResolver
 from outrider.linkage.resolve import Pair, Related
 from outrider.runtime.task_map import TaskMap, map_here
@@ -103,6 +102,8 @@ class FileDeduplication:
 
     def work(self, group: Group) -> Record:
         """The group as one record, with the id of its leader."""
+        from outrider.linkage.merge import merge_records  # groups alone need none of it
+
         members = []
         for place in group.places:
             record, own_id = self._records[place], self.ids[place]
@@ -124,18 +125,21 @@ def deduplicate_files(
     on_step: OnStep = no_progress,
     decisions: Decisions = NO_DECISIONS,
     tasks: TaskMap = map_here,
+    *,
+    keep_records: bool = True,
 ) -> Iterator[FileDeduplication]:
     """Deduplicate the records of files and folders.
 
-    Decisions name records by their own ids, and override evidence. The files are read here; `tasks` compares the records. Raises
-    `BadRequest` for a path without records or that cannot be read.
+    Decisions name records by their own ids, and override evidence. The files are read here; `tasks` compares the records. Without
+    `keep_records`, nothing but ids is known of a group: `record` and `work` raise `IndexError`. Raises `BadRequest` for a path without
+    records or that cannot be read.
     """
     check_input(paths, options)
     with (
         TemporaryDirectory(prefix="outrider-dedup-") as folder,
         closing(RecordFile(Path(folder) / "records")) as records,
     ):
-        source = _RecordSource(paths, options, records)
+        source = _RecordSource(paths, options, records if keep_records or decisions else None)
         ids: Sequence[str] = ()
         if decisions:  # they name ids, which are unique only when every file is read
             deque(source.read(), maxlen=0)
@@ -161,13 +165,15 @@ def _find_lost_zeros(decided: Collection[str], ids: Collection[str]) -> dict[str
 
 @dataclass(slots=True)
 class _RecordSource:
-    """Reads the records of all files into the record file."""
+    """Reads the records of all files, also into the record file if there is one."""
 
     paths: Sequence[Path]
     options: ReadOptions
-    records: RecordFile
+    records: RecordFile | None
     ids: OwnIds = field(default_factory=OwnIds)
     files: int = 0
+    count: int = 0
+    """Of records."""
     notes: list[str] = field(default_factory=list)
     lost: int = 0
 
@@ -187,7 +193,7 @@ class _RecordSource:
                 if explain_limit(error):  # of the temporary files, not of this one
                     raise
                 raise BadRequest(f"{file.path}: {error.strerror or error}; nothing was compared") from error
-        if not len(self.records):
+        if not self.count:
             raise BadRequest(f"no record in {', '.join(map(str, self.paths))}" + (f": {'; '.join(self.notes[:3])}" if self.notes else ""))
 
     def _read_file(self, file: InputFile) -> Iterator[Record]:
@@ -216,9 +222,11 @@ class _RecordSource:
                 continue
             own_id = entry.own_id if entry.own_id is not None else entry.record.doc_id or None
             self.ids.add(own_id)
-            key = f"id:{own_id}" if own_id is not None else f"at:{len(self.records)}"
-            doc_id = entry.record.doc_id or make_id(str(file.path), key)
-            self.records.add(entry.record.model_copy(update={"doc_id": doc_id, "origin": str(file.path)}))
+            if self.records is not None:
+                key = f"id:{own_id}" if own_id is not None else f"at:{self.count}"
+                doc_id = entry.record.doc_id or make_id(str(file.path), key)
+                self.records.add(entry.record.model_copy(update={"doc_id": doc_id, "origin": str(file.path)}))
+            self.count += 1
             yield entry.record
 
     def make_notes(self) -> tuple[str, ...]:

@@ -82,8 +82,6 @@ def _is_service_link(variable: str, value: str) -> bool:
 
 def _read_variable(variable: str, text: str) -> Layer:
     name, where = variable.removeprefix(PREFIX).lower().replace("__", "."), variable_location(variable)
-    from outrider.settings.yaml_file import parse_value  # few variables are set, and none in most runs
-
     leaf = find_leaf(name)
     if leaf is None:
         problem = (
@@ -91,13 +89,19 @@ def _read_variable(variable: str, text: str) -> Layer:
         )
         raise SettingsError(f"{where} {problem}")
     if leaf.of_mappings:
-        return _read_mapping(name, text if is_secret(name) else parse_value(text), where)
+        return _read_mapping(name, text if is_secret(name) else _parse_value(text), where)
     if not leaf.free or name not in leaves():
-        value = expand_home(text) if name == LIBRARY_NAME else text if leaf.kind is str else parse_value(text)
+        value = expand_home(text) if name == LIBRARY_NAME else text if leaf.kind is str else _parse_value(text)
         return {name: Entry(value, where)}
     # Object stores take texts as options: `true` and `3` mean "true" and "3".
-    options = _mapping(parse_value(text), f'{where}: {name} takes a mapping such as {{"key": "value"}}').items()
+    options = _mapping(_parse_value(text), f'{where}: {name} takes a mapping such as {{"key": "value"}}').items()
     return {f"{name}.{key}": Entry(str(value).lower() if isinstance(value, bool | int) else value, where) for key, value in options}
+
+
+def _parse_value(text: str) -> object:
+    from outrider.settings.yaml_file import parse_value  # few variables hold more than a text
+
+    return parse_value(text)
 
 
 def _read_mapping(name: str, value: object, where: str) -> Layer:

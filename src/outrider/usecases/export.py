@@ -37,7 +37,7 @@ def make_run_writer(form: str, stream: TextIO, *, whole: bool = False) -> Writer
 
 def is_whole_csv(path: Path) -> bool:
     """Whether a CSV has the columns of whole records; false for a file that cannot be read, which its reader reports."""
-    from outrider.ingest.export.csv_json import FORMER_COLUMNS
+    from outrider.ingest.exported_rows import FORMER_COLUMNS
 
     try:
         with path.open("rb") as stream:

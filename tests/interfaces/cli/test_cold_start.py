@@ -108,3 +108,31 @@ def test_a_search_by_meaning_loads_no_torch(tmp_path: Path) -> None:
     assert (statuses["lance_dense"], statuses["lance_fts"]) == ("ok", "ok")
     assert {"tokenizers", "outrider.distiller.engines.closeness"} <= loaded
     assert not loaded & NEVER_NEEDED
+
+
+DEDUP = """
+import os, sys
+os.chdir(sys.argv[1])  # away from the settings of this repository and of its tests
+for name in [name for name in os.environ if name.startswith("OUTRIDER_")]:
+    del os.environ[name]
+from outrider.interfaces.cli import run
+code = run(["dedup", "refs.csv", "--json"])
+print("MODULES", *sys.modules, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def test_a_deduplication_loads_neither_a_cluster_nor_the_writers_of_files(tmp_path: Path) -> None:
+    title = "Effect of aspirin on the liver of adults with diabetes: a randomised trial"
+    rows = [f"{number},{title}{' (part 2)' * (number == 8)},Müller K,2008,{number}-9" for number in range(1, 9)]
+    (tmp_path / "refs.csv").write_text("\n".join(["id,title,authors,year,pages", *rows]), encoding="utf-8")
+    done = run_python(DEDUP, str(tmp_path))
+    assert len(json.loads(done.stdout)["groups"]) > 1
+    loaded = set(done.stderr.partition("MODULES")[2].split())
+    assert {"numpy", "outrider.linkage.out_of_core", "outrider.ingest.readers.tables"} <= loaded
+    unneeded = {
+        "asyncio", "charset_normalizer", "lancedb", "numpy.ma", "openpyxl", "outrider.cluster.session", "outrider.ingest.export",
+        "outrider.ingest.reader_thread", "outrider.library", "outrider.linkage.merge", "outrider.services", "outrider.state.notices",
+        "rich", "yaml",
+    }  # fmt: skip
+    assert loaded & unneeded == set()

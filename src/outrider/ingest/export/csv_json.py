@@ -1,12 +1,4 @@
-"""CSV, JSON and JSON Lines export, parsing of exported rows, and CSV for screening tools.
-
-A record that is exported and read again is the same, `doc_id` included. JSON rows carry `"schema": "outrider.record/1"`. A CSV file
-(RFC 4180, UTF-8) is an export if its header is exactly `COLUMNS`; the column names are ones that any table may use, so an edited
-file still reads, only without the guarantee.
-
-CSV: list items are joined with `; `, or written as a JSON list if an item holds a semicolon. A cell that a spreadsheet would run as a
-formula gets a leading apostrophe (OWASP, "CSV Injection"), which reading removes. Null characters and the difference between an
-empty text and a missing one are lost. JSON: null characters and numbers that JSON lacks (NaN, infinities) are lost.
+"""CSV, JSON and JSON Lines export, and CSV for screening tools. `ingest.exported_rows` has the form of the rows and reads them.
 
 CSV for screening tools such as ASReview has what a person reads to decide, and the label. ASReview reads with Python's csv module, which
 stops at a field of more than 131,072 characters, and a spreadsheet cuts a cell after 32,767. So the file has neither body nor metadata, and
@@ -21,29 +13,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, TextIO
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from outrider.ingest.column_mapping import fold_name
 from outrider.ingest.export.base_writer import Writer
+from outrider.ingest.exported_rows import COLUMNS, LISTS, PLAIN, SCHEMA, SCHEMES, escape_formula
 from outrider.ingest.field_values import clean
 from outrider.state.notices import describe_notices, list_notices
-from outrider.state.records import RECORD, BaseRecord, Record
-
-SCHEMA: Final = "outrider.record/1"
-LISTS = {"authors": "authors", "keywords": "tags", "mesh": "mesh"}
-PLAIN = {
-    "doc_id": "doc_id", "kind": "kind", "title": "title", "year": "year", "journal": "venue", "volume": "volume", "issue": "issue",
-    "pages": "pages", "url": "url", "abstract": "abstract", "description": "description", "text": "text", "language": "language",
-    "citations": "citations", "stars": "stars", "source": "source",
-}  # fmt: skip
-SCHEMES = ("doi", "pmid", "pmcid", "arxiv", "isbn")
-COLUMNS = (
-    "doc_id", "kind", "title", "authors", "year", "journal", "volume", "issue", "pages", *SCHEMES, "url", "abstract",
-    "description", "text", "keywords", "mesh", "language", "citations", "stars", "source", "metadata", "other_fields", "notices",
-)  # fmt: skip
-FORMER_COLUMNS = COLUMNS[:-1]
-"""Of exports without notices, which are read as before. Notices are made from the metadata, and reading leaves them out."""
-FORMULA = re.compile(r"'*[=+\-@\t\r]")
+from outrider.state.records import BaseRecord
 
 
 class CsvWriter(Writer):
@@ -83,10 +60,6 @@ class JsonWriter(Writer):
         self.stream.write("]\n" if self._first else "\n]\n")
 
 
-class InvalidRow(ValueError):
-    """A row of an export that cannot be read as a record."""
-
-
 def format_json_row(record: BaseRecord) -> str:
     """The record as one JSON object, all fields included."""
     row = {"schema": SCHEMA, **record.model_dump(mode="json")}
@@ -94,11 +67,6 @@ def format_json_row(record: BaseRecord) -> str:
     notices = [notice.model_dump(mode="json", exclude_defaults=True) for notice in list_notices(record)]
     row |= {"notices": notices} if notices else {}
     return json.dumps({**row, "metadata": clean(row["metadata"])}, ensure_ascii=False, allow_nan=False)
-
-
-def parse_json_row(row: Mapping[str, JsonValue]) -> Record:
-    """The record of an exported JSON object. Raises `InvalidRow`."""
-    return _validate({name: value for name, value in row.items() if name not in ("schema", "notices")})
 
 
 def make_csv_cells(record: BaseRecord) -> list[str]:
@@ -120,42 +88,6 @@ def make_csv_cells(record: BaseRecord) -> list[str]:
     cells["notices"] = describe_notices(list_notices(record))
     cells |= {name: json.dumps(rest, ensure_ascii=False) for name, rest in (("metadata", metadata), ("other_fields", fields)) if rest}
     return [escape_formula("" if (cell := cells.get(column)) is None else str(cell)) for column in COLUMNS]
-
-
-def parse_csv_cells(cells: Sequence[str]) -> Record:
-    """The record of one line below the header `COLUMNS`. Raises `InvalidRow`."""
-    if len(cells) not in (len(COLUMNS), len(FORMER_COLUMNS)):
-        raise InvalidRow(f"{len(cells)} cells under {len(COLUMNS)} columns")
-    values = {column: unescape_formula(cell) for column, cell in zip(COLUMNS, cells, strict=False) if cell}
-    try:
-        row = json.loads(values.get("other_fields", "{}"))
-        row["metadata"] = json.loads(values.get("metadata", "{}"))
-        row["identifiers"] = row.get("identifiers", {}) | {scheme: values[scheme] for scheme in SCHEMES if scheme in values}
-        for column, field in LISTS.items():
-            if cell := values.get(column):
-                row[field] = list(json.loads(cell)) if cell.startswith("[") else cell.split("; ")
-    except (ValueError, TypeError, RecursionError) as error:
-        raise InvalidRow(f"a cell that should hold JSON does not: {error}") from error
-    return _validate(row | {field: values[column] for column, field in PLAIN.items() if column in values})
-
-
-def escape_formula(cell: str) -> str:
-    """The cell without null characters, and with an apostrophe before what a spreadsheet would run as a formula."""
-    cell = cell.replace("\x00", "")
-    return "'" + cell if FORMULA.match(cell) else cell
-
-
-def unescape_formula(cell: str) -> str:
-    """The cell without the apostrophe that `escape_formula` adds."""
-    return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
-
-
-def _validate(row: Mapping[str, object]) -> Record:
-    try:
-        return RECORD.validate_python(row)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise InvalidRow(f"{'.'.join(map(str, first['loc'][:6])) or 'record'}: {first['msg']}") from error
 
 
 MAX_CELL_CHARS: Final = 32_767

@@ -49,7 +49,6 @@ def dedup(
     from outrider.cluster.task_map import open_task_map
     from outrider.ingest.deduplicate_files import check_input, deduplicate_files, read_review
     from outrider.ingest.entry import ReadOptions
-    from outrider.ingest.export import make_writer
     from outrider.ingest.file_walk import walk
     from outrider.settings.load import load
     from outrider.state.duplicate_decisions import NO_DECISIONS
@@ -64,13 +63,16 @@ def dedup(
     options = ReadOptions(columns=parse_columns(columns or []), max_bytes=limits.max_bytes, max_pages=limits.max_pages)
     check_input(files, options)
     written = 0
+    keep_records = not as_json or output is not None or review is not None  # JSON has ids alone
     decisions = decided.decisions if decided else NO_DECISIONS
     with (
         Progress("reading", quiet=as_json) as bar,
         open_task_map(on, address) as tasks,
-        deduplicate_files(files, options, bar.show, decisions, tasks) as deduplication,
+        deduplicate_files(files, options, bar.show, decisions, tasks, keep_records=keep_records) as deduplication,
     ):
         if output:
+            from outrider.ingest.export import make_writer
+
             with open_output(output) as stream:
                 writer = make_writer(form, stream)
                 writer.begin()
