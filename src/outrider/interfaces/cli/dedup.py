@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from pathlib import Path
@@ -53,6 +54,7 @@ def dedup(
     from outrider.settings.load import load
     from outrider.state.duplicate_decisions import NO_DECISIONS
 
+    gc.freeze()  # what the imports made lives as long as the process: the collector need not walk through it again and again
     for option, target in (("--output", output), ("--review", review)):
         if target and target.resolve() in {file.path for file in walk(files)}:
             raise BadRequest(f"{target} is one of the input files, which are not changed; give another name to {option}")
