@@ -1,4 +1,6 @@
-"""CSV, JSON and JSON Lines export, and CSV for screening tools. `ingest.exported_rows` has the form of the rows and reads them.
+"""CSV, JSON and JSON Lines export, and CSV for screening tools.
+
+`ingest.exported_rows` has the form of exported rows and reads them.
 
 CSV for screening tools such as ASReview has what a person reads to decide, and the label. ASReview reads with Python's csv module, which
 stops at a field of more than 131,072 characters, and a spreadsheet cuts a cell after 32,767. So the file has neither body nor metadata, and
