@@ -2,7 +2,7 @@
 
 Each world is one local server with its own latencies, which change once, and its own library and requests: library only, services, a
 chat model's counterpart (`bench.chat`), exact runs, repeats whose answers are cached, first runs of new services, several `top_k`. A run's
-prediction is the one that it stores itself, from the runs that had ended before it began. The baseline is the 10 % to 90 % quantiles of all
+prediction is the stored one, from the runs that had ended before it began. The baseline is the 10 % to 90 % quantiles of all
 earlier runs that had the quantity, whatever the request. The first 20 runs are not judged.
 """
 
@@ -213,7 +213,7 @@ async def _run_once(questions: Sequence[str], cold: float, rooms: _Rooms, draw: 
         hits = asystematic(query, services=services)
         async for _ in hits.pages():
             pass
-        _wait_for_record()
+        _predict(services)
         return kind
     if kind == "repeat" and asked:
         fields = draw.choice(asked[-10:])
@@ -234,14 +234,17 @@ async def _run_once(questions: Sequence[str], cold: float, rooms: _Rooms, draw: 
     services = rooms.get(model=model, fresh=draw.random() < cold)
     await services.prepare()
     await get_search_graph(services).ainvoke(check_request(fields))
-    _wait_for_record()
+    _predict(services)
     return kind
 
 
-def _wait_for_record() -> None:
+def _predict(services: Services) -> None:
+    """Complete the run's row once it is stored, as a plan would: before later runs."""
     for thread in threading.enumerate():
         if thread.name == THREAD:
             thread.join()
+    assert services.planner is not None
+    services.planner.read()
 
 
 def judge(history: Sequence[RunRow]) -> list[tuple[Cell, ...]]:

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 
 import outrider
 from outrider.graph.pipeline import build
+from outrider.planner.run_history import RunHistory
 from outrider.planner.run_row import RunRow
 from outrider.services import Services
 from outrider.services.planner import THREAD, Planner
@@ -45,12 +46,17 @@ def services(shelved: Path, tmp_path: Path) -> Iterator[Services]:
     made.close()
 
 
-async def read_rows(services: Services) -> list[RunRow]:
-    """What is recorded, once every run that ended is."""
+async def wait_for_record() -> None:
+    """Until every run that ended is recorded."""
     for thread in [thread for thread in threading.enumerate() if thread.name == THREAD]:
         await asyncio.to_thread(thread.join)
+
+
+async def read_rows(services: Services) -> list[RunRow]:
+    """What is recorded, with predictions."""
+    await wait_for_record()
     assert services.planner is not None
-    return list(await asyncio.to_thread(services.planner.history.read))
+    return list(await asyncio.to_thread(services.planner.read))
 
 
 async def test_a_search_records_what_it_took_and_what_was_predicted_but_no_text(services: Services, tmp_path: Path) -> None:
@@ -74,6 +80,34 @@ async def test_a_prediction_uses_no_run_that_ended_later(services: Services) -> 
     await asyncio.gather(*(outrider.asearch(text, services=services) for text in ("aspirin", "statins")))
     for row in await read_rows(services):
         assert row.features["last_hour"] == 0, "neither had ended when the other began"
+
+
+async def test_predictions_made_together_by_a_plan_are_those_made_after_each_search(services: Services, tmp_path: Path) -> None:
+    planner = services.planner
+    assert planner is not None
+    by_one = Planner(services.settings.model_copy(update={"planner": PlannerSettings(file=str(tmp_path / "by-one.sqlite"))}))
+    for text in ("aspirin", "statins", "aspirin"):
+        await outrider.asearch(text, services=services)
+        await wait_for_record()
+        rows = await asyncio.to_thread(planner.history.read)
+        assert not any(row.predicted for row in rows), "a search predicts nothing"
+        await asyncio.to_thread(by_one.history.add, rows[-1])
+        await asyncio.to_thread(by_one.read)
+    await outrider.aplan_search("aspirin", services=services)
+    kept, expected = [await asyncio.to_thread(RunHistory(one.history.path, 500).read) for one in (planner, by_one)]
+    assert [row.predicted.keys() for row in kept] == [{"seconds", "hits:library"}] * 3
+    assert kept == expected
+
+
+async def test_predictions_that_cannot_be_kept_cost_a_plan_nothing(
+    services: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await outrider.asearch("aspirin", services=services)
+    await wait_for_record()
+    monkeypatch.setattr("outrider.planner.run_history.UPDATE", "UPDATE nothing")
+    planned = await outrider.aplan_search("aspirin", services=services)
+    assert planned.runs == 1
+    assert "cannot be kept" in caplog.text
 
 
 async def test_switched_off_nothing_is_recorded_and_a_plan_says_so(shelved: Path, tmp_path: Path) -> None:

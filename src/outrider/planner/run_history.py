@@ -25,7 +25,8 @@ TABLES = (
 )
 ERRORS = (sqlite3.Error, OSError, ValueError)
 """What reading or writing raises: a locked, full, damaged or foreign file."""
-SELECT = "SELECT begun, ended, request, features, outcome, predicted FROM runs WHERE id > ? ORDER BY id"
+SELECT = "SELECT id, begun, ended, request, features, outcome, predicted FROM runs WHERE id > ? ORDER BY id"
+UPDATE = "UPDATE runs SET features = ?, outcome = ?, predicted = ? WHERE id = ?"
 DIGITS = 6
 
 
@@ -50,10 +51,17 @@ class RunHistory:
 
     def add(self, row: RunRow) -> None:
         with self._lock, self._connect(create=True) as connection:
-            texts = (_dump(row.features), _dump(row.outcome), _dump_intervals(row))
             insert = "INSERT INTO runs (begun, ended, request, features, outcome, predicted) VALUES (?, ?, ?, ?, ?, ?)"
-            connection.execute(insert, (row.begun, row.ended, row.request, *texts))
+            connection.execute(insert, (row.begun, row.ended, row.request, *_dump_row(row)))
             connection.execute("DELETE FROM runs WHERE id <= (SELECT MAX(id) FROM runs) - ?", (self.most,))
+
+    def complete(self, rows: Iterable[RunRow]) -> None:
+        """Store features, outcome and prediction of runs that were read without a prediction."""
+        with self._lock:
+            completed = {row.row_id: row for row in rows}
+            self._rows = [completed.get(row.row_id, row) for row in self._rows]
+            with self._connect() as connection:
+                connection.executemany(UPDATE, [(*_dump_row(row), row.row_id) for row in completed.values()])
 
     def clear(self) -> int:
         """Delete all runs and what else is known; returns how many runs there were."""
@@ -114,6 +122,10 @@ def _dump(values: object) -> str:
     return json.dumps({name: round(value, DIGITS) for name, value in values.items()}, separators=(",", ":"))
 
 
+def _dump_row(row: RunRow) -> tuple[str, str, str]:
+    return _dump(row.features), _dump(row.outcome), _dump_intervals(row)
+
+
 def _dump_intervals(row: RunRow) -> str:
     rounded: Iterable[tuple[str, list[float]]] = (
         (name, [round(value, DIGITS) for value in interval]) for name, interval in row.predicted.items()
@@ -121,9 +133,9 @@ def _dump_intervals(row: RunRow) -> str:
     return json.dumps(dict(rounded), separators=(",", ":"))
 
 
-def _load(row: tuple[float, float, int, str, str, str]) -> RunRow | None:
+def _load(row: tuple[int, float, float, int, str, str, str]) -> RunRow | None:
     """None for a damaged row: the others still tell what runs take."""
-    begun, ended, request, *texts = row
+    row_id, begun, ended, request, *texts = row
     try:
         features, outcome, predicted = map(json.loads, texts)
         intervals = {name: Interval(*values) for name, values in predicted.items()}
@@ -131,4 +143,4 @@ def _load(row: tuple[float, float, int, str, str, str]) -> RunRow | None:
         is_sound = all(map(math.isfinite, numbers)) and min(outcome.values(), default=0.0) >= 0.0
     except (AttributeError, RecursionError, TypeError, ValueError):
         return None
-    return RunRow(begun, ended, request, features, outcome, intervals) if is_sound else None
+    return RunRow(begun, ended, request, features, outcome, intervals, row_id) if is_sound else None

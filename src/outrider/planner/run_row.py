@@ -35,3 +35,6 @@ class RunRow:
     features: Values
     outcome: Values
     predicted: Mapping[str, Interval] = field(default_factory=dict)
+    """Empty until a plan needs the run."""
+    row_id: int = field(default=0, compare=False)
+    """In the table; 0 before it is stored."""

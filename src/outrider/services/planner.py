@@ -82,10 +82,7 @@ class Planner:
     def _store(self, run: BegunRun, ended: float, outcome: Mapping[str, float]) -> None:
         try:
             request = hash_request(run.text, self.history.salt(create=True))
-            features, forecasts, _ = self._forecast(run.features, run.begun, request)
-            uncalled = {name: 0.0 for name in forecasts if name.startswith((CALLS_TO, HITS_OF))}
-            predicted = {name: forecast.interval for name, forecast in forecasts.items()}
-            self.history.add(RunRow(run.begun, ended, request, features, {**uncalled, **outcome}, predicted))
+            self.history.add(RunRow(run.begun, ended, request, run.features, outcome))
         except ERRORS as error:  # the search has its answer
             log.warning("this run will not improve later plans: %s: %s", self.history.path, error)
 
@@ -110,7 +107,7 @@ class Planner:
         from outrider.planner.calibration import calibrate
 
         try:
-            rows = self.history.read()
+            rows = self.read()
         except ERRORS as error:
             raise SearchError(f"{self.history.path} cannot be read: {error}; delete the file") from error
         return len(rows), calibrate(rows)
@@ -123,24 +120,49 @@ class Planner:
             raise SearchError(f"{self.history.path} cannot be cleared: {error}; delete the file") from error
 
     def forecast(self, features: Mapping[str, float], text: str, now: float) -> tuple[dict[str, float], dict[str, Forecast], int]:
-        """Complete features, a forecast of each uncertain quantity, and the number of runs. Blocks; writes nothing.
+        """Complete features, a forecast of each uncertain quantity, and the number of runs. Blocks.
 
         A history that cannot be read counts as empty.
         """
         try:
             request = hash_request(text, self.history.salt(create=False))
-            return self._forecast(features, now, request)
+            rows = self.read()
         except ERRORS as error:
             log.warning("earlier runs cannot be read, so priors stand in: %s: %s", self.history.path, error)
-            return self._forecast(features, now, -1, ())
+            request, rows = -1, ()
+        return self._forecast(features, now, request, rows)
+
+    def read(self) -> Sequence[RunRow]:
+        """All runs, oldest first, the latest ones with what was predicted from the runs before them. Blocks.
+
+        Predictions are made here and not by each search, whose CPU time would be a seventh more. They are the same.
+        """
+        from outrider.planner.forecaster import MOST_ROWS
+
+        rows = list(self.history.read())
+        completed = []
+        for place in range(max(0, len(rows) - MOST_ROWS), len(rows)):
+            row = rows[place]
+            if not row.predicted:
+                features, forecasts, _ = self._forecast(row.features, row.begun, row.request, rows[:place])
+                uncalled = {name: 0.0 for name in forecasts if name.startswith((CALLS_TO, HITS_OF))}
+                predicted = {name: forecast.interval for name, forecast in forecasts.items()}
+                rows[place] = replace(row, features=features, outcome={**uncalled, **row.outcome}, predicted=predicted)
+                completed.append(rows[place])
+        if completed:
+            try:
+                self.history.complete(completed)
+            except ERRORS as error:
+                log.warning("what was predicted of earlier runs cannot be kept: %s: %s", self.history.path, error)
+        return rows
 
     def _forecast(
-        self, features: Mapping[str, float], begun: float, request: int, rows: Sequence[RunRow] | None = None
+        self, features: Mapping[str, float], begun: float, request: int, rows: Sequence[RunRow]
     ) -> tuple[dict[str, float], dict[str, Forecast], int]:
         """From runs that had ended when this one began."""
         from outrider.planner.forecaster import Forecaster, complete_features, list_quantities
 
-        earlier = [row for row in (self.history.read() if rows is None else rows) if row.ended <= begun]
+        earlier = [row for row in rows if row.ended <= begun]
         complete = complete_features(features, begun, request, earlier, self._fresh_s)
         return complete, Forecaster(earlier).forecast(complete, list_quantities(complete, earlier)), len(earlier)
 
