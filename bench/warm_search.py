@@ -13,10 +13,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from bench.data import ROOT, Absent, Collection, collection
 from bench.lance_calls import Calls, counted
 from bench.library import library_of
 from bench.model import Remembering, model
+from bench.raw import calls_of, repeat
 from bench.report import Cell, Report, percentiles, progress
 from outrider.graph.pipeline import build
 from outrider.services import Services
@@ -39,6 +42,8 @@ MOST_CALLS = {"without vectors": 9, "with vectors": 14}
 MOST_CPU = 0.5
 """Of the base's."""
 OURS, BASE = "this version", "base"
+RAW = "LanceDB calls of a search alone"
+"""What no code of ours can make less, with the calls that a search makes."""
 WAYS = {"graph": "graph built once", "search": "asearch, new services each call"}
 COLUMNS = ("LanceDB calls", "queries", "mean", "most", "at most", "by kind and table")
 CPU_COLUMNS = ("search", "version", "searches", "CPU ms, median", "wall ms, median", "ratio of CPU to base", "ratio of wall to base")
@@ -57,7 +62,8 @@ def run(base: str | None = None, queries: int = QUERIES) -> Report:
             rows.append(count_calls("with vectors", source, Path(folder) / "vectors", texts, model()))
         except Absent as absent:
             notes.append(f"with vectors: skipped: {absent}")
-        compared = compare(Path(folder), source, texts, {OURS: str(ROOT / "src"), **({BASE: base} if base else {})})
+        raw = asyncio.run(_time_raw(Path(folder) / "words", texts))
+        compared = compare(Path(folder), source, texts, {OURS: str(ROOT / "src"), **({BASE: base} if base else {})}, raw)
     return Report("warm_search", COLUMNS, tuple(rows), tuple(notes), (compared,))
 
 
@@ -81,7 +87,7 @@ def count_calls(name: str, source: Collection, path: Path, texts: Sequence[str],
 async def _count_calls(source: Collection, path: Path, texts: Sequence[str], embedder: Any) -> list[Calls]:
     remembering: TextEmbedder | None = embedder and Remembering.of(embedder, source)
     (await library_of(source, path, remembering)).close()
-    services = Services(load({"library.uri": str(path), "sources.offline": True}).settings, embedder=embedder)
+    services = _open(path, embedder)
     graph = build(services)
     counts: list[Calls] = []
     try:
@@ -94,6 +100,27 @@ async def _count_calls(source: Collection, path: Path, texts: Sequence[str], emb
     return counts[WARM_UP:]
 
 
+def _open(path: Path, embedder: Any = None) -> Services:
+    return Services(load({"library.uri": str(path), "sources.offline": True}).settings, embedder=embedder)
+
+
+async def _time_raw(path: Path, texts: Sequence[str]) -> Times:
+    """The calls of each search, repeated without our code and without the graph."""
+    services, times = _open(path), Times()
+    graph = build(services)
+    try:
+        for place, text in enumerate(texts):
+            calls = await calls_of(partial(graph.ainvoke, {"query": text}))
+            cpu_s, started = time.process_time(), time.perf_counter()
+            await repeat(calls)
+            if place >= WARM_UP:
+                times.cpu_s.append(time.process_time() - cpu_s)
+                times.took_s.append(time.perf_counter() - started)
+    finally:
+        services.close()
+    return times
+
+
 @dataclass(slots=True)
 class Times:
     """Of one kind of search by one version."""
@@ -102,8 +129,11 @@ class Times:
     took_s: list[float] = field(default_factory=list)
 
 
-def compare(folder: Path, source: Collection, texts: Sequence[str], versions: Mapping[str, str]) -> Report:
-    """CPU and wall time of each version, by the folder of its modules. All take turns, so that a busy machine slows them alike."""
+def compare(folder: Path, source: Collection, texts: Sequence[str], versions: Mapping[str, str], raw: Times) -> Report:
+    """CPU and wall time of each version, by the folder of its modules. All take turns, so that a busy machine slows them alike.
+
+    `raw` are the times of this version's LanceDB calls.
+    """
     records = folder / "records.jsonl"
     records.write_text("".join(f"{record.model_dump_json(exclude_none=True)}\n" for record in source.documents), encoding="utf-8")
     parallel = f"{AT_ONCE} at once"
@@ -129,10 +159,11 @@ def compare(folder: Path, source: Collection, texts: Sequence[str], versions: Ma
                 answer = _ask(process, "graph", [texts[(turn + place) % len(texts)] for place in range(AT_ONCE)])
                 times[parallel, version].cpu_s.append(answer["cpu_s"] / AT_ONCE)
                 times[parallel, version].took_s += answer["took_s"]
+    times[RAW, OURS] = raw
     rows = []
     for (name, version), each in times.items():
         cpu_s, took_s = statistics.median(each.cpu_s), percentiles(each.took_s)[0]
-        of_base = times.get((name, BASE))
+        of_base = times.get((WAYS["graph"] if name == RAW else name, BASE))
         ratios = (cpu_s / statistics.median(of_base.cpu_s), took_s / statistics.median(of_base.took_s)) if of_base else (None, None)
         rows.append((name, version, len(each.took_s), cpu_s * 1000, took_s * 1000, *ratios))
     notes = (

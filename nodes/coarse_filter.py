@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
@@ -236,5 +237,6 @@ def read_work_types(record: Paper) -> frozenset[str]:
     return frozenset(filter(None, map(normal_type, words)))
 
 
+@lru_cache(maxsize=64)
 def _parse_list(text: str, normalize: Callable[[str], str | None]) -> frozenset[str]:
     return frozenset(filter(None, map(normalize, text.split(","))))

@@ -32,10 +32,12 @@ class CodeFinder:
 
     async def find(self, records: Sequence[Record]) -> KnownLinks:
         """Links by record, each with its other end as a record where one is known."""
-        names = {record.doc_id: list_names(record) for record in records}
         library = await self._open()
         # what a record of the library says was stored with it
         own = await read_all_evidence(records if library is None else [record for record in records if record.source != LIBRARY])
+        if not own and (library is None or not await library.code_links.exists()):
+            return KnownLinks()
+        names = {record.doc_id: list_names(record) for record in records}
         every = {name for known in names.values() for name in known}
         stored = await library.code_links.find(every) if library else []
         links = group_links([*stored, *own], names)

@@ -81,6 +81,11 @@ class MetadataTable(ABC, Generic[T]):
         parsed: Parsed = self._parsed[1]
         return parsed
 
+    async def exists(self) -> bool:
+        """Whether anything was ever stored."""
+        with self._location.translate_errors():
+            return await self._open_reader() is not None
+
     async def _open_reader(self) -> AsyncTable | None:
         """The table, opened once for all reads; None where nothing was ever stored."""
         if self._reader is None:
