@@ -38,7 +38,7 @@ def run() -> Report:
     try:
         score = load_score()
         rows = [json.loads(line) for line in (data_folder() / "answers" / "dev.jsonl").read_text("utf-8").splitlines() if line.strip()]
-        embedder = Remembering(model(), CACHE / "question-units.npz")
+        embedder = Remembering(model(), CACHE / f"question-units-{NAME}.npz")
     except (Absent, OSError) as error:
         return Report("questions", COLUMNS, (), (f"skipped: {error}",))
     table: list[tuple[Cell, ...]] = []

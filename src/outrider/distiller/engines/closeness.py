@@ -1,4 +1,4 @@
-"""Closeness of units to a question, by vectors of their tokens.
+"""Closeness of units to a question, by vectors of their tokens, on one scale for all models.
 
 Late interaction: Khattab and Zaharia 2020, "ColBERT".
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from outrider.distiller.engines.cosine_scale import find_scales
 from outrider.distiller.engines.embedding import Embedder
 from outrider.distiller.engines.shortlist import MAX_CHARS, titles_of
 from outrider.distiller.units import SegmentedText
@@ -37,7 +38,8 @@ def compute_closeness(embedder: Embedder, question: np.ndarray, segmented: Segme
     tokens = embedder.token_vectors([*(plain[at][:MAX_CHARS] for at in places), *different])
     zeros = np.zeros((1, question.shape[1]), np.float32)
     tokens = [one if len(one) else zeros for one in tokens]
-    closest = np.array([(question @ one.T).max(axis=1) for one in tokens])
+    scales = find_scales(embedder)
+    closest = scales.tokens.apply(np.array([(question @ one.T).max(axis=1) for one in tokens]))
     vectors, own = np.array([one.mean(axis=0) for one in tokens[: len(places)]]), closest[: len(places)]
     of_title = dict(zip(different, closest[len(places) :], strict=True))
     nothing = np.zeros(len(question), np.float32)
@@ -55,9 +57,9 @@ def compute_closeness(embedder: Embedder, question: np.ndarray, segmented: Segme
         _behind_best(by_tokens),
         by_closest,
         _behind_best(by_closest),
-        _behind_best(_unit(windows) @ _unit(asked)),
-        _behind_best(_unit(_mean_of_sections(vectors, segmented, places)) @ _unit(asked)),
-        _unit(vectors) @ _unit(asked),
+        _behind_best(scales.means.apply(_unit(windows) @ _unit(asked))),
+        _behind_best(scales.means.apply(_unit(_mean_of_sections(vectors, segmented, places)) @ _unit(asked))),
+        scales.means.apply(_unit(vectors) @ _unit(asked)),
     )
     return [tuple(map(float, row)) for row in zip(*columns, strict=True)]
 
