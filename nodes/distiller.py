@@ -152,7 +152,7 @@ def make_context(result: Distilled) -> DistilledContext:
 def add_spans(hits: Sequence[Hit], result: Distilled) -> tuple[Hit, ...]:
     """Hits with the kept units as spans and, joined by blanks, as distilled_text; those in which nothing answers say what they are."""
     units: dict[str, list[KeptUnit]] = {}
-    for unit in sorted(result.units, key=lambda unit: unit.start):
+    for unit in sorted(result.units if result.judged is None else result.judged, key=lambda unit: unit.start):
         units.setdefault(unit.doc_id, []).append(unit)
     distilled: list[Hit] = []
     for hit in hits:
@@ -160,7 +160,7 @@ def add_spans(hits: Sequence[Hit], result: Distilled) -> tuple[Hit, ...]:
         if own := units.get(hit.doc_id):
             spans = tuple((unit.start, unit.end) for unit in own)
             update = {"spans": spans, "distilled_text": " ".join(hit.original_text[start:end] for start, end in spans)}
-            if not result.bypassed:
+            if result.judged is not None:
                 update["answers"] = "yes" if any(unit.why != "best" for unit in own) else "perhaps"
         elif hit.doc_id in result.unanswered:
             update = {"answers": "no", "summary": describe_hit(hit)}

@@ -103,6 +103,13 @@ class Distilled:
     notes: tuple[str, ...] = ()
     bypassed: str = ""
     """Why the texts were passed on unchanged; empty if they were distilled."""
+    answering: tuple[KeptUnit, ...] | None = None
+    """What would have been kept of short texts that were passed on unchanged; None where they were not read for it."""
+
+    @property
+    def judged(self) -> tuple[KeptUnit, ...] | None:
+        """The units that answer; None where nobody looked for them."""
+        return self.answering if self.bypassed else self.units
 
     @property
     def verbatim(self) -> bool:

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outrider.distiller.distiller import BypassRule
 from outrider.distiller.distiller import Distiller as EngineDistiller
+from outrider.distiller.engines.select import make_engine
 from outrider.distiller.selection import SelectionSettings
 from outrider.distiller.token_counter import estimate_tokens
 from outrider.nodes.distiller import Distiller, Frames, add_spans, describe_hit, distil_readings, make_context
@@ -185,3 +187,21 @@ async def test_marks_of_the_organizer_stay() -> None:
 )
 def test_a_description_begins_below_the_title_of_its_part(abstract: str, first: str) -> None:
     assert describe_hit(hit(abstract).model_copy(update={"abstract": abstract})) == first
+
+
+@pytest.mark.parametrize(
+    ("question", "answers", "shown"),
+    [
+        ("When is the kettle cleaned?", "yes", "The kettle is cleaned on Mondays."),
+        ("Which colour has the tower of the church in Brno?", "no", ""),
+    ],
+)
+def test_short_texts_pass_to_the_context_whole_and_hits_show_what_answers(question: str, answers: str, shown: str) -> None:
+    text = "# Kettle\n\nIt stands in the kitchen.\n\nThe kettle is cleaned on Mondays. Its lid is red."
+    distiller = EngineDistiller(make_engine("words"), selection=SelectionSettings(max_units=3), bypass_rule=BypassRule())
+    result = distiller.distil(question, [Reading("d1", text, kind="document")])
+    assert result.bypassed
+    assert [unit.text for unit in result.units] == [text]
+    (found,) = add_spans([hit(text)], result)
+    assert (found.answers, found.distilled_text) == (answers, shown)
+    assert bool(found.summary) == (answers == "no")

@@ -23,7 +23,7 @@ from support.scorer_over_server import by_title
 def test_search_answers_from_a_real_library(shelved: Path) -> None:
     answer = outrider.search("does aspirin harm the liver", library=str(shelved))
     assert answer.hits[0].doc_id == "a"
-    assert answer.hits[0].distilled_text == "Aspirin harms the liver at high doses. The weather was fine."
+    assert answer.hits[0].distilled_text == "Aspirin harms the liver at high doses."
     assert answer.snapshot
     assert answer.provenance_hash == outrider.search("does aspirin harm the liver", library=str(shelved)).provenance_hash
 

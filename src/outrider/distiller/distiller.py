@@ -85,7 +85,7 @@ class Distiller:
         """Keep the units that answer the query. Raises the engine's errors: `ModelError`, `MissingExtra`."""
         settings = self.selection if max_tokens is None else replace(self.selection, max_tokens=max_tokens)
         segmented = [segment_text(replace(reading, text=reading.text[:MAX_CHARS_READ])) for reading in readings]
-        if (whole := self._pass_unchanged(readings, segmented, settings, frame)) is not None:
+        if (whole := self._pass_unchanged(query, readings, segmented, settings, frame)) is not None:
             return whole
         calibration, notes, promise = self.calibration, [], None
         if calibration and (calibration.engine, calibration.revision) != (self.engine.name, self.engine.revision):
@@ -137,9 +137,9 @@ class Distiller:
         return f"{self.engine.name}, shortened by {self.compressor.name}"
 
     def _pass_unchanged(
-        self, readings: Sequence[Reading], segmented: Sequence[SegmentedText], settings: SelectionSettings, frame: Frame
+        self, query: str, readings: Sequence[Reading], segmented: Sequence[SegmentedText], settings: SelectionSettings, frame: Frame
     ) -> Distilled | None:
-        """The texts unchanged, if they fit the budget and distilling them is not worth its time."""
+        """The texts unchanged, if they fit the budget and distilling them is not worth its time; of short ones also what answers."""
         rule, chars = self.bypass_rule, sum(len(reading.text) for reading in readings)
         if rule is None or any(len(reading.text) > MAX_CHARS_READ for reading in readings):
             return None
@@ -156,7 +156,11 @@ class Distiller:
         total = settings.count_tokens(text) if text else 0
         if total > settings.max_tokens:
             return None
-        return Distilled(units, text, total, "", 0.0, calibrated=False, chars=chars, kept_chars=chars, bypassed=why)
+        whole = Distilled(units, text, total, "", 0.0, calibrated=False, chars=chars, kept_chars=chars, bypassed=why)
+        if tokens > rule.short_tokens or not settings.max_units or not isinstance(self.engine, ByKindOfText):
+            return whole
+        selected = select_units(segmented, self.engine.judge_texts(query, segmented, self.engine.scores(query, segmented)), settings, frame)
+        return replace(whole, answering=selected.units, unanswered=selected.unanswered)
 
     def _shorten(self, unit: KeptUnit) -> str:
         if self.compressor is None or unit.kind != "sentence":
