@@ -9,6 +9,7 @@ import gc
 import logging
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -86,6 +87,14 @@ def _restore_config_variable() -> Iterator[None]:
     os.environ.pop("OUTRIDER_CONFIG", None)
     if before is not None:
         os.environ["OUTRIDER_CONFIG"] = before
+
+
+@pytest.fixture(autouse=True)
+def _forget_shared_limits() -> Iterator[None]:
+    """Services with `shared.redis_url` share the limit of chat calls for the rest of the process; the server ends with its test."""
+    yield
+    if client := sys.modules.get("outrider.models.chat.client"):
+        client.get_concurrency_limiter().redis = None
 
 
 @pytest.fixture(autouse=True)
