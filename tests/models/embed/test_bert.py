@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import subprocess
 import sys
 import threading
@@ -168,6 +169,17 @@ def test_a_saved_model_has_the_same_space_and_vectors(tiny: MakeModel, shape: st
             np.testing.assert_allclose(own, other, atol=1e-5)
 
 
+def test_lower_casing_by_sentence_transformers_is_done_as_well(minilm_folder: str, tmp_path: Path) -> None:
+    """Real MiniLM with the setting of the BGE models."""
+    folder = Path(shutil.copytree(minilm_folder, tmp_path / "model"))
+    edit_json("sentence_bert_config.json", do_lower_case=True)(folder)
+    ours, theirs = read_encoder(find(folder)), Embedder(str(folder), device="cpu")
+    assert ours is not None
+    assert ours.space == theirs.space
+    texts = [*TEXTS, "Retry a CALL", "ΣΊΣΥΦΟΣ ẞ \u212a \u212b", "[CLS] [cls] [Sep]"]
+    np.testing.assert_allclose(embed(ours, texts), theirs.embed(texts), atol=1e-5)
+
+
 def edit_json(name: str, **values: Any) -> Callable[[Path], None]:
     def edit(folder: Path) -> None:
         path = folder / name
@@ -228,7 +240,6 @@ OTHERS: dict[str, Callable[[Path], None]] = {
     "no normaliser": edit_tokenizer(normalizer=None),
     "another pre-tokenizer": edit_tokenizer(pre_tokenizer={"type": "Whitespace"}),
     "no special tokens around a text": edit_tokenizer(post_processor=None),
-    "lower-casing by sentence-transformers": edit_json("sentence_bert_config.json", do_lower_case=True),
     "a sparse model": edit_json("config_sentence_transformers.json", model_type="SparseEncoder"),
     "a default prompt that is missing": edit_json("config_sentence_transformers.json", default_prompt_name="nothing"),
     "weights cut short": cut_weights,

@@ -47,6 +47,7 @@ TOKENIZER_DEFAULTS: Mapping[str, Any] = {
     "do_lower_case": True, "do_basic_tokenize": True, "padding_side": "right", "strip_accents": None, "tokenize_chinese_chars": True,
     "tokenizer_class": "BertTokenizer",
 }  # fmt: skip
+MODULE_READ = frozenset({"max_seq_length", "do_lower_case"})
 MODULE_DEFAULTS: Mapping[str, Any] = {
     "transformer_task": "feature-extraction",
     "module_output_name": "token_embeddings",
@@ -99,9 +100,10 @@ class BertEncoder:
             raise OtherForm("its preset needs more")
         folder, self._pooling, self._unit = _read_modules(weights.folder)
         config = _read_bert_config(folder)
-        limit = choose_context_length(_read_limits(folder, config), preset, context_length)
+        module = _read_module(folder)
+        limit = choose_context_length(_read_limits(folder, config, module), preset, context_length)
         self._heads, self._epsilon = int(config["num_attention_heads"]), float(config["layer_norm_eps"])
-        pieces = WordPieces(folder)
+        pieces = WordPieces(folder, lowercase=bool(module.get("do_lower_case")))
         if pieces.highest_id >= int(config["vocab_size"]):
             raise OtherForm("its tokenizer has more words than its weights")
         self._tokens = ModelTokenizer(pieces, limit)
@@ -325,9 +327,12 @@ class WordPieces:
     model_input_names = ("input_ids",)
     is_fast = False
 
-    def __init__(self, folder: Path) -> None:
-        """Raises `OtherForm` unless transformers, which builds BERT's tokenizer from vocabulary and settings, gets the same one."""
-        from tokenizers import Tokenizer
+    def __init__(self, folder: Path, *, lowercase: bool = False) -> None:
+        """Raises `OtherForm` unless transformers, which builds BERT's tokenizer from vocabulary and settings, gets the same one.
+
+        `lowercase`: the text is lower-cased before anything else, whatever the tokenizer does, as sentence-transformers does then.
+        """
+        from tokenizers import Tokenizer, normalizers
 
         options, special = _read_tokenizer_settings(folder)
         saved = _read_json(folder / "tokenizer.json")
@@ -344,6 +349,8 @@ class WordPieces:
             tokenizer.no_truncation()
         if read.to_str() != _make_bert_tokenizer(few, options, special, read.decoder).to_str():
             raise OtherForm("tokenizer.json is not BERT's")
+        if lowercase:
+            self._tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), self._tokenizer.normalizer])
 
     def __call__(self, text: str | list[str], *, add_special_tokens: bool = True, **_: object) -> dict[str, Any]:
         """Ids as from a tokenizer of transformers with `truncation` and `padding` off."""
@@ -439,13 +446,19 @@ def _read_bert_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _read_limits(folder: Path, config: Mapping[str, Any]) -> list[int]:
-    """The numbers of tokens that the files state as limits. Raises `OtherForm` for a transformer module with other settings."""
+def _read_module(folder: Path) -> dict[str, Any]:
+    """The settings of the transformer module. Raises `OtherForm` for one with settings that are not read here."""
     module = _read_json(folder / "sentence_bert_config.json", optional=True)
-    own = module.pop("max_seq_length", None)
     others = {path.name for path in folder.glob("sentence_*_config.json")} - {"sentence_bert_config.json"}
-    if others or any(value and value != MODULE_DEFAULTS.get(name) for name, value in module.items()):
-        raise OtherForm(f"its transformer has other settings: {', '.join(sorted((*others, *module)))}")
+    others |= {name for name, value in module.items() if name not in MODULE_READ and value and value != MODULE_DEFAULTS.get(name)}
+    if others:
+        raise OtherForm(f"its transformer has other settings: {', '.join(sorted(others))}")
+    return module
+
+
+def _read_limits(folder: Path, config: Mapping[str, Any], module: Mapping[str, Any]) -> list[int]:
+    """The numbers of tokens that the files state as limits."""
+    own = module.get("max_seq_length")
     positions = int(config["max_position_embeddings"])
     stated = own or _read_json(folder / "tokenizer_config.json").get("model_max_length") or positions
     return [int(stated), positions]
