@@ -96,6 +96,40 @@ def test_missing_ends_and_starts(tmp_path: Path) -> None:
     assert paper(read[1]).metadata["NL"] == "behind"
 
 
+def test_types_of_publication_are_separated(tmp_path: Path) -> None:
+    """The Cochrane Library writes them on one line, with semicolons; a DOI under the same tag is one."""
+    (only,) = entries(tmp_path, "TY  - JOUR\nTI  - T\nM3  - Journal article; Randomized controlled trial\nM3  - 10.1000/x\nER  -\n")
+    assert paper(only).metadata["publication_types"] == ["Journal article", "Randomized controlled trial"]
+    assert paper(only).identifiers.doi == "10.1000/x"
+
+
+@pytest.mark.parametrize(
+    ("lines", "pmid"),
+    [
+        ("C5  - 30396417\nDB  - Embase", "30396417"),
+        ("C5  - 30396417\nUR  - https://www.embase.com/search/results?id=L1", "30396417"),
+        ("C2  - 31421429\nDB  - Scopus", "31421429"),
+        ("C2  - 31421429\nUR  - https://www.scopus.com/inward/record.uri?eid=2-s2.0-1", "31421429"),
+        ("AN  - CN-01\nXR  - EMBASE 611111111\nXR  - PUBMED 28000000", "28000000"),
+        ("AN  - CN-01\nC3  - PubMed 28000000", "28000000"),
+        ("AN  - MEDLINE:28000000\nDB  - Web of Science", "28000000"),
+        ("C2  - 30396417\nDB  - Embase", None),
+        ("C5  - 31421429\nDB  - Scopus", None),
+        ("C5  - 30396417\nC2  - 31421429", None),
+        ("C5  - 30396417\nUR  - https://example.org/embase.com/x", None),
+        ("C2  - 2019\nDB  - Scopus", None),
+        ("C2  - 104501 of 3\nDB  - Scopus", None),
+        ("AN  - CN-01\nXR  - EMBASE 611111111", None),
+    ],
+)
+def test_pubmed_numbers_of_other_databases(tmp_path: Path, lines: str, pmid: str | None) -> None:
+    """Embase, Scopus and others have tags of their own for them, which count only in the exports of these databases."""
+    (only,) = entries(tmp_path, f"TY  - JOUR\nTI  - T\n{lines}\nER  -\n")
+    assert paper(only).identifiers.pmid == pmid
+    if pmid is None and "C2" in lines:
+        assert "C2" in paper(only).metadata
+
+
 def test_faulty_years_stay(tmp_path: Path) -> None:
     """A year that is none is kept as it was; a date behind it may still give one."""
     (faulty,), (dated,) = (entries(tmp_path, f"TY  - JOUR\nTI  - T\nPY  - 10 15\n{more}ER  -\n") for more in ("", "DA  - 2012/07/03\n"))

@@ -82,10 +82,23 @@ SINGLE_BLANK_TAGS = frozenset("TY ER TI T1 T2 AU A1 AB N2 PY Y1 JO JF DO KW UR V
 """Tags that count with a single blank before the hyphen too; any other such line is prose."""
 
 
+PMID_TAGS = {"embase": "C5", "scopus": "C2"}
+"""Database -> where its export has the PMID. Other programs write years, article numbers and notes under these tags."""
+BARE_PMID = re.compile(r"\d{5,8}")
+"""Long enough to be no year."""
+MARKED_PMID = re.compile(r"\b(?:PubMed|MEDLINE)[ :]+(\d{1,8})\b", re.IGNORECASE)
+"""`XR  - PUBMED 28000000` (Cochrane), `AN  - MEDLINE:28000000` (Web of Science)."""
+HOST = re.compile(r"https?://(?:[\w-]+\.)*(embase|scopus)\.com/")
+
+
 def _prepare_ris(tags: Tags) -> None:
     values = tags.pop("M3", [])  # the type of the work; some exporters write its DOI there
     tags["types"] = [value for value in values if not normal_doi(value)]
     tags["M3"] = [value for value in values if normal_doi(value)]
+    origin = " ".join([*tags.get("DB", ()), *tags.get("DP", ()), *HOST.findall(" ".join(tags.get("UR", ())))]).casefold()
+    bare = (tag for database, tag in PMID_TAGS.items() if database in origin and all(map(BARE_PMID.fullmatch, tags.get(tag, ()))))
+    tags["pmid"] = [value for tag in bare for value in tags.pop(tag, ())]
+    tags["pmid"] += [pmid for tag in ("XR", "C3", "AN") for value in tags.get(tag, ()) for pmid in MARKED_PMID.findall(value)]
 
 
 RIS = Dialect(
@@ -98,7 +111,8 @@ RIS = Dialect(
     opens=frozenset({"TY"}),
     ends="ER",
     items=frozenset({"KW"}),
-    lists=frozenset({"AU", "A1", "KW", "types"}),
+    lists=frozenset({"AU", "A1", "KW"}),
+    splits=frozenset({"types"}),
     wraps=False,
     prepare=_prepare_ris,
     own_id=("ID",),
@@ -107,7 +121,8 @@ RIS = Dialect(
         "title": ("TI", "T1", "CT"), "book": ("BT",), "abstract": ("AB", "N2"), "url": ("UR",), "authors": ("AU", "A1"),
         "year": ("PY", "Y1", "DA"), "venue": ("T2", "JF", "JO", "J2", "JA", "BT"), "volume": ("VL",), "issue": ("IS",),
         "first_page": ("SP",), "last_page": ("EP",), "language": ("LA",), "keywords": ("KW",), "types": ("types",),
-        "issn": ("SN",), "doi": ("DO", "M3", "L3"), "pmcid": ("C2",), "isbn": ("SN",), "databases": ("DB", "DP"), "accession": ("AN",),
+        "issn": ("SN",), "doi": ("DO", "M3", "L3"), "pmid": ("pmid",), "pmcid": ("C2",), "isbn": ("SN",),
+        "databases": ("DB", "DP"), "accession": ("AN",),
     },
 )  # fmt: skip
 

@@ -281,15 +281,17 @@ def _make_entries(dialect: Dialect, record: TaggedRecord) -> Iterator[Parsed]:
     dialect.prepare(tags)
     raw: dict[str, JsonValue] = {}
     for tag, values in tags.items():
+        if not values:
+            continue
         if tag in dialect.splits:
             items = (format_scalar(item) for value in values for item in split_list(value, commas=False))
             raw[tag] = [clean(item) for item in items if item]
-        elif values:
+        else:
             raw[tag] = clean(values[0] if len(values) == 1 and tag not in dialect.lists else [*values])
     draft = Draft(raw)
     names = dict(dialect.names)
     if "accession" in names and is_from_pubmed(draft, names["databases"], names["accession"][0]):
-        names["pmid"] = names["accession"]
+        names["pmid"] = (*names.get("pmid", ()), *names["accession"])
     paper = dialect.finish(make_paper(draft, names))
     if has_content(paper, ignored=dialect.ignored):
         yield Entry(paper, format_scalar(clean(own_id)))
