@@ -15,6 +15,9 @@ from outrider.ingest.latex import MAX_BRACES, decode, encode
         (r'M{\"u}ller and \c{C}elik', "Müller and Çelik"), (r"{\ss}", "ß"), ("{Deep} learning", "Deep learning"),
         (r"50% of \& & \#1, a\_b", "50% of & & #1, a_b"), ("one--two", "one–two"), ("``quoted''", "“quoted”"), ("a~b", "a b"),
         (r"the $x^2$ of \emph{it}", "the $x^2$ of it"), (r"\url{http://example.org/a_b}", "http://example.org/a_b"),
+        (r"p{\textless}0.05, {\textless}i{\textgreater}E. coli{\textless}/i{\textgreater}", "p<0.05, <i>E. coli</i>"),
+        (r"\mbox{TNF}-{\textalpha}, IL-1\textbeta, a{\textbar}b", "TNF-α, IL-1β, a|b"),
+        (r"5{\textpercent} \texttt{x}{\textperiodcentered}y", "5% x·y"),
         (r"\unknown{kept}", "kept"), ("plain, as it is", "plain, as it is"),
     ],
 )  # fmt: skip

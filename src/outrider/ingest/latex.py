@@ -24,7 +24,10 @@ LIGATURE = re.compile(r"(?<=-)(?=-)|(?<=`)(?=`)|(?<=')(?=')|(?<=[!?])(?=`)")
 MACROS = {
     "textbraceleft": "{", "textbraceright": "}", "textasciicircum": "^", "textquotesingle": "'", "textquotedbl": '"',
     "textasciigrave": "`", "url": "%s", "LaTeX": "LaTeX", "TeX": "TeX", "BibTeX": "BibTeX",
+    "textless": "<", "textgreater": ">", "textbar": "|", "textpercent": "%", "textunderscore": "_", "textperiodcentered": "·",
+    "slash": "/", "mbox": "%s", "textmd": "%s", "textsf": "%s", "texttt": "%s", "textup": "%s",
 }  # fmt: skip
+"""Macros that pylatexenc would drop or mistake."""
 
 
 def decode(text: str) -> str:
@@ -48,10 +51,18 @@ def encode(text: str) -> str:
 @lru_cache(maxsize=1)
 def _load_decoder() -> Callable[[str], str]:
     from pylatexenc.latex2text import LatexNodes2Text, MacroTextSpec, SpecialsTextSpec, get_default_latex_context_db
+    from pylatexenc.latexwalker import LatexMacroNode
 
     context = get_default_latex_context_db()
     macros = [MacroTextSpec(name, text) for name, text in MACROS.items()]
     specials = [SpecialsTextSpec("&", "&"), SpecialsTextSpec("~", " ")]
     context.add_context_category("bibliographies", prepend=True, macros=macros, specials=specials)
+
+    def read_unknown(node: LatexMacroNode) -> str:
+        r"""`\textbeta` as `\beta`; nothing for others."""
+        spec = context.get_macro_spec(node.macroname.removeprefix("text"))
+        return spec.simplify_repl if isinstance(spec.simplify_repl, str) and "%" not in spec.simplify_repl else ""
+
+    context.set_unknown_macro_spec(MacroTextSpec("", read_unknown))
     to_text: Callable[[str], str] = LatexNodes2Text(latex_context=context, math_mode="verbatim", keep_comments=True).latex_to_text
     return to_text

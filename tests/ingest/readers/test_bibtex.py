@@ -58,6 +58,23 @@ def test_an_entry_with_everything(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("jh # { Reports}", "J Hepatol Reports"),
+        ('{A # {B} "C"} # " # D" # 4', 'A # B "C" # D4'),
+        ("LONG", "J Hepatol, Suppl."),
+        ('nosuch # "~1"', "nosuch 1"),
+        ("C # 3", "C # 3"),
+    ],
+)
+def test_text_is_put_together(tmp_path: Path, value: str, text: str) -> None:
+    """`#` joins strings and texts, also in `@string`; it is text within braces and quotes. What nothing defines stays as written."""
+    source = '@string{jh = {J Hepatol}}\n@string{long = jh # ", Suppl."}\n@misc{a, title={One}, journal = %s}\n'
+    (only,) = entries(tmp_path, source % value)
+    assert paper(only).venue == text
+
+
 def test_a_missing_brace_costs_one_entry(tmp_path: Path) -> None:
     """The entry that lacks a brace is named with its line; those around it are read."""
     first, broken, last = entries(tmp_path, "@article{a, title={One}}\n@article{b, title={Two\n}\n@article{c, title={Three}}\n")

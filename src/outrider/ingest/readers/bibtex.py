@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ BLOCK = re.compile(r"[ \t]*@\w+[ \t]*[{(]")
 VERBATIM = frozenset({"file", "url", "doi", "eprint", "pdf", "local-url", "link", "pmid", "pmcid", "isbn", "issn"})
 AND_OTHERS = "others"
 AND_OR_BRACE = re.compile(r"\\.|[{}]|\s+and(?:\s+(?=\S)|\s*$)", re.IGNORECASE | re.DOTALL)
+HASH_OR_ENCLOSING = re.compile(r'\\.|[{}"#]', re.DOTALL)
 NAMES = {
     "title": ("title",), "abstract": ("abstract",), "url": ("url",), "year": ("year", "date"),
     "venue": ("journal", "journaltitle", "booktitle"), "volume": ("volume",), "issue": ("number", "issue"), "pages": ("pages",),
@@ -56,16 +57,20 @@ def _parse(stream: Iterable[str]) -> Iterator[Parsed]:
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())  # its warnings are reported as BadEntry
     library = Library()
+    strings: dict[str, str] = {}
     for first_line, piece in _split_pieces(stream):
         library = parse_string(piece, library=Library([*library.strings]))
+        for string in library.strings:
+            strings.setdefault(string.key.casefold(), _evaluate(string, strings))
         for block in library.blocks:
             where = f"line {(block.start_line or 0) + first_line}"
             if isinstance(block, Block):
-                yield _make_entry(block, where)
+                yield _make_entry(block, where, strings)
             elif isinstance(block, ParsingFailedBlock) and isinstance(entry := block.ignore_error_block, Block):
                 # an entry that is whole but repeats a key or a field
                 bare = REMOVED_ENCLOSING_KEY in entry.parser_metadata
-                yield _make_entry(entry if bare else RemoveEnclosingMiddleware().transform_entry(entry, Library()), where)
+                entry = entry if bare else RemoveEnclosingMiddleware().transform_entry(entry, Library())
+                yield _make_entry(entry, where, strings)
             elif isinstance(block, ParsingFailedBlock):
                 reason = getattr(block.error, "abort_reason", block.error)
                 yield BadEntry(where, f"{one_line(block.raw or '')[:60]!r} cannot be parsed: {reason}")
@@ -84,11 +89,38 @@ def _split_pieces(stream: Iterable[str]) -> Iterator[tuple[int, str]]:
     yield first, "".join(lines)
 
 
-def _make_entry(block: Any, where: str) -> Parsed:
+def _evaluate(field: Any, strings: Mapping[str, str]) -> str:
+    """The value of a field or `@string`: `jhep # { Reports}` is the string `jhep` and more text. Unknown strings stay as written."""
+    text = str(field.value)
+    if field.enclosing != "no-enclosing":
+        return text
+    parts = [part.strip() for part in _split_outside_braces(text, HASH_OR_ENCLOSING)]
+    values = [part[1:-1] if part[:1] + part[-1:] in ("{}", '""') else strings.get(part.casefold(), part) for part in parts]
+    return text if values == parts else "".join(values)
+
+
+def _split_outside_braces(text: str, tokens: re.Pattern[str]) -> list[str]:
+    """The text cut at those `tokens` that are neither braces nor quotes, nor escaped or between such."""
+    parts: list[str] = []
+    depth = start = 0
+    quoted = False
+    for token in tokens.finditer(text):
+        match token.group():
+            case "{" | "}" as brace:
+                depth += 1 if brace == "{" else -1
+            case '"':
+                quoted ^= depth <= 0
+            case separator if depth <= 0 and not quoted and not separator.startswith("\\"):
+                parts.append(text[start : token.start()])
+                start = token.end()
+    return [*parts, text[start:]]
+
+
+def _make_entry(block: Any, where: str, strings: Mapping[str, str]) -> Parsed:
     raw: dict[str, list[str]] = {}
     for field in block.fields:
         name = str(field.key).casefold()
-        text = str(clean(str(field.value)))
+        text = str(clean(_evaluate(field, strings)))
         raw.setdefault(name, []).append(text if name in VERBATIM or name in ("author", "editor") else decode(text))
     draft = Draft({name: values[0] if len(values) == 1 else list[JsonValue](values) for name, values in raw.items()})
     archives = (format_scalar(value) for _, value in draft.list_values(("archiveprefix", "eprinttype")))
@@ -109,14 +141,7 @@ def _read_authors(draft: Draft) -> tuple[str, ...]:
     for _, value in draft.list_values(("author",)):
         for text in map(str, value if isinstance(value, list) else [value]):
             # bibtexparser's own split drops the start of a name that begins with a macro
-            depth = start = 0
-            for token in AND_OR_BRACE.finditer(text):
-                if token.group() in "{}":
-                    depth += 1 if token.group() == "{" else -1
-                elif depth <= 0 and not token.group().startswith("\\"):
-                    names.append(text[start : token.start()].strip())
-                    start = token.end()
-            names.append(text[start:].strip())
+            names += [name.strip() for name in _split_outside_braces(text, AND_OR_BRACE)]
     if names and AND_OTHERS not in names:
         draft.rest.pop("author")
     return tuple(line for name in names if name != AND_OTHERS and (line := one_line(decode(name))))
