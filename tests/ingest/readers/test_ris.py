@@ -96,6 +96,14 @@ def test_missing_ends_and_starts(tmp_path: Path) -> None:
     assert paper(read[1]).metadata["NL"] == "behind"
 
 
+def test_records_are_indented_each_for_itself(tmp_path: Path) -> None:
+    """Edited and merged files hold indented records between others; within a value, blanks are no part of it."""
+    plain = "TY  - JOUR\nTI  - %s\nAB  - One\n  two\nER  - \n\n"
+    indented = "".join("  " + line for line in (plain % "B").splitlines(keepends=True))
+    read = entries(tmp_path, plain % "A" + indented + plain % "C")
+    assert [(paper(parsed).title, paper(parsed).abstract) for parsed in read] == [(title, "One\ntwo") for title in "ABC"]
+
+
 def test_types_of_publication_are_separated(tmp_path: Path) -> None:
     """The Cochrane Library writes them on one line, with semicolons; a DOI under the same tag is one."""
     (only,) = entries(tmp_path, "TY  - JOUR\nTI  - T\nM3  - Journal article; Randomized controlled trial\nM3  - 10.1000/x\nER  -\n")

@@ -181,15 +181,16 @@ class RecordSplitter:
         self._label = ""
         """The tag of the next lines, if it stands as a name on a line of its own."""
         self._indent: int | None = None
-        """Blanks before every line of the file, as some programs write them; known from the first line."""
+        """Blanks before every line of the file, as some programs write them; known from the first line, or of a record from its own."""
 
     def feed(self, number: int, line: str) -> TaggedRecord | None:
         dialect = self._dialect
         text = line.rstrip("\r\n").removeprefix("\ufeff")
-        if self._indent is None and text.strip():
-            self._indent = len(text) - len(text.lstrip())
+        indent = len(text) - len(text.lstrip())
+        if indent != self._indent and text.strip() and (self._indent is None or self._opens_at(text[indent:])):
+            self._indent = indent
         if self._indent:
-            text = text[min(self._indent, len(text) - len(text.lstrip())) :]
+            text = text[min(self._indent, indent) :]
         tag, value = self._split(text)
         if tag in dialect.file_tags:
             return None
@@ -209,6 +210,10 @@ class RecordSplitter:
         else:
             return self._add(number, tag, value)
         return None
+
+    def _opens_at(self, text: str) -> bool:
+        """Whether an indented line opens a record, which only a dialect can show whose indented lines continue nothing."""
+        return not self._dialect.wraps and self._split(text)[0] in self._opens
 
     def _split(self, text: str) -> tuple[str, str]:
         """Tag and value of a tag line; no tag for any other line."""
