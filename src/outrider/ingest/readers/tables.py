@@ -75,6 +75,15 @@ def _parse_text(path: Path, stream: TextIO, options: ReadOptions) -> Iterator[Pa
         raise NothingToRead(f"{path}: holds a header but no row")
 
 
+def is_table(text: str) -> bool:
+    """Whether a text whose suffix says nothing starts with names of columns, a title among them, and a row."""
+    header, row = ([line for line in text.split("\n") if line.strip()] + ["", ""])[:2]
+    separator = _choose_separator(header, Path())
+    fields = {FIELD_OF.get(fold_name(cell)) for cell in next(csv.reader([header], delimiter=separator), [])} - {None}
+    few = 2 if separator == "\t" else 3  # commas and semicolons are in prose, too
+    return separator in ",;\t" and separator in row and "title" in fields and len(fields) >= few
+
+
 def _choose_separator(header: str, path: Path) -> str:
     """The separator that gives most known names; among equals the one that gives most cells."""
 
