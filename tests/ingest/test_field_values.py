@@ -43,6 +43,7 @@ from outrider.ingest.field_values import (
         (True, (None, False)),
         ("in press", (None, False)),
         ({"date-parts": [[]]}, (None, False)),
+        ({"date-parts": [[]], "literal": "Spring 2009"}, (2009, False)),
     ],
 )
 def test_a_year_is_what_the_value_states(value: object, expected: tuple[int | None, bool]) -> None:

@@ -149,11 +149,11 @@ def parse_year(value: JsonValue) -> tuple[int | None, bool]:
     """The year in a value, and whether the value holds nothing else: `2019` does not, `2019/08/01` and `c2019` do."""
     if isinstance(value, dict):  # CSL: {"date-parts": [[2019, 8, 1]]}, or as text
         parts = value.get("date-parts")
-        if not parts:
-            return parse_year(value.get("raw") or value.get("literal"))[0], False
         first = parts[0] if isinstance(parts, list) and parts else None
-        year = first[0] if isinstance(first, list) and first else None
-        return parse_year(year)[0], isinstance(first, list) and len(first) == 1
+        year = parse_year(first[0])[0] if isinstance(first, list) and first else None
+        if year is None:  # Zotero: {"date-parts": [[]], "literal": "Spring 2009"}
+            return parse_year(value.get("raw") or value.get("literal"))[0], False
+        return year, isinstance(first, list) and len(first) == 1
     text = format_scalar(value) if not isinstance(value, list) else None
     if text is None:
         return None, False

@@ -227,6 +227,28 @@ def test_the_issue_number_of_reference_managers(tmp_path: Path) -> None:
     assert paper(entries(tmp_path, "title,number\nT,4\n")[0]).metadata == {"number": "4"}
 
 
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("sep=;\r\nTitle;Abstract\r\nA, b;c\r\n", "A, b"),
+        ("sep=\t\nTitle, short\tTitle\tYear\nx\tA, b\t3\n", "A, b"),
+        ("\"About the data: Exported on May 4. Criteria: 'x' in title, text\"\nRank,DOI,Title\n1,10.1000/x,A\n", "A"),
+        ("Session results\nNo. 3\n\nTitle,Author Names\nA,Berg A.\n", "A"),
+        ("id,title\nYear,Title\n", "Title"),
+    ],
+)
+def test_lines_above_the_header(tmp_path: Path, text: str, title: str) -> None:
+    """Excel writes the separator there, databases say when and what they exported; a header with a known column is at the top."""
+    (only,) = entries(tmp_path, text)
+    assert paper(only).title == title
+
+
+def test_lines_above_the_header_of_a_sheet(tmp_path: Path) -> None:
+    path = workbook(tmp_path, {"one": [["About the data: exported on May 4"], [], ["Rank", "Title", "DOI"], [1, "A", "10.1000/x"]]})
+    (only,) = tables.read(path, ReadOptions())
+    assert (paper(only).title, paper(only).identifiers.doi) == ("A", "10.1000/x")
+
+
 def test_repeated_and_nameless_columns(tmp_path: Path) -> None:
     """Each column keeps its values."""
     assert paper(entries(tmp_path, "title,note,note,\nT,a,b,c\n")[0]).metadata == {"note": "a", "note_3": "b", "column_4": "c"}

@@ -1,25 +1,27 @@
 """Reader of tables (CSV, TSV, XLSX): a header line of column names, then one record a row.
 
-Of the separators `, ; tab | %` the one that gives most known names in the header is used. RFC 4180 quoting. A row with more cells than
-the header has them in its metadata as `column_<n>`; one with fewer lacks the last columns. XLSX (ECMA-376) is read sheet by sheet with
-openpyxl in read-only mode; formulas give the values that were last saved. `damaged_quotes` finds rows that a damaged quote merges.
+Lines about the export may stand above the header, as Dimensions writes them, and Excel's `sep=;`. Of the separators `, ; tab | %` the one
+that gives most known names in the header is used. RFC 4180 quoting. A row with more cells than the header has them in its metadata as
+`column_<n>`; one with fewer lacks the last columns. XLSX (ECMA-376) is read sheet by sheet with openpyxl in read-only mode; formulas give
+the values that were last saved. `damaged_quotes` finds rows that a damaged quote merges.
 """
 
 from __future__ import annotations
 
 import csv
 import datetime as dt
+import re
 import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
 from pydantic import JsonValue
 
-from outrider.ingest.column_mapping import FIELD_OF, NAMES, check_columns, fold_name, parse_row
+from outrider.ingest.column_mapping import CONTENT, FIELD_OF, NAMES, check_columns, find_columns, fold_name, parse_row
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.exported_rows import COLUMNS, FORMER_COLUMNS, InvalidRow, parse_csv_cells, unescape_formula
 from outrider.ingest.readers.damaged_quotes import Lines, iterate_rows
@@ -27,6 +29,9 @@ from outrider.ingest.readers.open_text import read_entries, refuse_large
 from outrider.state.errors import NothingToRead, UnreadableFile
 
 SEPARATORS = ",;\t|%"
+SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\1*')
+MAX_HEAD_LINES = 10
+"""Lines among which the header is looked for."""
 MAX_SHEET_ROWS = 2**20
 """Rows of a sheet in Excel. A file may claim more to keep a reader busy."""
 MISSING = "NA"
@@ -43,12 +48,8 @@ def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
 
 def _parse_text(path: Path, stream: TextIO, options: ReadOptions) -> Iterator[Parsed]:
     lines = Lines(stream)
-    first = next((line for line in lines if line.strip()), None)
-    if first is None:
-        raise NothingToRead(f"{path}: holds only blank lines")
     csv.field_size_limit(max(options.max_bytes, csv.field_size_limit()))
-    separator = _choose_separator(first, path)
-    lines.put_back(1)
+    separator = _go_to_header(lines, path, options)
     header = [cell.replace("\x00", "") for cell in next(csv.reader(lines, delimiter=separator))]
     rows = iterate_rows(lines, header, separator)
     if tuple(header) in (COLUMNS, FORMER_COLUMNS):
@@ -75,9 +76,36 @@ def _parse_text(path: Path, stream: TextIO, options: ReadOptions) -> Iterator[Pa
         raise NothingToRead(f"{path}: holds a header but no row")
 
 
+def _go_to_header(lines: Lines, path: Path, options: ReadOptions) -> str:
+    """Skip what stands above the header, and return the separator."""
+    head: list[tuple[int, str, list[str]]] = []  # place, separator and cells of the first lines
+    declared = ""
+    for line in lines:
+        if match := SEPARATOR_LINE.fullmatch(line.rstrip("\r\n")):
+            declared = match[1]
+        elif line.strip():
+            separator = declared or _choose_separator(line, path)
+            head.append((len(lines.row) - 1, separator, next(csv.reader([line], delimiter=separator))))
+            if len(head) == MAX_HEAD_LINES or line.count('"') % 2:  # a cell of several lines
+                break
+    if not head:
+        raise NothingToRead(f"{path}: holds only blank lines")
+    place, separator, _ = head[_find_header([cells for *_, cells in head], options)]
+    lines.put_back(len(lines.row) - place)
+    return separator
+
+
+def _find_header(rows: Sequence[Sequence[str]], options: ReadOptions) -> int:
+    """The place of the header among the first rows: the first one that names what a record is found by; further down, and more."""
+    known = [find_columns(cells, options.columns) for cells in rows]
+    places = (place for place, names in enumerate(known) if any(FIELD_OF[name] in CONTENT for name in names))
+    return next((place for place in places if not place or len(known[place]) > 1), 0)
+
+
 def is_table(text: str) -> bool:
     """Whether a text whose suffix says nothing starts with names of columns, a title among them, and a row."""
-    header, row = ([line for line in text.split("\n") if line.strip()] + ["", ""])[:2]
+    lines = [line for line in text.split("\n") if line.strip() and not SEPARATOR_LINE.fullmatch(line)]
+    header, row = (*lines, "", "")[:2]
     separator = _choose_separator(header, Path())
     fields = {FIELD_OF.get(fold_name(cell)) for cell in next(csv.reader([header], delimiter=separator), [])} - {None}
     few = 2 if separator == "\t" else 3  # commas and semicolons are in prose, too
@@ -151,12 +179,14 @@ def _read_workbook(path: Path, options: ReadOptions) -> Iterator[Parsed]:
 def _read_sheet(path: Path, sheet: Any, options: ReadOptions, *, scoped: bool) -> Iterator[Parsed]:
     sheet.reset_dimensions()  # the size that a file claims is not to be trusted
     rows = _list_rows(path, sheet)
-    header = next(rows, None)
-    if header is None:
+    head = list(islice(rows, MAX_HEAD_LINES))
+    if not head:
         return
-    names = _make_names([str(cell) if cell is not None else "" for cell in header[1]])
+    texts = [[str(cell) if cell is not None else "" for cell in cells] for _, cells in head]
+    place = _find_header(texts, options)
+    names = _make_names(texts[place])
     check_columns(path, names, options.columns, where=f", sheet {sheet.title!r}")
-    for number, cells in rows:
+    for number, cells in chain(head[place + 1 :], rows):
         where, scope = f"sheet {sheet.title!r}, row {number}", f"{sheet.title}!" if scoped else ""
         yield parse_row(_make_row(names, cells), options.columns, where, scope=scope)
 
