@@ -1,7 +1,7 @@
 """Exports of a review: records with their labels, and the counts of screening for PRISMA
 
-CSV and RIS carry the label as ASReview reads it (`included`, `ASReview_relevant` in a note); the CSV has the decision in words, the reason,
-reviewers and notes in further columns. `maybe`, conflicts and waiting records are unlabelled there.
+CSV, RIS and CSL-JSON carry the label as ASReview reads it (`included`, `ASReview_relevant` in a note); the CSV has the decision in words,
+the reason, reviewers and notes in further columns. `maybe`, conflicts and waiting records are unlabelled there.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ SUFFIXES: Final = {
 COLUMNS: Final = ("record", "decision", "reason", "reviewers", "decided_at", "review_notes", "duplicate_of")
 LABELS: Final = {"include": "1", "exclude": "0"}
 NOTES: Final = {"include": "ASReview_relevant", "exclude": "ASReview_irrelevant"}
+NOTE_FIELDS: Final = {"ris": "N1", "csl": "note"}
+"""Formats that have notes and no further fields."""
 
 
 def export_views(status: ReviewStatus, views: Sequence[ReviewRecord], form: str) -> bytes:
@@ -51,12 +53,14 @@ def _label_record(view: ReviewRecord, form: str) -> Record:
     record = view.record
     metadata = {name: value for name, value in record.metadata.items() if name not in ("included", "asreview_label")}
     decisions, reasons = view.decisions, [*dict.fromkeys(one.reason for one in view.decisions if one.reason)]
-    if form == "ris":
-        notes = metadata.get("N1")
+    if field := NOTE_FIELDS.get(form):
+        notes = metadata.get(field)
         own = [str(one) for one in (notes if isinstance(notes, list) else [notes] if notes else [])]
+        if form == "csl":  # one text
+            own = [part for one in own for part in one.split("; ")]
         labels = [NOTES.get(view.state, "ASReview_not_seen")]
         own = [one for one in own if not one.startswith("ASReview_")]
-        metadata["N1"] = [*labels, *(f"Excluded: {one}" for one in reasons), *own, *(note.text for note in view.notes)]
+        metadata[field] = [*labels, *(f"Excluded: {one}" for one in reasons), *own, *(note.text for note in view.notes)]
         return record.model_copy(update={"metadata": metadata})
     values = {
         "included": LABELS.get(view.state, ""),

@@ -81,7 +81,8 @@ def test_a_review_from_its_import_to_its_exports(folder: Path, capsys: pytest.Ca
         assert run(["review", "export", "otters", "-o", str(folder / name)]) == 0
         assert content in (folder / name).read_text(encoding="utf-8")
     assert run(["review", "export", "otters", "-o", str(folder / "x.asreview")]) == 0
-    for name in ("x.csv", "x.ris", "x.asreview"):
+    assert run(["review", "export", "otters", "-o", str(folder / "x.csljson")]) == 0
+    for name in ("x.csv", "x.ris", "x.asreview", "x.csljson"):
         call(capsys, "new", name.replace(".", "-"))
         copied = call(capsys, "import", name.replace(".", "-"), str(folder / name))
         assert (copied["records"], copied["duplicates"], copied["labels"]) == (8, 4, 3), name
