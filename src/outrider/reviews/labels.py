@@ -1,71 +1,97 @@
 """Labels of screening in files: columns and notes of other tools, and lists of decisions
 
 Tables: the columns that ASReview reads (`ingest.export.csv_json.LABELS`), or one that is named. RIS notes: `ASReview_relevant` and
-`ASReview_irrelevant` (ASReview), `RAYYAN-INCLUSION: {"ann"=>"Included"}` (Rayyan, of one or more reviewers). Repeated labels that
-contradict each other are an error: nobody could say which one holds.
+`ASReview_irrelevant` (ASReview), `RAYYAN-INCLUSION: {"ann"=>"Included", "bob"=>"Maybe"}` (Rayyan, of one or more reviewers).
 """
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import JsonValue
 
 from outrider.ingest.column_mapping import fold_name
-from outrider.ingest.export.csv_json import NO, YES, find_label
+from outrider.ingest.export.csv_json import LABELS, NO, YES
+from outrider.ingest.field_values import is_absent, one_line
 from outrider.state.errors import BadRequest
 from outrider.state.records import Record
-from outrider.state.reviews import VERDICTS, Verdict
+from outrider.state.reviews import MAX_NAME_CHARS, VERDICTS, Verdict
 from outrider.text.encoding import NotText, decode_text
 
 NOTES = ("N1", "notes", "note", "RN", "AN")
 RELEVANT = re.compile(r"\bASReview_(relevant|irrelevant|not_seen)\b")
 RAYYAN = re.compile(r"RAYYAN-INCLUSION:\s*\{([^}]*)\}")
-RAYYAN_VERDICT = re.compile(r'=>\s*"(Included|Excluded|Maybe)"')
+RAYYAN_VERDICT = re.compile(r'"([^"]*)"\s*=>\s*"(Included|Excluded|Maybe)"')
 RAYYAN_REASONS = re.compile(r"RAYYAN-EXCLUSION-REASONS:\s*([^|\n]+)")
 RAYYAN_VERDICTS: Mapping[str, Verdict] = {"Included": "include", "Excluded": "exclude", "Maybe": "maybe"}
 ID_COLUMNS, VERDICT_COLUMNS = ("id", "record", "number", "record_id", "doi", "doc_id"), ("decision", "verdict", "label", "included")
 SHORT: Mapping[str, Verdict] = {"i": "include", "e": "exclude", "m": "maybe"}
+DOUBT = frozenset({"?", "undecided", "unclear", "unsure", "uncertain"})
+UNSCREENED = "-1"
+"""ASReview's word for a record without a label."""
 
 
 class ConflictingLabels(BadRequest):
     pass
 
 
+class Label(NamedTuple):
+    """What a file says of a record. `by` is empty where it does not name the reviewer."""
+
+    verdict: Verdict
+    reason: str = ""
+    by: str = ""
+
+
 def parse_verdict(text: str) -> Verdict | None:
     """A decision as people and tools write it: `include`, `i`, `yes`, `1`; None for anything else."""
-    word = text.strip().lower()
+    word = one_line(text).lower()
     if word in VERDICTS:
         return word
     if word in SHORT:
         return SHORT[word]
-    return "include" if word in YES else "exclude" if word in NO else "maybe" if word in ("?", "undecided", "unclear") else None
+    return "include" if word in YES else "exclude" if word in NO else "maybe" if word in DOUBT else None
 
 
-def read_label(record: Record, column: str = "") -> tuple[Verdict, str] | None:
-    """The label of a record with the reason; None for an unlabelled one. `column` names the field of the label.
+def read_labels(record: Record, column: str = "") -> tuple[Label, ...]:
+    """The labels of a record, which may contradict each other. `column` names the field of the label.
 
-    Raises `ConflictingLabels` where its notes contradict each other, `BadRequest` for an unknown label in a named column.
+    Raises `BadRequest` for an unknown label in a named column.
     """
     if column:
         value = find_field(record.metadata, column)
         if value is None or not str(value).strip():
-            return None
+            return ()
         if (verdict := parse_verdict(str(value))) is None:
             raise BadRequest(f"{str(value)[:60]!r} in {column} is no label of a screening; it takes include, exclude, maybe, 1 or 0")
-        return verdict, ""
-    if label := find_label(record.metadata):
-        return ("include" if label == "1" else "exclude"), ""
+        return (Label(verdict),)
+    if verdict := next(filter(None, map(parse_verdict, _list_cells(record))), None):
+        return (Label(verdict),)
     notes = "\n".join(_list_texts(find_field(record.metadata, name)) for name in NOTES)
-    verdicts: list[Verdict] = ["include" if name == "relevant" else "exclude" for name in RELEVANT.findall(notes) if name != "not_seen"]
-    verdicts += [RAYYAN_VERDICTS[name] for part in RAYYAN.findall(notes) for name in RAYYAN_VERDICT.findall(part)]
-    if len(set(verdicts)) > 1:
-        raise ConflictingLabels(f"the labels of {record.title[:80]!r} contradict each other: {', '.join(sorted(set(verdicts)))}")
-    reason = RAYYAN_REASONS.search(notes)
-    return (verdicts[0], reason[1].strip() if reason and verdicts[0] == "exclude" else "") if verdicts else None
+    labels = [Label("include" if name == "relevant" else "exclude") for name in RELEVANT.findall(notes) if name != "not_seen"]
+    if labels:  # an export of a review whose records came from Rayyan has both
+        return tuple(dict.fromkeys(labels))
+    match = RAYYAN_REASONS.search(notes)
+    reasons: Mapping[Verdict, str] = {"exclude": match[1].strip()} if match else {}
+    for by, word in (pair for part in RAYYAN.findall(notes) for pair in RAYYAN_VERDICT.findall(part)):
+        verdict = RAYYAN_VERDICTS[word]
+        labels.append(Label(verdict, reasons.get(verdict, ""), one_line(by)[:MAX_NAME_CHARS]))
+    return tuple(dict.fromkeys(labels))
+
+
+def find_unread_label(record: Record) -> str | None:
+    """The text in a column of labels that is no label, such as `x`."""
+    return next((cell for cell in _list_cells(record) if cell != UNSCREENED and not is_absent(cell) and parse_verdict(cell) is None), None)
+
+
+def _list_cells(record: Record) -> Iterator[str]:
+    """What stands in the columns of labels."""
+    values = (find_field(record.metadata, name) for name in LABELS)
+    return (str(value).strip() for value in values if isinstance(value, str | int | float))
 
 
 def find_field(metadata: Mapping[str, JsonValue], name: str) -> JsonValue:

@@ -33,6 +33,7 @@ from outrider.services.distiller import distil
 from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest, SearchError, did_you_mean, shorten
 from outrider.state.reviews import (
+    MAX_NAME_CHARS,
     MAX_REVIEWERS,
     VERDICTS,
     Candidate,
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
 REVIEW_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 MAX_TEXT_CHARS = 5_000
 """Of a reason, a note or a question."""
-MAX_NAME_CHARS = 100
 SENTENCES = 3
 """Sentences of an abstract that are marked."""
 ENGINE = "words"

@@ -14,13 +14,13 @@ from outrider.ingest.entry import BadEntry, Entry, FileNote, ReadOptions
 from outrider.ingest.readers.select_reader import NoReader, select_reader
 from outrider.ingest.record_ids import make_id
 from outrider.reviews.asreview import SUFFIX, read_project
-from outrider.reviews.labels import ConflictingLabels, read_label
+from outrider.reviews.labels import ConflictingLabels, Label, find_unread_label, read_labels
 from outrider.reviews.review import MAX_NAMED, NewDecision, Review
 from outrider.runtime.threads_and_loops import load_module
 from outrider.services.citation_queue import OWNER
 from outrider.services.systematic import RUN_NAME, find_run_folder
 from outrider.state.errors import BadRequest, NoSuchThread, did_you_mean, shorten
-from outrider.state.reviews import VERDICTS, Verdict
+from outrider.state.reviews import VERDICTS
 from outrider.systematic_search import ledger
 from outrider.systematic_search.ledger import NoSuchRun, read_lines
 from outrider.systematic_search.ledger_reader import is_done, make_run_hit
@@ -50,7 +50,7 @@ class SourceRecords:
 
     name: str
     records: Sequence[Record]
-    labels: Mapping[int, tuple[Verdict, str]]
+    labels: Mapping[int, Sequence[Label]]
     notes: Mapping[int, str]
     duplicate_of: Mapping[int, int]
     """What the source itself says: by place, the place of the record that stands for it."""
@@ -109,9 +109,9 @@ def read_file(path: Path, options: SourceOptions, read: ReadOptions) -> SourceRe
 def _read_asreview(path: Path, options: SourceOptions, max_bytes: int) -> SourceRecords:
     project = read_project(path, max_bytes)
     records = [one.record.model_copy(update={"origin": path.name}) for one in project]
-    labels: dict[int, tuple[Verdict, str]] = {}
+    labels: dict[int, Sequence[Label]] = {}
     if options.labels:
-        labels = {place: ("include" if one.included else "exclude", "") for place, one in enumerate(project) if one.included is not None}
+        labels = {place: [Label("include" if one.included else "exclude")] for place, one in enumerate(project) if one.included is not None}
     notes = {place: one.note for place, one in enumerate(project) if one.note}
     of = {place: one.duplicate_of for place, one in enumerate(project) if one.duplicate_of is not None}
     return SourceRecords(path.name, _require(records, path.name), labels, notes, of)
@@ -148,12 +148,24 @@ async def _read_thread(services: Services, text: str, options: SourceOptions) ->
 
 def _make_source(name: str, records: list[Record], options: SourceOptions, remarks: Sequence[str]) -> SourceRecords:
     _require(records, name)
-    labels: dict[int, tuple[Verdict, str]] = {}
+    labels: dict[int, Sequence[Label]] = {}
     if options.labels or options.column:
-        labels = {place: label for place, record in enumerate(records) if (label := read_label(record, options.column))}
+        labels = {place: label for place, record in enumerate(records) if (label := read_labels(record, options.column))}
         if options.column and not labels:
             raise BadRequest(f"{name} has no labels in a field {options.column!r}")
+    if options.labels and not options.column:
+        rest = (find_unread_label(record) for place, record in enumerate(records) if place not in labels)
+        remarks = [*remarks, *_describe_unread([cell for cell in rest if cell])]
     return SourceRecords(name, records, labels, {}, {}, tuple(remarks))
+
+
+def _describe_unread(cells: Sequence[str]) -> list[str]:
+    if not cells:
+        return []
+    different = [*dict.fromkeys(map(shorten, cells))]
+    more = f", and {len(different) - MAX_NAMED} more" if len(different) > MAX_NAMED else ""
+    records = "1 record has" if len(cells) == 1 else f"{len(cells):,} records have"
+    return [f"{records} no label but {', '.join(different[:MAX_NAMED])}{more} in its column; write include, exclude or maybe"]
 
 
 def _require(records: list[Record], name: str) -> list[Record]:
@@ -192,21 +204,37 @@ def _find_leader(linked: Mapping[int, int], number: int) -> int:
 
 
 def make_decisions(review: Review, source: SourceRecords, duplicates: Mapping[int, int]) -> list[NewDecision]:
-    """The labels of the source as decisions on works. Raises `ConflictingLabels`."""
-    new: dict[int, NewDecision] = {}
+    """The labels of the source as decisions on works: final ones, or those of the people it names, if the review takes several.
+
+    Raises `ConflictingLabels`.
+    """
+    new: dict[tuple[int, str], NewDecision] = {}
+    made: set[tuple[int, str]] = set()
     clashes, before = [], review.state.total
-    for place, (verdict, reason) in sorted(source.labels.items()):
+    for place, labels in sorted(source.labels.items()):
         work = duplicates.get(place, before + 1 + place)
-        one = new.setdefault(work, NewDecision(work, verdict, source.name, reason, imported=True))
+        state = review.state.state(work) if work <= before else "unscreened"
+        own = {one.by: one.verdict for one in review.state.decisions(work)} if state == "waiting" else {}
         title = shorten(source.records[place].title or source.records[place].doc_id)
-        if one.verdict != verdict:
-            clashes.append(f"{title} is labelled {one.verdict} and {verdict}")
-        elif work <= before and (state := review.state.state(work)) in VERDICTS and state != verdict:
-            clashes.append(f"{title} is labelled {verdict}, and the review has {state}")
+        for verdict, reason, name in labels:
+            by = _find_person(name, source) if review.state.reviewers > 1 else ""
+            one = new.setdefault((work, by), NewDecision(work, verdict, by or source.name, reason, imported=not by))
+            if one.verdict != verdict:
+                clashes.append(f"{title} is labelled {one.verdict} and {verdict}")
+            elif (present := state if state in VERDICTS else own.get(by, verdict)) != verdict:
+                clashes.append(f"{title} is labelled {verdict}, and the review has {present}")
+            if state not in ("unscreened", "waiting") or by in own:
+                made.add((work, by))
     if clashes:
         more = f", and {len(clashes) - MAX_NAMED} more" if len(clashes) > MAX_NAMED else ""
         raise ConflictingLabels(
             f"the labels of {source.name} contradict each other: {'; '.join(clashes[:MAX_NAMED])}{more}. Nothing was imported; import "
-            "without labels (--no-labels), or without linking duplicates (--keep-duplicates) where these are different works"
+            "without labels (--no-labels), into a review of several reviewers (--reviewers 2) where people disagree, or without linking "
+            "duplicates (--keep-duplicates) where these are different works"
         )
-    return [one for work, one in new.items() if work > before or review.state.state(work) in ("unscreened", "waiting")]
+    return [one for key, one in new.items() if key not in made]
+
+
+def _find_person(name: str, source: SourceRecords) -> str:
+    """The reviewer of a label. A client with a key decides for nobody else: others are marked as people of the file."""
+    return name if not name or OWNER.get() in (None, "", name) else f"{name} ({source.name})"

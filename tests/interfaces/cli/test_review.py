@@ -139,6 +139,45 @@ def test_labels_of_rayyan_and_of_a_named_column_are_read(folder: Path, capsys: p
     assert (status["excluded_by_reason"], status["maybe"]) == ({"wrong animal": 1}, 1)
 
 
+def test_usual_words_are_labels_and_others_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("Y", "relevant", "n", "Not  relevant", "irrelevant", "maybe", "-1", "nan", "x", "2")
+    animals = "otters voles newts frogs toads stoats hares moles shrews bats".split()
+    rows = "".join(f"A study of {animal},{word}\n" for animal, word in zip(animals, words, strict=True))
+    (folder / "words.csv").write_text(f"title,included\n{rows}", encoding="utf-8")
+    call(capsys, "new", "otters")
+    report = call(capsys, "import", "otters", str(folder / "words.csv"))
+    assert report["labels"] == 6
+    assert report["remarks"] == ["2 records have no label but 'x', '2' in its column; write include, exclude or maybe"]
+    status = call(capsys, "status", "otters")
+    assert (status["included"], status["excluded"], status["maybe"]) == (2, 3, 1)
+
+
+def test_people_of_rayyan_decide_for_themselves(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a review of several reviewers they do, and may differ; one of a single reviewer takes no labels that contradict each other."""
+    both, one = '{"Ann"=>"Included", "Bob"=>"Excluded"} | RAYYAN-EXCLUSION-REASONS: wrong animal', '{"Ann"=>"Excluded"}'
+    notes = {"Otters in rivers": both, "Voles in meadows": one, "Newts in ponds": '{"Ann"=>"Maybe", "Bob"=>"Maybe"}'}
+    record = "TY  - JOUR\nTI  - {}\nDO  - 10.5555/{}\nN1  - RAYYAN-INCLUSION: {}\nER  - \n"
+    text = "".join(record.format(title, title[:3], note) for title, note in notes.items())
+    (folder / "rayyan.ris").write_text(text, encoding="utf-8")
+    call(capsys, "new", "single")
+    refusal = fail(capsys, "import", "single", str(folder / "rayyan.ris"))
+    assert "'Otters in rivers' is labelled include and exclude" in refusal
+    assert "--no-labels" in refusal
+    assert "--reviewers 2" in refusal
+    call(capsys, "new", "otters", "--reviewers", "2")
+    assert call(capsys, "import", "otters", str(folder / "rayyan.ris"))["labels"] == 5
+    status = call(capsys, "status", "otters")
+    assert (status["waiting"], status["maybe"], status["conflicts"]) == (1, 1, [1])
+    assert call(capsys, "label", "otters", "2", "exclude", "--by", "Bob")["states"] == {"2": "exclude"}
+    assert call(capsys, "import", "otters", str(folder / "rayyan.ris"))["labels"] == 0
+    call(capsys, "label", "otters", "1", "include", "--resolve")
+    assert run(["review", "export", "otters", "-o", str(folder / "out.ris"), "--only", "include"]) == 0
+    call(capsys, "new", "copied")
+    assert call(capsys, "import", "copied", str(folder / "out.ris"))["labels"] == 1
+    (folder / "other.ris").write_text(text.replace('"Excluded"}\n', '"Included"}\n'), encoding="utf-8")
+    assert "labelled include, and the review has exclude" in fail(capsys, "import", "otters", str(folder / "other.ris"))
+
+
 class Terminal:
     """`outrider review screen` on a pseudo-terminal."""
 

@@ -104,8 +104,8 @@ LABELS: Final = (
     "include",
 )  # fmt: skip
 """Columns that ASReview 3 reads as the label, in its order (`asreview.data.base`). Of a table, they are a record's metadata."""
-YES: Final = frozenset({"1", "1.0", "true", "yes", "included", "include"})
-NO: Final = frozenset({"0", "0.0", "false", "no", "excluded", "exclude"})
+YES: Final = frozenset({"1", "1.0", "true", "yes", "y", "included", "include", "relevant"})
+NO: Final = frozenset({"0", "0.0", "false", "no", "n", "excluded", "exclude", "irrelevant", "not relevant"})
 
 
 class ScreeningWriter(Writer):

@@ -20,6 +20,7 @@ from outrider.interfaces.web.routes import FILE, MEDIA_TYPES
 from outrider.reviews.export import FORMATS
 from outrider.state.model import Model
 from outrider.state.reviews import (
+    MAX_NAME_CHARS,
     MAX_REVIEWERS,
     Candidate,
     ConflictList,
@@ -32,7 +33,7 @@ from outrider.state.reviews import (
     Verdict,
 )
 from outrider.usecases import review as reviews
-from outrider.usecases.review import MAX_NAME_CHARS, MAX_TEXT_CHARS, REVIEW_NAME
+from outrider.usecases.review import MAX_TEXT_CHARS, REVIEW_NAME
 from outrider.usecases.review_sources import SourceOptions
 
 if TYPE_CHECKING:
