@@ -14,7 +14,7 @@ from outrider.services import open_services
 from outrider.services.citation_queue import OWNER
 from outrider.state.errors import BadRequest
 from outrider.usecases import review_sources
-from outrider.usecases.review import create_review, decide, get_record, get_status, import_records
+from outrider.usecases.review import create_review, decide, get_record, get_status, import_records, import_text
 from support.fakes import doi, paper
 from support.small_library import RECORDS, fill_library
 
@@ -65,6 +65,21 @@ async def test_a_client_names_no_place_of_the_server(library: Path) -> None:
                     await import_records(services, "otters", place)
         finally:
             OWNER.reset(token)
+
+
+async def test_a_client_imports_no_decisions_under_the_names_of_others(library: Path) -> None:
+    """What a file says that Bob decided is marked as such; it is not Bob's decision."""
+    ris = 'TY  - JOUR\nTI  - Otters\nN1  - RAYYAN-INCLUSION: {"ann"=>"Included", "bob"=>"Excluded"}\nER  - \n'
+    async with open_services(None, None) as services:
+        await create_review(services, "otters", reviewers=2)
+        token = OWNER.set("ann")
+        try:
+            await import_text(services, "otters", "team.ris", ris.encode())
+        finally:
+            OWNER.reset(token)
+        view = (await get_record(services, "otters", "1", by="ann")).record
+        assert view is not None
+        assert [(one.by, one.verdict) for one in view.decisions] == [("ann", "include"), ("bob (team.ris)", "exclude")]
 
 
 async def test_a_chain_of_duplicates_is_one_work(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
