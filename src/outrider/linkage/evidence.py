@@ -92,7 +92,7 @@ def _compare_fields(one: Keys, other: Keys, *, all_fields: bool) -> Iterator[Fie
     yield "pages", pages
     yield "volume", _equal(one.volume, other.volume)
     yield "issue", _equal(one.issue, other.issue)
-    venue = _venues(*sorted((one.venue, other.venue)))
+    venue = compare_venues(*sorted((one.venue, other.venue)))
     yield "venue", "" if translated and venue == "other" else venue  # a journal's name is translated, too
     yield "venue's kind", _kinds(one.venue, other.venue)
     yield "abstract", _abstracts(one.abstract, other.abstract)
@@ -189,8 +189,11 @@ def _pages(one: Keys, other: Keys) -> str:
 
 
 @lru_cache(maxsize=65_536)
-def _venues(one: str, other: str) -> str:
-    """An abbreviation matches a name if each of its words begins a word of the name, or its letters are the initials."""
+def compare_venues(one: str, other: str) -> str:
+    """The level of two normal names; "" if unknown or in doubt.
+
+    An abbreviation matches a name if each of its words begins a word of the name, or its letters are the initials.
+    """
     if not one or not other:
         return ""
     if one == other:
