@@ -137,15 +137,17 @@ def merge_lookups(stored: Record, fresh: Record) -> Record:
     return merged.model_copy(update={**gaps, "edges": edges, "metadata": metadata})
 
 
-def merge_records(members: Sequence[tuple[str, Record]]) -> Record:
+def merge_records(members: Sequence[tuple[str, Record]], *, first_leads: bool = False) -> Record:
     """One record of several imported ones. `metadata["merged"]` lists their ids, `metadata["filled_from"]` maps filled fields to ids.
 
-    The leader's own values stay. The leader has the most filled fields, then a DOI, the longer abstract, more citations, the smaller id.
-    Lists and notices are united. Other metadata describes a copy (numbers in a database, dates of its entry) and stays the leader's own.
+    The leader's own values stay. The leader has the most filled fields, then a DOI, the longer abstract, more citations, the smaller id;
+    with `first_leads` it is the first. Lists and notices are united. Other metadata describes a copy (numbers in a database, dates of its
+    entry) and stays the leader's own.
     """
     if len(members) == 1:
         return members[0][1]
-    (leader_id, leader), *others = sorted(members, key=lambda member: (richness(member[1])[:-1], member[0]))
+    ranked = sorted(members[first_leads:], key=lambda member: (richness(member[1])[:-1], member[0]))
+    (leader_id, leader), *others = [*members[:first_leads], *ranked]
     fields = sorted(type(leader).model_fields.keys() - NOT_MERGED)
     donors = [record for _, record in others]
     values, sources = _fill(leader, [_Donor(record, record_id) for record_id, record in others], fields)

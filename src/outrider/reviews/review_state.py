@@ -73,6 +73,8 @@ class ReviewState:
     total: int = 0
     batches: list[Batch] = field(default_factory=list)
     duplicate_of: dict[int, int] = field(default_factory=dict)
+    duplicates: dict[int, list[int]] = field(default_factory=dict)
+    """By work: the other records that describe it."""
     notes: dict[int, list[ReviewNote]] = field(default_factory=dict)
     """By work."""
     reasons_used: Counter[str] = field(default_factory=Counter)
@@ -110,7 +112,9 @@ class ReviewState:
         elif kind == "import":
             self.batches.append(Batch(entry["file"], entry["sha256"], self.total + 1, entry["records"], entry))
             self.total += entry["records"]
-            self.duplicate_of.update({int(number): of for number, of in entry["duplicate_of"].items()})
+            for number, of in entry["duplicate_of"].items():
+                self.duplicate_of[int(number)] = of
+                self.duplicates.setdefault(of, []).append(int(number))
         elif kind in ("create", "settings"):
             for name in ("name", "question", "created", "seed", "reviewers"):
                 setattr(self, name, entry.get(name, getattr(self, name)))

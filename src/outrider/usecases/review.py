@@ -307,7 +307,9 @@ async def export_review(services: Services, name: str, form: str, states: Collec
 
     def write() -> bytes:
         review = session.review
-        chosen = (number for number in range(1, review.state.total + 1) if not states or review.state.state(number) in states)
+        # a part has each work once; all records have their duplicates, each with the number of its work
+        every = review.state.leaders() if states else range(1, review.state.total + 1)
+        chosen = (number for number in every if not states or review.state.state(number) in states)
         return export_views(status, [review.view(number, "") for number in chosen], form)
 
     return await run_in_thread(write)

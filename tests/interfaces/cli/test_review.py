@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import pty
@@ -89,6 +90,20 @@ def test_a_review_from_its_import_to_its_exports(folder: Path, capsys: pytest.Ca
     assert "to confirm" in fail(capsys, "delete", "otters")
     assert run(["review", "delete", "otters", "--yes"]) == 0
     assert "no review 'otters'" in fail(capsys, "status", "otters")
+
+
+def test_a_part_has_each_work_once_with_what_its_duplicates_say(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, abstract in (("bare", ""), ("full", "AB  - They eat eels.\nM3  - Retracted Publication\n")):
+        text = f"TY  - JOUR\nTI  - Otters of Loch Ness and their prey\nAU  - Bell, A\nDO  - 10.5555/n.1\n{abstract}ER  - \n"
+        (folder / f"{name}.ris").write_text(text, encoding="utf-8")
+    call(capsys, "new", "otters")
+    assert run(["review", "import", "otters", str(folder / "bare.ris"), str(folder / "full.ris")]) == 0
+    call(capsys, "label", "otters", "1", "include")
+    for arguments, count in ((("--only", "include"), 1), ((), 2)):
+        assert run(["review", "export", "otters", *arguments, "-o", str(folder / "x.csv")]) == 0
+        rows = list(csv.DictReader((folder / "x.csv").read_text(encoding="utf-8").splitlines()))
+        assert (len(rows), rows[0]["abstract"], rows[0]["included"]) == (count, "They eat eels.", "1")
+        assert rows[0]["notices"].startswith("Retracted")
 
 
 def test_conflicting_labels_and_damaged_files_change_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
