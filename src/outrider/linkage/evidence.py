@@ -82,7 +82,10 @@ def _compare_fields(one: Keys, other: Keys, *, all_fields: bool) -> Iterator[Fie
     level = _qualify(title, one.title, other.title) if short else title
     yield "title", f"{level}, authors too" if level == "equal, generic" and authors in SAME_TEAM else level
     if title in ONE_TITLE or title == "related":
-        yield from compare_titles(one.title, other.title)
+        # a notice that is marked like the article has a number and a place of its own
+        one_place = pages == "equal" and one.volume != "" and one.volume == other.volume
+        shared = any(level == "equal" and field in {"doi", "number"} for field, level in identifiers)
+        yield from compare_titles(one.title, other.title, marks=not (one_place or shared))
     if one.notice or other.notice or SERIES & {*one.title.tokens} & {*other.title.tokens}:
         yield "title's kind", "series"
     printed = pages in {"equal", "first equal"} or ("doi", "equal") in identifiers or ("number", "equal") in identifiers
