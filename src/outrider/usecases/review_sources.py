@@ -67,7 +67,7 @@ async def read_source(services: Services, text: str, options: SourceOptions) -> 
     if OWNER.get() is None or RUN_NAME.fullmatch(text):  # a client names a run, and no place of this machine
         with suppress(NoSuchRun):
             folder = await asyncio.to_thread(find_run_folder, services, text)
-            return await asyncio.to_thread(_read_run, folder)
+            return await asyncio.to_thread(_read_run, folder, options)
     if await is_file(text):
         limits = services.settings.ingest
         read = ReadOptions(columns=dict(options.columns or {}), max_bytes=limits.max_bytes, max_pages=limits.max_pages)
@@ -117,15 +117,25 @@ def _read_asreview(path: Path, options: SourceOptions, max_bytes: int) -> Source
     return SourceRecords(path.name, _require(records, path.name), labels, notes, of)
 
 
-def _read_run(folder: Path) -> SourceRecords:
-    """The hits of a run without its duplicates, which the run found already."""
+def _read_run(folder: Path, options: SourceOptions) -> SourceRecords:
+    """The works of a run: each first hit with what its duplicates have and it lacks, such as a label."""
+    from outrider.linkage.merge import merge_records
+
     path = folder / ledger.NAME
-    duplicates = {line.fields["hit"] for line in read_lines(path) if line.kind == "duplicate"}
-    hits = [make_run_hit(line) for line in read_lines(path) if line.kind == "hit" and line.fields["hit"] not in duplicates]
-    remarks = [f"the run found {len(duplicates):,} duplicates, which are left out"] if duplicates else []
+    duplicates: dict[int, int] = {}
+    for line in read_lines(path):
+        if line.kind == "duplicate":
+            duplicates[line.fields["hit"]] = duplicates.get(line.fields["of"], line.fields["of"])
+    works: dict[int, list[Record]] = {}
+    for line in read_lines(path):
+        if line.kind == "hit":
+            hit = make_run_hit(line)
+            works.setdefault(duplicates.get(hit.number, hit.number), []).append(hit.record)
+    records = [merge_records([(record.doc_id, record) for record in works[number]], first_leads=True) for number in sorted(works)]
+    remarks = [f"the run found {len(duplicates):,} duplicates, which are merged"] if duplicates else []
     if not is_done(path):
         remarks.append("the run has not fetched all matches yet; resume it and import it again")
-    return SourceRecords(folder.name, _require([hit.record for hit in hits], folder.name), {}, {}, {}, tuple(remarks))
+    return _make_source(folder.name, records, options, remarks)
 
 
 async def _read_label(services: Services, text: str, options: SourceOptions) -> SourceRecords:
