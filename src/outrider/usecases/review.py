@@ -192,10 +192,9 @@ async def decide(
                 raise BadRequest(f"a decision is include, exclude or maybe, not {shorten(word)}{did_you_mean(word, VERDICTS)}")
             one = NewDecision(leader, verdict, reviewer, _check_text("a reason", reason), shown[leader], resolves=resolve)
             earlier = new.setdefault(leader, one)
-            if earlier.verdict != verdict:
-                raise ConflictingLabels(
-                    f"the decisions on record {record} contradict each other: {earlier.verdict} and {verdict}; nothing was written"
-                )
+            if earlier.verdict != verdict or earlier.reason != one.reason:
+                both = " and ".join(f"{two.verdict}{f' ({shorten(two.reason)})' if two.reason else ''}" for two in (earlier, one))
+                raise ConflictingLabels(f"the decisions on record {record} contradict each other: {both}; nothing was written")
         text = _check_text("a note", note)
         review.decide([*new.values(), *(NewNote(leader, text, reviewer) for leader in new if text)], _now(services))
         made = [one for number in new for one in review.state.decisions(number, reviewer) if one.by == reviewer]

@@ -120,6 +120,8 @@ def test_conflicting_labels_and_damaged_files_change_nothing(folder: Path, capsy
     assert "contradict each other" in fail(capsys, "import", "otters", str(folder / "both.ris"))
     (folder / "labels.txt").write_text("3 include\n4 exclude wrong animal\n10.5555/w.3 exclude\n", encoding="utf-8")
     assert "contradict each other" in fail(capsys, "label", "otters", "-f", str(folder / "labels.txt"))
+    (folder / "labels.csv").write_text("id,decision,reason\n3,exclude,no data\n10.5555/w.3,exclude,no otters\n", encoding="utf-8")
+    assert "exclude ('no data') and exclude ('no otters')" in fail(capsys, "label", "otters", "-f", str(folder / "labels.csv"))
     (folder / "labels.csv").write_text("id,decision,reason\n3,include,\n99,exclude,\n", encoding="utf-8")
     assert "no record '99'" in fail(capsys, "label", "otters", "-f", str(folder / "labels.csv"))
     (folder / "labels.csv").write_text("id,decision\n3,\n", encoding="utf-8")
@@ -133,7 +135,7 @@ def test_conflicting_labels_and_damaged_files_change_nothing(folder: Path, capsy
     (folder / "x.asreview").write_bytes((folder / "x.asreview").read_bytes()[:-100])
     assert "no whole project" in fail(capsys, "import", "otters", str(folder / "x.asreview"))
     assert log.read_bytes() == before
-    (folder / "labels.txt").write_text("3 include\n# a remark\n4 exclude wrong animal\n", encoding="utf-8")
+    (folder / "labels.txt").write_text("3 include\n3 include\n# a remark\n4 exclude wrong animal\n", encoding="utf-8")
     assert call(capsys, "label", "otters", "-f", str(folder / "labels.txt"))["states"] == {"3": "include", "4": "exclude"}
     log.write_bytes(log.read_bytes()[:50])
     cut = log.read_bytes()
