@@ -73,6 +73,8 @@ class NewBatch:
     records: Sequence[Record]
     duplicate_of: Mapping[int, int]
     """By place in the batch: the number of the record that stands for it."""
+    path: str = ""
+    """Of a file on this machine."""
 
 
 class Review:
@@ -152,7 +154,7 @@ class Review:
             write_file(self.folder / file, content)
             entry = {
                 "kind": "import", "file": file, "sha256": hashlib.sha256(content).hexdigest(), "records": len(new.records),
-                "source": new.source, "by": by, "at": at,
+                "source": new.source, **({"path": new.path} if new.path else {}), "by": by, "at": at,
                 "duplicate_of": {str(first + place): of for place, of in sorted(new.duplicate_of.items())},
                 "labels": sum(isinstance(one, NewDecision) for one in decisions),
             }  # fmt: skip

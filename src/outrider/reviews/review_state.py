@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple, cast
 
 from outrider.state.reviews import VERDICTS, Decision, Order, Presentation, RecordState, ReviewDamaged, ReviewNote, Verdict
@@ -288,6 +290,16 @@ class ReviewState:
 
     def count_decided(self, by: str) -> int:
         return sum(by in decided for decided in self._decided.values())
+
+    def name_sources(self) -> tuple[str, ...]:
+        """The source of each import: files with one name by as much of their paths as tells them apart."""
+        paths = [PurePosixPath(batch.fields.get("path") or batch.fields["source"]) for batch in self.batches]
+        names = []
+        for path, batch in zip(paths, self.batches, strict=True):
+            others = {other.parts for other in paths if other.name == path.name and other != path}
+            depth = next(depth for depth in count(1) if not any(other[-depth:] == path.parts[-depth:] for other in others))
+            names.append(PurePosixPath(*path.parts[-depth:]).as_posix() if depth > 1 else batch.fields["source"])
+        return tuple(names)
 
     def list_reasons(self) -> tuple[str, ...]:
         """Reasons for exclusion: the most used first, then those of the review that were not used yet."""

@@ -265,13 +265,13 @@ async def get_status(
             imports=tuple(
                 ImportReport(
                     review=state.name,
-                    source=batch.fields["source"],
+                    source=source,
                     records=batch.records,
                     duplicates=len(batch.fields["duplicate_of"]),
                     labels=batch.fields["labels"],
                     first=batch.first,
                 )
-                for batch in state.batches
+                for batch, source in zip(state.batches, state.name_sources(), strict=True)
             ),
             stop=describe_stop(state.name, state.list_screened(), state.list_draws(), target_recall, confidence),
             remarks=session.remarks(),
@@ -382,7 +382,7 @@ async def _import(services: Services, session: ReviewSession, source: SourceReco
         decisions = make_decisions(review, source, duplicates)
         works = ((duplicates.get(place, expected + 1 + place), text) for place, text in sorted(source.notes.items()))
         notes = dict.fromkeys(NewNote(work, text[:MAX_TEXT_CHARS], source.name) for work, text in works)  # a project repeats them
-        batch = NewBatch(source.name, source.records, duplicates)
+        batch = NewBatch(source.name, source.records, duplicates, source.path)
         review.import_batch(batch, [*decisions, *notes], reviewer, _now(services), expected)
         return ImportReport(
             review=review.state.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,6 +55,8 @@ class SourceRecords:
     duplicate_of: Mapping[int, int]
     """What the source itself says: by place, the place of the record that stands for it."""
     remarks: tuple[str, ...] = ()
+    path: str = ""
+    """Of a file on this machine, which its name alone may not tell from others."""
 
 
 async def read_source(services: Services, text: str, options: SourceOptions) -> SourceRecords:
@@ -71,7 +73,7 @@ async def read_source(services: Services, text: str, options: SourceOptions) -> 
     if await is_file(text):
         limits = services.settings.ingest
         read = ReadOptions(columns=dict(options.columns or {}), max_bytes=limits.max_bytes, max_pages=limits.max_pages)
-        return await asyncio.to_thread(read_file, Path(text), options, read)
+        return await asyncio.to_thread(lambda: replace(read_file(Path(text), options, read), path=Path(text).resolve().as_posix()))
     try:
         return await _read_thread(services, text, options)
     except NoSuchThread:

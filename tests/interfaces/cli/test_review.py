@@ -106,6 +106,21 @@ def test_a_part_has_each_work_once_with_what_its_duplicates_say(folder: Path, ca
         assert rows[0]["notices"].startswith("Retracted")
 
 
+def test_files_with_one_name_are_told_apart_by_their_folders(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("ovid/2024", "scopus/2024", "wos"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "export.csv").write_text(TABLE, encoding="utf-8")
+    call(capsys, "new", "otters")
+    for name in ("papers.csv", "ovid/2024/export.csv", "wos/export.csv", "ovid/2024/export.csv"):
+        call(capsys, "import", "otters", str(folder / name))
+    sources = [one["source"] for one in call(capsys, "status", "otters")["imports"]]
+    assert sources == ["papers.csv", "2024/export.csv", "wos/export.csv", "2024/export.csv"]
+    call(capsys, "import", "otters", str(folder / "scopus/2024/export.csv"))
+    assert run(["review", "export", "otters", "-o", str(folder / "x.md")]) == 0
+    text = (folder / "x.md").read_text(encoding="utf-8")
+    assert [name for name in ("ovid/2024/export.csv", "scopus/2024/export.csv", "- from wos/export.csv") if name not in text] == []
+
+
 def test_conflicting_labels_and_damaged_files_change_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call(capsys, "new", "otters")
     call(capsys, "import", "otters", str(folder / "papers.csv"))
