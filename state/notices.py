@@ -82,12 +82,16 @@ READ: Final = frozenset({"updated_by", "update_to", "notices", "comment", CHECKS
 """Metadata with notices."""
 TRUE: Final = frozenset({"true", "1", "yes", "y"})
 
+TEXTS: Final = "article|paper|chapter|publication|manuscript"
 TITLES: Final[Sequence[tuple[str, NoticeKind]]] = (
-    # Elsevier, Springer and Cochrane write it ahead of the title, Web of Science behind it
-    (r"[\s\[(<*“\"']*retracted(?: (?:article|paper|chapter|publication|manuscript))?\s*[:\])>—–]", "retracted"),
+    # Elsevier, Springer and Cochrane write it ahead of the title, Web of Science and Ovid behind it
+    (rf"[\s\[(<*“\"']*retracted(?: (?:{TEXTS}))?\s*[:\])>—–]", "retracted"),
     (r".*\S\s*[\[(]retracted\b[^\])]*[\])]\W*$", "retracted"),
-    (r"[\s\[(<*“\"']*withdrawn(?: (?:article|paper|chapter|publication|manuscript))?\s*[:\])>]", "withdrawn"),
-    (r".*\S\s*[\[(]withdrawn[\])]\W*$", "withdrawn"),
+    (rf"[\s\[(<*“\"']*withdrawn(?: (?:{TEXTS}))?\s*[:\])>]", "withdrawn"),
+    (rf".*\S\s*[\[(]withdrawn(?: (?:{TEXTS}))?(?:[.,:;]? see\b[^\])]*)?\.?[\])]\W*$", "withdrawn"),
+    (r".*\S\s*[\[(](?:article|publication) with expression of concern\b[^\])]*[\])]\W*$", "expression of concern"),
+    (r".*\S\s*\[(?:published )?retraction (?:appears )?in\b[^\[\]]*\]\W*$", "retracted"),  # Ovid
+    (r".*\S\s*[\[(]retraction of(?::| vol\b)[^\])]*[\])]\W*$", "retraction notice"),
     (r"\W*retraction\s*(?:(?:of|to|for|on)\s*)?[:\"“«]", "retraction notice"),
     (r"\W*(?:notice of retraction|retraction (?:note|notice|statement))\b", "retraction notice"),
     (r"\W*retraction (?:for|to) .{1,100}\bet al\b", "retraction notice"),

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from outrider.state.errors import BadRequest
 from outrider.state.model import Model
+from outrider.state.notices import Notice
 from outrider.state.records import Record
 
 Verdict = Literal["include", "exclude", "maybe"]
@@ -68,8 +69,9 @@ class ReviewRecord(Model):
     """A record of a review, as a reviewer may see it: without decisions of others on a record that waits for this reviewer."""
 
     number: Number
-    record: Record
+    record: Record = Field(description="With what its duplicates have and it lacks.")
     state: RecordState
+    notices: tuple[Notice, ...] = Field((), description="Retractions and corrections that the record or a duplicate reports.")
     duplicate_of: int | None = None
     decisions: tuple[Decision, ...] = ()
     notes: tuple[ReviewNote, ...] = ()

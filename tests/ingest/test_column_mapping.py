@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.ingest.column_mapping import NAMES, check_columns, check_fields, find_columns, fold_name, parse_row
+from outrider.ingest.column_mapping import NAMES, check_columns, check_fields, find_columns, parse_row
 from outrider.ingest.entry import BadEntry, Entry
 from outrider.ingest.record_ids import NamedRecord, Namer
 from outrider.state.errors import BadRequest, UnreadableFile
 from outrider.state.records import Paper, Repository
+from outrider.text.words import fold_name
 
 
 def entry(row: dict[str, object], columns: dict[str, str] | None = None) -> Entry:

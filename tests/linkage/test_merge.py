@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from pydantic import JsonValue
 
 from outrider.linkage.merge import EMPTY, FILLED, WEB, fill_missing, merge_records, strip_page_values
 from outrider.nodes.dedup.cluster import deduplicate
 from outrider.nodes.enrich.enrich import select_records_to_save, update_stored_record
 from outrider.nodes.scout import collect_records
 from outrider.state.hits import Scored
+from outrider.state.notices import list_notices
 from outrider.state.records import Identifiers, Page, Paper, Record
+from outrider.text.screening_labels import list_labels
 from support.fakes import candidate, doi, make_found_by, paper
 
 EVIL = "Buy pills."
@@ -128,3 +131,67 @@ def test_order_means_nothing_and_nothing_given_changes() -> None:
 
 def test_one_alone_stays_as_it_is() -> None:
     assert merge_records([("1", RICH)]) is RICH
+
+
+LED = Paper(doc_id="l", title="Aspirin", venue="Gut", volume="1", identifiers=doi("10.1000/x"))
+"""It has more fields than the records that are merged into it."""
+
+
+def merge_into_led(metadata: dict[str, JsonValue], own: dict[str, JsonValue] | None = None, **fields: object) -> Record:
+    other = Paper(doc_id="o", title="Aspirin", metadata=metadata, **fields)  # type: ignore[arg-type]
+    whole = merge_records([("1", LED.model_copy(update={"metadata": own or {}})), ("2", other)])
+    assert whole.metadata["merged"] == ["1", "2"]
+    return whole
+
+
+@pytest.mark.parametrize(
+    ("title", "metadata", "kinds"),
+    [
+        ("Aspirin", {"retracted": True}, ["retracted"]),
+        ("Aspirin", {"publication_types": ["Journal Article", "Retracted Publication"]}, ["retracted"]),
+        ("Aspirin", {"notices": [{"kind": "retraction_in", "pmid": "7", "source": "Gut"}]}, ["retracted"]),
+        ("RETRACTED: Aspirin", {}, ["retracted"]),
+        ("Aspirin", {"N1": "Expression of concern (2020)"}, ["expression of concern"]),
+        ("Aspirin", {}, []),
+    ],
+)
+def test_a_retraction_that_any_record_reports_is_kept(title: str, metadata: dict[str, JsonValue], kinds: list[str]) -> None:
+    whole = merge_records([("1", LED), ("2", Paper(doc_id="o", title=title, metadata=metadata))])
+    assert [notice.kind for notice in list_notices(whole)] == kinds
+
+
+def test_types_notes_headings_and_the_journals_numbers_are_taken_over() -> None:
+    other: dict[str, JsonValue] = {
+        "publication_types": ["Journal Article", "Randomized Controlled Trial"], "issn": "0017-5749", "N1": ["mine"], "notes": "by KT",
+        "mesh_major": ["Aspirin"], "AN": "L7", "ID": "2",
+    }  # fmt: skip
+    own: dict[str, JsonValue] = {"publication_types": ["Journal Article"], "N1": "first", "ID": "1"}
+    whole = merge_into_led(other, own, mesh=("Aspirin",))
+    assert {name: value for name, value in whole.metadata.items() if name not in ("merged", "filled_from")} == {
+        "publication_types": ["Journal Article", "Randomized Controlled Trial"], "issn": "0017-5749", "N1": ["first", "mine"],
+        "notes": "by KT", "mesh_major": ["Aspirin"], "ID": "1",
+    }  # fmt: skip
+    assert getattr(whole, "mesh", None) == ("Aspirin",)
+    assert whole.metadata["filled_from"] == {"mesh": "2", "issn": "2", "notes": "2", "mesh_major": "2"}
+
+
+@pytest.mark.parametrize("fields", [{"venue": "bioRxiv"}, {"identifiers": doi("10.1101/2020.01.01.00001")}, {"venue": "Annals of Physics"}])
+def test_type_and_issn_of_another_version_are_not_the_works(fields: dict[str, object]) -> None:
+    whole = merge_into_led({"issn": "2692-8205", "publication_types": ["Preprint"], "N1": "mine"}, **fields)
+    assert not whole.metadata.keys() & {"issn", "publication_types"}
+    assert whole.metadata["N1"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "labels"),
+    [
+        ({}, {"included": "1"}, ["include"]),
+        ({}, {"N1": ["ASReview_irrelevant", "x"]}, ["exclude"]),
+        ({"included": "1"}, {"N1": "ASReview_relevant"}, ["include"]),
+        ({"label_included": 1}, {"included": 0}, ["exclude", "include"]),
+        ({"N1": "ASReview_relevant"}, {"included": "0"}, ["exclude", "include"]),
+        ({"included": "0"}, {"notes": 'RAYYAN-INCLUSION: {"ann"=>"Included"}'}, ["exclude", "include"]),
+    ],
+)
+def test_labels_are_kept_and_contradictory_ones_both(own: dict[str, JsonValue], other: dict[str, JsonValue], labels: list[str]) -> None:
+    assert sorted(list_labels(merge_into_led(other, own).metadata)) == labels

@@ -203,6 +203,7 @@ def test_a_cut_abstract_resembles_the_whole() -> None:
     [
         ("Erratum to: Wings of birds", "corrects"), ("Correction: Wings of birds", "corrects"), ("Retraction: Wings of birds", "retracts"),
         ("Notice of retraction: Wings of birds", "retracts"), ("Wings of birds (Erratum)", "corrects"),
+        ("Wings of birds (Retraction of Vol 44, Pg 12, 2008)", "retracts"), ("Wings of birds [Retraction of: Auk. 2008]", "retracts"),
         ("Reply to: Wings of birds", "comments on"),
         ("Comment on \"Wings of birds\"", "comments on"), ("Author's response: Wings of birds", "comments on"),
     ],

@@ -33,6 +33,31 @@ def test_one_arxiv_number_is_one_work() -> None:
     assert resolve([preprint, both]).groups == ((0, 1),)
 
 
+MARKED = [
+    "RETRACTED: {}", "RETRACTED ARTICLE: {}", "Retracted: {}", "[Retracted] {}", "{} (Retracted article. See vol. 375, pg 445, 2010)",
+    "{} [Retracted]", "{} (Withdrawn Article. See vol 3, pg 4, 2011)", "{} (Publication with Expression of Concern. See vol. 12, 2013)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("marked", MARKED)
+def test_a_work_that_is_marked_as_retracted_is_the_work(marked: str) -> None:
+    """With its number, or in its place."""
+    place = {"venue": "Gut", "volume": "7", "pages": "12-19"}
+    article, retracted = by_ann("a", identifiers=doi("10.1000/j.1"), **place), by_ann("r", marked.format(TITLE))
+    assert judge(article, retracted.model_copy(update={"identifiers": doi("10.1000/j.1")})).verdict == "same"
+    assert judge(article, retracted.model_copy(update=place)).verdict == "same"
+    assert judge(by_ann("b", identifiers=doi("10.1000/j.1")), article).verdict == "same"
+
+
+@pytest.mark.parametrize("marked", MARKED[:4])
+def test_a_notice_that_is_marked_like_the_article_is_not_the_article(marked: str) -> None:
+    """Some publishers call the notice `Retracted: ...`; it has another number, year and place."""
+    article = by_ann("a", identifiers=doi("10.1000/j.1"), venue="Gut", volume="7", pages="12-19")
+    for fields in ({"identifiers": doi("10.1000/n.1"), "volume": "9", "pages": "1"}, {"volume": "9"}, {}):
+        notice = by_ann("n", marked.format(TITLE), year=2023, venue="Gut", **fields)
+        assert judge(notice, article).verdict != "same", fields
+
+
 @pytest.mark.parametrize(("ahead", "kind"), [("Erratum to: ", "corrects"), ("Retraction: ", "retracts"), ("Reply to: ", "comments on")])
 def test_a_notice_is_not_its_article(ahead: str, kind: str) -> None:
     notice, article = by_ann("n", ahead + TITLE), by_ann("a")

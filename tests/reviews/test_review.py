@@ -81,6 +81,20 @@ def test_a_note_on_a_duplicate_is_one_on_its_work(tmp_path: Path) -> None:
         assert [[note.text for note in again.view(number, "ann").notes] for number in (1, 2, 6)] == [[], ["ask Bob"], ["ask Bob"]]
 
 
+def test_a_work_is_shown_with_what_its_duplicates_say(tmp_path: Path) -> None:
+    """The abstract that the first record lacks, and a retraction that only the second reports; a duplicate stays as it was imported."""
+    review = make_review(tmp_path / "otters", records=1)
+    bare = paper("b", "Otters of Loch Ness", year=2001)
+    full = paper("f", "Otters of Loch Ness", abstract="They eat eels.", year=2002, metadata={"retracted": True, "included": "1"})
+    review.import_batch(NewBatch("two", [bare, full], {1: 2}), [], "ann", AT, 1)
+    view = review.view(2)
+    assert (view.record.doc_id, view.record.abstract, view.record.year) == ("b", "They eat eels.", 2001)
+    assert [notice.kind for notice in view.notices] == ["retracted"]
+    assert review.view(3).record == full
+    assert review.texts()[1:] == ["Otters of Loch Ness They eat eels."] * 2
+    assert Review(tmp_path / "otters").view(2) == view
+
+
 def test_a_torn_last_line_is_told_and_dropped_and_damage_elsewhere_is_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "otters"
     decide(make_review(folder), 1, "include")

@@ -13,6 +13,8 @@ from outrider.reviews.asreview import LabelledRecord
 from outrider.services import open_services
 from outrider.services.citation_queue import OWNER
 from outrider.state.errors import BadRequest
+from outrider.state.systematic import Matched
+from outrider.systematic_search.ledger import Ledger
 from outrider.usecases import review_sources
 from outrider.usecases.review import create_review, decide, get_record, get_status, import_records, import_text
 from support.fakes import doi, paper
@@ -52,6 +54,34 @@ def test_records_of_a_run_a_thread_and_a_label_are_added_and_linked(library: Pat
     for wrong in ("label:harts", "nothing"):
         assert run(["review", "import", "livers", wrong, *shelf]) == 2
     assert call(capsys, "review", "status", "livers") == status
+
+
+def test_labels_of_a_run_and_of_its_duplicates_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As those of the run's own CSV. The first hit has the label and the abstract of its duplicate."""
+    monkeypatch.setenv("OUTRIDER_REVIEW__FOLDER", str(tmp_path / "reviews"))
+    (tmp_path / "run").mkdir()
+    ledger = Ledger(tmp_path / "run")
+    ledger.begin({})
+    hits = [
+        paper("a", "Otters of Loch Ness", identifiers=doi("10.1000/o")),
+        paper("b", "Otters at sea and their rest", metadata={"label_included": "0"}),
+        paper("c", "Otters of Loch Ness", abstract="They eat eels.", metadata={"included": "1"}),
+    ]
+    ledger.append_page("library", [Matched(hit) for hit in hits], "c", None)
+    ledger.append_done([{"hit": 3, "of": 1, "why": "title"}], 3, "all fields")
+    ledger.close()
+    call(capsys, "review", "new", "otters")
+    report = call(capsys, "review", "import", "otters", str(tmp_path / "run"))
+    assert (report["records"], report["labels"]) == (2, 2)
+    assert report["remarks"] == ["the run found 1 duplicates, which are merged"]
+    status = call(capsys, "review", "status", "otters")
+    assert (status["included"], status["excluded"]) == (1, 1)
+    assert run(["review", "export", "otters", "--only", "include", "-o", str(tmp_path / "x.csv")]) == 0
+    assert "They eat eels." in (tmp_path / "x.csv").read_text(encoding="utf-8")
+    call(capsys, "review", "new", "unlabelled")
+    assert call(capsys, "review", "import", "unlabelled", str(tmp_path / "run"), "--no-labels")["labels"] == 0
 
 
 async def test_a_client_names_no_place_of_the_server(library: Path) -> None:

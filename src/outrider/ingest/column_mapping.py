@@ -19,6 +19,7 @@ from outrider.ingest.record_draft import OWN_ID, Columns, Draft, read_identifier
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile, did_you_mean
 from outrider.state.records import BaseRecord, Document, Page, Paper, Record, Repository
 from outrider.text.languages_and_work_types import normal_language
+from outrider.text.words import fold_name
 
 NAMES: dict[str, tuple[str, ...]] = {
     "id": ("id", "_id", "record_id", "doc_id", "docid", "entity_id", "recordid", "rec_number"),
@@ -85,12 +86,6 @@ KINDS: dict[str, type[Paper | Repository | Page | Document]] = {
     "paper": Paper,
 }
 NOTHING = "neither title nor text, nor anything else to find it by"
-
-
-@lru_cache(maxsize=4096)
-def fold_name(name: str) -> str:
-    """The name in lower case, with `_` for spaces and punctuation."""
-    return re.sub(r"[\W_]+", "_", name.casefold()).strip("_") or name.strip()
 
 
 def check_fields(columns: Mapping[str, str]) -> None:

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Final
 
-from outrider.ingest.column_mapping import FIELD_OF, fold_name
+from outrider.ingest.column_mapping import FIELD_OF
 from outrider.ingest.entry import Entry, FileNote, Parsed, estimate_bytes
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Paper
+from outrider.text.words import fold_name
 
 FIELDS: Final = ("issue", "volume")
 ROW_NUMBER = "row_number"

@@ -82,7 +82,10 @@ def _compare_fields(one: Keys, other: Keys, *, all_fields: bool) -> Iterator[Fie
     level = _qualify(title, one.title, other.title) if short else title
     yield "title", f"{level}, authors too" if level == "equal, generic" and authors in SAME_TEAM else level
     if title in ONE_TITLE or title == "related":
-        yield from compare_titles(one.title, other.title)
+        # a notice that is marked like the article has a number and a place of its own
+        one_place = pages == "equal" and one.volume != "" and one.volume == other.volume
+        shared = any(level == "equal" and field in {"doi", "number"} for field, level in identifiers)
+        yield from compare_titles(one.title, other.title, marks=not (one_place or shared))
     if one.notice or other.notice or SERIES & {*one.title.tokens} & {*other.title.tokens}:
         yield "title's kind", "series"
     printed = pages in {"equal", "first equal"} or ("doi", "equal") in identifiers or ("number", "equal") in identifiers
@@ -92,7 +95,7 @@ def _compare_fields(one: Keys, other: Keys, *, all_fields: bool) -> Iterator[Fie
     yield "pages", pages
     yield "volume", _equal(one.volume, other.volume)
     yield "issue", _equal(one.issue, other.issue)
-    venue = _venues(*sorted((one.venue, other.venue)))
+    venue = compare_venues(*sorted((one.venue, other.venue)))
     yield "venue", "" if translated and venue == "other" else venue  # a journal's name is translated, too
     yield "venue's kind", _kinds(one.venue, other.venue)
     yield "abstract", _abstracts(one.abstract, other.abstract)
@@ -189,8 +192,11 @@ def _pages(one: Keys, other: Keys) -> str:
 
 
 @lru_cache(maxsize=65_536)
-def _venues(one: str, other: str) -> str:
-    """An abbreviation matches a name if each of its words begins a word of the name, or its letters are the initials."""
+def compare_venues(one: str, other: str) -> str:
+    """The level of two normal names; "" if unknown or in doubt.
+
+    An abbreviation matches a name if each of its words begins a word of the name, or its letters are the initials.
+    """
     if not one or not other:
         return ""
     if one == other:

@@ -7,15 +7,19 @@ What a page does give (its text) is replaced as soon as a service gives the same
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from outrider.linkage.evidence import compare_venues
 from outrider.linkage.lookup_match import page_identifier
+from outrider.linkage.names_and_titles import normal_title
+from outrider.linkage.normalized_record import find_server
 from outrider.state.full_text import LOCATIONS, carry_text
-from outrider.state.notices import CHECKS, is_reported, list_notices
+from outrider.state.notices import CHECKS, NOTES, is_reported, list_notices
 from outrider.state.records import LIBRARY, Record
+from outrider.text.screening_labels import LABEL_NOTES, drop_columns, list_labels
 
 FILLED = ("abstract", "description", "text", "url", "year", "venue", "citations", "stars", "language", "authors", "tags")
 """Fields that a leading record without them takes from its duplicates, besides identifiers."""
@@ -23,6 +27,11 @@ NOT_MERGED = frozenset({"kind", "doc_id", "source", "origin", "metadata", "ident
 """Fields that imported records never take from each other; identifiers are merged one by one."""
 NOTICES = ("update_to", "updated_by", "notices")
 """Metadata about corrections and retractions of the work."""
+HEADINGS = ("mesh_qualified", "mesh_major")
+"""Metadata that list more of the record's MeSH terms."""
+TYPES = ("publication_types",)
+SERIALS = ("issn", "other_issns", "journal_abbreviation")
+"""Metadata about the journal."""
 EMPTY: tuple[object, ...] = (None, "", (), {})
 WEB = "web"
 """The source of everything that was read from a web page, whichever search returned the page."""
@@ -55,18 +64,7 @@ def fill_missing(leader: Record, others: Sequence[Record]) -> Record:
     own = strip_page_values(leader)
     donors = others if own is leader else (*others, leader)
     values, sources = _fill(own, [_Donor(donor) for donor in donors], FILLED)
-    metadata: dict[str, JsonValue] = {**own.metadata}
-    records = [leader, *others]
-    if flagged := next((record for record in records if record.metadata.get("retracted") is True), None):
-        metadata["retracted"] = True
-        if flagged is not leader:
-            metadata[REPORTED_BY] = flagged.metadata.get(REPORTED_BY, flagged.source)
-    for name in NOTICES:
-        # retractions and corrections that any of the records names, each once
-        lists = [notices for record in records if isinstance(notices := record.metadata.get(name), list)]
-        once = {json.dumps(notice, sort_keys=True): notice for notices in lists for notice in notices}
-        if once and isinstance(leader.metadata.get(name) or [], list):
-            metadata[name] = list(once.values())
+    metadata: dict[str, JsonValue] = {**own.metadata, **_unite_notices(leader, others)}
     if sources:
         metadata["filled_from"] = {**_filled_from(own), **sources}
     if LOCATIONS not in metadata and (
@@ -77,6 +75,22 @@ def fill_missing(leader: Record, others: Sequence[Record]) -> Record:
     for other in others:
         merged = carry_text(merged, other)
     return _carry_notices(merged, others)
+
+
+def _unite_notices(leader: Record, others: Sequence[Record]) -> dict[str, JsonValue]:
+    """The metadata of retractions and corrections that any of the records names, each once."""
+    metadata: dict[str, JsonValue] = {}
+    records = [leader, *others]
+    if flagged := next((record for record in records if record.metadata.get("retracted") is True), None):
+        metadata["retracted"] = True
+        reporter = flagged.metadata.get(REPORTED_BY, flagged.source)
+        if flagged is not leader and not reporter == leader.source == LIBRARY:
+            metadata[REPORTED_BY] = reporter
+    for name in NOTICES:
+        lists = [notices for record in records if isinstance(notices := record.metadata.get(name), list)]
+        if (once := _unite(lists)) and isinstance(leader.metadata.get(name) or [], list):
+            metadata[name] = once
+    return metadata
 
 
 def _carry_notices(merged: Record, others: Sequence[Record]) -> Record:
@@ -123,20 +137,80 @@ def merge_lookups(stored: Record, fresh: Record) -> Record:
     return merged.model_copy(update={**gaps, "edges": edges, "metadata": metadata})
 
 
-def merge_records(members: Sequence[tuple[str, Record]]) -> Record:
+def merge_records(members: Sequence[tuple[str, Record]], *, first_leads: bool = False) -> Record:
     """One record of several imported ones. `metadata["merged"]` lists their ids, `metadata["filled_from"]` maps filled fields to ids.
 
-    The leader's own values stay. The leader has the most filled fields, then a DOI, the longer abstract, more citations, the smaller id.
+    The leader's own values stay. The leader has the most filled fields, then a DOI, the longer abstract, more citations, the smaller id;
+    with `first_leads` it is the first. Lists and notices are united. Other metadata describes a copy (numbers in a database, dates of its
+    entry) and stays the leader's own.
     """
     if len(members) == 1:
         return members[0][1]
-    (leader_id, leader), *others = sorted(members, key=lambda member: (richness(member[1])[:-1], member[0]))
+    ranked = sorted(members[first_leads:], key=lambda member: (richness(member[1])[:-1], member[0]))
+    (leader_id, leader), *others = [*members[:first_leads], *ranked]
     fields = sorted(type(leader).model_fields.keys() - NOT_MERGED)
+    donors = [record for _, record in others]
     values, sources = _fill(leader, [_Donor(record, record_id) for record_id, record in others], fields)
-    merged: dict[str, JsonValue] = {"merged": [leader_id, *(record_id for record_id, _ in others)]}
-    if sources:
-        merged["filled_from"] = sources
-    return leader.model_copy(update={**values, "metadata": {**leader.metadata, **merged}})
+    joined, described = _join_descriptions(leader, others)
+    if "mesh" in fields:
+        values["mesh"] = tuple(dict.fromkeys(word for record in (leader, *donors) for word in getattr(record, "mesh", ())))
+    metadata: dict[str, JsonValue] = {**leader.metadata, **joined, **_unite_notices(leader, donors)}
+    metadata = _join_labels(metadata, [leader, *donors])
+    metadata["merged"] = [leader_id, *(record_id for record_id, _ in others)]
+    if sources := sources | described:
+        metadata["filled_from"] = sources
+    return _carry_notices(leader.model_copy(update={**values, "metadata": metadata}), donors)
+
+
+def _join_descriptions(leader: Record, others: Sequence[tuple[str, Record]]) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
+    """Metadata of the work that the leader lacks or that lists more, and the source of what it lacks.
+
+    A preprint's type and server are not those of the article, nor the other way round.
+    """
+    server, venue = _find_print(leader)
+    same_print = [
+        (record_id, record)
+        for record_id, record in others
+        if (found := _find_print(record))[0] == server and compare_venues(*sorted((venue, found[1]))) != "other"
+    ]
+    metadata, sources = dict[str, JsonValue](), dict[str, JsonValue]()
+    for names, donors in ((NOTES + HEADINGS, others), (TYPES, same_print)):
+        for name in names:
+            lists = [_list_items(record.metadata.get(name)) for record in (leader, *(record for _, record in donors))]
+            if any(lists[1:]) and (items := _unite(lists)) != lists[0]:
+                metadata[name] = items if len(items) > 1 or name in TYPES + HEADINGS else items[0]
+                if not lists[0]:
+                    sources[name] = next(record_id for record_id, record in donors if record.metadata.get(name))
+    if not any(leader.metadata.get(name) for name in SERIALS):
+        for record_id, record in same_print:
+            if own := {name: value for name in SERIALS if (value := record.metadata.get(name))}:
+                return metadata | own, sources | dict.fromkeys(own, record_id)
+    return metadata, sources
+
+
+def _find_print(record: Record) -> tuple[str, str]:
+    """The preprint server and the normal venue of a record, as far as known."""
+    return find_server(dict(record.identifiers.pairs()), record.venue), normal_title(record.venue or "")
+
+
+def _join_labels(metadata: Mapping[str, JsonValue], records: Sequence[Record]) -> dict[str, JsonValue]:
+    """The metadata with the label that any of the records has; contradictory ones become notes, so that no reader overlooks one."""
+    labels = dict.fromkeys(label for record in records for label in list_labels(record.metadata))
+    contradictory = len(labels) > 1
+    joined = drop_columns(metadata) if contradictory else {**metadata}
+    notes = [LABEL_NOTES[label] for label in labels if label in LABEL_NOTES and (contradictory or label not in list_labels(joined))]
+    if missing := [note for note in notes if note not in _list_items(joined.get("N1"))]:
+        joined["N1"] = [*_list_items(joined.get("N1")), *missing]
+    return joined
+
+
+def _list_items(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else [] if value in EMPTY else [value]
+
+
+def _unite(lists: Iterable[Iterable[JsonValue]]) -> list[JsonValue]:
+    """All items, each once; they need not be hashable."""
+    return [*{json.dumps(item, sort_keys=True): item for items in lists for item in items}.values()]
 
 
 def strip_page_values(record: Record) -> Record:

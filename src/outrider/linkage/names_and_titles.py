@@ -46,6 +46,8 @@ NOTE = re.compile(
           [^()\[\]]*[)\]]\W*(?=:|$)
       | [(\[](?:(?:with\ )?consumer\ summary|(?:structured|conference|meeting)\ abstract|cochrane\ review|systematic\ review|references
           |(?:epub|online|published)\ ahead\ of\ print|in\ press)[)\]]\W*$
+      | [(\[](?:retracted|withdrawn)(?:\ (?:article|paper|chapter|publication|manuscript))?(?:[.,:;]?\s+see\b[^()\[\]]*)?[.]?[)\]]\W*$
+      | \((?:article|publication)\ with\ expression\ of\ concern\b[^()]*\)\W*$
       | [\[(](?:(?:article\ )?in\s)?(?:chinese|czech|danish|dutch|english|finnish|french|german|hungarian|italian|japanese|korean|norwegian
           |polish|portuguese|russian|spanish|swedish|turkish|ukrainian)[\])]\W*$
       | \[(?:(?:published\ )?(?:erratum|errata|correction|retraction)\ (?:appears\ )?in\b
@@ -61,6 +63,10 @@ MARKS_OF_NOTES = ("(", "[", " -", " –", " —", " :", " proc", " Proc")
 YEAR_AHEAD = re.compile(r"^\W*(?:1[89]|20)\d\d\b\W+(?=\w)")
 AHEAD = re.compile(r"^\W*(?:panel|tutorial|short report|research article|original article)\s*:\s+", re.IGNORECASE)
 """Kinds of text that references put before a title."""
+RETRACTED_AHEAD = re.compile(
+    r"^[\s\[(<*“\"']*retracted(?: (?:article|paper|chapter|publication|manuscript))?\s*[:\])>—–][\s\])>:]*(?=\w)", re.IGNORECASE
+)
+"""The mark of a retracted work. Some publishers put it ahead of the title of the notice as well."""
 SUBTITLE = re.compile(r"(?<=\w)(?::|\?|\.|\s[-–—])\s|(?<=\w)—")
 GREEK = dict(
     zip(
@@ -145,7 +151,9 @@ AHEAD_OF_TITLE = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 BEHIND_TITLE = re.compile(
-    r"^(?P<title>.*\S)\s*[\[(:–—-]\s*(?:(?P<retracts>retraction)|(?P<corrects>erratum|corrigendum|correction))\W*$", re.IGNORECASE
+    r"""^(?P<title>.*\S)\s*[\[(:–—-]\s*
+    (?:(?P<retracts>retraction(?:\ of(?::|\ vol\b)[^()\[\]]*)?)|(?P<corrects>erratum|corrigendum|correction))\W*$""",
+    re.IGNORECASE | re.VERBOSE,
 )
 
 
@@ -233,6 +241,8 @@ class Title(NamedTuple):
     """The tokens in capitals, if the title has small letters too, sorted."""
     generic: bool
     """Whether the title only names a kind of text: "Editorial", "Book reviews"."""
+    retracted: bool = False
+    """Whether "RETRACTED:" stands ahead, which no other part has."""
 
 
 @lru_cache(maxsize=32_768)
@@ -241,14 +251,16 @@ def parse_title(text: str) -> Title:
     if MOJIBAKE.search(text):  # its UTF-8 was read as Windows-1252: "forÃªts" becomes "forêts"
         with suppress(UnicodeError):
             text = text.encode("cp1252").decode("utf-8")
-    complete = YEAR_RANGE.sub(r"\1\2-\1\3", strip_notes(fold_text(text)))[:MAX_TITLE_CHARS]
+    unmarked = RETRACTED_AHEAD.sub("", text)
+    complete = YEAR_RANGE.sub(r"\1\2-\1\3", strip_notes(fold_text(unmarked)))[:MAX_TITLE_CHARS]
     if not complete.isascii():
         complete = MICRO.sub("micro", complete).translate(GREEK_LETTERS)[:MAX_TITLE_CHARS]
     bare = YEAR_AHEAD.sub("", complete)
     whole = normal_title(bare)
     content = tuple(sorted(set(whole.split() if whole.isascii() else words(whole)) - STOP_WORDS))
     main = normal_title(SUBTITLE.split(bare, maxsplit=1)[0]).replace(" ", "")
-    return Title(whole, whole.replace(" ", ""), main, content, *_split_title(complete), not set(content) - GENERIC)
+    generic = not set(content) - GENERIC
+    return Title(whole, whole.replace(" ", ""), main, content, *_split_title(complete), generic, unmarked != text)
 
 
 def strip_notes(title: str) -> str:

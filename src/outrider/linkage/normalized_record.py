@@ -354,7 +354,9 @@ def resemblance(one: tuple[int, ...], other: tuple[int, ...]) -> float:
 
 
 def encode_keys(key: Keys) -> bytes:
-    plain: Any = (*key[:2], *key[4:5], *key[6:], tuple(key.title), tuple(map(tuple, key.authors)), tuple(key.pages))
+    # without the mark that few titles have: ties are broken by these bytes, and the results of all others stay as they were
+    title = tuple(key.title) if key.title.retracted else tuple(key.title)[:-1]
+    plain: Any = (*key[:2], *key[4:5], *key[6:], title, tuple(map(tuple, key.authors)), tuple(key.pages))
     return marshal.dumps(plain, MARSHAL_VERSION)
 
 

@@ -68,10 +68,17 @@ CUT_TITLE, CUT_WORD, MIN_CUT_WORD = 80, 30, 2
 """Letters from which on a title that another one continues may be cut between two words, and within a word; least letters of that word."""
 
 
-def compare_titles(one: Title, other: Title) -> Iterator[tuple[str, str]]:
-    """(field, level) of numbers, telling words and other words that differ; nothing if only the spelling differs. Symmetric."""
+def compare_titles(one: Title, other: Title, *, marks: bool = True) -> Iterator[tuple[str, str]]:
+    """(field, level) of numbers, telling words and other words that differ; nothing if only the spelling differs. Symmetric.
+
+    Without `marks` it is no difference that only one work is marked as retracted.
+    """
+    levels = dict[str, str]()
     if one.tokens != other.tokens:
-        yield from TitleComparison(*sorted((one, other), key=lambda title: title.tokens)).levels()
+        levels |= TitleComparison(*sorted((one, other), key=lambda title: title.tokens)).levels()
+    if marks and one.retracted != other.retracted:
+        levels["title's telling words"] = "differ"
+    yield from levels.items()
 
 
 def in_two_languages(one: Title, other: Title) -> bool:

@@ -28,6 +28,7 @@ from outrider.linkage.identifiers import normal_doi
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Identifiers, Paper, Record
 from outrider.state.reviews import Decision, ReviewRecord
+from outrider.text.screening_labels import drop_labels
 
 SUFFIX = ".asreview"
 CONFIG = "project.json"
@@ -170,8 +171,7 @@ def write_project(name: str, views: Sequence[ReviewRecord], created: str) -> byt
     writer = ScreeningWriter(stream)
     writer.begin()
     for view in views:
-        metadata = {key: value for key, value in view.record.metadata.items() if key != "included"}
-        writer.record(view.record.model_copy(update={"metadata": metadata}))
+        writer.record(view.record.model_copy(update={"metadata": drop_labels(view.record.metadata)}))
     config = {
         "version": WRITES, "id": name, "mode": "oracle", "name": name, "created_at_unix": int(_to_seconds(created)),
         "feature_matrices": [], "tags": None, "project_file_version": 3, "datasets": [{"id": name, "name": dataset}],

@@ -13,10 +13,12 @@ from typing import Final
 
 from outrider.ingest.export import FORMATS as RECORD_FORMATS
 from outrider.ingest.export import make_writer
+from outrider.ingest.export.base_writer import list_own_notes
 from outrider.ingest.export.csv_json import ScreeningWriter
 from outrider.reviews.asreview import write_project
 from outrider.state.records import Record
 from outrider.state.reviews import ReviewRecord, ReviewStatus
+from outrider.text.screening_labels import LABEL_NOTES, drop_labels
 
 PRISMA = ("prisma-markdown", "prisma-json")
 FORMATS: Final = (*RECORD_FORMATS, "asreview", *PRISMA)
@@ -26,7 +28,6 @@ SUFFIXES: Final = {
 }  # fmt: skip
 COLUMNS: Final = ("record", "decision", "reason", "reviewers", "decided_at", "review_notes", "duplicate_of")
 LABELS: Final = {"include": "1", "exclude": "0"}
-NOTES: Final = {"include": "ASReview_relevant", "exclude": "ASReview_irrelevant"}
 NOTE_FIELDS: Final = {"ris": "N1", "csl": "note"}
 """Formats that have notes and no further fields."""
 
@@ -51,16 +52,11 @@ def export_views(status: ReviewStatus, views: Sequence[ReviewRecord], form: str)
 def _label_record(view: ReviewRecord, form: str) -> Record:
     """The record with the label and what was decided in its metadata; a label that it came with is replaced."""
     record = view.record
-    metadata = {name: value for name, value in record.metadata.items() if name not in ("included", "asreview_label")}
+    metadata = drop_labels(record.metadata)
     decisions, reasons = view.decisions, [*dict.fromkeys(one.reason for one in view.decisions if one.reason)]
     if field := NOTE_FIELDS.get(form):
-        notes = metadata.get(field)
-        own = [str(one) for one in (notes if isinstance(notes, list) else [notes] if notes else [])]
-        if form == "csl":  # one text
-            own = [part for one in own for part in one.split("; ")]
-        labels = [NOTES.get(view.state, "ASReview_not_seen")]
-        own = [one for one in own if not one.startswith("ASReview_")]
-        metadata[field] = [*labels, *(f"Excluded: {one}" for one in reasons), *own, *(note.text for note in view.notes)]
+        labels = [LABEL_NOTES.get(view.state, "ASReview_not_seen"), *(f"Excluded: {one}" for one in reasons)]
+        metadata[field] = [*labels, *list_own_notes(metadata, (field,)), *(note.text for note in view.notes)]
         return record.model_copy(update={"metadata": metadata})
     values = {
         "included": LABELS.get(view.state, ""),

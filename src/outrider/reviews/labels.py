@@ -1,7 +1,6 @@
 """Labels of screening in files: columns and notes of other tools, and lists of decisions
 
-Tables: the columns that ASReview reads (`ingest.export.csv_json.LABELS`), or one that is named. RIS notes: `ASReview_relevant` and
-`ASReview_irrelevant` (ASReview), `RAYYAN-INCLUSION: {"ann"=>"Included", "bob"=>"Maybe"}` (Rayyan, of one or more reviewers).
+Of a record: those of `text.screening_labels`, or of a column that is named.
 """
 
 from __future__ import annotations
@@ -14,20 +13,15 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from outrider.ingest.column_mapping import fold_name
-from outrider.ingest.export.csv_json import LABELS, NO, YES
 from outrider.ingest.field_values import is_absent, one_line
 from outrider.state.errors import BadRequest
 from outrider.state.records import Record
 from outrider.state.reviews import MAX_NAME_CHARS, VERDICTS, Verdict
 from outrider.text.encoding import NotText, decode_text
+from outrider.text.screening_labels import COLUMNS, NO, YES, join_notes, list_note_labels
+from outrider.text.words import fold_name
 
-NOTES = ("N1", "notes", "note", "RN", "AN")
-RELEVANT = re.compile(r"\bASReview_(relevant|irrelevant|not_seen)\b")
-RAYYAN = re.compile(r"RAYYAN-INCLUSION:\s*\{([^}]*)\}")
-RAYYAN_VERDICT = re.compile(r'"([^"]*)"\s*=>\s*"(Included|Excluded|Maybe)"')
 RAYYAN_REASONS = re.compile(r"RAYYAN-EXCLUSION-REASONS:\s*([^|\n]+)")
-RAYYAN_VERDICTS: Mapping[str, Verdict] = {"Included": "include", "Excluded": "exclude", "Maybe": "maybe"}
 ID_COLUMNS, VERDICT_COLUMNS = ("id", "record", "number", "record_id", "doi", "doc_id"), ("decision", "verdict", "label", "included")
 SHORT: Mapping[str, Verdict] = {"i": "include", "e": "exclude", "m": "maybe"}
 DOUBT = frozenset({"?", "undecided", "unclear", "unsure", "uncertain"})
@@ -71,15 +65,9 @@ def read_labels(record: Record, column: str = "") -> tuple[Label, ...]:
         return (Label(verdict),)
     if verdict := next(filter(None, map(parse_verdict, _list_cells(record))), None):
         return (Label(verdict),)
-    notes = "\n".join(_list_texts(find_field(record.metadata, name)) for name in NOTES)
-    labels = [Label("include" if name == "relevant" else "exclude") for name in RELEVANT.findall(notes) if name != "not_seen"]
-    if labels:  # an export of a review whose records came from Rayyan has both
-        return tuple(dict.fromkeys(labels))
-    match = RAYYAN_REASONS.search(notes)
+    match = RAYYAN_REASONS.search(join_notes(record.metadata))
     reasons: Mapping[Verdict, str] = {"exclude": match[1].strip()} if match else {}
-    for by, word in (pair for part in RAYYAN.findall(notes) for pair in RAYYAN_VERDICT.findall(part)):
-        verdict = RAYYAN_VERDICTS[word]
-        labels.append(Label(verdict, reasons.get(verdict, ""), one_line(by)[:MAX_NAME_CHARS]))
+    labels = (Label(verdict, reasons.get(verdict, ""), by[:MAX_NAME_CHARS]) for by, verdict in list_note_labels(record.metadata))
     return tuple(dict.fromkeys(labels))
 
 
@@ -90,7 +78,7 @@ def find_unread_label(record: Record) -> str | None:
 
 def _list_cells(record: Record) -> Iterator[str]:
     """What stands in the columns of labels."""
-    values = (find_field(record.metadata, name) for name in LABELS)
+    values = (find_field(record.metadata, name) for name in COLUMNS)
     return (str(value).strip() for value in values if isinstance(value, str | int | float))
 
 
@@ -98,10 +86,6 @@ def find_field(metadata: Mapping[str, JsonValue], name: str) -> JsonValue:
     """A field by its name, however it is written; None if there is none."""
     wanted = fold_name(name)
     return next((value for key, value in metadata.items() if fold_name(key) == wanted), None)
-
-
-def _list_texts(value: JsonValue) -> str:
-    return "\n".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
 
 
 def read_decisions(path: Path, max_bytes: int) -> list[tuple[str, str, str]]:

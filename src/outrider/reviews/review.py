@@ -20,10 +20,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from outrider.linkage.merge import merge_records
 from outrider.reviews import decision_log
 from outrider.reviews.decision_log import DecisionLog, create_log, sync_folder, write_file
 from outrider.reviews.review_state import RESOLVE, Batch, ReviewState
 from outrider.state.errors import BadRequest, shorten
+from outrider.state.notices import list_notices
 from outrider.state.records import RECORD, Record
 from outrider.state.reviews import VERDICTS, Presentation, ReviewDamaged, ReviewRecord, Verdict
 
@@ -71,6 +73,8 @@ class NewBatch:
     records: Sequence[Record]
     duplicate_of: Mapping[int, int]
     """By place in the batch: the number of the record that stands for it."""
+    path: str = ""
+    """Of a file on this machine."""
 
 
 class Review:
@@ -150,7 +154,7 @@ class Review:
             write_file(self.folder / file, content)
             entry = {
                 "kind": "import", "file": file, "sha256": hashlib.sha256(content).hexdigest(), "records": len(new.records),
-                "source": new.source, "by": by, "at": at,
+                "source": new.source, **({"path": new.path} if new.path else {}), "by": by, "at": at,
                 "duplicate_of": {str(first + place): of for place, of in sorted(new.duplicate_of.items())},
                 "labels": sum(isinstance(one, NewDecision) for one in decisions),
             }  # fmt: skip
@@ -180,18 +184,27 @@ class Review:
         return [numbers[one] for one in ids]
 
     def texts(self) -> list[str]:
-        """Title with abstract of every record; read without making records of them."""
+        """Title with abstract of every record; a work without one has that of a duplicate. Read without making records of most."""
         with self._lock:
-            rows = [row for batch in self.state.batches for row in self._open(batch)]
-        return [_join_texts(row) for row in map(json.loads, rows)]
+            rows = [json.loads(row) for batch in self.state.batches for row in self._open(batch)]
+            for number in self.state.duplicates:
+                if not rows[number - 1].get("abstract"):
+                    rows[number - 1] = self.work(number).model_dump()
+        return [_join_texts(row) for row in rows]
+
+    def work(self, number: int) -> Record:
+        """A record with what its duplicates have and it lacks, and with their notices; a duplicate as it was imported."""
+        members = self.records([number, *self.state.duplicates.get(number, ())])
+        return merge_records([(record.doc_id, record) for record in members], first_leads=True)
 
     def view(self, number: int, viewer: str | None = None) -> ReviewRecord:
-        """A record as a reviewer may see it."""
+        """A record as a reviewer may see it, with all that its duplicates say."""
         with self._lock:
-            state = self.state
+            state, record = self.state, self.work(number)
             return ReviewRecord(
                 number=number,
-                record=self.records([number])[0],
+                record=record,
+                notices=list_notices(record),
                 state=state.state(number),
                 duplicate_of=state.duplicate_of.get(number),
                 decisions=state.decisions(number, viewer),

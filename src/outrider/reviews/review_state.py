@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple, cast
 
 from outrider.state.reviews import VERDICTS, Decision, Order, Presentation, RecordState, ReviewDamaged, ReviewNote, Verdict
@@ -73,6 +75,8 @@ class ReviewState:
     total: int = 0
     batches: list[Batch] = field(default_factory=list)
     duplicate_of: dict[int, int] = field(default_factory=dict)
+    duplicates: dict[int, list[int]] = field(default_factory=dict)
+    """By work: the other records that describe it."""
     notes: dict[int, list[ReviewNote]] = field(default_factory=dict)
     """By work."""
     reasons_used: Counter[str] = field(default_factory=Counter)
@@ -110,7 +114,9 @@ class ReviewState:
         elif kind == "import":
             self.batches.append(Batch(entry["file"], entry["sha256"], self.total + 1, entry["records"], entry))
             self.total += entry["records"]
-            self.duplicate_of.update({int(number): of for number, of in entry["duplicate_of"].items()})
+            for number, of in entry["duplicate_of"].items():
+                self.duplicate_of[int(number)] = of
+                self.duplicates.setdefault(of, []).append(int(number))
         elif kind in ("create", "settings"):
             for name in ("name", "question", "created", "seed", "reviewers"):
                 setattr(self, name, entry.get(name, getattr(self, name)))
@@ -284,6 +290,16 @@ class ReviewState:
 
     def count_decided(self, by: str) -> int:
         return sum(by in decided for decided in self._decided.values())
+
+    def name_sources(self) -> tuple[str, ...]:
+        """The source of each import: files with one name by as much of their paths as tells them apart."""
+        paths = [PurePosixPath(batch.fields.get("path") or batch.fields["source"]) for batch in self.batches]
+        names = []
+        for path, batch in zip(paths, self.batches, strict=True):
+            others = {other.parts for other in paths if other.name == path.name and other != path}
+            depth = next(depth for depth in count(1) if not any(other[-depth:] == path.parts[-depth:] for other in others))
+            names.append(PurePosixPath(*path.parts[-depth:]).as_posix() if depth > 1 else batch.fields["source"])
+        return tuple(names)
 
     def list_reasons(self) -> tuple[str, ...]:
         """Reasons for exclusion: the most used first, then those of the review that were not used yet."""

@@ -88,6 +88,12 @@ _ASCII = bytes(byte if byte > 127 else ord(chr(byte).lower()) if chr(byte).isaln
 _OTHERS = re.compile(r"[^\x00-\x7f]+")
 
 
+@lru_cache(maxsize=4096)
+def fold_name(name: str) -> str:
+    """The name of a field in lower case, with `_` for spaces and punctuation."""
+    return re.sub(r"[\W_]+", "_", name.casefold()).strip("_") or name.strip()
+
+
 def words(text: str) -> list[str]:
     """Lower-case words in order; a run of Han, kana or Thai becomes its overlapping character pairs."""
     if text.isascii():  # several times as fast as the regular expression, which it equals there

@@ -192,10 +192,9 @@ async def decide(
                 raise BadRequest(f"a decision is include, exclude or maybe, not {shorten(word)}{did_you_mean(word, VERDICTS)}")
             one = NewDecision(leader, verdict, reviewer, _check_text("a reason", reason), shown[leader], resolves=resolve)
             earlier = new.setdefault(leader, one)
-            if earlier.verdict != verdict:
-                raise ConflictingLabels(
-                    f"the decisions on record {record} contradict each other: {earlier.verdict} and {verdict}; nothing was written"
-                )
+            if earlier.verdict != verdict or earlier.reason != one.reason:
+                both = " and ".join(f"{two.verdict}{f' ({shorten(two.reason)})' if two.reason else ''}" for two in (earlier, one))
+                raise ConflictingLabels(f"the decisions on record {record} contradict each other: {both}; nothing was written")
         text = _check_text("a note", note)
         review.decide([*new.values(), *(NewNote(leader, text, reviewer) for leader in new if text)], _now(services))
         made = [one for number in new for one in review.state.decisions(number, reviewer) if one.by == reviewer]
@@ -266,13 +265,13 @@ async def get_status(
             imports=tuple(
                 ImportReport(
                     review=state.name,
-                    source=batch.fields["source"],
+                    source=source,
                     records=batch.records,
                     duplicates=len(batch.fields["duplicate_of"]),
                     labels=batch.fields["labels"],
                     first=batch.first,
                 )
-                for batch in state.batches
+                for batch, source in zip(state.batches, state.name_sources(), strict=True)
             ),
             stop=describe_stop(state.name, state.list_screened(), state.list_draws(), target_recall, confidence),
             remarks=session.remarks(),
@@ -307,7 +306,9 @@ async def export_review(services: Services, name: str, form: str, states: Collec
 
     def write() -> bytes:
         review = session.review
-        chosen = (number for number in range(1, review.state.total + 1) if not states or review.state.state(number) in states)
+        # a part has each work once; all records have their duplicates, each with the number of its work
+        every = review.state.leaders() if states else range(1, review.state.total + 1)
+        chosen = (number for number in every if not states or review.state.state(number) in states)
         return export_views(status, [review.view(number, "") for number in chosen], form)
 
     return await run_in_thread(write)
@@ -381,7 +382,7 @@ async def _import(services: Services, session: ReviewSession, source: SourceReco
         decisions = make_decisions(review, source, duplicates)
         works = ((duplicates.get(place, expected + 1 + place), text) for place, text in sorted(source.notes.items()))
         notes = dict.fromkeys(NewNote(work, text[:MAX_TEXT_CHARS], source.name) for work, text in works)  # a project repeats them
-        batch = NewBatch(source.name, source.records, duplicates)
+        batch = NewBatch(source.name, source.records, duplicates, source.path)
         review.import_batch(batch, [*decisions, *notes], reviewer, _now(services), expected)
         return ImportReport(
             review=review.state.name,

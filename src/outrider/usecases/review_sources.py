@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,6 +55,8 @@ class SourceRecords:
     duplicate_of: Mapping[int, int]
     """What the source itself says: by place, the place of the record that stands for it."""
     remarks: tuple[str, ...] = ()
+    path: str = ""
+    """Of a file on this machine, which its name alone may not tell from others."""
 
 
 async def read_source(services: Services, text: str, options: SourceOptions) -> SourceRecords:
@@ -67,11 +69,11 @@ async def read_source(services: Services, text: str, options: SourceOptions) -> 
     if OWNER.get() is None or RUN_NAME.fullmatch(text):  # a client names a run, and no place of this machine
         with suppress(NoSuchRun):
             folder = await asyncio.to_thread(find_run_folder, services, text)
-            return await asyncio.to_thread(_read_run, folder)
+            return await asyncio.to_thread(_read_run, folder, options)
     if await is_file(text):
         limits = services.settings.ingest
         read = ReadOptions(columns=dict(options.columns or {}), max_bytes=limits.max_bytes, max_pages=limits.max_pages)
-        return await asyncio.to_thread(read_file, Path(text), options, read)
+        return await asyncio.to_thread(lambda: replace(read_file(Path(text), options, read), path=Path(text).resolve().as_posix()))
     try:
         return await _read_thread(services, text, options)
     except NoSuchThread:
@@ -117,15 +119,25 @@ def _read_asreview(path: Path, options: SourceOptions, max_bytes: int) -> Source
     return SourceRecords(path.name, _require(records, path.name), labels, notes, of)
 
 
-def _read_run(folder: Path) -> SourceRecords:
-    """The hits of a run without its duplicates, which the run found already."""
+def _read_run(folder: Path, options: SourceOptions) -> SourceRecords:
+    """The works of a run: each first hit with what its duplicates have and it lacks, such as a label."""
+    from outrider.linkage.merge import merge_records
+
     path = folder / ledger.NAME
-    duplicates = {line.fields["hit"] for line in read_lines(path) if line.kind == "duplicate"}
-    hits = [make_run_hit(line) for line in read_lines(path) if line.kind == "hit" and line.fields["hit"] not in duplicates]
-    remarks = [f"the run found {len(duplicates):,} duplicates, which are left out"] if duplicates else []
+    duplicates: dict[int, int] = {}
+    for line in read_lines(path):
+        if line.kind == "duplicate":
+            duplicates[line.fields["hit"]] = duplicates.get(line.fields["of"], line.fields["of"])
+    works: dict[int, list[Record]] = {}
+    for line in read_lines(path):
+        if line.kind == "hit":
+            hit = make_run_hit(line)
+            works.setdefault(duplicates.get(hit.number, hit.number), []).append(hit.record)
+    records = [merge_records([(record.doc_id, record) for record in works[number]], first_leads=True) for number in sorted(works)]
+    remarks = [f"the run found {len(duplicates):,} duplicates, which are merged"] if duplicates else []
     if not is_done(path):
         remarks.append("the run has not fetched all matches yet; resume it and import it again")
-    return SourceRecords(folder.name, _require([hit.record for hit in hits], folder.name), {}, {}, {}, tuple(remarks))
+    return _make_source(folder.name, records, options, remarks)
 
 
 async def _read_label(services: Services, text: str, options: SourceOptions) -> SourceRecords:

@@ -17,6 +17,7 @@ import rispy
 from bibtexparser.middlewares import LatexDecodingMiddleware
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from outrider.ingest.entry import Entry, ReadOptions
 from outrider.ingest.export import FORMATS, make_writer
@@ -241,6 +242,27 @@ def test_metadata_that_ris_has_tags_for_survives() -> None:
     paper = Paper(doc_id="d", title="T", metadata={"TY": "CHAP", "ID": "7", "N1": ["a", "b"], "PB": "P", "other": "x"})
     (read,) = read_again("ris", write_records("ris", [paper]))
     assert read.metadata == {"TY": "CHAP", "ID": "7", "N1": ["a", "b"], "PB": "P"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "lines"),
+    [
+        ({"included": "1"}, ["ASReview_relevant"]),
+        ({"Label Included": 0, "notes": "by KT"}, ["ASReview_irrelevant", "by KT"]),
+        ({"included": "1", "N1": ["mine", "ASReview_relevant"]}, ["mine", "ASReview_relevant"]),
+        ({"included": "1", "N1": "ASReview_irrelevant"}, ["ASReview_relevant", "ASReview_irrelevant"]),
+        ({"label": "liver"}, []),
+    ],
+)
+def test_the_label_of_a_table_and_its_notes_are_notes_in_ris(metadata: dict[str, JsonValue], lines: list[str]) -> None:
+    text = write_records("ris", [Paper(doc_id="d", title="T", metadata=metadata)])
+    assert re.findall(r"^N1  - (.*)$", text, re.MULTILINE) == lines
+
+
+@pytest.mark.parametrize("form", ["bibtex", "csl"])
+def test_notes_of_ris_are_notes_elsewhere(form: str) -> None:
+    (read,) = read_again(form, write_records(form, [Paper(doc_id="d", title="T", metadata={"N1": ["ASReview_relevant", "mine"]})]))
+    assert read.metadata["note"] == "ASReview_relevant; mine"
 
 
 @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@x", "\tx", "'=x", "''=x", "'x", "= "])

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import outrider
-from outrider.ingest.export.csv_json import CUT, MAX_CELL_CHARS, SCREENING_COLUMNS, ScreeningWriter, find_label
+from outrider.ingest.export.csv_json import CUT, MAX_CELL_CHARS, SCREENING_COLUMNS, ScreeningWriter
 from outrider.state.records import Document, Identifiers, Paper, Record, Repository
 from support.systematic_runs import LibraryVersions, make_exact_services
 
@@ -68,18 +68,6 @@ def test_no_cell_is_longer_than_a_spreadsheet_holds_and_each_cut_is_counted() ->
     assert [row["abstract"] for row in rows if row["doc_id"] in "ad"] == ["First line.\nSecond, line.", "An HTTP client"]
     assert [row["included"] for row in rows] == ["1", "0", "", "", ""]
     assert rows[1]["title"] == "'=HYPERLINK(1)"
-
-
-@pytest.mark.parametrize(
-    ("metadata", "label"),
-    [
-        ({}, ""), ({"included": 1}, "1"), ({"Label Included": "0"}, "0"), ({"label_included": "-1"}, ""), ({"included": True}, "1"),
-        ({"included": "", "label_included": "1"}, "1"), ({"included": "no", "label_included": "1"}, "0"), ({"include": "maybe"}, ""),
-        ({"included": ["1"]}, ""), ({"final_included": 1.0}, "1"), ({"INCLUDED": " Yes "}, "1"), ({"label_abstract_screening": "1"}, ""),
-    ],
-)  # fmt: skip
-def test_a_label_is_taken_from_the_columns_that_asreview_reads(metadata: dict[str, object], label: str) -> None:
-    assert find_label(metadata) == label  # type: ignore[arg-type]
 
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)

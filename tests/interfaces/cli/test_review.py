@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import pty
@@ -92,6 +93,35 @@ def test_a_review_from_its_import_to_its_exports(folder: Path, capsys: pytest.Ca
     assert "no review 'otters'" in fail(capsys, "status", "otters")
 
 
+def test_a_part_has_each_work_once_with_what_its_duplicates_say(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, abstract in (("bare", ""), ("full", "AB  - They eat eels.\nM3  - Retracted Publication\n")):
+        text = f"TY  - JOUR\nTI  - Otters of Loch Ness and their prey\nAU  - Bell, A\nDO  - 10.5555/n.1\n{abstract}ER  - \n"
+        (folder / f"{name}.ris").write_text(text, encoding="utf-8")
+    call(capsys, "new", "otters")
+    assert run(["review", "import", "otters", str(folder / "bare.ris"), str(folder / "full.ris")]) == 0
+    call(capsys, "label", "otters", "1", "include")
+    for arguments, count in ((("--only", "include"), 1), ((), 2)):
+        assert run(["review", "export", "otters", *arguments, "-o", str(folder / "x.csv")]) == 0
+        rows = list(csv.DictReader((folder / "x.csv").read_text(encoding="utf-8").splitlines()))
+        assert (len(rows), rows[0]["abstract"], rows[0]["included"]) == (count, "They eat eels.", "1")
+        assert rows[0]["notices"].startswith("Retracted")
+
+
+def test_files_with_one_name_are_told_apart_by_their_folders(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("ovid/2024", "scopus/2024", "wos"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "export.csv").write_text(TABLE, encoding="utf-8")
+    call(capsys, "new", "otters")
+    for name in ("papers.csv", "ovid/2024/export.csv", "wos/export.csv", "ovid/2024/export.csv"):
+        call(capsys, "import", "otters", str(folder / name))
+    sources = [one["source"] for one in call(capsys, "status", "otters")["imports"]]
+    assert sources == ["papers.csv", "2024/export.csv", "wos/export.csv", "2024/export.csv"]
+    call(capsys, "import", "otters", str(folder / "scopus/2024/export.csv"))
+    assert run(["review", "export", "otters", "-o", str(folder / "x.md")]) == 0
+    text = (folder / "x.md").read_text(encoding="utf-8")
+    assert [name for name in ("ovid/2024/export.csv", "scopus/2024/export.csv", "- from wos/export.csv") if name not in text] == []
+
+
 def test_conflicting_labels_and_damaged_files_change_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call(capsys, "new", "otters")
     call(capsys, "import", "otters", str(folder / "papers.csv"))
@@ -106,6 +136,8 @@ def test_conflicting_labels_and_damaged_files_change_nothing(folder: Path, capsy
     assert "contradict each other" in fail(capsys, "import", "otters", str(folder / "both.ris"))
     (folder / "labels.txt").write_text("3 include\n4 exclude wrong animal\n10.5555/w.3 exclude\n", encoding="utf-8")
     assert "contradict each other" in fail(capsys, "label", "otters", "-f", str(folder / "labels.txt"))
+    (folder / "labels.csv").write_text("id,decision,reason\n3,exclude,no data\n10.5555/w.3,exclude,no otters\n", encoding="utf-8")
+    assert "exclude ('no data') and exclude ('no otters')" in fail(capsys, "label", "otters", "-f", str(folder / "labels.csv"))
     (folder / "labels.csv").write_text("id,decision,reason\n3,include,\n99,exclude,\n", encoding="utf-8")
     assert "no record '99'" in fail(capsys, "label", "otters", "-f", str(folder / "labels.csv"))
     (folder / "labels.csv").write_text("id,decision\n3,\n", encoding="utf-8")
@@ -119,7 +151,7 @@ def test_conflicting_labels_and_damaged_files_change_nothing(folder: Path, capsy
     (folder / "x.asreview").write_bytes((folder / "x.asreview").read_bytes()[:-100])
     assert "no whole project" in fail(capsys, "import", "otters", str(folder / "x.asreview"))
     assert log.read_bytes() == before
-    (folder / "labels.txt").write_text("3 include\n# a remark\n4 exclude wrong animal\n", encoding="utf-8")
+    (folder / "labels.txt").write_text("3 include\n3 include\n# a remark\n4 exclude wrong animal\n", encoding="utf-8")
     assert call(capsys, "label", "otters", "-f", str(folder / "labels.txt"))["states"] == {"3": "include", "4": "exclude"}
     log.write_bytes(log.read_bytes()[:50])
     cut = log.read_bytes()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TextIO
 
 from pydantic import JsonValue
 
-from outrider.ingest.field_values import one_line, parse_list
+from outrider.ingest.field_values import format_scalar, one_line, parse_list
 from outrider.state.notices import NOTES, list_notices
 from outrider.state.records import BaseRecord
 
@@ -33,6 +33,12 @@ class Writer(ABC):
         """Writes the text after the last record."""
 
 
+def list_own_notes(metadata: Mapping[str, JsonValue], names: Iterable[str] = NOTES) -> list[str]:
+    """The texts in fields with notes."""
+    values = [value if isinstance(value := metadata.get(name), list) else [value] for name in names]
+    return [text for items in values for item in items if (text := format_scalar(item))]
+
+
 def list_new_notes(record: BaseRecord, own: str) -> list[str]:
     """The notices of a record in words, without those that its `own` notes have."""
     metadata = {name: value for name, value in record.metadata.items() if name not in NOTES}
@@ -40,9 +46,9 @@ def list_new_notes(record: BaseRecord, own: str) -> list[str]:
     return [text for text in texts if text not in own]
 
 
-def make_note(record: BaseRecord, own: JsonValue = None) -> str:
+def make_note(record: BaseRecord) -> str:
     """The note of a bibliography's entry: the record's own, what it is retracted or corrected by, else the body of an untitled record."""
-    texts = [text for text in (own if isinstance(own, list) else [own]) if isinstance(text, str) and text.strip()]
+    texts = list_own_notes(record.metadata, ("note", "N1"))
     return "; ".join([*texts, *list_new_notes(record, "; ".join(texts))]) or format_untitled(record)
 
 

@@ -59,7 +59,7 @@ class BibtexWriter(Writer):
             is_link = name in LINK_FIELDS or (name in FILE_FIELDS and ADDRESS.match(text))
             if FIELD_NAME.fullmatch(name) and name not in RECORD_FIELDS and name != "note" and (not is_link or web_link(text)):
                 values.append((name, _escape_link(text) if name in VERBATIM_FIELDS else _escape(text)))
-        values.append(("note", _escape(make_note(record, texts.get("note")))))
+        values.append(("note", _escape(make_note(record))))
         fields = [f"  {name} = {{{value}}}" for name, value in values if value]
         self.stream.write(",\n".join([f"@{entry_type}{{{self._make_key(record)}", *fields]) + "\n}\n\n")
 

@@ -88,7 +88,7 @@ def _make_item(record: BaseRecord) -> dict[str, JsonValue]:
         "keyword": join_keywords(record.tags),
         "language": record.language,
         "publisher": format_scalar(record.metadata.get("publisher")),
-        "note": make_note(record, record.metadata.get("note")) or None,
+        "note": make_note(record) or None,
         "status": next((notice.kind for notice in list_notices(record) if is_alarming(notice)), None),
     }
 

@@ -12,17 +12,15 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, TextIO
 
-from pydantic import JsonValue
-
-from outrider.ingest.column_mapping import fold_name
 from outrider.ingest.export.base_writer import Writer
 from outrider.ingest.exported_rows import COLUMNS, LISTS, PLAIN, SCHEMA, SCHEMES, escape_formula
 from outrider.ingest.field_values import clean
 from outrider.state.notices import describe_notices, list_notices
 from outrider.state.records import BaseRecord
+from outrider.text.screening_labels import find_label
 
 
 class CsvWriter(Writer):
@@ -99,13 +97,6 @@ SCREENING_COLUMNS: Final = (
     "title", "abstract", "authors", "year", "keywords", "doi", "url", "included", "journal", "volume", "issue", "pages", "pmid", "pmcid",
     "arxiv", "isbn", "mesh", "language", "kind", "doc_id", "notices",
 )  # fmt: skip
-LABELS: Final = (
-    "asreview_label", "included", "label", "final_included", "label_included", "included_label", "included_final", "included_flag",
-    "include",
-)  # fmt: skip
-"""Columns that ASReview 3 reads as the label, in its order (`asreview.data.base`). Of a table, they are a record's metadata."""
-YES: Final = frozenset({"1", "1.0", "true", "yes", "y", "included", "include", "relevant"})
-NO: Final = frozenset({"0", "0.0", "false", "no", "n", "excluded", "exclude", "irrelevant", "not relevant"})
 
 
 class ScreeningWriter(Writer):
@@ -135,15 +126,6 @@ class ScreeningWriter(Writer):
                 cell = cell[: MAX_CELL_CHARS - len(CUT)] + CUT
             row.append(cell)
         self._rows.writerow(row)
-
-
-def find_label(metadata: Mapping[str, JsonValue]) -> str:
-    """`1` for an included record, `0` for an excluded one, empty for one that nobody has screened."""
-    values = {fold_name(name): str(value).strip().lower() for name, value in metadata.items()}
-    for name in LABELS:
-        if (value := values.get(name, "")) in YES | NO:
-            return "1" if value in YES else "0"
-    return ""
 
 
 def _join(items: Sequence[str]) -> str:

@@ -1,28 +1,28 @@
 """RIS export (2011 tag set, UTF-8): one tag a line, and each value on one line.
 
 Written: title, authors, abstract, year (1000 to 2199), venue, volume, issue, pages, DOI, PMID (as `AN` of the database PubMed), PMCID
-(C2), ISBN and ISSN (SN), URL, keywords, language, types of publication (M3), notices of retraction and correction (N1, one a line, which
-reference managers show as notes), the place of a fetched full text (L1, L2), and the metadata that came from RIS tags. Lost: text,
-description, MeSH terms (written as keywords), other identifiers, counts, edges, other metadata, `doc_id` if the record has an `ID` of its
-own, and the kind of repositories and pages except for their type (COMP, ELEC).
+(C2), ISBN and ISSN (SN), URL, keywords, language, types of publication (M3), notes, the label of screening and notices of
+retraction and correction (N1, one a line, which reference managers show as notes), the place of a fetched full text (L1, L2), and the
+metadata that came from RIS tags. Lost: text, description, MeSH terms (written as keywords), other identifiers, counts, edges, other
+metadata, `doc_id` if the record has an `ID` of its own, and the kind of repositories and pages except for their type (COMP, ELEC).
 """
 
 from __future__ import annotations
 
-import json
 import re
 
-from outrider.ingest.export.base_writer import Writer, format_untitled, list_new_notes
+from outrider.ingest.export.base_writer import Writer, format_untitled, list_new_notes, list_own_notes
 from outrider.ingest.field_values import format_scalar, one_line
 from outrider.state.full_text import parse_origin
 from outrider.state.records import BaseRecord, Paper, Repository, web_link
+from outrider.text.screening_labels import LABEL_NOTES, find_label
 
 RANGE = re.compile(r"([^\s-]+)-([^\s-]+)")
 TYPE = re.compile(r"[A-Z]{2,8}")
 TYPES = {"paper": "JOUR", "repository": "COMP", "page": "ELEC", "document": "GEN"}
 METADATA_TAGS = (
     "A2", "A3", "A4", "AD", "C1", "C3", "C4", "C5", "C6", "C7", "C8", "CA", "CN", "CY", "DA", "ET", "J2", "L1", "L2", "L4", "LB", "M1",
-    "M3", "N1", "NV", "OP", "PB", "RI", "RN", "RP", "SE", "SN", "ST", "T3", "TA", "TT", "Y2",
+    "M3", "NV", "OP", "PB", "RI", "RN", "RP", "SE", "SN", "ST", "T3", "TA", "TT", "Y2",
 )  # fmt: skip
 """Tags in the metadata of a record read from RIS that mean the same when they are read again."""
 LINK_TAGS = frozenset({"L1", "L2", "L4"})
@@ -38,10 +38,11 @@ class RisWriter(Writer):
 
 
 def _list_notes(record: BaseRecord) -> list[str]:
-    """A line for each notice, behind the record's own notes, which are written as they are."""
-    own = format_scalar(record.metadata.get("N1")) or json.dumps(record.metadata.get("N1"), ensure_ascii=False)
-    notices = list_new_notes(record, own)
-    return notices or ([format_untitled(record)] if not record.metadata.get("N1") else [])
+    """The label of screening as ASReview reads it, the record's own notes as they are, then a line for each notice."""
+    own = list_own_notes(record.metadata)
+    label = LABEL_NOTES.get({"1": "include", "0": "exclude"}.get(find_label(record.metadata), ""))
+    own = [label, *own] if label and not any(label in note for note in own) else own
+    return [*own, *list_new_notes(record, "; ".join(own))] or [format_untitled(record)]
 
 
 def _list_text_links(record: BaseRecord) -> list[tuple[str, str]]:

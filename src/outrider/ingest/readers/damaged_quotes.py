@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from outrider.ingest.column_mapping import FIELD_OF, fold_name
+from outrider.ingest.column_mapping import FIELD_OF
 from outrider.ingest.entry import BadEntry
+from outrider.text.words import fold_name
 
 Row = tuple[str, list[str]]
 """Where a row begins, and its cells."""

@@ -17,12 +17,13 @@ from typing import TextIO
 
 from pydantic import JsonValue
 
-from outrider.ingest.column_mapping import CONTENT, FIELD_OF, check_columns, fold_name, parse_row
+from outrider.ingest.column_mapping import CONTENT, FIELD_OF, check_columns, parse_row
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.exported_rows import SCHEMA, InvalidRow, parse_json_row
 from outrider.ingest.field_values import TooDeep, clean
 from outrider.ingest.readers.open_text import read_entries
 from outrider.state.errors import NothingToRead, UnreadableFile
+from outrider.text.words import fold_name
 
 CHUNK_CHARS = 2**16
 MAX_RECORD_CHARS = 2**25

@@ -21,12 +21,13 @@ from typing import Any, TextIO
 
 from pydantic import JsonValue
 
-from outrider.ingest.column_mapping import CONTENT, FIELD_OF, NAMES, check_columns, find_columns, fold_name, parse_row
+from outrider.ingest.column_mapping import CONTENT, FIELD_OF, NAMES, check_columns, find_columns, parse_row
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.exported_rows import COLUMNS, FORMER_COLUMNS, InvalidRow, parse_csv_cells, unescape_formula
 from outrider.ingest.readers.damaged_quotes import Lines, iterate_rows
 from outrider.ingest.readers.open_text import read_entries, refuse_large
 from outrider.state.errors import NothingToRead, UnreadableFile
+from outrider.text.words import fold_name
 
 SEPARATORS = ",;\t|%"
 SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\1*')

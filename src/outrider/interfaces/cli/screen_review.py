@@ -18,6 +18,7 @@ from rich.text import Text
 
 from outrider.interfaces.cli.terminal import INTERRUPTED, console, count, errors, note, one_line
 from outrider.state.errors import SearchError
+from outrider.state.notices import describe_notices
 from outrider.state.reviews import Candidate, Order, Verdict
 from outrider.text.sanitize import without_control
 from outrider.text.words import WORD
@@ -221,6 +222,8 @@ class Screening:
         details = ", ".join(filter(None, (_name_authors(record.authors), str(record.year or ""), one_line(record.venue or ""))))
         if details:
             out.print(Text(details, style="dim"))
+        if view.notices:
+            out.print(Text(one_line(describe_notices(view.notices)), style="bold red"))
         out.print()
         abstract = record.abstract or record.description
         out.print(_mark_sentences(abstract, candidate.sentences, terms) if abstract else Text("(no abstract)", style="dim"))

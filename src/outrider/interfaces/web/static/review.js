@@ -3,6 +3,7 @@
 import { KEY_STORAGE, ask, json } from "./api.js";
 import { byId, count, el, fill, link, plural, save, table } from "./dom.js";
 import { identifierAddress } from "./hits.js";
+import { noticeMarks } from "./marks.js";
 import { wide } from "./remarks.js";
 
 const BY = "outrider.reviewer";
@@ -182,6 +183,7 @@ function drawRecord(mine) {
       el("p", { class: "meta" }, `Record ${count(view.number)}${seen}. You are ${by}.`),
       el("h2", { id: "review-heading", tabindex: "-1", dir: "auto" }, address ? link(address, marked(record.title || "(no title)", terms)) : marked(record.title || "(no title)", terms)),
       details ? el("p", { class: "meta", dir: "auto" }, details) : null,
+      view.notices.length ? el("p", { class: "meta" }, noticeMarks(view.notices)) : null,
       el("p", { class: "abstract", dir: "auto" }, abstract ? withSentences(abstract, mine.candidate.sentences, terms) : "(no abstract)"),
       record.tags?.length ? el("p", { class: "meta", dir: "auto" }, record.tags.slice(0, 20).join("; ")) : null,
       view.decisions.map((one) => el("p", { class: "meta" }, `${one.by}: ${one.verdict}${one.reason ? ` (${one.reason})` : ""}`)),

@@ -1,0 +1,89 @@
+"""Labels of screening in metadata: columns of tables, notes of ASReview and Rayyan.
+
+Tables: the columns that ASReview reads. Notes: `ASReview_relevant` and `ASReview_irrelevant`, and
+`RAYYAN-INCLUSION: {"ann"=>"Included", "bob"=>"Maybe"}` of one or more reviewers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import JsonValue
+
+from outrider.state.notices import NOTES
+from outrider.state.reviews import Verdict
+from outrider.text.words import fold_name
+
+COLUMNS: Final = (
+    "asreview_label", "included", "label", "final_included", "label_included", "included_label", "included_final", "included_flag",
+    "include",
+)  # fmt: skip
+"""Columns that ASReview 3 reads as the label, in its order (`asreview.data.base`). Of a table, they are a record's metadata."""
+YES: Final = frozenset({"1", "1.0", "true", "yes", "y", "included", "include", "relevant"})
+NO: Final = frozenset({"0", "0.0", "false", "no", "n", "excluded", "exclude", "irrelevant", "not relevant"})
+NOTE_FIELDS: Final = frozenset(map(fold_name, (*NOTES, "RN", "AN")))
+"""Metadata with notes, and what Rayyan and EndNote use instead."""
+LABEL_NOTES: Final[Mapping[str, str]] = {"include": "ASReview_relevant", "exclude": "ASReview_irrelevant"}
+"""Verdicts as notes that ASReview reads."""
+RELEVANT = re.compile(r"\bASReview_(relevant|irrelevant)\b")
+RAYYAN = re.compile(r"RAYYAN-INCLUSION:\s*\{([^}]*)\}")
+LABEL = re.compile(rf"\bASReview_(?:relevant|irrelevant|not_seen)\b|{RAYYAN.pattern}")
+RAYYAN_VERDICT = re.compile(r'"([^"]*)"\s*=>\s*"(Included|Excluded|Maybe)"')
+RAYYAN_VERDICTS: Mapping[str, Verdict] = {"Included": "include", "Excluded": "exclude", "Maybe": "maybe"}
+
+
+def list_labels(metadata: Mapping[str, JsonValue]) -> list[Verdict]:
+    """The different labels: the first column's, else those of the notes. More than one contradict each other."""
+    if columns := _list_columns(metadata):
+        first = min(columns, key=lambda pair: COLUMNS.index(fold_name(pair[0])))
+        return ["include" if _normal(first[1]) in YES else "exclude"]
+    return list(dict.fromkeys(verdict for _, verdict in list_note_labels(metadata)))
+
+
+def list_note_labels(metadata: Mapping[str, JsonValue]) -> list[tuple[str, Verdict]]:
+    """Who labels the record, and how: ASReview's labels, which name nobody, else Rayyan's."""
+    notes = join_notes(metadata)
+    labels: list[tuple[str, Verdict]] = [("", "include" if name == "relevant" else "exclude") for name in RELEVANT.findall(notes)]
+    pairs = (pair for part in RAYYAN.findall(notes) for pair in RAYYAN_VERDICT.findall(part))
+    return labels or [(" ".join(by.split()), RAYYAN_VERDICTS[word]) for by, word in pairs]
+
+
+def find_label(metadata: Mapping[str, JsonValue]) -> str:
+    """`1` for an included record, `0` for an excluded one; empty for one that nobody has screened, or with contradictory labels."""
+    labels = list_labels(metadata)
+    return {"include": "1", "exclude": "0"}.get(labels[0], "") if len(labels) == 1 else ""
+
+
+def drop_columns(metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The metadata without columns of labels."""
+    dropped = {name for name, _ in _list_columns(metadata)}
+    return {name: value for name, value in metadata.items() if name not in dropped}
+
+
+def drop_labels(metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The metadata without labels, in columns and in notes."""
+    rest = drop_columns(metadata)
+    for name, value in _list_notes(rest):
+        items = value if isinstance(value, list) else [value]
+        texts: list[JsonValue] = [LABEL.sub("", item).strip() if isinstance(item, str) else item for item in items]
+        rest[name] = [text for text in texts if text != ""] if isinstance(value, list) else texts[0]
+    return rest
+
+
+def join_notes(metadata: Mapping[str, JsonValue]) -> str:
+    """All notes, one a line."""
+    return "\n".join(str(one) for _, value in _list_notes(metadata) for one in (value if isinstance(value, list) else [value]))
+
+
+def _list_notes(metadata: Mapping[str, JsonValue]) -> list[tuple[str, JsonValue]]:
+    return [(name, value) for name, value in metadata.items() if value is not None and fold_name(name) in NOTE_FIELDS]
+
+
+def _list_columns(metadata: Mapping[str, JsonValue]) -> list[tuple[str, JsonValue]]:
+    return [(name, value) for name, value in metadata.items() if fold_name(name) in COLUMNS and _normal(value) in YES | NO]
+
+
+def _normal(value: JsonValue) -> str:
+    return " ".join(str(value).split()).lower()
