@@ -218,3 +218,26 @@ def test_an_apostrophe_separates_words_as_in_pubmed(title: str, query: str, matc
     """An elided article is a word of its own; it counts between words that are near each other."""
     record = Document(Paper(doc_id="d", title=title))
     assert Evaluator(parse(query, "pubmed").tree).matches(record) is matches
+
+
+@pytest.mark.parametrize(
+    ("author", "found", "missed"),
+    [
+        ("Adler D.G.", ["adler d", "adler dg", "adler", "D.G. Adler", "adler d g"], ["adler g", "dg adler d", "g ad"]),
+        ("Smith J. A.", ["smith ja", "smith j"], ["smith a"]),
+        ("Smith J A", ["smith ja", "smith j"], ["smith a"]),
+        ("van der Meer J.W.M.", ["van der meer jwm", "van der meer j", "meer"], ["meer jwm"]),
+        ("Lee J.-Y.", ["lee jy", "lee j"], ["lee y"]),
+        ("Ørsted Å.Ø.", ["orsted ao"], ["orsted o"]),
+        ("J.A. Smith", ["smith ja", "smith j", "j a smith"], ["smith a"]),
+        ("Smith, J.A.", ["smith ja", "smith j"], ["smith a"]),
+        ("Smith JA", ["smith ja"], ["smith a"]),
+        ("Mao Zedong", ["zedong m", "mao zedong", "zedong mao"], ["mao z"]),
+        ("J. A.", ["j a"], []),
+    ],
+)
+def test_initials_behind_a_surname(author: str, found: list[str], missed: list[str]) -> None:
+    """Initials behind a name without a comma are no surname, as Embase and Scopus write them; a word of more letters is one."""
+    document = Document(Paper(doc_id="1", authors=(author,)))
+    assert [query for query in found if not matches(parse(f"{query}[au]").tree, document)] == []
+    assert [query for query in missed if matches(parse(f"{query}[au]").tree, document)] == []
