@@ -241,3 +241,12 @@ def test_initials_behind_a_surname(author: str, found: list[str], missed: list[s
     document = Document(Paper(doc_id="1", authors=(author,)))
     assert [query for query in found if not matches(parse(f"{query}[au]").tree, document)] == []
     assert [query for query in missed if matches(parse(f"{query}[au]").tree, document)] == []
+
+
+@pytest.mark.parametrize("language", ["en; de", "English; German", "English, German", "eng, ger"])
+def test_each_of_several_languages_matches(language: str) -> None:
+    """A record in two languages is found by each, by code or name, and by no third."""
+    document = Document(Paper(doc_id="1", language=language))
+    for query, is_match in (("english[la]", True), ("german[la]", True), ("ger[la]", True), ("french[la]", False)):
+        assert matches(parse(query).tree, document) is is_match
+    assert not matches(parse("german[la]").tree, Document(Paper(doc_id="1", language="Greek, Modern")))

@@ -10,6 +10,7 @@ from typing import Protocol
 from outrider.boolean.occurrences import Column
 from outrider.state.boolean import Field, RecordPart
 from outrider.state.records import Identifiers
+from outrider.text.languages_and_work_types import split_languages
 from outrider.text.strip_markup import fold_text
 from outrider.text.words import separate_words, tokens
 
@@ -140,7 +141,7 @@ _TEXTS: dict[Field, Callable[[Readable], Iterable[str]]] = {
     Field.AUTHOR: lambda record: record.authors,
     Field.JOURNAL: _journals,
     Field.JOURNAL_WORDS: _journals,
-    Field.LANGUAGE: lambda record: (record.language or "",),
+    Field.LANGUAGE: lambda record: split_languages(record.language or ""),
     Field.PUBLICATION_TYPE: lambda record: (
         *_list_strings(record.metadata.get("publication_types")),
         *_list_strings([record.metadata.get("type")]),
