@@ -250,3 +250,22 @@ def test_each_of_several_languages_matches(language: str) -> None:
     for query, is_match in (("english[la]", True), ("german[la]", True), ("ger[la]", True), ("french[la]", False)):
         assert matches(parse(query).tree, document) is is_match
     assert not matches(parse("german[la]").tree, Document(Paper(doc_id="1", language="Greek, Modern")))
+
+
+def test_major_headings() -> None:
+    """Where a record says which headings are major, others do not match; a record that does not say matches by any."""
+    metadata = {"mesh_major": ["Liver"], "mesh_qualified": ["Liver/surgery", "Aspirin/adverse effects"]}
+    telling = Document(Paper(doc_id="1", mesh=("Liver", "Aspirin"), metadata=metadata))
+    silent = Document(Paper(doc_id="2", mesh=("Liver", "Aspirin")))
+    for query, is_match in (("Liver[majr]", True), ("Liver/surgery[majr]", True), ("Aspirin[majr]", False), ("Aspirin[mh]", True)):
+        assert matches(parse(query).tree, telling) is is_match
+    assert matches(parse("Aspirin[majr]").tree, silent)
+
+
+@pytest.mark.parametrize("query", ["1533-4406", "0028-4793", "New England Journal of Medicine", "N Engl J Med", "NEJM"])
+def test_every_name_of_a_journal(query: str) -> None:
+    """The second ISSN and the abbreviations that RIS files write beside the title are names of the journal."""
+    metadata = {"issn": "0028-4793", "other_issns": ["1533-4406"], "J2": "N Engl J Med", "JO": ["NEJM"]}
+    document = Document(Paper(doc_id="1", venue="New England Journal of Medicine", metadata=metadata))
+    assert matches(parse(f'"{query}"[ta]').tree, document)
+    assert not matches(parse("Lancet[ta]").tree, document)
