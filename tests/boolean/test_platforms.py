@@ -485,6 +485,11 @@ def test_limits_of_the_cochrane_library(limit: str, years: Dates | None, syntax:
     assert parsed.tree == (And((Or((A, B)), years)) if years else Or((A, B)))
 
 
+def test_words_that_look_like_a_limit_are_words() -> None:
+    """Only behind a line's number, a field or a parenthesis does `in Trials` show the Cochrane Library."""
+    assert parse("COVID-19 in Trials").syntax == "pubmed"
+
+
 @pytest.mark.parametrize(
     "limit",
     ["with Cochrane Library publication date Between Jan 2010 and Dec 2020", "in Trials and b:ti", "with Publication Year in 2010"],

@@ -56,7 +56,7 @@ _LANGUAGE = "(?i:english|french|german|spanish|italian|portuguese|chinese|japane
 _EBSCO_FIELDS = "(?:TI|AB|TX|SU|MH|MM|MJ|MW|DE|KW|SO|AU|XB|TP|PT|ZT|ZY)"
 _PROQUEST_FIELDS = "(?:ti|ab|su|if|noft)"
 _COCHRANE_LIMIT = (
-    r"(?:[\d)\]]|:[a-z,]+)[^\S\n]+(?:with[^\S\n]+(?:Publication Year (?:from|between) \d{4}|Cochrane Library publication date)\b"
+    r"(?:#\d{1,4}|[)\]]|:[a-z,]+)[^\S\n]+(?:with[^\S\n]+(?:Publication Year (?:from|between) \d{4}|Cochrane Library publication date)\b"
     r"|(?-i:in (?:Trials|Cochrane Reviews?|Other Reviews)\b)|from \d{4} to \d{4}(?:,? in[^\S\n]|[^\S\n]*$))"
 )
 """What the Cochrane Library writes at the end of a line."""
