@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from outrider.boolean.diagnostics import BooleanSyntaxError
 
@@ -35,6 +36,12 @@ _ENDS_OPEN = re.compile(r"\b(?:and|or|not|adj\d*|to)\s*\Z|[=<>/:]\s*\Z", re.IGNO
 _ENDS_FIELD = re.compile(r"(?:\]|\.[a-z]{2}(?:,[a-z]{2})*\.?|\w/|:[a-z]{2}(?:,[a-z]{2})*)\s*\Z")
 _ENDS_TERM = re.compile(r"(?:[)\]}./\"”*]|:[a-z]{2}(?:,[a-z]{2})*)\s*\Z")
 _ENTITY = re.compile(r"&#?\w+;\s*\Z")
+
+
+@lru_cache(maxsize=16)
+def has_only_references(line: str) -> bool:
+    """Whether a line has nothing but numbers and operators. Cached, since scanners ask at each number of a line."""
+    return ONLY_REFERENCES.fullmatch(line) is not None
 
 
 def is_combination(line: str) -> bool:

@@ -20,7 +20,7 @@ from outrider.boolean.field_values import QUALIFIERS, find_qualifier
 from outrider.boolean.filters_and_limits import parse_limits
 from outrider.boolean.grammar import MAX_DEPTH, Lexeme, parse_tokens
 from outrider.boolean.history import History, HistoryLine, split_ovid_lines
-from outrider.boolean.line_ends import LABEL, ONLY_REFERENCES, SETS
+from outrider.boolean.line_ends import LABEL, SETS, has_only_references
 from outrider.boolean.occurrences import QUOTES, split_term
 from outrider.boolean.tree_builder import Builder, Conventions, Tags, parse_adjacency
 from outrider.state.boolean import And, Field, Heading, Node, Or, Span, Text, Words
@@ -203,7 +203,7 @@ class _LineParser:
         line, start = self.line.text, self.line.start + at
         if line[at] in "()":
             return Lexeme("LPAR" if line[at] == "(" else "RPAR", line[at], start, start + 1)
-        if line[at] in "&|" and ONLY_REFERENCES.fullmatch(line):
+        if line[at] in "&|" and has_only_references(line):
             return Lexeme("AND" if line[at] == "&" else "OR", line[at], start, start + 1)
         if match := _FIELD.match(line, at):
             codes = re.split(r"\s*[,.]\s*", match["codes"].lower())

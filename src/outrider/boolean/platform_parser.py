@@ -15,7 +15,7 @@ from itertools import groupby
 from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
 from outrider.boolean.grammar import Lexeme, parse_tokens
 from outrider.boolean.history import History, HistoryLine, split_lines
-from outrider.boolean.line_ends import ONLY_REFERENCES
+from outrider.boolean.line_ends import has_only_references
 from outrider.boolean.occurrences import QUOTES
 from outrider.boolean.platform_terms import SPECIAL_TERMS, Context, find_cochrane_limit
 from outrider.boolean.platforms import SEARCH_SETTINGS, Platform
@@ -106,7 +106,7 @@ class _Scanner:
         char, end, platform = self._text[at], self.context.end, self.context.platform
         if char in "()":
             return Lexeme("LPAR" if char == "(" else "RPAR", char, at, at + 1)
-        if char in "&|" and ONLY_REFERENCES.fullmatch(self.line.text):
+        if char in "&|" and has_only_references(self.line.text):
             return Lexeme("AND" if char == "&" else "OR", char, at, at + 1)
         for pattern, problem in (_SETTINGS, *platform.wrong):
             if match := pattern.match(self._text, at, end):
@@ -219,7 +219,7 @@ class _Scanner:
         if self.context.history.is_label(self.line, at, stop):
             return Lexeme("READY", self.context.history.look_up(word, at), at, stop)
         is_reference = word.isdigit() and len(word) < 5 and self.context.history.is_numbered
-        if is_reference and ONLY_REFERENCES.fullmatch(self.line.text):
+        if is_reference and has_only_references(self.line.text):
             return Lexeme("READY", self.context.history.look_up(word, at), at, stop)
         return Lexeme("WORD", word, at, stop)
 

@@ -15,7 +15,7 @@ from outrider.boolean.field_tags import REFUSED, Tag, list_spellings, parse_tag
 from outrider.boolean.field_values import AMPERSAND_PAIRS
 from outrider.boolean.grammar import Lexeme, parse_tokens
 from outrider.boolean.history import ROW_MARK, History, HistoryLine, split_lines
-from outrider.boolean.line_ends import ONLY_REFERENCES
+from outrider.boolean.line_ends import has_only_references
 from outrider.boolean.occurrences import QUOTES
 from outrider.boolean.tree_builder import LEFT_TO_RIGHT, Builder, Conventions, Tags, parse_adjacency
 from outrider.state.boolean import Field, Node
@@ -195,7 +195,7 @@ class _Scanner:
         reference = _REFERENCE.fullmatch(word)
         if self.history.is_label(self.line, at, end):
             return Lexeme("READY", self.history.look_up(word, at), at, end)
-        if reference or (self.history.is_numbered and word.isdigit() and len(word) < 5 and ONLY_REFERENCES.fullmatch(self.line.text)):
+        if reference or (self.history.is_numbered and word.isdigit() and len(word) < 5 and has_only_references(self.line.text)):
             return Lexeme("READY", self.history.look_up(word.lstrip("#"), at), at, end)
         if word.upper() not in _OPERATORS:
             if sign := _OTHER_WILDCARD.search(word):
