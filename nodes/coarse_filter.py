@@ -26,7 +26,7 @@ from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
 from outrider.state.records import Paper, Record, Repository
 from outrider.state.response import Bypass, Failure
-from outrider.text.languages_and_work_types import GENRES, normal_language, normal_type
+from outrider.text.languages_and_work_types import GENRES, normal_language, normal_type, split_languages
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
@@ -129,9 +129,9 @@ class Rules:
             unknown = not types or (types == {"article"} and bool(allowed & GENRES) and not distinguishes)
             yield "type", False if types & allowed else None if unknown else True, reason
         if allowed := _parse_list(self.settings.paper_languages, normal_language):
-            language = normal_language(record.language or "")
-            reason = f"its language ({language}) is not {' or '.join(sorted(allowed))}"
-            yield "language", None if language is None else language not in allowed, reason
+            languages = set(filter(None, map(normal_language, split_languages(record.language or ""))))
+            reason = f"its language ({', '.join(sorted(languages))}) is not {' or '.join(sorted(allowed))}"
+            yield "language", allowed.isdisjoint(languages) if languages else None, reason
 
     def _check_repository(self, record: Repository) -> Iterator[Check]:
         rules = self.settings

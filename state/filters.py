@@ -2,13 +2,15 @@
 
 The operators and their meaning follow MongoDB's query language, with one rule for missing values: a comparison with a
 missing value is false, and `$ne`, `$nin` and `$not` are exact complements, so they hold for it. On a field that is a
-list (`authors`, `tags`, `mesh`, `labels`) `$eq` and `$in` ask for any element. Strings compare exactly.
+list (`authors`, `tags`, `mesh`, `labels`) `$eq` and `$in` ask for any element. Strings compare exactly; of a language a library compares
+every spelling (`resolve_languages`).
 Sources that cannot filter by themselves use `matches`: their records have no labels, which users give to those of their library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -35,6 +37,7 @@ TYPES: dict[str, FieldType] = {**FIELDS, LABELS: "list", RETRACTED: "flag", HAS_
 """`FIELDS` are columns of the library. Labels and links to code stand beside the records, and whether one is retracted follows from its
 notices: `resolve_labels`, `resolve_retracted` and `resolve_has_code` put ids in their place.
 """
+_SEVERAL_CODES = re.compile(r"[a-z]{2,3}(?:; [a-z]{2,3})+")
 ALIASES = {"journal": "venue", "keywords": "tags"}
 COMPARISONS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$not")
 CONNECTIVES = ("$and", "$or", "$not")
@@ -109,6 +112,22 @@ def resolve_retracted(where: Filter, doc_ids: Sequence[str]) -> Filter:
 def resolve_has_code(where: Filter, doc_ids: Sequence[str]) -> Filter:
     """The filter with the ids of the records that have code of their own in place of the flag. A repository is its own code."""
     return _resolve_flag(where, HAS_CODE, Or((Compare("doc_id", "$in", tuple(doc_ids)), Compare("kind", "$eq", "repository"))))
+
+
+def resolve_languages(where: Filter, spellings: Callable[[str], Sequence[str]]) -> Filter:
+    """The filter with every spelling of a language in place of one: `spellings` lists those that stand for the same as a value."""
+    match where:
+        case And(parts):
+            return And(tuple(resolve_languages(part, spellings) for part in parts))
+        case Or(parts):
+            return Or(tuple(resolve_languages(part, spellings) for part in parts))
+        case Not(part):
+            return Not(resolve_languages(part, spellings))
+        case Compare("language", "$eq" | "$in", value):
+            values = value if isinstance(value, tuple) else (value,)
+            written = dict.fromkeys(spelling for one in values for spelling in (one, *spellings(str(one))))
+            return where if len(written) == len(values) else Compare("language", "$in", tuple(written))
+    return where
 
 
 def _resolve_flag(where: Filter, flag: str, among: Filter) -> Filter:
@@ -344,6 +363,8 @@ def matches(where: Filter, record: Record) -> bool:
             value = getattr(record.identifiers if field in type(record.identifiers).model_fields else record, field, None)
             if isinstance(value, tuple):
                 return _compare(where, value)
+            if field == "language" and isinstance(value, str) and _SEVERAL_CODES.fullmatch(value):  # any counts
+                return _compare(where, (value, *value.split("; ")))
             return _compare(where, () if value is None or value == "" else (value,))
 
 

@@ -218,3 +218,54 @@ def test_an_apostrophe_separates_words_as_in_pubmed(title: str, query: str, matc
     """An elided article is a word of its own; it counts between words that are near each other."""
     record = Document(Paper(doc_id="d", title=title))
     assert Evaluator(parse(query, "pubmed").tree).matches(record) is matches
+
+
+@pytest.mark.parametrize(
+    ("author", "found", "missed"),
+    [
+        ("Adler D.G.", ["adler d", "adler dg", "adler", "D.G. Adler", "adler d g"], ["adler g", "dg adler d", "g ad"]),
+        ("Smith J. A.", ["smith ja", "smith j"], ["smith a"]),
+        ("Smith J A", ["smith ja", "smith j"], ["smith a"]),
+        ("van der Meer J.W.M.", ["van der meer jwm", "van der meer j", "meer"], ["meer jwm"]),
+        ("Lee J.-Y.", ["lee jy", "lee j"], ["lee y"]),
+        ("Ørsted Å.Ø.", ["orsted ao"], ["orsted o"]),
+        ("J.A. Smith", ["smith ja", "smith j", "j a smith"], ["smith a"]),
+        ("Smith, J.A.", ["smith ja", "smith j"], ["smith a"]),
+        ("Smith JA", ["smith ja"], ["smith a"]),
+        ("Mao Zedong", ["zedong m", "mao zedong", "zedong mao"], ["mao z"]),
+        ("J. A.", ["j a"], []),
+    ],
+)
+def test_initials_behind_a_surname(author: str, found: list[str], missed: list[str]) -> None:
+    """Initials behind a name without a comma are no surname, as Embase and Scopus write them; a word of more letters is one."""
+    document = Document(Paper(doc_id="1", authors=(author,)))
+    assert [query for query in found if not matches(parse(f"{query}[au]").tree, document)] == []
+    assert [query for query in missed if matches(parse(f"{query}[au]").tree, document)] == []
+
+
+@pytest.mark.parametrize("language", ["en; de", "English; German", "English, German", "eng, ger"])
+def test_each_of_several_languages_matches(language: str) -> None:
+    """A record in two languages is found by each, by code or name, and by no third."""
+    document = Document(Paper(doc_id="1", language=language))
+    for query, is_match in (("english[la]", True), ("german[la]", True), ("ger[la]", True), ("french[la]", False)):
+        assert matches(parse(query).tree, document) is is_match
+    assert not matches(parse("german[la]").tree, Document(Paper(doc_id="1", language="Greek, Modern")))
+
+
+def test_major_headings() -> None:
+    """Where a record says which headings are major, others do not match; a record that does not say matches by any."""
+    metadata = {"mesh_major": ["Liver"], "mesh_qualified": ["Liver/surgery", "Aspirin/adverse effects"]}
+    telling = Document(Paper(doc_id="1", mesh=("Liver", "Aspirin"), metadata=metadata))
+    silent = Document(Paper(doc_id="2", mesh=("Liver", "Aspirin")))
+    for query, is_match in (("Liver[majr]", True), ("Liver/surgery[majr]", True), ("Aspirin[majr]", False), ("Aspirin[mh]", True)):
+        assert matches(parse(query).tree, telling) is is_match
+    assert matches(parse("Aspirin[majr]").tree, silent)
+
+
+@pytest.mark.parametrize("query", ["1533-4406", "0028-4793", "New England Journal of Medicine", "N Engl J Med", "NEJM"])
+def test_every_name_of_a_journal(query: str) -> None:
+    """The second ISSN and the abbreviations that RIS files write beside the title are names of the journal."""
+    metadata = {"issn": "0028-4793", "other_issns": ["1533-4406"], "J2": "N Engl J Med", "JO": ["NEJM"]}
+    document = Document(Paper(doc_id="1", venue="New England Journal of Medicine", metadata=metadata))
+    assert matches(parse(f'"{query}"[ta]').tree, document)
+    assert not matches(parse("Lancet[ta]").tree, document)

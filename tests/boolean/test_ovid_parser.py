@@ -396,3 +396,15 @@ def test_commands_that_only_ovid_can_run_are_refused(query: str, line: int, colu
 def test_a_line_and_the_next_one_are_no_sign_of_another_platform(query: str) -> None:
     """As in CLEF's CD000996 and CD010239."""
     assert parse(query).syntax == "ovid"
+
+
+def test_the_long_name_of_the_title() -> None:
+    """`.m_titl.` is Ovid's other name of the title."""
+    assert parse("aspirin.m_titl.").tree == parse("aspirin.ti.", "ovid").tree
+
+
+@pytest.mark.parametrize("query", ["aspirin.tiab.", "aspirin.title.", "aspirin.tiab", "(a or b).ti. and aspirin.foo_bar."])
+def test_a_name_between_stops_that_is_no_field_is_refused(query: str) -> None:
+    """An unknown field is an error and no part of a word."""
+    with pytest.raises(BooleanSyntaxError, match="is no field"):
+        parse(query, "ovid")

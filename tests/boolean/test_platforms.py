@@ -425,3 +425,106 @@ def test_words_that_look_like_another_platforms_signs_are_words(syntax: SyntaxCh
     parsed = parse(query, syntax)
     assert parsed.syntax == ("pubmed" if syntax == "auto" else syntax)
     assert parsed.tree
+
+
+COCHRANE_EXPORT = """Search Name: aspirin liver
+Date Run: 04/05/2023 10:11:12
+Comment: a draft
+of two lines
+
+ID{0}Search{0}Hits
+#1{0}MeSH descriptor: [Aspirin] explode all trees{0}6000
+#2{0}(a or b):ti (Word variations have been searched){0}15000
+#3{0}#1 or #2{0}16000
+#4{0}#3 with Publication Year from 2010 to 2022, in Trials{0}3
+"""
+
+
+@pytest.mark.parametrize("blank", ["\t", " ", "    "])
+@pytest.mark.parametrize("syntax", ["auto", "cochrane"])
+@pytest.mark.parametrize("has_heading", [True, False])
+def test_history_that_the_cochrane_library_exports(blank: str, syntax: SyntaxChoice, has_heading: bool) -> None:
+    """Name, date, comment, heads of columns and counts are no words, whatever separates the columns."""
+    text = COCHRANE_EXPORT.format(blank)
+    if not has_heading:
+        text = text[text.index("#1") :]
+    parsed = parse(text, syntax)
+    assert parsed.syntax == "cochrane"
+    assert parsed.tree == And((Or((Heading("Aspirin"), Or((A, B)))), Dates("2010", "2022")))
+    assert all(parsed.text[line.start :].startswith(line.text) for line in parsed.lines)
+
+
+def test_counts_of_the_cochrane_library_without_headings_of_mesh() -> None:
+    """The heads of columns alone show whose history it is."""
+    assert parse("ID\tSearch\tHits\n#1\ta:ti\t100\n#2\tb:ti\t9\n#3\t#1 and #2\t5").tree == And((A, B))
+
+
+def test_a_heading_of_an_export_elsewhere_is_refused() -> None:
+    """Lines of an export that belong to no history are an error."""
+    for text in ("Date Run: 04/05/2023\nheart failure", "#1 a:ti\nID Search Hits\n#2 b:ti"):
+        with pytest.raises(BooleanSyntaxError, match="export"):
+            parse(text)
+
+
+@pytest.mark.parametrize("syntax", ["auto", "cochrane"])
+@pytest.mark.parametrize(
+    ("limit", "years"),
+    [
+        (" in Trials", None),
+        (" in Cochrane Reviews (Reviews and Protocols), Trials", None),
+        (" with Publication Year from 2010 to 2022, in Trials", Dates("2010", "2022")),
+        (" with Publication Year from 2010 to present, in Trials", Dates("2010", None)),
+        (" from 2010 to 2020", Dates("2010", "2020")),
+        (" from 2010 to 2020, in Trials", Dates("2010", "2020")),
+    ],
+)
+def test_limits_of_the_cochrane_library(limit: str, years: Dates | None, syntax: SyntaxChoice) -> None:
+    """A limit at the end of a line is no word, and shows the platform where only `:ti` is written beside it."""
+    parsed = parse(f"#1 a:ti\n#2 b:ti\n#3 #1 or #2{limit}", syntax)
+    assert parsed.syntax == "cochrane"
+    assert parsed.tree == (And((Or((A, B)), years)) if years else Or((A, B)))
+
+
+def test_words_that_look_like_a_limit_are_words() -> None:
+    """Only behind a line's number, a field or a parenthesis does `in Trials` show the Cochrane Library."""
+    assert parse("COVID-19 in Trials").syntax == "pubmed"
+
+
+@pytest.mark.parametrize(
+    "limit",
+    ["with Cochrane Library publication date Between Jan 2010 and Dec 2020", "in Trials and b:ti", "with Publication Year in 2010"],
+)
+def test_other_limits_of_the_cochrane_library_are_refused(limit: str) -> None:
+    """A limit that is not read is an error, and so is one under another platform's name."""
+    with pytest.raises(BooleanSyntaxError, match="is not read"):
+        parse(f"#1 a:ti\n#2 b:ti\n#3 #1 or #2 {limit}", "cochrane")
+    with pytest.raises(BooleanSyntaxError, match="syntax of Cochrane Library"):
+        parse("#1 a:ti\n#2 b:ti\n#3 #1 or #2 with Publication Year from 2010 to 2022", "embase")
+
+
+def test_embase_dates_of_entry_are_open() -> None:
+    """`[...]/sd` means added since; a range has two ends, and a date of publication stays one date."""
+    since = Dates("2010/01/01", None, "entry")
+    assert parse("a:ti AND [01-01-2010]/sd NOT [01-01-2022]/sd").tree == And((A, since, Not(Dates("2022/01/01", None, "entry"))))
+    assert parse("a:ti AND [2010-2021]/sd").tree == And((A, Dates("2010", "2021", "entry")))
+    assert parse("a:ti AND [01-01-2010]/pd").tree == And((A, Dates("2010/01/01", "2010/01/01")))
+
+
+def test_history_that_embase_exports() -> None:
+    """The last line first, with heads of columns, counts and dates of the run."""
+    text = "No. Query Results Date\n#3. #1 AND #2  5  4 May 2023\n#2. 'b':ti  1,234  4 May 2023\n#1. 'a':ti  70  4 May 2023"
+    assert parse(text).tree == And((A, B))
+
+
+def test_button_behind_a_query_of_scopus() -> None:
+    """`View Less` is left out, and `View More` shows a query that is not whole."""
+    assert parse("TITLE(a)  View Less\n").tree == A
+    with pytest.raises(BooleanSyntaxError, match="cut the query"):
+        parse("TITLE(a) View more")
+
+
+def test_a_doi_alone_shows_its_platform() -> None:
+    """A DOI in parentheses behind its field is no pair of words."""
+    for query, syntax in (("DOI(10.1000/x.y)", "scopus"), ("doi(10.1000/x.y)", "proquest")):
+        parsed = parse(query)
+        assert (parsed.syntax, parsed.tree) == (syntax, term("10.1000/x.y", Field.DOI))

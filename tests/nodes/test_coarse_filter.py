@@ -113,6 +113,8 @@ def test_papers_of_other_types_are_removed_where_their_type_is_known(fields: dic
         ("deu", "English, ger", None),
         ("fr", "English, ger", "its language (fr) is not de or en"),
         ("grc", "la", "its language (grc) is not la"),
+        ("English; German", "de", None),
+        ("eng; fre", "de", "its language (en, fr) is not de"),
     ],
 )
 def test_papers_in_other_languages_are_removed_where_their_language_is_known(language: str | None, allowed: str, why: str | None) -> None:

@@ -16,6 +16,7 @@ from outrider.state.filters import (
     find_missing_value_filters,
     matches,
     parse_filter,
+    resolve_languages,
     split_retracted,
 )
 from outrider.state.records import Paper
@@ -167,3 +168,29 @@ def test_only_the_condition_on_every_record_is_split_off() -> None:
     for kept in ({"retracted": True}, {"$or": [{"retracted": False}, {"year": 2020}]}, {"year": 2020}, {}):
         where = parse_filter(kept)
         assert split_retracted(where) == (where, False)
+
+
+def test_spellings_of_a_language_stand_beside_it() -> None:
+    """Whatever names the same language joins the value; comparisons of order and of other fields stay."""
+    spellings = {"en": ["en", "English"], "de": ["ger"]}.get
+
+    def resolve(raw: dict[str, object]) -> object:
+        where = parse_filter(raw)
+        assert where is not None
+        return resolve_languages(where, lambda value: spellings(value) or [])
+
+    english = Compare("language", "$in", ("en", "English"))
+    assert resolve({"language": "en"}) == english
+    assert resolve({"$not": {"language": "en"}, "year": 2020}) == And((Not(english), Compare("year", "$eq", 2020)))
+    assert resolve({"language": {"$in": ["de", "en"]}}) == Compare("language", "$in", ("de", "ger", "en", "English"))
+    for raw in ({"language": "Rust"}, {"language": {"$exists": True}}, {"language": {"$gt": "en"}}, {"venue": "en"}):
+        assert resolve(raw) == parse_filter(raw)
+
+
+def test_any_of_several_languages_counts() -> None:
+    """A record in two languages is in each of them."""
+    record = Paper(doc_id="1", language="en; de")
+    for value, is_match in (("en", True), ("de", True), ("en; de", True), ("fr", False)):
+        where = parse_filter({"language": value})
+        assert where is not None
+        assert matches(where, record) is is_match

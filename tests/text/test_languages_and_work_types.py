@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.text.languages_and_work_types import GENRES, TYPES, _language_codes, normal_language, normal_type
+from outrider.text.languages_and_work_types import (
+    GENRES,
+    TYPES,
+    _language_codes,
+    find_spellings,
+    normal_language,
+    normal_type,
+    split_languages,
+)
 
 
 @pytest.mark.parametrize(
@@ -74,3 +82,18 @@ def test_no_word_means_two_things() -> None:
     words = [word for name, others in TYPES.items() for word in (name.replace("-", ""), *others.split())]
     assert len(set(words)) == len(words)
     assert set(TYPES) >= GENRES
+
+
+def test_several_languages_in_one_text() -> None:
+    """A text is split where every part names a language."""
+    for text in ("English; German", "English, German", "English/German", "English and German", "English;German;"):
+        assert split_languages(text) == ["English", "German"]
+    for text in ("English", "Greek, Modern", "", "und; mul", "en-GB"):
+        assert split_languages(text) == [text]
+
+
+def test_spellings_of_a_language() -> None:
+    """Every text that names the language, also beside another."""
+    texts = ["English", "en", "eng; ger", "German", "Rust", "en-US"]
+    assert find_spellings(texts, "eng") == ["English", "en", "eng; ger", "en-US"]
+    assert find_spellings(texts, "Deutsch") == find_spellings(texts, "Rust") == []

@@ -33,9 +33,19 @@ _LABEL = re.compile(rf"\s*(?:{'|'.join(f'({name})' for name in _LABELS)}|Search)
 
 _HEADING_LINE = (
     r"Databases?(?:\(s\))?:.*|Search (?:Strategy|History)(?: Used)?:?[^\S\n]*|[-=_*]{3,}[^\S\n]*|#?[^\S\n]*Searches(?:\s+Results)?.*|"
-    r"(?:Ovid )?(?:MEDLINE|EMBASE|PsycINFO)\b[^\n]*\b(?:19|20)\d\d\b.*"
+    r"(?:Ovid )?(?:MEDLINE|EMBASE|PsycINFO)\b[^\n]*\b(?:19|20)\d\d\b.*|(?:No\.?|#)[^\S\n]+Query[^\S\n]+Results(?:[^\S\n]+Date)?[^\S\n]*|"
+    r"ID[^\S\n]+Search(?:[^\S\n]+Hits)?[^\S\n]*"
 )
-_HEADINGS = re.compile(rf"(?:[^\S\n]*+(?:{_HEADING_LINE})?\n)+(?=[^\S\n]*[#(]?1\b)", re.IGNORECASE)
+_COCHRANE_EXPORT = re.compile(r"\s*Search Name:(?:.*\n){0,30}?[^\S\n]*ID[^\S\n]+Search[^\S\n]+Hits[^\S\n]*\n(?=\s*#?\d)", re.IGNORECASE)
+"""The name, date and comment above the history that the Cochrane Library exports."""
+_REST_OF_HEADING = re.compile(
+    r"^[^\S\n]*(?:Search Name:|Date Run:|ID[^\S\n]+Search[^\S\n]+Hits[^\S\n]*$|No\.?[^\S\n]+Query[^\S\n]+Results\b)",
+    re.MULTILINE | re.IGNORECASE,
+)
+_LINE_WORD = re.compile(r"\s*(?P<word>Set|Line|Search|Query|Step|String|No\.|Nr\.)[^\S\n]+#?1[^\S\n]*[.:)–-]", re.IGNORECASE)
+_VIEW = re.compile(r"\s(?P<view>View (?P<more>Less|More))\s*\Z", re.IGNORECASE)
+"""The button behind a long query on Scopus's page."""
+_HEADINGS = re.compile(rf"(?:[^\S\n]*+(?:{_HEADING_LINE})?\n)+(?=[^\S\n]*[#S(]?\d)", re.IGNORECASE)
 _CODE = "|".join(CODES)
 _CLEAR_CODE = "|".join(sorted(CODES.keys() - AMBIGUOUS_CODES))
 _CLEAR_OVID = re.compile(rf"\.(?:{_CLEAR_CODE})\.|\.(?:{_CODE})(?:,(?:{_CODE}))+\.|\bexp [A-Z][\w ,-]+/")
@@ -45,6 +55,11 @@ _SUFFIXES = rf":\s?(?:{_SUFFIX})(?:\s*,\s*(?:{_SUFFIX}))*(?![\w.])"
 _LANGUAGE = "(?i:english|french|german|spanish|italian|portuguese|chinese|japanese|korean|russian|polish|turkish|dutch|arabic|persian)\\b"
 _EBSCO_FIELDS = "(?:TI|AB|TX|SU|MH|MM|MJ|MW|DE|KW|SO|AU|XB|TP|PT|ZT|ZY)"
 _PROQUEST_FIELDS = "(?:ti|ab|su|if|noft)"
+_COCHRANE_LIMIT = (
+    r"(?:#\d{1,4}|[)\]]|:[a-z,]+)[^\S\n]+(?:with[^\S\n]+(?:Publication Year (?:from|between) \d{4}|Cochrane Library publication date)\b"
+    r"|(?-i:in (?:Trials|Cochrane Reviews?|Other Reviews)\b)|from \d{4} to \d{4}(?:,? in[^\S\n]|[^\S\n]*$))"
+)
+"""What the Cochrane Library writes at the end of a line."""
 _SIGNS = {
     "ovid": (
         rf"\.(?:{_CODE})(?:,\s*(?:{_CODE}))*(?:\.|(?=[\s)]|$))",
@@ -67,6 +82,7 @@ _SIGNS = {
         r"\bPUBYEAR\s*(?:[<>=]|AFT\b|BEF\b|IS\b)",
         r"(?-i:\b(?:TITLE|ABS|KEY|AUTH)\s*\()",
         r"(?-i:\bALL\()",
+        r"(?-i:\bDOI\s*\(\s*[\"“{]?10\.\d)",
         r"(?<=[\s)])W/\d",
     ),
     "embase": (
@@ -85,10 +101,11 @@ _SIGNS = {
         r"(?-i:(?:^|[\s(])S\d{1,3}\s+(?:AND|OR|NOT)\s)",
     ),
     "proquest": (
-        rf"(?<![\w-])(?:ti|ab|tiab|noft|mainsubject)(?:\s*,\s*{_PROQUEST_FIELDS})*\s?\(",
+        rf"(?<![\w:-])(?:ti|ab|tiab|noft|mainsubject)(?:\s*,\s*{_PROQUEST_FIELDS})*\s?\(",
         rf"(?-i:(?<![\w-])(?:su|diskw|pub|yr|dtype|au)(?:,{_PROQUEST_FIELDS})*\()",
         r"(?<![\w-])[A-Za-z]+\.EXACT(?:\.EXPLODE)?\s?\(",
         r"(?-i:(?<=[\s)])[NP]/\d)",
+        r"(?-i:(?<![\w-])doi\(\s*[\"“]?10\.\d)",
     ),
     "cochrane": (
         r"\bMeSH descriptor\b",
@@ -96,6 +113,8 @@ _SIGNS = {
         r"\{\s*(?:and|or)\s+#\d",
         rf"[\"”]\s?{_SUFFIXES}",
         r"\(Word variations have been searched\)",
+        _COCHRANE_LIMIT,
+        r"^[^\S\n]*ID[^\S\n]+Search(?:[^\S\n]+Hits)?[^\S\n]*$",
     ),
 }
 _SIGN = {key: re.compile("|".join(signs), re.MULTILINE | re.IGNORECASE) for key, signs in _SIGNS.items()}
@@ -151,7 +170,7 @@ _OWNED = (
     ("scopus", "field",
      rf"{_BEFORE}(?:(?:ABS|KEY|AUTH|AFFIL|SUBJAREA|DOCTYPE|LIMIT-TO){_GAP}?(?=\()|PUBYEAR{_GAP}?(?=[<>=]|AFT\b|BEF\b|IS\b))"),
     ("scopus proquest", "field", rf"{_BEFORE}(?:TITLE|ALL)[^\S\n]?(?=\()|{_BEFORE}(?:title|abstract)\((?=\S)"),
-    ("proquest", "field", rf"{_BEFORE}(?:ti|ab|tiab|noft|su|if|mainsubject)(?:,[^\S\n]?{_PROQUEST_FIELDS})*[^\S\n]?(?=\()"),
+    ("proquest", "field", rf"(?<!:){_BEFORE}(?:ti|ab|tiab|noft|su|if|mainsubject)(?:,[^\S\n]?{_PROQUEST_FIELDS})*[^\S\n]?(?=\()"),
     ("proquest", "heading", rf"{_BEFORE}[A-Za-z]+\.EXACT(?:\.EXPLODE)?[^\S\n]?(?=\()"),
     ("embase", "heading",
      rf"(?<=['’\"”\w*)]){_GAP}?/{_GAP}?(?:exp|mj)\b(?![\w-])|(?<=['’]){_GAP}?/{_GAP}?de\b|(?<=\]){_GAP}?/{_GAP}?(?:lim|py|sd)\b"),
@@ -165,8 +184,10 @@ _OWNED = (
     ("ebsco", "proximity", (r"(?<=[)*?#])\s(?P<operator>[NW]\d{1,2})(?=\s)"  # behind AND, and before a word alone, it is a stage of cancer
       r"|(?<=[\w)\"”*?#])(?<!(?i:\band))(?<!(?i:\bor))(?<!(?i:\bnot))\s(?P<operator_>[NW]\d{1,2})(?=[^\S\n]+[(\"“])")),
     ("cochrane", "heading", r"(?i:\bMeSH descriptor\b:?)|\[[^\S\n]?(?i:mh)[^\S\n]+(?=[\^\"“\w])"),
+    ("cochrane", "limit", rf"(?i:{_COCHRANE_LIMIT})"),
     ("cochrane", "lines", r"\{[^\S\n]?(?i:and|or)[^\S\n]+#?\d[^{}\n]*\}"),
     ("ovid", "field", rf"{_BEHIND_TERM}\.(?i:(?:{_OVID_SINGLE})\.(?=[\s)]|$)|(?:{_CODE})(?:,{_GAP}?(?:{_CODE}))+(?:\.(?!\w)|(?=[\s)]|$)))"),
+    ("ovid", "field", rf"{_BEHIND_TERM}\.(?i:tiab|title|abstract|mesh|m_titl)\.(?=[\s)]|$)"),
     ("ovid", "heading",
      (r"(?i:(?<![\w/'’])exp(?:lode)?[^\S\n]+\*?)(?!AND\b|OR\b|NOT\b|all\b|trees?\b)"
      r"[\"“\w][^\s/()\[\]=:]*(?:[^\S\n](?!AND\b|OR\b|NOT\b)[^\s/()\[\]=:]+){0,8}/")),
@@ -206,13 +227,13 @@ _OWNED_SIGNS = tuple(
 """The platforms that have a sign, which is no word of any other platform's query."""
 _MAY_BE_WORDS = re.compile(r"(?i:PRE|NEAR|NEXT|N|P)\b|(?!(?:ti|ab|tiab|noft|su|if|mainsubject)\b)[a-z]+\(|[\w.]+:")
 _WRITES = {
-    "pubmed": {"field": "pain[tiab]", "heading": "Pain[mh]", "proximity": '"back pain"[tiab:~3]'},
-    "ovid": {"field": "pain.ti,ab.", "heading": "exp Pain/", "proximity": "adj4", "lines": "or/1-3"},
-    "wos": {"field": "TS=(pain)", "proximity": "NEAR/3"},
-    "scopus": {"field": "TITLE-ABS-KEY(pain)", "heading": "INDEXTERMS(pain)", "proximity": "W/3"},
-    "embase": {"field": "pain:ti,ab", "heading": "'pain'/exp", "proximity": "NEAR/4"},
-    "ebsco": {"field": "TI pain", "heading": 'MH "Pain+"', "proximity": "N3 (W3 in this order)"},
-    "proquest": {"field": "ti,ab(pain)", "heading": 'MAINSUBJECT.EXACT("Pain")', "proximity": "NEAR/3"},
+    "pubmed": {"limit": "2010:2020[dp]", "field": "pain[tiab]", "heading": "Pain[mh]", "proximity": '"back pain"[tiab:~3]'},
+    "ovid": {"limit": "limit 1 to yr=2010-2020", "field": "pain.ti,ab.", "heading": "exp Pain/", "proximity": "adj4", "lines": "or/1-3"},
+    "wos": {"limit": "PY=2010-2020", "field": "TS=(pain)", "proximity": "NEAR/3"},
+    "scopus": {"limit": "PUBYEAR > 2009", "field": "TITLE-ABS-KEY(pain)", "heading": "INDEXTERMS(pain)", "proximity": "W/3"},
+    "embase": {"limit": "[2010-2020]/py", "field": "pain:ti,ab", "heading": "'pain'/exp", "proximity": "NEAR/4"},
+    "ebsco": {"limit": "DT 2010-2020", "field": "TI pain", "heading": 'MH "Pain+"', "proximity": "N3 (W3 in this order)"},
+    "proquest": {"limit": "yr(2010-2020)", "field": "ti,ab(pain)", "heading": 'MAINSUBJECT.EXACT("Pain")', "proximity": "NEAR/3"},
     "cochrane": {"field": "pain:ti,ab,kw", "heading": "[mh pain]", "proximity": "NEAR/4", "lines": "{OR #1-#3}"},
 }
 """How each platform writes what another one writes differently."""
@@ -284,9 +305,37 @@ def blank_sort_order(query: str) -> str:
 
 
 def blank_heading(query: str) -> str:
-    """The query with blanks for the lines that Ovid prints above a history: its database, a rule, the heads of columns."""
-    match = _HEADINGS.match(query)
-    return re.sub(r"[^\n]", " ", match.group()) + query[match.end() :] if match else query
+    """The query with blanks for the lines that platforms print above a history: a name, a database, a rule, the heads of columns.
+
+    Raises `BooleanSyntaxError` for such a line elsewhere.
+    """
+    match = _COCHRANE_EXPORT.match(query) or _HEADINGS.match(query)
+    text = re.sub(r"[^\n]", " ", match.group()) + query[match.end() :] if match else query
+    if rest := _REST_OF_HEADING.search(text):
+        raise BooleanSyntaxError("this line of a platform's export is no part of the query; delete it", query, rest.start())
+    return text
+
+
+def blank_line_words(query: str) -> str:
+    """A history whose lines are called `Set 1:`, `Set 2:` with blanks for that word, where it stands before a number."""
+    match = _LINE_WORD.match(query)
+    if match is None:
+        return query
+    word = re.escape(match["word"])
+    if not re.search(rf"^[^\S\n]*{word}[^\S\n]+#?2[^\S\n]*[.:)–-]", query, re.MULTILINE | re.IGNORECASE):
+        return query
+    before_number = re.compile(rf"{_QUOTED.pattern}|\b{word}s?(?=[^\S\n]+#?\d{{1,3}}(?!\w))", re.IGNORECASE)
+    return before_number.sub(lambda one: one.group() if one.group()[0] in QUOTES else " " * len(one.group()), query)
+
+
+def blank_button(query: str) -> str:
+    """A query of Scopus with blanks for `View Less` behind it. Raises `BooleanSyntaxError` for `View More`: the query was cut."""
+    match = _VIEW.search(query)
+    if match is None:
+        return query
+    if match["more"].lower() == "more":
+        raise BooleanSyntaxError("“View More” shows that Scopus cut the query; copy the whole of it", query, match.start("view"))
+    return query[: match.start()] + " " * (len(query) - match.start())
 
 
 def unquote(query: str) -> str:

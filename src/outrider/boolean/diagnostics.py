@@ -97,8 +97,8 @@ def add_remarks(tree: Node, findings: Findings) -> None:
                     below = "databases also find the headings below this one; a library has no tree, and finds the heading itself only"
                     findings.add("explosion", below, leaf.at)
                 if major:
-                    any_place = "a library does not store which headings are major; it matches the heading, major or not"
-                    findings.add("major topic", any_place, leaf.at)
+                    unknown = "a record that does not say which of its headings are major matches by the heading, major or not"
+                    findings.add("major topic", unknown, leaf.at)
             case Dates(_, _, "entry"):
                 findings.add("not in a library", "a library has no dates of entry; years of publication are compared instead", leaf.at)
             case Dates(start, end) if any(date and len(date) > 4 for date in (start, end)):

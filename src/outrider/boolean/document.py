@@ -10,6 +10,7 @@ from typing import Protocol
 from outrider.boolean.occurrences import Column
 from outrider.state.boolean import Field, RecordPart
 from outrider.state.records import Identifiers
+from outrider.text.languages_and_work_types import split_languages
 from outrider.text.strip_markup import fold_text
 from outrider.text.words import separate_words, tokens
 
@@ -110,6 +111,8 @@ def normal_doi(text: str) -> str:
     return re.sub(r"^(?:https?://(?:dx\.)?doi\.org/|doi:\s*)", "", text.strip(), flags=re.IGNORECASE).lower()
 
 
+JOURNAL_KEYS = ("journal_abbreviation", "issn", "other_issns", "JF", "JO", "JA", "J1", "J2")
+"""Metadata with further names of a journal; the last are tags of RIS beside the one that became the record's `venue`."""
 ALL_FIELDS = (
     Field.TITLE, Field.ABSTRACT, Field.KEYWORDS, Field.MESH, Field.BODY, Field.AUTHOR, Field.JOURNAL, Field.PUBLICATION_TYPE,
     Field.PMID, Field.DOI,
@@ -121,9 +124,14 @@ def _mesh(record: Readable) -> tuple[str, ...]:
 
 
 def _journals(record: Readable) -> list[str]:
-    """The full title, the abbreviated title, and the ISSN."""
-    names = (record.metadata.get(name) for name in ("journal_abbreviation", "issn"))
-    return [record.venue or "", *(name for name in names if isinstance(name, str))]
+    """The full title, the abbreviated titles, and the ISSNs."""
+    values = [record.metadata.get(key) for key in JOURNAL_KEYS]
+    return [record.venue or "", *(name for value in values for name in ([value] if isinstance(value, str) else _list_strings(value)))]
+
+
+def major_headings(record: Readable) -> list[Value]:
+    """The headings that the record calls major; empty if it does not say which are."""
+    return [tokens(name) for name in _list_strings(record.metadata.get("mesh_major")) if name]
 
 
 def _list_strings(value: object) -> list[str]:
@@ -140,7 +148,7 @@ _TEXTS: dict[Field, Callable[[Readable], Iterable[str]]] = {
     Field.AUTHOR: lambda record: record.authors,
     Field.JOURNAL: _journals,
     Field.JOURNAL_WORDS: _journals,
-    Field.LANGUAGE: lambda record: (record.language or "",),
+    Field.LANGUAGE: lambda record: split_languages(record.language or ""),
     Field.PUBLICATION_TYPE: lambda record: (
         *_list_strings(record.metadata.get("publication_types")),
         *_list_strings([record.metadata.get("type")]),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from outrider.boolean.document import Document, Readable, normal_doi, read_texts
+from outrider.boolean.document import Document, Readable, major_headings, normal_doi, read_texts
 from outrider.boolean.field_values import is_author, whole, whole_value
 from outrider.boolean.occurrences import find_occurrences, make_matchers, make_phrase_pattern
 from outrider.state.boolean import WORD_FIELDS, And, Dates, Everything, Field, Heading, Node, Not, Or, Pattern, Text, Words
@@ -147,7 +147,13 @@ def _make_heading_test(heading: Heading) -> Test:
         # records write both `prevention & control` and `prevention and control`
         words = [matcher for word in heading.qualifier.split() for matcher in make_matchers(word) if matcher != "and"]
         is_qualifier = whole(words, open_end=heading.qualifier.endswith("*"))
-    return lambda document: any(
-        (is_name is None or is_name(name)) and (is_qualifier is None or any(map(is_qualifier, qualifiers)))
-        for name, qualifiers in document.headings()
-    )
+
+    def holds(document: Document) -> bool:
+        if heading.major and is_name and (majors := major_headings(document.record)) and not any(map(is_name, majors)):
+            return False
+        return any(
+            (is_name is None or is_name(name)) and (is_qualifier is None or any(map(is_qualifier, qualifiers)))
+            for name, qualifiers in document.headings()
+        )
+
+    return holds

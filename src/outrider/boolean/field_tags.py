@@ -181,6 +181,7 @@ EXPLODED, SUBJECT = Tag("heading"), Tag("heading", explode=False)
 
 CODES: dict[str, Tag] = {
     "ti": Tag("text", (Field.TITLE,)),
+    "m_titl": Tag("text", (Field.TITLE,)),
     "ab": Tag("text", (Field.ABSTRACT,)),
     "tw": Tag("text", _TITLE_ABSTRACT),
     "kw": Tag("text", (Field.KEYWORDS,)),

@@ -21,6 +21,8 @@ DATE = re.compile(r"(\d{4})(?:[/-](\d{1,2})(?:[/-](\d{1,2}))?)?")
 OPEN_START, OPEN_END = "1000", "3000"
 """PubMed leaves the end of a range open by the year 3000; a start before the invention of printing is as open."""
 MOST_INITIALS = 3
+_INITIALS = re.compile(r"[^\W\d_](?:[.-]+[^\W\d_])*\.?")
+"""`J`, `J.`, `J.A.`, `J.-P.`, but not `JA`, which may be a name."""
 
 
 _TRUNCATED_DATE = re.compile(r"(\d{3,8})\s*\*")
@@ -78,8 +80,9 @@ def normal_date(value: str, text: str, at: Span) -> str:
 def is_author(words: tuple[str, ...], author: str) -> bool:
     """Whether the words name the author, as in PubMed: `smith j`, `smith ja`, `smith john`, `john smith`, `smith`.
 
-    Records write `Surname, Given` or `Given Surname`. Either the words are adjacent in the name (surname first, or last, or after the first
-    given name), or they are the surname and initials, of which the name may have more: PubMed User Guide, "Searching by author".
+    Records write `Surname, Given`, `Given Surname` or `Surname G.H.`. Either the words are adjacent in the name (surname first, or last, or
+    after the first given name), or they are the surname and initials, of which the name may have more: PubMed User Guide, "Searching by
+    author".
     """
     surname, forenames = _split_author(author)
     orders = (" ".join((*surname, *forenames)), " ".join((*forenames, *surname)), " ".join((*forenames[:1], *surname)))
@@ -98,11 +101,17 @@ def author_initials(author: str) -> list[str]:
 
 
 def _split_author(author: str) -> tuple[list[str], list[str]]:
-    """Surname and given names; without a comma the last word is the surname."""
+    """Surname and given names. Without a comma the last word is the surname, or what stands before initials: `Smith J.A.`."""
     surname, comma, forenames = fold_text(author).partition(",")
-    words = separate_words(surname).split()
     if comma:
-        return words, separate_words(forenames).split()
+        return separate_words(surname).split(), separate_words(forenames).split()
+    parts = surname.split()
+    length = len(parts)
+    while length and _INITIALS.fullmatch(parts[length - 1]):
+        length -= 1
+    if 0 < length < len(parts):
+        return separate_words(" ".join(parts[:length])).split(), separate_words(" ".join(parts[length:])).split()
+    words = separate_words(surname).split()
     return words[-1:], words[:-1]
 
 

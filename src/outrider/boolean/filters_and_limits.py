@@ -14,7 +14,7 @@ from itertools import accumulate
 from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
 from outrider.boolean.field_tags import CODES
 from outrider.boolean.field_values import date_node
-from outrider.boolean.history import DASHES
+from outrider.boolean.line_ends import DASHES
 from outrider.state.boolean import And, Everything, Field, Heading, Leaf, Node, Not, Or, Span, Text, Words
 from outrider.text.languages_and_work_types import normal_language
 

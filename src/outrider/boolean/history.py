@@ -7,11 +7,12 @@ PubMed's history page shows the last line first.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
-from outrider.boolean.grammar import MAX_TERMS
+from outrider.boolean.grammar import MAX_TERMS, Lexeme
+from outrider.boolean.line_ends import DASHES, LABEL, SETS, cut_counts, cut_stop, is_combination
 from outrider.boolean.occurrences import QUOTES
 from outrider.state.boolean import And, Node, Or, Span
 
@@ -22,7 +23,6 @@ _LAST_FIRST = re.compile(r"\s*+[#Ss]?(\d{1,3})(?:\s*[.):]\s*|\s+)(?=\S)")
 ROW_MARK = "\ue000"
 """Behind the number of a row whose columns were blanked; a character of nobody's query, shown as a blank."""
 _MARKED_NUMBER = re.compile(rf"\s*+(?:#(?P<hash>\d{{1,4}})\s++|(?P<row>\d{{1,4}}){ROW_MARK}\s*+)(?!(?:and|or|not)\b)(?=\S)", re.IGNORECASE)
-_HITS = re.compile(r"(?<=[\s./)\]])\(\s*\d[\d,]*\s*\)\s*$|\t[^\S\t]*\d[\d,]*\s*$|(?<=\S)\s++\d[\d,]*+\s+\d{1,2}:\d\d:\d\d\s*$")
 _HITS_BEHIND_TERM = re.compile(r"(?<=[./])\s+\(\s*\d[\d,]*\s*\)\s*$")
 _NUMBER_ALONE = re.compile(r"\s*[#Ss]?\d{1,3}\s*(?P<mark>[.):])?\s*")
 _BARE_FIRST = re.compile(r"\s*[#Ss]?1[^\S\n]*\n\s*[^\d\s]")
@@ -34,17 +34,9 @@ _SEARCH = re.compile(r"\s*Search:?\s+")
 _QUOTED = re.compile(f"[{QUOTES}][^{QUOTES}\n]*[{QUOTES}]")
 REFERENCE = re.compile(r"(?<![\w#&\[\"“”'.])#\d{1,4}(?![\w#-])")
 """A reference to a line by its number, outside words."""
-ONLY_REFERENCES = re.compile(r"(?:[\s()]|#?\d{1,4}(?!\w)|\b(?:and|or|not)\b)+", re.IGNORECASE)
-
-_COMBINED = re.compile(r"[\s(]*\d{1,3}[\s)]+(?:and|or|not)\b(?:[\s()]|\d{1,3}(?!\w)|\b(?:and|or|not)\b)*", re.IGNORECASE)
+_COMBINED = re.compile(r"[\s(]*\d{1,3}[\s)]+(?:and|or|not)\b(?:[\s()]|\d{1,3}(?!\w)|\b(?:and|or|not)\b)*[.;,]?\s*", re.IGNORECASE)
 """A line such as `1 AND 2` below others."""
 
-DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212"
-"""Hyphens and dashes that word processors write in ranges."""
-LABEL = r"(?:\d{1,4}(?:\.\d{1,2})?[A-Za-z]?|[A-Za-z]\d{0,2})"
-_SET = rf"{LABEL}(?:\s*[{DASHES}]\s*{LABEL})?"
-SETS = rf"{_SET}(?:\s*,\s*{_SET})*"
-"""`1-5,7` or `2a-2c`."""
 _LABELLED = re.compile(rf"[^\S\n]*(?P<label>{LABEL})(?:[.):](?=\s|$)|(?=\s|$))[^\S\n]*")
 _FINAL = re.compile(r"[^\S\n]*(?:(?P<label>[A-Za-z][A-Za-z ]{2,40}?):[^\S\n]*)?")
 """A last line such as `Final search: A or B`."""
@@ -55,6 +47,9 @@ _SECTION = re.compile(r"[A-Z][a-z]+(?: [a-z]+)*(?: \([a-z ]+\)|:)\s*")
 _ENDS_TERM = re.compile(r"[])*./\"”]\s*\Z")
 _SUBLABEL = re.compile(r"\d{1,3}[a-z]", re.IGNORECASE)
 _ENDS_OPEN = re.compile(r"\b(?:and|or|not|adj\d*)\s*$", re.IGNORECASE)
+_S_NUMBER = re.compile(r"(?:^|\s)[Ss]\d{1,4}\W*\Z")
+_S_REFERENCE = re.compile(r"[Ss]\d{1,4}")
+_NUMBERS_AND_SIGNS = re.compile(rf"(?:[#Ss]?\d{{1,4}}(?!\w)|[^\w{QUOTES}])+")
 _COMMENT_LINE = re.compile(r"^[^\S\n]*(?P<sign>#(?!\s*\w?\d)|//|/\*)|(?<=\s)(?P<inside>/\*)", re.MULTILINE)
 
 
@@ -70,6 +65,8 @@ class HistoryLine:
     """What other lines call it, if that is not its number."""
     titles: tuple[int, ...] = ()
     """Offsets of titles above and below its query."""
+    count_at: int = -1
+    """Offset of a count of hits that stood behind a mere blank."""
 
 
 @dataclass(slots=True)
@@ -83,13 +80,18 @@ class History:
     """Whether the query has a history at all, and not just one line."""
     labels: dict[str, int] = field(default_factory=dict)
     """The number of each line by its label, in lower case; empty if lines are called by their numbers."""
+    has_s_numbers: bool = False
+    """Whether the lines are numbered as `S1`, and may be referred to so."""
     _used: set[int] = field(default_factory=set)
 
     def parse(self, lines: list[HistoryLine], parse_line: Callable[[HistoryLine], Node]) -> tuple[Node, list[HistoryLine]]:
         """The tree of the last line, and every line with its tree."""
         self.is_numbered = len(lines) > 1
         self.labels = {line.label.lower(): line.number for line in lines if line.label}
+        self.has_s_numbers = self.is_numbered and all(_S_NUMBER.search(self.text, max(0, line.start - 40), line.start) for line in lines)
         for line in lines:
+            if line.count_at >= 0:
+                self.findings.add("unsupported", "a number at the end of a line is read as its count of hits, and left out", line.count_at)
             for at in line.titles:
                 self.findings.add("unsupported", f"“{self.text[at:].splitlines()[0].strip()}” is read as a title, and left out", at)
             self.lines[line.number] = replace(line, tree=parse_line(line))
@@ -105,12 +107,14 @@ class History:
         """The number of the line of this label; 0 if there is none."""
         if self.labels:
             return self.labels.get(label.lower(), 0)
-        return int(label) if label.isdecimal() else 0
+        digits = label.lstrip("#Ss")
+        return int(digits) if digits.isdecimal() else 0
 
     def is_label(self, line: HistoryLine, start: int, end: int) -> bool:
         """Whether the word from `start` to `end` is a label between operators and parentheses, and not a word of a term."""
         word = self.text[start:end]
-        if not self.labels or not (word.lower() in self.labels or _SUBLABEL.fullmatch(word)):
+        is_known = self.labels and (word.lower() in self.labels or _SUBLABEL.fullmatch(word))
+        if not is_known and not (self.has_s_numbers and _S_REFERENCE.fullmatch(word)):
             return False
         before, after = self.text[line.start : start].rstrip(), self.text[end : line.start + len(line.text)].lstrip()
         return (not before or before[-1] == "(" or _ENDS_OPEN.search(before) is not None) and (
@@ -126,6 +130,28 @@ class History:
             raise BooleanSyntaxError(f"there is no line {label} before this one{hint}", self.text, at, ["the number of an earlier line"])
         self._used.add(number)
         return line.tree
+
+    def refuse_unclear_numbers(self, lexemes: Sequence[Lexeme]) -> None:
+        """Raise `BooleanSyntaxError` for a term that has no field and is the number of a line above: it may mean the line."""
+        kinds = ["", *(lexeme.kind for lexeme in lexemes), ""]
+        with_field: set[int] = set()
+        opened: list[int] = []
+        for place, kind in enumerate(kinds):
+            if kind == "LPAR":
+                opened.append(place)
+            elif kind == "RPAR" and opened:
+                first = opened.pop()
+                if kinds[first - 1] == "PREFIX" or kinds[place + 1] == "FIELD":
+                    with_field.update(range(first, place))
+        for place, lexeme in enumerate(lexemes, 1):
+            word = self.text[lexeme.start : lexeme.end]
+            if lexeme.kind != "TEXT" or place in with_field or not _NUMBERS_AND_SIGNS.fullmatch(word):
+                continue
+            if kinds[place - 1] in ("PREFIX", "COLON", "ADJ") or kinds[place + 1] in ("FIELD", "COLON", "ADJ"):
+                continue
+            if any(self.number(digits) in self.lines for digits in re.findall(r"\d+", word)):
+                problem = f"“{word}” may be the number of a line or a word: write lines as #1, joined by AND, OR or NOT, or quote it"
+                raise BooleanSyntaxError(problem, self.text, lexeme.start)
 
     def join(self, sets: str, operator: str, at: Span) -> Node:
         """`1-5,7` of `or/1-5,7`: the lines, joined."""
@@ -153,12 +179,12 @@ def split_ovid_lines(text: str) -> list[HistoryLine]:
         return labelled
     numbered = _find_numbered(lines)
     if numbered:
-        return _make_lines(numbered, counted=True)
+        return _make_lines(numbered, text)
     # one query that was broken: a line ends inside a parenthesis or beside an operator, and none refers to another
     if (
         len(lines) > 1
         and any(line.count("(") != line.count(")") or _BESIDE_OPERATOR.search(line) for _, line in lines)
-        and not any(ONLY_REFERENCES.fullmatch(line) or _SETS.search(line) for _, line in lines)
+        and not any(is_combination(cut_stop(line)) or _SETS.search(line) for _, line in lines)
     ):
         return [HistoryLine(1, text.strip(), len(text) - len(text.lstrip()))]
     return _make_lines([(start, _HITS_BEHIND_TERM.sub("", line)) for start, line in lines])
@@ -171,8 +197,8 @@ def split_lines(text: str) -> list[HistoryLine]:
     lines = _find_lines(text)
     numbered = _find_numbered(lines) or _find_reversed(lines) if len(lines) > 1 else []
     if len(numbered) > 1:
-        return _make_lines(numbered, counted=True)
-    if (len(lines) > 1 or ROW_MARK in text) and (gapped := _find_gapped(lines)):
+        return _make_lines(numbered, text)
+    if (len(lines) > 1 or ROW_MARK in text) and (gapped := _find_gapped(lines, text)):
         return gapped
     if len(lines) > 1 and (REFERENCE.search(_QUOTED.sub(" ", text)) or any(_COMBINED.fullmatch(line) for _, line in lines[1:])):
         for start, line in lines[1:]:
@@ -215,8 +241,8 @@ def find_labelled(text: str) -> list[HistoryLine]:
     if not labels or not _LABELLED.match(lines[0][1]):
         return []
     names = "|".join(map(re.escape, sorted(candidates, key=len, reverse=True)))
-    one = rf"[\s(]*(?:{names}|{_SUBLABEL.pattern})(?![\w.])[\s)]*"
-    combination = re.compile(rf"{one}(?:(?:and|or|not)\b{one})+|\s*(?:and|or)\s*/\s*{SETS}\s*", re.IGNORECASE)
+    one = rf"[\s(]*(?:{names}|{_SUBLABEL.pattern})(?!\w|\.\w)[\s)]*"
+    combination = re.compile(rf"(?:{one}(?:(?:and|or|not)\b{one})+|\s*(?:and|or)\s*/\s*{SETS}\s*)[.;,]?\s*", re.IGNORECASE)
     parts: list[_Part] = []
     stray: list[tuple[int, str]] = []
     for start, line in lines:
@@ -239,7 +265,7 @@ def find_labelled(text: str) -> list[HistoryLine]:
         at, label = stray[0]
         problem = f"this line has no label and does not continue line {label}; give it one, join it to the line above, or delete a title"
         raise BooleanSyntaxError(problem, text, at, ["a label such as 1a"])
-    return _make_labelled(text, parts)
+    return _make_labelled(text, parts, combination)
 
 
 def _match_label(line: str, combination: re.Pattern[str]) -> re.Match[str] | None:
@@ -264,13 +290,14 @@ def _continue_part(part: _Part, text: str, start: int, line: str) -> bool:
     return False
 
 
-def _make_labelled(text: str, parts: list[_Part]) -> list[HistoryLine]:
+def _make_labelled(text: str, parts: list[_Part], combination: re.Pattern[str]) -> list[HistoryLine]:
     """Raises `BooleanSyntaxError` for a label that two lines have, since a reference to it has two meanings."""
     made: list[HistoryLine] = []
     for number, part in enumerate(parts, 1):
         if part.label and any(line.label.lower() == part.label.lower() for line in made):
             raise BooleanSyntaxError(f"two lines have the label {part.label}; rename one, and the references to it", text, part.first)
-        inside = _HITS.sub("", text[part.first : part.last])
+        [(_, inside, _)] = cut_counts([(part.first, text[part.first : part.last])], text)
+        inside = inside.rstrip(" \t.;,") if combination.fullmatch(inside) else cut_stop(inside)
         start = part.first + len(inside) - len(inside.lstrip())
         made.append(HistoryLine(number, inside.strip(), start, label=part.label, titles=part.titles))
     return made
@@ -283,13 +310,16 @@ def refuse_comments(text: str) -> None:
         raise BooleanSyntaxError("comments are not read in this form; delete it", text, place)
 
 
-def _make_lines(parts: list[tuple[int, str]], *, counted: bool = False) -> list[HistoryLine]:
-    """Numbered from 1; `counted` removes counts of hits at their ends."""
-    texts = [(start, _HITS.sub("", part) if counted else part) for start, part in parts]
-    prefixes = [_SEARCH.match(part) for _, part in texts] if counted else []
+def _make_lines(parts: list[tuple[int, str]], text: str = "") -> list[HistoryLine]:
+    """Numbered from 1. Lines of a numbered history lose their counts of hits, which needs its `text`."""
+    texts = cut_counts(parts, text) if text else [(start, part, -1) for start, part in parts]
+    prefixes = [_SEARCH.match(part) for _, part, _ in texts] if text else []
     if prefixes and all(prefixes):
-        texts = [(start + match.end(), part[match.end() :]) for (start, part), match in zip(texts, prefixes, strict=True) if match]
-    return [HistoryLine(number, part.strip(), start + len(part) - len(part.lstrip())) for number, (start, part) in enumerate(texts, 1)]
+        texts = [(start + match.end(), part[match.end() :], at) for (start, part, at), match in zip(texts, prefixes, strict=True) if match]
+    return [
+        HistoryLine(number, cut_stop(part).strip(), start + len(part) - len(part.lstrip()), count_at=at)
+        for number, (start, part, at) in enumerate(texts, 1)
+    ]
 
 
 def _find_lines(text: str) -> list[tuple[int, str]]:
@@ -324,7 +354,7 @@ def _find_numbered(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
     return [(start, part) for start, part, _ in joined] if is_whole else []
 
 
-def _find_gapped(lines: list[tuple[int, str]]) -> list[HistoryLine]:
+def _find_gapped(lines: list[tuple[int, str]], text: str) -> list[HistoryLine]:
     """The lines of a history with numbers such as `#7`, `#4`, `#3`, some of which were deleted, in the order of their numbers."""
     matches = [_MARKED_NUMBER.match(line) for _, line in lines]
     numbers = [int(match["hash"] or match["row"]) if match else 0 for match in matches]
@@ -333,10 +363,7 @@ def _find_gapped(lines: list[tuple[int, str]]) -> list[HistoryLine]:
         return []
     parts = [(start + match.end(), line[match.end() :]) for (start, line), match in zip(lines, matches, strict=True) if match]
     order = sorted(range(len(parts)), key=numbers.__getitem__)
-    return [
-        replace(line, number=numbers[place])
-        for place, line in zip(order, _make_lines([parts[i] for i in order], counted=True), strict=True)
-    ]
+    return [replace(line, number=numbers[place]) for place, line in zip(order, _make_lines([parts[i] for i in order], text), strict=True)]
 
 
 def _find_reversed(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:

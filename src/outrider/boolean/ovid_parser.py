@@ -19,7 +19,8 @@ from outrider.boolean.field_tags import CODES, MULTI_PURPOSE, REFUSED_CODES, Tag
 from outrider.boolean.field_values import QUALIFIERS, find_qualifier
 from outrider.boolean.filters_and_limits import parse_limits
 from outrider.boolean.grammar import MAX_DEPTH, Lexeme, parse_tokens
-from outrider.boolean.history import LABEL, SETS, History, HistoryLine, split_ovid_lines
+from outrider.boolean.history import History, HistoryLine, split_ovid_lines
+from outrider.boolean.line_ends import LABEL, SETS, has_only_references
 from outrider.boolean.occurrences import QUOTES, split_term
 from outrider.boolean.tree_builder import Builder, Conventions, Tags, parse_adjacency
 from outrider.state.boolean import And, Field, Heading, Node, Or, Span, Text, Words
@@ -51,7 +52,9 @@ _SETS_AFTER = re.compile(rf"(?P<sets>(?=\d){SETS})\s*/\s*(?P<operator>and|or)\b"
 _GLUED = re.compile(r"[*$:](?P<operator>and|or|not)\Z", re.IGNORECASE)
 _ADJACENT = re.compile(r"adj(\d{0,4})", re.IGNORECASE)
 _REFERENCE = re.compile(r"[#sS]?(\d{1,4})")
-_UNKNOWN_CODE = re.compile(r"\.(\w{2})(?:,\w{0,2})*[.,]$")
+_UNKNOWN_CODE = re.compile(
+    r"\.(\w{2})(?:,\w{0,2})*[.,]$|\.([a-z_]{3,10})(?:,[a-z_]{0,10})*\.$|\.(tiab|title|abstract|mesh)$", re.IGNORECASE
+)
 _UNKNOWN_QUALIFIER = re.compile(r"\*[^/]+/(?P<qualifier>[a-z]+)", re.IGNORECASE)
 _OPERATORS = ("AND", "OR", "NOT")
 _LIMIT = re.compile(rf"limit\s+(?P<line>{LABEL})\s+to\s+(?P<to>.+)", re.IGNORECASE | re.DOTALL)
@@ -116,6 +119,7 @@ class _LineParser:
         lexemes = list(self._join_words())
         if not lexemes:
             raise BooleanSyntaxError("the line is empty", self.text, start, ["a term"])
+        self.history.refuse_unclear_numbers(lexemes)
         tree = parse_tokens(lexemes, self.text, start + len(line))
         return Builder(self.text, self.findings, CONVENTIONS).build(tree)
 
@@ -199,6 +203,8 @@ class _LineParser:
         line, start = self.line.text, self.line.start + at
         if line[at] in "()":
             return Lexeme("LPAR" if line[at] == "(" else "RPAR", line[at], start, start + 1)
+        if line[at] in "&|" and has_only_references(line):
+            return Lexeme("AND" if line[at] == "&" else "OR", line[at], start, start + 1)
         if match := _FIELD.match(line, at):
             codes = re.split(r"\s*[,.]\s*", match["codes"].lower())
             if "." in match["codes"] or match.group().rstrip(". ").endswith(","):
@@ -231,7 +237,7 @@ class _LineParser:
             raise BooleanSyntaxError("this character is not allowed here", self.text, start)
         word, end = match.group(), self.line.start + match.end()
         if unknown := _UNKNOWN_CODE.search(word):
-            place, subject = start + unknown.start(), REFUSED_CODES.get(unknown.group(1).lower())
+            place, subject = start + unknown.start(), REFUSED_CODES.get((unknown.group(1) or "").lower())
             if subject:
                 problem = f"“{unknown.group()}” is a field of Ovid that is not read here: {subject}; leave the term out"
                 raise BooleanSyntaxError(problem, self.text, place)

@@ -9,8 +9,10 @@ from typing import Literal, get_args
 
 from outrider.boolean.detect_syntax import (
     NAMES,
+    blank_button,
     blank_heading,
     blank_label,
+    blank_line_words,
     blank_sort_order,
     detect_syntax,
     refuse_foreign_syntax,
@@ -70,7 +72,7 @@ def parse(query: str | Mapping[str, str], syntax: SyntaxChoice = "auto") -> Pars
         choices = ("auto", *known)
         raise BadRequest(f"unknown syntax {syntax!r}{did_you_mean(syntax, choices)}; known: {', '.join(choices)}")
     findings = Findings(query)
-    text = blank_heading(blank_label(rows))
+    text = blank_line_words(blank_heading(blank_label(rows)))
     refuse_comments(text)
     if detected == "pubmed":
         text = blank_sort_order(text)
@@ -81,6 +83,7 @@ def parse(query: str | Mapping[str, str], syntax: SyntaxChoice = "auto") -> Pars
         refuse_mixed_platforms(text, detected)
         tree, lines = parse_ovid(text, findings)
     else:
+        text = blank_button(text) if detected == "scopus" else text
         unquoted = unquote(text)
         if unquoted != text:
             findings.add("quotes", "quotation marks around the whole query are ignored", query.index(query.strip()[0]))

@@ -14,7 +14,8 @@ from itertools import groupby
 
 from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
 from outrider.boolean.grammar import Lexeme, parse_tokens
-from outrider.boolean.history import ONLY_REFERENCES, History, HistoryLine, split_lines
+from outrider.boolean.history import History, HistoryLine, split_lines
+from outrider.boolean.line_ends import has_only_references
 from outrider.boolean.occurrences import QUOTES
 from outrider.boolean.platform_terms import SPECIAL_TERMS, Context, find_cochrane_limit
 from outrider.boolean.platforms import SEARCH_SETTINGS, Platform
@@ -31,6 +32,7 @@ _LOST_SUFFIX = re.compile(r"[/:][a-z]{2,4}(?!\w)", re.IGNORECASE)
 _GLUED = re.compile(r"(?<=[*?$])(?:AND|OR|NOT)$")
 _CLOSING = {"{": "}", "‘": "’'", "'": "'’"}
 _CLOSES_PHRASE = re.compile(r"['’](?:(?!['’\w])|(?=(?:AND|OR|NOT)\b|(?:NEAR|NEXT)/\d))")
+_ONLY_S_NUMBERS = re.compile(r"[\s(]*S\d{1,3}(?:[\s()]|S\d{1,3}(?!\w)|\b(?:AND|OR|NOT)\b)*")
 _FOREIGN_TAG = re.compile(r"\[[A-Za-z][A-Za-z /:~-]*\]")
 _BRACKET = re.compile(r"[\[\]]")
 _SIGNS = "*?$#!"
@@ -50,6 +52,10 @@ def parse_platform(text: str, platform: Platform, findings: Findings) -> tuple[N
         lexemes = list(_Scanner(context, line).lexemes())
         if not lexemes:
             raise BooleanSyntaxError("the line is empty", text, line.start, ["a term"])
+        if not history.is_numbered and _ONLY_S_NUMBERS.fullmatch(line.text):
+            problem = "nothing but numbers of lines: write the lines that they mean above, or quote them if they are words"
+            raise BooleanSyntaxError(problem, text, line.start)
+        history.refuse_unclear_numbers(lexemes)
         tree = Builder(text, findings, platform.conventions).build(parse_tokens(lexemes, text, context.end))
         return tree if years is None else And((tree, years), Span(line.start, end))
 
@@ -100,6 +106,8 @@ class _Scanner:
         char, end, platform = self._text[at], self.context.end, self.context.platform
         if char in "()":
             return Lexeme("LPAR" if char == "(" else "RPAR", char, at, at + 1)
+        if char in "&|" and has_only_references(self.line.text):
+            return Lexeme("AND" if char == "&" else "OR", char, at, at + 1)
         for pattern, problem in (_SETTINGS, *platform.wrong):
             if match := pattern.match(self._text, at, end):
                 raise BooleanSyntaxError(f"“{match.group()}”: {problem}", self._text, at)
@@ -211,7 +219,7 @@ class _Scanner:
         if self.context.history.is_label(self.line, at, stop):
             return Lexeme("READY", self.context.history.look_up(word, at), at, stop)
         is_reference = word.isdigit() and len(word) < 5 and self.context.history.is_numbered
-        if is_reference and ONLY_REFERENCES.fullmatch(self.line.text):
+        if is_reference and has_only_references(self.line.text):
             return Lexeme("READY", self.context.history.look_up(word, at), at, stop)
         return Lexeme("WORD", word, at, stop)
 

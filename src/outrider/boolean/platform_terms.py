@@ -116,8 +116,10 @@ def _make_embase_limit(match: re.Match[str], context: Context, at: Span) -> Node
     if kind in ("py", "yr"):
         return context.make_years(value, at)
     if kind in ("sd", "pd"):
-        dates = re.sub(r"(\d{1,2})-(\d{1,2})-(\d{4})", r"\3/\2/\1", value)
-        return date_node(re.sub(r"\s*-\s*", ":", dates), kind == "sd", context.text, at)
+        dates = re.sub(r"\s*-\s*", ":", re.sub(r"(\d{1,2})-(\d{1,2})-(\d{4})", r"\3/\2/\1", value))
+        if kind == "sd" and ":" not in dates:  # added since
+            dates = f"{dates}:{OPEN_END}"
+        return date_node(dates, kind == "sd", context.text, at)
     if compact(value) in ("embase", "medline", "embaseclassic", "conferenceabstracts", "pubmednotmedline"):
         raise context.refuse(f"“[{value}]/lim” limits to a database, which records do not tell; leave it out", at.start)
     context.approximate("limits are compared with a record's language, headings and publication types", at)
@@ -186,19 +188,39 @@ def _join_cochrane_lines(match: re.Match[str], context: Context, at: Span) -> No
 def find_cochrane_limit(context: Context, start: int) -> tuple[Node | None, int]:
     """The years at the end of a line, which apply to the whole of it, and the end of the line without its limits."""
     match = _COCHRANE_LIMIT.search(context.text, start, context.end)
+    end = match.start() if match else context.end
+    if unread := _COCHRANE_UNREAD.search(context.text, start, end):
+        raise context.refuse(
+            f"the limit “{context.text[unread.start() : end].strip()}” is not read; delete it, or write its years at the end of the line",
+            unread.start(),
+            ("with Publication Year from 2010 to 2020", "in Trials"),
+        )
     if match is None:
         return None, context.end
     at = Span(match.start(), match.end())
     if match["place"]:
         context.approximate("a limit to a database of the Cochrane Library is left out: records do not tell", at)
-    return (date_node(f"{match['first']}:{match['last']}", False, context.text, at) if match["first"] else None), match.start()
+    if match["first"] is None:
+        return None, match.start()
+    last = match["last"] if match["last"].isdecimal() else OPEN_END
+    return date_node(f"{match['first']}:{last}", False, context.text, at), match.start()
 
 
+_COCHRANE_PLACE = (
+    r"(?:Trials|Cochrane\s+(?:Reviews?|Protocols?|Groups|Clinical\s+Answers|Methodology\s+Register|Central\s+Register\s+of\s+Controlled\s+Trials"
+    r"|Database\s+of\s+Systematic\s+Reviews)|Other\s+Reviews|Clinical\s+Answers|Editorials?|Special\s+Collections?|Methods\s+Studies"
+    r"|Technology\s+Assessments|Economic\s+Evaluations)(?:\s*\((?:Reviews?|Protocols?|only|and|or|\s)+\))?"
+)
 _COCHRANE_LIMIT = re.compile(
-    r"(?<!\s)\s++(?=with\s|in\s|\(Word)"
-    r"(?:with\s+Publication\s+Year\s+(?:from\s+|between\s+)?(?P<first>\d{4})\s+(?:to|and)\s+(?P<last>\d{4}))?"
-    r"(?P<place>,?\s*in\s+(?:Trials|Cochrane\s+Reviews?|Other\s+Reviews)(?:\s*+,\s*+[\w ]++)*+)?"
+    r"(?<!\s)\s++(?=with\s|in\s|from\s|between\s|Publication\s|\(Word)"
+    r"(?:(?:(?:with\s+)?Publication\s+Year\s+)?(?:from|between)\s+(?P<first>\d{4})\s+(?:to|and)\s+(?P<last>\d{4}|present))?"
+    rf"(?P<place>,?\s*in\s+{_COCHRANE_PLACE}(?:(?:\s*+,\s*+|\s+(?:and|or)\s+){_COCHRANE_PLACE})*+)?"
     r"\s*+(?:\(Word\s+variations[^()]*+\))?\s*+$",
+    re.IGNORECASE,
+)
+_COCHRANE_UNREAD = re.compile(
+    r"\bwith\s+(?:Cochrane\s+Library\s+publication\s+date|Publication\s+Year|Status)\b|[#\d)\]]\s+in\s+(?:Trials|Cochrane|Other\s+Reviews)\b|"
+    r"\bPublication\s+Year\s+(?:from|between|in)\b|\(Word\s+variations\b",
     re.IGNORECASE,
 )
 _EMBASE_PARTS = r"exp|de|mj|syn|br|it|lnk|d[md]_[a-z]{2}"

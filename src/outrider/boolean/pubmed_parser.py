@@ -14,7 +14,8 @@ from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
 from outrider.boolean.field_tags import REFUSED, Tag, list_spellings, parse_tag
 from outrider.boolean.field_values import AMPERSAND_PAIRS
 from outrider.boolean.grammar import Lexeme, parse_tokens
-from outrider.boolean.history import ONLY_REFERENCES, ROW_MARK, History, HistoryLine, split_lines
+from outrider.boolean.history import ROW_MARK, History, HistoryLine, split_lines
+from outrider.boolean.line_ends import has_only_references
 from outrider.boolean.occurrences import QUOTES
 from outrider.boolean.tree_builder import LEFT_TO_RIGHT, Builder, Conventions, Tags, parse_adjacency
 from outrider.state.boolean import Field, Node
@@ -111,6 +112,7 @@ def parse_pubmed(text: str, findings: Findings, default: Tags = ()) -> tuple[Nod
         lexemes = list(_Scanner(text, findings, history, line, end).lexemes())
         if not lexemes:
             raise BooleanSyntaxError("the line is empty" if history.is_numbered else "the query is empty", text, line.start, ["a term"])
+        history.refuse_unclear_numbers(lexemes)
         return Builder(text, findings, CONVENTIONS).build(parse_tokens(lexemes, text, end), default)
 
     tree, parsed = history.parse(lines, parse_line)
@@ -193,7 +195,7 @@ class _Scanner:
         reference = _REFERENCE.fullmatch(word)
         if self.history.is_label(self.line, at, end):
             return Lexeme("READY", self.history.look_up(word, at), at, end)
-        if reference or (self.history.is_numbered and word.isdigit() and len(word) < 5 and ONLY_REFERENCES.fullmatch(self.line.text)):
+        if reference or (self.history.is_numbered and word.isdigit() and len(word) < 5 and has_only_references(self.line.text)):
             return Lexeme("READY", self.history.look_up(word.lstrip("#"), at), at, end)
         if word.upper() not in _OPERATORS:
             if sign := _OTHER_WILDCARD.search(word):

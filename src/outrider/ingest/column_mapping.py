@@ -18,7 +18,6 @@ from outrider.ingest.field_values import TooDeep, clean, format_scalar, is_absen
 from outrider.ingest.record_draft import OWN_ID, Columns, Draft, read_identifiers, read_metadata, replace_own_ids
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile, did_you_mean
 from outrider.state.records import BaseRecord, Document, Page, Paper, Record, Repository
-from outrider.text.languages_and_work_types import normal_language
 from outrider.text.words import fold_name
 
 NAMES: dict[str, tuple[str, ...]] = {
@@ -239,13 +238,10 @@ def _make_record(draft: Draft, header: _Header) -> Record:
     fields["year"] = draft.year(*NAMES["year"])
     fields["venue"] = draft.line(*NAMES["journal"])
     fields |= {name: draft.count(*NAMES[name]) for name in ("citations", "stars")}
-    language = draft.line(*NAMES["language"])
-    languages = [part.strip() for part in (language or "").split(";")]
-    several = len(languages) > 1 and all(map(normal_language, languages))
-    fields["language"] = languages[0] if several else language
+    fields["language"] = draft.languages(*NAMES["language"])
     fields["tags"] = draft.all_lines(*NAMES["keywords"], commas=True)
     fields["edges"] = draft.references(*NAMES["references"])
-    metadata: dict[str, JsonValue] = {"languages": [*languages]} if several else {}
+    metadata: dict[str, JsonValue] = {}
     if kind is Paper:
         metadata |= read_metadata(draft, NAMES)
         for name, value in parse_source(one_line(source)).items() if source else ():

@@ -26,6 +26,7 @@ from outrider.ingest.field_values import (
 )
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_isbn, normal_pmcid, normal_pmid
 from outrider.state.records import Edge, Identifiers, Paper, Record, web_link
+from outrider.text.languages_and_work_types import normal_language
 
 OWN_ID = "id:"
 """Prefix of the target of an edge to another entry of the same file, followed by that entry's own id."""
@@ -122,6 +123,16 @@ class Draft:
                 self._take(key, value, others[0] if len(others) == 1 else others, candidates)
                 return one_line(first)
         return None
+
+    def languages(self, *names: str) -> str | None:
+        """One line; of several languages each once, separated by semicolons."""
+        for key, value in (candidates := self.list_values(names)):
+            values = value if isinstance(value, list) else [value]
+            parts = dict.fromkeys(one_line(part).rstrip(" .;") for item in values if (part := format_scalar(item)))
+            if len(values) > 1 and parts and all(map(normal_language, parts)):
+                self._take(key, value, repeated=candidates)
+                return "; ".join(parts)
+        return self.line(*names)
 
     def link(self, *names: str) -> str | None:
         """The first address of the web. Another one, such as `ftp://` or `file:`, stays as text, under its name."""
@@ -285,7 +296,7 @@ def make_paper(draft: Draft, names: Mapping[str, tuple[str, ...]], *, commas: bo
         volume=draft.line(*names["volume"]),
         issue=draft.line(*names["issue"]),
         pages=draft.pages(names.get("pages", ()), names.get("first_page", ()), names.get("last_page", ())),
-        language=draft.line(*names["language"]),
+        language=draft.languages(*names["language"]),
         tags=draft.all_lines(*names["keywords"], commas=commas),
         mesh=draft.lines(*names.get("mesh", ())),
         edges=draft.references(*names.get("references", ())),

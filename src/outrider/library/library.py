@@ -63,12 +63,14 @@ from outrider.state.filters import (
     iter_comparisons,
     resolve_has_code,
     resolve_labels,
+    resolve_languages,
     resolve_retracted,
 )
 from outrider.state.hits import Scored
 from outrider.state.ports import OnCount, TextEmbedder
 from outrider.state.records import Paper, Record
 from outrider.state.reranking import Verdict
+from outrider.text.languages_and_work_types import find_spellings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -226,7 +228,10 @@ class Library:
     # Search
 
     async def resolve(self, where: Filter | None) -> Filter | None:
-        """The filter with ids in place of labels and retractions. What takes a filter here calls it; a pinned version does not."""
+        """The filter with ids in place of labels and retractions, and a language as the records spell it.
+
+        What takes a filter here calls it; a pinned version does not.
+        """
         fields = {one.field for one in iter_comparisons(where)} if where else set()
         if where and LABELS in fields:
             where = resolve_labels(where, await self.labels())
@@ -234,6 +239,8 @@ class Library:
             where = resolve_retracted(where, await self.retracted_ids())
         if where and HAS_CODE in fields:
             where = resolve_has_code(where, await self._find_ids_with_code())
+        if where and "language" in fields:
+            where = resolve_languages(where, partial(find_spellings, await read_once(("languages", id(self)), self._find_languages)))
         if where and CODE_ALIVE in fields:
             raise BadRequest("code_alive is judged by a search, from the last push and release of each repository; use has_code here")
         return where
@@ -254,6 +261,10 @@ class Library:
     async def _find_retracted(self) -> tuple[str, ...]:
         async with self._records() as table:
             return await record_table.find_retracted(table)
+
+    async def _find_languages(self) -> tuple[str, ...]:
+        async with self._records() as table:
+            return await record_table.find_languages(table)
 
     async def search(
         self, text: str, where: Filter | None = None, limit: int = 100, widened: Sequence[str] = (), phrases: Sequence[str] = ()

@@ -168,6 +168,12 @@ async def find_retracted(table: AsyncTable) -> tuple[str, ...]:
     return tuple(sorted(doc_ids))
 
 
+async def find_languages(table: AsyncTable) -> tuple[str, ...]:
+    """The different texts in the column of languages, in order."""
+    rows = await table.query().where("language IS NOT NULL").select(["language"]).limit(ALL_ROWS).to_arrow()
+    return tuple(sorted(rows["language"].unique().to_pylist()))
+
+
 async def read_brief_records(table: AsyncTable, doc_ids: Sequence[str], where: Filter | None) -> list[Record]:
     """Records with a cut body and without edges, in the order of the ids; those that do not match the filter are left out."""
     records: dict[str, Record] = {}

@@ -408,7 +408,7 @@ def parse_paper(item: Element) -> Paper | None:
         or element_text(body.find("Journal/ISOAbbreviation"))
         or element_text(body.find(BOOK))
         or None,
-        language=normal_language(element_text(body.find("Language"))),
+        language="; ".join(filter(None, (normal_language(element_text(one)) for one in body.iterfind("Language")))) or None,
         tags=_unique_texts(cited.iterfind("KeywordList/Keyword")),
         edges=tuple(dict.fromkeys((*_references(item), *notices))),
         metadata=_metadata(cited, body),

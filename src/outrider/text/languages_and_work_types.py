@@ -12,11 +12,13 @@ JATS. A word in none of the lists below is an unknown type.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 
 NONE = frozenset({"und", "mul", "mis", "zxx"})
 """Undetermined, several languages, a language without a code, no language."""
 PLAIN = re.compile(r"[^\W\d_]{2,3}(?=$|[-_])|[^\W\d_][^\W\d_ ]{3,}(?: [^\W\d_]+)*$")
+_BETWEEN_LANGUAGES = re.compile(r"[;,/|&\n]|\band\b", re.IGNORECASE)
 REGISTER = """
 aa aar Afar|ab abk Abkhazian|ae ave Avestan|af afr Afrikaans|ak aka Akan|am amh Amharic|an arg Aragonese|ar ara Arabic|as asm Assamese
 av ava Avaric|ay aym Aymara|az aze Azerbaijani|ba bak Bashkir|be bel Belarusian|bg bul Bulgarian|bi bis Bislama|bm bam Bambara
@@ -68,6 +70,18 @@ TYPES = {
 """Our words, and their synonyms without case and punctuation."""
 GENRES = frozenset({"review", "editorial", "letter", "news", "erratum", "retraction", "trial", "case-report"})
 """More specific types that a journal article may have."""
+
+
+def split_languages(text: str) -> list[str]:
+    """The languages of a work as written: two for `English; German` or `eng, ger`. A text with a part that names none stays whole."""
+    parts = [part.strip() for part in _BETWEEN_LANGUAGES.split(text) if part.strip()]
+    return parts if len(parts) > 1 and all(map(normal_language, parts)) else [text]
+
+
+def find_spellings(languages: Iterable[str], language: str) -> list[str]:
+    """Those of the texts that name this language, in any spelling and beside others; none if it is not known as a language."""
+    normal = normal_language(language)
+    return [text for text in languages if normal and normal in map(normal_language, split_languages(text))]
 
 
 def normal_language(language: str) -> str | None:

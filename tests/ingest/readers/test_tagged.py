@@ -292,6 +292,19 @@ def test_medline_and_xml_of_one_article(tmp_path: Path) -> None:
     assert one == two
 
 
+def test_every_language_of_a_record(tmp_path: Path) -> None:
+    """Tags that are repeated and names in one value are all languages of the record; none is left in the metadata."""
+    medline = "PMID- 7\nTI  - One\nLA  - eng\nLA  - ger\n"
+    ris = "TY  - JOUR\nTI  - One\nLA  - {}\nER  - \n"
+    for text, name, language in (
+        (medline, "a.nbib", "en; de"),
+        (ris.format("English; German"), "a.ris", "English; German"),
+        (ris.format("English\nLA  - German"), "b.ris", "English; German"),
+    ):
+        (one,) = papers(read(tmp_path, text, name))
+        assert (one.language, one.metadata.get("LA")) == (language, None)
+
+
 def test_medline_of_other_databases(tmp_path: Path) -> None:
     """ERIC's records have no PMID: the owner begins them. A DOI may be a link, an ISSN carry a prefix."""
     text = (

@@ -18,6 +18,7 @@ from outrider.library.exact.pinned_library import PinnedVersion
 from outrider.library.library import Library
 from outrider.library.schema import OTHER, TAGS, join_body, to_row
 from outrider.state.errors import BadRequest, LibraryError
+from outrider.state.filters import Not, parse_filter
 from outrider.state.records import Paper, Record
 from support.boolean_oracle import find_matches
 from support.boolean_queries import make_query, make_record, to_plain, write_query
@@ -196,3 +197,17 @@ async def test_the_best_come_first_and_the_rest_by_id(library: Library) -> None:
     assert [one.score for one in hits][2:] == [0.0]
     first, total = await pinned.best(tree, None, 1)
     assert ([one.record.doc_id for one in first], total) == (["b"], 3)
+
+
+async def test_languages_in_any_spelling(library: Library) -> None:
+    """Each language of a record is found by the query and by the filter, whatever the file wrote, and `NOT` is its complement."""
+    spellings = {"1": "en", "2": "English", "3": "eng; ger", "4": "English, German", "5": "de", "6": "", "7": "Rust"}
+    await library.upsert([Paper(doc_id=doc_id, title="a", language=language) for doc_id, language in spellings.items()])
+    await library.optimize(force=True)
+    pinned = await library.pinned()
+    for query, found in (("german[la]", "345"), ("eng[la]", "1234"), ("NOT english[la]", "567")):
+        assert await ids(pinned, query) == list(found)
+    for value, found in (("en", "1234"), ("eng", "1234"), ("english", "1234"), ("German", "345"), ("Rust", "7"), ("rust", "")):
+        where = parse_filter({"language": value})
+        assert sorted(record.doc_id for record in await library.page(where)) == list(found)
+        assert sorted(record.doc_id for record in await library.page(where and Not(where))) == sorted({*spellings} - {*found})

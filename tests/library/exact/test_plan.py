@@ -136,3 +136,11 @@ def test_names_are_indexed_in_the_forms_that_are_searched() -> None:
     words = tokens(other_words(Paper(doc_id="1", authors=("Smith, John Alan Bob Carl",), venue="The Lancet", volume="12"), ()))
     assert {"smith", "john", "j", "ja", "jab", "lancet", "12"} <= set(words)
     assert "jabc" not in words
+
+
+def test_initials_apart_need_no_stored_form() -> None:
+    """`smith ja` lets a row with `Smith J.A.` through whether its initials were stored as a word or not."""
+    plan = make_plan(parse("smith ja[au]").tree)
+    for stored in ("Smith J.A.", "Smith, John Alan ja", "Smith JA"):
+        assert lets_through(plan, {OTHER: fold_text(stored)})
+    assert not lets_through(plan, {OTHER: "smith john"})

@@ -34,7 +34,7 @@ TEXTS = [
     "\u00ad ",
 ]
 TYPES: list[Any] = [[], [""], ["Review"], ["", "Letter"], ["a {b}"], "Review", None, 3, [1, "Review"], {"type": "Review"}]
-METADATA = ("publication_types", "type", "journal_abbreviation", "issn", "mesh_qualified", "volume", "pages", "note", "a", "z")
+METADATA = ("publication_types", "type", "journal_abbreviation", "issn", "J2", "mesh_qualified", "volume", "pages", "note", "a", "z")
 QUERIES = ["x[ti]", "all[sb] NOT x[ab]", "2000:2010[dp] OR x[tiab]", "Review[pt] OR Liver[mh]"]
 
 

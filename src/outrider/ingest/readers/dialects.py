@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from outrider.linkage.identifiers import normal_doi, normal_pmid
 from outrider.sources.pubmed import NO_TITLE, RETRACTED_BY
 from outrider.state.records import Edge, Paper
-from outrider.text.languages_and_work_types import normal_language
+from outrider.text.languages_and_work_types import normal_language, split_languages
 
 Tags = dict[str, list[str]]
 """The values of one record by tag, in the order of the file."""
@@ -184,10 +184,11 @@ def separate_headings(paper: Paper, headings: Mapping[str, list[str]]) -> Paper:
 
 
 def normalize_language(paper: Paper) -> Paper:
-    """The paper with its language as a code, as PubMed's XML is read."""
-    return (
-        paper.model_copy(update={"language": normal_language(paper.language.rstrip(" .;")) or paper.language}) if paper.language else paper
-    )
+    """The paper with its languages as codes, as PubMed's XML is read."""
+    if not paper.language:
+        return paper
+    codes = [normal_language(language.rstrip(" .;")) for language in split_languages(paper.language)]
+    return paper.model_copy(update={"language": "; ".join(filter(None, codes)) or paper.language})
 
 
 MEDLINE = Dialect(

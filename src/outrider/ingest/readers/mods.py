@@ -67,6 +67,7 @@ def _make_paper(item: Element) -> Paper:
         "notes": list(notes),
     }
     url = next(iter(_texts(item.findall("location/url"))), "") or ids.get("uri") or ids.get("url")
+    languages = item.findall("language/languageTerm") or item.findall("language")
     return Paper(
         doc_id="",
         title=_title(item),
@@ -85,7 +86,7 @@ def _make_paper(item: Element) -> Paper:
         volume=_detail(parts, "volume"),
         issue=_detail(parts, "issue") or _detail(parts, "number"),
         pages=_pages(parts),
-        language=next(filter(None, map(normal_language, _texts(item.findall("language/languageTerm") or item.findall("language")))), None),
+        language="; ".join(dict.fromkeys(filter(None, map(normal_language, _texts(languages))))) or None,
         tags=tuple(dict.fromkeys(text for topics in keywords for text in topics)),
         mesh=tuple(dict.fromkeys(name for name, *_ in headings)),
         metadata={name: value for name, value in metadata.items() if value},

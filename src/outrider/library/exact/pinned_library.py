@@ -16,7 +16,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from outrider.boolean.document import Readable, lacks
+from outrider.boolean.document import JOURNAL_KEYS, Readable, lacks
 from outrider.boolean.occurrences import WILD
 from outrider.boolean.printer import format_tree
 from outrider.boolean.relax import AnyOf
@@ -297,7 +297,7 @@ ROWS_LACKING: Mapping[RecordPart, RowsLacking] = {
     Field.BODY: RowsLacking("text IS NULL AND exact_text IS NULL"),
     Field.KEYWORDS: _list_column("tags"),
     Field.AUTHOR: _list_column("authors"),
-    Field.JOURNAL: RowsLacking("venue IS NULL", f"venue IS NULL AND ({_has_key('journal_abbreviation', 'issn')})"),
+    Field.JOURNAL: RowsLacking("venue IS NULL", f"venue IS NULL AND ({_has_key(*JOURNAL_KEYS)})"),
     Field.LANGUAGE: RowsLacking("language IS NULL"),
     Field.PUBLICATION_TYPE: _in_metadata(_has_key("publication_types", "type"), r'"publication_types":\["[^"]', '"type":"[^"]'),
     Field.PMID: RowsLacking("pmid IS NULL"),

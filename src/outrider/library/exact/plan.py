@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from outrider.boolean.document import Document, normal_doi, qualifier_words
 from outrider.boolean.evaluator import Evaluator
+from outrider.boolean.field_values import MOST_INITIALS
 from outrider.boolean.occurrences import Matcher, make_matchers
 from outrider.boolean.relax import AllOf, AnyOf, flatten, join_all, join_any, relax
 from outrider.library.filter_sql import in_list, literal
@@ -224,7 +225,12 @@ def _plan_identity(pattern: Pattern, field: Field) -> Plan:
         return NOTHING
     match field:
         case Field.AUTHOR:
-            return every([plan_word(matcher, OTHER) for word in pattern.words for matcher in make_matchers(word)])
+            *before, last = [matcher for word in pattern.words for matcher in make_matchers(word)] or [""]
+            plans = [plan_word(matcher, OTHER) for matcher in before]
+            if isinstance(last, str) and 1 < len(last) <= MOST_INITIALS and before:
+                # initials stand apart in `Smith J.A.`, whatever forms were stored with it
+                return every([*plans, either([plan_word(last, OTHER), every([plan_word(letter, OTHER) for letter in last])])])
+            return every([*plans, plan_word(last, OTHER)] if last else plans)
         case Field.PMID:
             return either(
                 [every([plan_word(token, OTHER) for token in separate_words(word.lstrip("0")).split()]) for word in pattern.words]
