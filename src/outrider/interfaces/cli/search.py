@@ -203,7 +203,7 @@ def search(
         answer = settle(answer, library, offline=offline, quiet=as_json)
         if answer.waiting is not None:
             if not as_json:
-                return show_waiting(answer.waiting)
+                return show_waiting(answer.waiting, library)
             print_json(answer)
             return WAITS
     if not exit_code(answer):

@@ -21,6 +21,7 @@ from outrider.state.errors import (
     NoSuchJob,
     NoSuchSaved,
     NoSuchThread,
+    OtherLibrary,
     SavedBusy,
     SavedError,
     SearchError,
@@ -74,6 +75,7 @@ STATUSES: Mapping[type[SearchError], int] = {
     NoSuchRun: 404,
     NoSuchThread: 404,
     ThreadBusy: 409,
+    OtherLibrary: 409,
     NoSuchJob: 404,
     TargetPaused: 409,
     NoSuchReview: 404,
@@ -84,6 +86,7 @@ STATUSES: Mapping[type[SearchError], int] = {
 RUN_ERRORS: Mapping[type[SearchError], str] = {
     NoSuchThread: "there is no such thread",
     ThreadBusy: "a search of this thread is under way; ask again when it has ended, or name another thread",
+    OtherLibrary: "this search read another library than that of this server",
     NoSuchJob: "there is no such job, or no job of this target",
     TargetPaused: "the jobs of this target are paused; resume them first",
     JobError: "this server cannot read or write its background jobs; its log and `outrider jobs list` say why",
