@@ -360,6 +360,24 @@ async def test_a_run_that_stops_at_its_limit_says_so(tmp_path: Path) -> None:
     services.close()
 
 
+@pytest.mark.parametrize("sources", [["library"], ["pubmed"], ["library", "pubmed"], ["pubmed", "library"]])
+async def test_a_run_whose_last_page_reaches_its_limit_is_complete(tmp_path: Path, sources: list[str]) -> None:
+    """Nothing is left to read. Where another source follows, the run stops before it."""
+    remote = {"pubmed": MemorySource("pubmed", list(make_papers(8, first=50)))}
+    services = make_exact_services(tmp_path, LibraryVersions(list(make_papers(9))), remote)
+    async with Client(make_server(services)) as client:
+
+        async def call(**limit: int) -> Any:
+            return (await client.call_tool("systematic", {"query": "aspirin[ti]", "sources": sources, **limit})).structured_content
+
+        every = await call()
+        assert every["complete"]
+        assert await call(limit=every["total"]) | {"cursor": "", "folder": ""} == every | {"cursor": "", "folder": ""}
+        stopped = await call(limit=1)
+        assert (stopped["complete"], stopped["total"] < every["total"]) == (False, True)
+    services.close()
+
+
 FAILING = "aspirin[ti]"
 
 
