@@ -341,6 +341,14 @@ def shorten(value: object) -> str:
     return text if len(text) <= MAX_SHOWN_CHARS else text[: MAX_SHOWN_CHARS - 3] + "..."
 
 
+HALF_A_CHARACTER = "holds half a character (a lone surrogate): check the encoding of the input"
+
+
+def has_lone_surrogate(text: str) -> bool:
+    """Whether a text has no UTF-8. JSON can hold such a text, and so can a string of Python."""
+    return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
+
+
 LIMITS = (
     (errno.ENOSPC, r"no space left|disk (?:is )?full", "there is no space left on its disk; free some"),
     (errno.EDQUOT, r"quota exceeded", "your quota on its disk is used up; free some space or ask for more"),
