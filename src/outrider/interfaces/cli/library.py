@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
@@ -29,6 +28,7 @@ from outrider.interfaces.cli.terminal import (
     Progress,
     console,
     count,
+    data_output,
     note,
     one_line,
     plain,
@@ -143,7 +143,7 @@ def list_records(
             cells[3] += f" [{notices}]" if notices else ""
             listing.add_row(*map(plain, cells[: len(heads)]))
         else:  # for programs such as `cut` and `head`: a record is a line; notices stand behind the columns that were always there
-            sys.stdout.write("\t".join(map(one_line, cells if notices else cells[:-1])) + "\n")
+            data_output().write("\t".join(map(one_line, cells if notices else cells[:-1])) + "\n")
     if console().is_terminal:
         console().print(listing)
     note(f"{len(found.records):,} of {found.total:,} records" + (f", from {offset:,}" if offset else ""))

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
@@ -251,7 +252,14 @@ def print_json(value: object) -> None:
     """Print a JSON value or a pydantic model on one line of standard output."""
     model: Any = value
     is_model = hasattr(value, "model_dump_json")
-    sys.stdout.write((model.model_dump_json() if is_model else json.dumps(value, ensure_ascii=False)) + "\n")
+    data_output().write((model.model_dump_json() if is_model else json.dumps(value, ensure_ascii=False)) + "\n")
+
+
+def data_output() -> TextIO:
+    """Standard output for JSON and files of records, UTF-8 whatever the terminal takes. Lone surrogates are escaped as in JSON."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    return sys.stdout
 
 
 def report_error(error: SearchError) -> None:
