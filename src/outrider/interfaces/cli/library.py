@@ -219,7 +219,7 @@ def label(
     remove: Annotated[list[str] | None, typer.Option("--remove", help="A label to remove; may be repeated.")] = None,
     library: LibraryOption = None,
     as_json: JsonOption = False,
-) -> int:
+) -> None:
     """Give records labels of your own, or take them away. Records do not change, and reading their files again keeps labels.
 
     `outrider library list --label NAME` lists them. Exit code 2 if none of the records exists.
@@ -229,6 +229,8 @@ def label(
     from outrider.usecases.library import label_records
 
     labels = wait_for(label_records(open_services(library), doc_ids, add or (), remove or ()))
+    if not labels:
+        raise BadRequest(f"not in the library: {', '.join(doc_ids)}")
     if as_json:
         print_json(labels)
     else:
@@ -236,7 +238,6 @@ def label(
             console().print(plain(f"{doc_id}: {', '.join(names) or 'no label'}"))
         if unknown := [doc_id for doc_id in doc_ids if doc_id not in labels]:
             note(f"Not in the library: {', '.join(unknown)}")
-    return 0 if labels else BAD_INPUT
 
 
 @library_app.command()

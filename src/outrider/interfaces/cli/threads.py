@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, call_services
-from outrider.interfaces.cli.terminal import console, count, exit_code, measure_wait, note, plain, print_json, table
+from outrider.interfaces.cli.terminal import console, count, exit_code, measure_wait, note, plain, print_answer, print_json, table
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def resume(
     given = None if answer_file is None else read_answer(answer_file)
     answer = settle(resume_thread(thread, given, library, quiet=as_json), library, quiet=as_json)
     if as_json:
-        print_json(answer)
+        print_answer(answer)
         if answer.waiting is not None:
             return WAITS
     elif answer.waiting is not None:
