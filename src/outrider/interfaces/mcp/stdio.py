@@ -1,4 +1,4 @@
-"""Standard input and output of the MCP server, where a line that is no message gets an error.
+"""Standard input and output of the MCP server, with errors for lines that are no messages.
 
 The SDK drops such a line, and its client waits without end. It may be a valid call: JSON can hold half a character (a lone surrogate), and
 the SDK's parser refuses it.
