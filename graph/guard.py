@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
+from langgraph.graph import START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command
@@ -88,8 +89,7 @@ class Run:
         metadata, configured = (config or {}).get("metadata") or {}, (config or {}).get("configurable") or {}
         thread = configured.get("thread_id")
         name = RUN.get() or str(metadata.get("run") or metadata.get("run_id") or thread or uuid.uuid4().hex[:12])
-        is_resumed = value is None or isinstance(value, Command) or bool(configured.get(RESUMING_KEY))
-        tape = TAPE.get() or (recorder.begin() if recorder and not is_resumed and not is_nobodys_search() else None)
+        tape = TAPE.get() or (recorder.begin() if recorder and not is_resumed(value, config) and not is_nobodys_search() else None)
         return cls(name, begin_span(graph, name), tape=tape)
 
     def add_to(self, config: RunnableConfig | None) -> RunnableConfig:
@@ -100,6 +100,11 @@ class Run:
     def end(self, error: BaseException | None = None) -> None:
         if self.span is not None:
             self.span.end(error)
+
+
+def is_resumed(value: Any, config: RunnableConfig | None) -> bool:
+    """Whether a run with this input goes on where an earlier one stopped."""
+    return value is None or isinstance(value, Command) or bool(((config or {}).get("configurable") or {}).get(RESUMING_KEY))
 
 
 class TracedGraph(CompiledStateGraph[Any, RunContext, Any, Any]):
@@ -124,11 +129,19 @@ class TracedGraph(CompiledStateGraph[Any, RunContext, Any, Any]):
         """An empty configuration stays empty where a thread is missing: LangGraph then explains what a checkpointer needs."""
         return config if self.checkpointer and not (config or {}).get("configurable") else run.add_to(config)
 
+    def _check(self, value: Any, config: RunnableConfig | None) -> None:
+        """Raise what the first step would raise for the input: LangGraph saves it before, and would read it again in all later runs."""
+        check = self.nodes[START].mapper
+        if check is not None and self.checkpointer is not False and not is_resumed(value, config):
+            with _set_caller(config):
+                check(value)
+
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:  # noqa: A002
         recorder = self.recorder
         run, error = Run.begin(self.get_name(), input, config, recorder), None
         try:
             options["context"] = check_context(options.get("context"))
+            self._check(input, config)
             parts: Any = super().stream(input, self._add(run, config), **options)
             with ExitStack() as reading, closing(parts):
                 reading.enter_context(_set_caller(config))
@@ -148,6 +161,7 @@ class TracedGraph(CompiledStateGraph[Any, RunContext, Any, Any]):
         run, error = Run.begin(self.get_name(), input, config, recorder), None
         try:
             options["context"] = check_context(options.get("context"))
+            self._check(input, config)
             parts: Any = super().astream(input, self._add(run, config), **options)
             with ExitStack() as reading:
                 async with aclosing(parts):

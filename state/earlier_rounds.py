@@ -20,7 +20,8 @@ MAX_FEEDBACK_CHARS = 2_000
 
 
 def _cut(text: object) -> object:
-    return text[:MAX_EARLIER_CHARS] if isinstance(text, str) else text
+    """At most so many characters, without lone surrogates."""
+    return text[:MAX_EARLIER_CHARS].encode(errors="replace").decode() if isinstance(text, str) else text
 
 
 class EarlierQuery(Model):

@@ -7,6 +7,7 @@
     │   ├── NotBuilt                 2   the feature is known but not built yet
     │   ├── NoSuchThread             2   no search was saved under this name
     │   ├── ThreadBusy               2   a search of this thread is under way
+    │   ├── OtherLibrary             2   the last search of this thread read another library
     │   ├── NoSuchJob                2   no background job has this number or target
     │   ├── TargetPaused             2   its jobs are paused, so no new one is queued
     │   ├── NoSuchSaved              2   no search was saved under this name, or it has no such run
@@ -81,6 +82,10 @@ class NoSuchThread(BadRequest):
 
 
 class ThreadBusy(BadRequest):
+    pass
+
+
+class OtherLibrary(BadRequest):
     pass
 
 
@@ -334,6 +339,14 @@ def shorten(value: object) -> str:
     """The value as Python writes it, cut to `MAX_SHOWN_CHARS`."""
     text = repr(value)
     return text if len(text) <= MAX_SHOWN_CHARS else text[: MAX_SHOWN_CHARS - 3] + "..."
+
+
+HALF_A_CHARACTER = "holds half a character (a lone surrogate): check the encoding of the input"
+
+
+def has_lone_surrogate(text: str) -> bool:
+    """Whether a text has no UTF-8. JSON can hold such a text, and so can a string of Python."""
+    return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
 
 
 LIMITS = (

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from outrider.moved import former_names
-from outrider.state.errors import BadRequest, did_you_mean, shorten
+from outrider.state.errors import HALF_A_CHARACTER, BadRequest, did_you_mean, has_lone_surrogate, shorten
 from outrider.state.notices import is_retracted, list_notices
 
 if TYPE_CHECKING:
@@ -342,6 +342,8 @@ def _scalar(field: str, operator: str, value: object) -> Scalar:
         return value
     if not isinstance(value, str):
         raise BadRequest(f"{operator} on {field!r} takes a string, not {_name(value)}")
+    if has_lone_surrogate(value):
+        raise BadRequest(f"{operator} on {field!r} takes a string, not {shorten(value)}, which {HALF_A_CHARACTER}")
     return value
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BeforeValidator, Field, JsonValue, ValidationError, field_validator
 
 from outrider.state.earlier_rounds import MAX_FEEDBACK_CHARS, Rounds
-from outrider.state.errors import BadRequest, explain_wrong_fields
+from outrider.state.errors import HALF_A_CHARACTER, BadRequest, explain_wrong_fields, has_lone_surrogate
 from outrider.state.filters import parse_filter
 from outrider.state.model import Model
 
@@ -110,8 +110,8 @@ class SearchRequest(Model):
         length = sum(map(len, texts))
         if length > MAX_BOOLEAN_CHARS:
             raise ValueError(f"has {length:,} characters; at most {MAX_BOOLEAN_CHARS:,} are read")
-        if any("\ud800" <= char <= "\udfff" for text in texts for char in text):  # no service accepts such a text
-            raise ValueError("holds half a character (a lone surrogate): check the encoding of the input")
+        if any(map(has_lone_surrogate, texts)):  # no service accepts such a text
+            raise ValueError(HALF_A_CHARACTER)
         if not texts or not all(searchable(text) for text in texts):
             raise ValueError("has no letter or digit to search for")
         return query

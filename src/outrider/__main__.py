@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
@@ -12,6 +13,7 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command and end the process with its exit code."""
+    open_closed_streams()
     try:
         from outrider.interfaces.cli import run
 
@@ -25,6 +27,13 @@ def main() -> None:
         report_crash(error)
         raise
     sys.exit(code)
+
+
+def open_closed_streams() -> None:
+    """Open standard streams that were closed (`>&-`) on the null device, before another file gets one of their numbers."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
 
 
 if __name__ == "__main__":

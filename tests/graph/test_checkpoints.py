@@ -53,6 +53,20 @@ async def test_by_default_no_run_waits() -> None:
     assert SearchResponse.model_validate({name: state[name] for name in state if name in SearchResponse.model_fields}).waiting is None
 
 
+@pytest.mark.parametrize("wrong", [{"query": "aspirin", "topk": 1}, {"query": ""}, {"query": "aspirin", "top_k": 0}, {}, "aspirin"])
+async def test_a_wrong_request_is_not_saved_and_the_thread_goes_on(wrong: Any) -> None:
+    graph, _ = make()
+    with pytest.raises(BadRequest):
+        await graph.ainvoke(wrong, THREAD)
+    assert [state async for state in graph.aget_state_history(THREAD)] == []
+    await graph.ainvoke({"query": "aspirin liver"}, THREAD)
+    with pytest.raises(BadRequest):
+        graph.invoke(wrong, THREAD)
+    assert (await graph.aget_state(THREAD)).values["query"] == "aspirin liver"
+    assert ids(await graph.ainvoke({"query": "statins", "top_k": 1}, THREAD)) == ["c"]
+    assert [state async for state in graph.aget_state_history(THREAD)]
+
+
 async def test_a_person_edits_the_plan_before_any_source_is_asked() -> None:
     graph, shelf = make()
     waiting = shown(await graph.ainvoke({"query": "aspirin liver since 2015", "checkpoints": ["plan"]}, THREAD))

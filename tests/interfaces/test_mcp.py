@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from asyncio.subprocess import PIPE
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
@@ -27,12 +28,15 @@ import uvicorn
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import jsonrpc_message_adapter
+from pydantic import ValidationError
 
 import outrider
 from outrider.interfaces.http.access import hash_key
 from outrider.interfaces.mcp import make_server, run_http, tool_calls
 from outrider.interfaces.mcp.http import build_application
 from outrider.interfaces.mcp.short_answers import format_result, shorten_answer, shorten_comparison, shorten_hit
+from outrider.interfaces.mcp.stdio import make_error
 from outrider.jobs.job_table import JobTable
 from outrider.library.library import Library
 from outrider.services import Services
@@ -360,6 +364,24 @@ async def test_a_run_that_stops_at_its_limit_says_so(tmp_path: Path) -> None:
     services.close()
 
 
+@pytest.mark.parametrize("sources", [["library"], ["pubmed"], ["library", "pubmed"], ["pubmed", "library"]])
+async def test_a_run_whose_last_page_reaches_its_limit_is_complete(tmp_path: Path, sources: list[str]) -> None:
+    """Nothing is left to read. Where another source follows, the run stops before it."""
+    remote = {"pubmed": MemorySource("pubmed", list(make_papers(8, first=50)))}
+    services = make_exact_services(tmp_path, LibraryVersions(list(make_papers(9))), remote)
+    async with Client(make_server(services)) as client:
+
+        async def call(**limit: int) -> Any:
+            return (await client.call_tool("systematic", {"query": "aspirin[ti]", "sources": sources, **limit})).structured_content
+
+        every = await call()
+        assert every["complete"]
+        assert await call(limit=every["total"]) | {"cursor": "", "folder": ""} == every | {"cursor": "", "folder": ""}
+        stopped = await call(limit=1)
+        assert (stopped["complete"], stopped["total"] < every["total"]) == (False, True)
+    services.close()
+
+
 FAILING = "aspirin[ti]"
 
 
@@ -656,6 +678,54 @@ async def test_a_slow_model_over_standard_input_and_output(shelved: Path, tmp_pa
     assert "pubmed" not in read_text(result), "--offline"
     assert sum((message or "").startswith("translator (") for message in messages) >= DELAY_S / PERIOD_S
     assert max(after - before for before, after in pairwise(heard)) < 6.5
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        (
+            r'{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "search", "arguments": {"query": "\ud800"}}}',
+            (2, -32700),
+        ),
+        (r'{"jsonrpc": "2.0", "id": "a", "method": "\udc00"}', ("a", -32700)),
+        ("{bad", (None, -32700)),
+        ("[]", (None, -32600)),
+        (r'{"jsonrpc": "2.0", "method": "notifications/\ud800"}', None),
+        (r'{"jsonrpc": "2.0", "id": 7, "result": "\ud800"}', None),
+        ("\n", None),
+    ],
+)
+def test_a_line_that_is_no_message_is_answered(line: str, answer: tuple[object, int] | None) -> None:
+    with pytest.raises(ValidationError) as raised:
+        jsonrpc_message_adapter.validate_json(line, by_name=False)
+    error = make_error(raised.value)
+    assert (error and (error.id, error.error.code)) == answer
+
+
+async def test_a_call_with_half_a_character_gets_an_error_and_the_next_one_its_answer(shelved: Path, tmp_path: Path) -> None:
+    """Over standard input and output, where the SDK drops what it cannot read."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "outrider", "mcp", "--offline", stdin=PIPE, stdout=PIPE, env=environ(shelved, tmp_path)
+    )
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    calls = [
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "search", "arguments": {"query": "liver \ud800"}}},
+        {"id": 3, "method": "tools/list"},
+    ]
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write("".join(json.dumps({"jsonrpc": "2.0", **call}) + "\n" for call in calls).encode())
+    answers = {}
+    async with asyncio.timeout(60):
+        while len(answers) < 3:
+            answers |= {(one := json.loads(await process.stdout.readline()))["id"]: one}
+        process.stdin.close()
+        await process.wait()
+    assert "half a character" in answers[2]["error"]["message"]
+    assert answers[3]["result"]["tools"]
+    assert process.returncode == 0
 
 
 def wait_for_end(pid: int) -> None:

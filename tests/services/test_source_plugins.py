@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
 import re
 import sys
@@ -242,6 +243,9 @@ def wrap_answer(answer: Any = None, error: BaseException | None = None) -> Plugi
     )  # type: ignore[arg-type]
 
 
+DEEP: Any = functools.reduce(lambda inner, _: [inner], range(200), "x")
+
+
 def make_record(doc_id: str = "acme:1", **fields: Any) -> Any:
     return paper(doc_id, "Title", **{"source": "acme", **fields})
 
@@ -259,6 +263,8 @@ def make_record(doc_id: str = "acme:1", **fields: Any) -> Any:
         SourceAnswer((Scored(make_record(), float("nan")),)),
         SourceAnswer((Scored(make_record(), "1"),)),  # type: ignore[arg-type]
         SourceAnswer((Scored(make_record(), 1.0), Scored(make_record(), 0.5))),
+        SourceAnswer((Scored(make_record("acme:\ud800"), 1.0),)),
+        SourceAnswer((Scored(make_record(metadata={"deep": DEEP}), 1.0),)),
         SourceAnswer((), total="many"),  # type: ignore[arg-type]
         SourceAnswer((), total=True),
         SourceAnswer((), total=-5),
@@ -275,11 +281,25 @@ async def test_an_invalid_answer_is_malformed(answer: Any) -> None:
 
 async def test_a_valid_answer_is_unchanged_and_get_is_checked_too() -> None:
     answer = SourceAnswer((Scored(make_record(), 1.0),), total=1, status="cached", message="old")
-    assert await wrap_answer(answer).search(QUERY) is answer
+    assert await wrap_answer(answer).search(QUERY) == answer
     assert await wrap_answer(make_record()).get("doi", "10.1/1", 1.0) == make_record()
     assert await wrap_answer().get("doi", "10.1/1", 1.0) is None
     with pytest.raises(Malformed):
         await wrap_answer(make_record("library:1")).get("doi", "10.1/1", 1.0)
+
+
+async def test_half_a_character_in_an_answer_is_replaced_and_the_search_goes_on() -> None:
+    """JSON can hold a lone surrogate, and UTF-8 cannot."""
+    broken = make_record(abstract="Liver \ud83d injury", authors=("Doe\udc00, Jane",), metadata={"note": ["\ud800"]})
+    answer = SourceAnswer((Scored(broken, 1.0, "why \ud800"),), message="\ud800", model="m\ud800")
+    shelf = Shelf([paper("a", "Liver injury")])
+    services = Services(Settings(), shelf=shelf, sources=(shelf, wrap_answer(answer)), reranker=no_reranker, clock=lambda: NOON)
+    found = SearchResponse.model_validate(await build(services).ainvoke(check_request({"query": "liver injury"})))
+    found.model_dump_json()
+    assert ("acme:1", ("Doe\ufffd, Jane",)) in [(hit.doc_id, hit.authors) for hit in found.hits]
+    record = await wrap_answer(broken).get("doi", "10.1/1", 1.0)
+    assert record is not None
+    assert (record.abstract, record.metadata) == ("Liver \ufffd injury", {"note": ["\ufffd"]})
 
 
 @pytest.mark.parametrize(

@@ -64,3 +64,8 @@ def test_feedback_is_bounded() -> None:
     assert check_request({"query": "x", "user_feedback": "x" * MAX_FEEDBACK_CHARS}).user_feedback
     with pytest.raises(BadRequest, match=r"user_feedback: .*2000"):
         check_request({"query": "x", "user_feedback": "x" * (MAX_FEEDBACK_CHARS + 1)})
+
+
+def test_half_a_character_of_an_earlier_query_is_replaced() -> None:
+    (earlier,) = parse_rounds([{"queries": [{"text": "lamp \ud800", "boolean_query": "\udc00"}]}])
+    assert (earlier.queries[0].text, earlier.queries[0].boolean_query) == ("lamp ?", "?")

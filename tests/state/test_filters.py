@@ -54,6 +54,8 @@ def test_trees(raw: dict[str, object], tree: object) -> None:
         ({"year": float("nan")}, "whole number"),
         ({"language": 3}, "a string, not 3"),
         ({"language": None}, r"use \$exists"),
+        ({"title": "\ud800"}, r"a string, not '.ud800', which holds half a character"),
+        ({"tags": {"$in": ["a", "b\udc00"]}}, r"\$in on 'tags' takes a string"),
         ({"year": None}, r"null; use \$exists"),
         ({"authors": {"$gt": "A"}}, "no meaning on the list"),
         ({"year": {"$in": 5}}, "takes a list"),

@@ -14,6 +14,7 @@ from functools import cache, cached_property, lru_cache, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from outrider.library.address_and_locks import Location
 from outrider.library.find_code import CodeFinder
 from outrider.library.fusion import build_fusion, fuse_sources, interleave
 from outrider.models.chat.client import get_concurrency_limiter
@@ -152,8 +153,8 @@ class Services:
         pin: OpenLibrary | None = None,
         world: Mapping[str, RemoteSource] | None = None,
     ) -> None:
-        self.settings = settings
-        self.clock = clock
+        self._brought = {name: part for name, part in locals().items() if name not in ("self", "settings")}  # for `go_offline`
+        self.settings, self.clock = settings, clock
         self.pin, self.world = pin, world
         """For systematic runs: the library at one version, and services that are read to their last hit; None for those of the settings."""
         self._library: Library | None = None
@@ -539,6 +540,18 @@ class Services:
         services.clock = clock if self.ports is None else WallClock(clock)
         return services
 
+    def go_offline(self) -> Services:
+        """Others that contact nothing but this machine, with the parts that a caller brought. Close them."""
+        sources = self.settings.sources.model_copy(update={"offline": True})
+        return Services(self.settings.model_copy(update={"sources": sources}), **self._brought | {"clock": self.clock})
+
+    async def find_library_address(self) -> str:
+        """The place of the library of the settings, without a password; empty where another shelf is searched, or none."""
+        if not self.has_own_library:
+            return ""
+        location = await asyncio.to_thread(Location.parse, self.settings.library.uri)
+        return location.address if location.path is None else str(await asyncio.to_thread(location.path.resolve))
+
     def of_library(self) -> Services:
         """The same library and models alone: no other source, page, chat model or store. No source if another shelf is searched."""
         services = copy(self)
@@ -600,8 +613,6 @@ class Services:
 
     def _refuse_remote_library(self) -> None:
         """Raise `LibraryError` for a library on the network if this process is offline."""
-        from outrider.library.address_and_locks import Location
-
         settings = self.settings.library
         if not self.settings.sources.offline or Location.parse(settings.uri).path is not None:
             return

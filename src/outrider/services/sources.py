@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 import platformdirs
 from pydantic import JsonValue
 
+from outrider.ingest.field_values import TooDeep, clean
 from outrider.runtime.tape import without_port
 from outrider.runtime.threads_and_loops import run_isolated
 from outrider.settings.model import Settings
@@ -28,7 +29,7 @@ from outrider.state.errors import Malformed, SearchError, SourceTimeout, SourceU
 from outrider.state.full_text import LocationSource, TextFetcher
 from outrider.state.hits import Scored
 from outrider.state.ports import AnswerStatus, BatchSource, Capabilities, Detailer, PageReader, Source, SourceAnswer, SourceQuery
-from outrider.state.records import Document, Page, Paper, Record, Repository
+from outrider.state.records import RECORD, Document, Page, Paper, Record, Repository
 from outrider.state.request import KNOWN_SOURCES, source_plugins
 from outrider.text.sanitize import HIDDEN, is_loopback, redact
 
@@ -324,7 +325,10 @@ def find_source_fault(source: Any, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PluginSource:
-    """A `Source` around one of another package: raises nothing but `SearchError`, and returns only valid answers and records."""
+    """A `Source` around one of another package: raises nothing but `SearchError`, and returns only valid answers and records.
+
+    Halves of surrogate pairs, which JSON can hold and UTF-8 cannot, are replaced here, as the adapters of our own services leave them out.
+    """
 
     source: Source
     package: str
@@ -344,13 +348,14 @@ class PluginSource:
             answer = replace(answer, results=answer.results[: query.limit])
         if fault := find_answer_fault(answer, self.name):
             raise Malformed(f"{self.name} ({self.package}) gave {fault}")
-        return answer
+        results = tuple(one._replace(record=self._clean(one.record), why=str(clean(one.why))) for one in answer.results)
+        return replace(answer, results=results, message=str(clean(answer.message)), model=str(clean(answer.model)))
 
     async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
         record = await self._call(lambda: self.source.get(scheme, value, within_s), within_s)
         if record is not None and (fault := find_record_fault(record, self.name)):
             raise Malformed(f"{self.name} ({self.package}) gave {fault}")
-        return record
+        return record and self._clean(record)
 
     async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Record]:
         source = cast("BatchSource", self.source)
@@ -359,7 +364,16 @@ class PluginSource:
             raise Malformed(f"{self.name} ({self.package}) gave {type(records).__name__} instead of records by identifier")
         if fault := next(filter(None, (find_record_fault(record, self.name) for record in records.values())), ""):
             raise Malformed(f"{self.name} ({self.package}) gave {fault}")
-        return records
+        return {value: self._clean(record) for value, record in records.items()}
+
+    def _clean(self, record: Record) -> Record:
+        """The record without what no store takes (`clean`)."""
+        fields = record.model_dump(mode="json", exclude_defaults=True)
+        try:
+            cleaned = cast("dict[str, Any]", clean(fields))
+        except TooDeep as error:
+            raise Malformed(f"{self.name} ({self.package}) gave a record {error}") from error
+        return record if cleaned == fields else RECORD.validate_python({"kind": record.kind, **cleaned})
 
     async def _call(self, work: Callable[[], Awaitable[Result]], within_s: float) -> Result:
         from outrider.sources.adapter import usable_seconds
@@ -404,7 +418,7 @@ def find_record_fault(record: Any, name: str) -> str:
         return f"{type(record).__name__} instead of a record"
     if record.source != name or not record.doc_id.startswith(f"{name}:"):
         return f"a record whose source is not {name!r}, or whose doc_id does not begin with '{name}:'"
-    return ""
+    return "" if clean(record.doc_id) == record.doc_id else f"the doc_id {record.doc_id!r}, which cannot be stored"
 
 
 def describe_package(entry: EntryPoint) -> str:

@@ -51,7 +51,7 @@ class ThreadRun:
     asked: str
     """The request, as JSON."""
     context: str
-    """The run's own settings, as JSON."""
+    """The run's own settings, as JSON, and whether it is offline and what library it reads (`usecases.threads.RunRow`)."""
     status: Status
     holder: str
     """The process that began or resumed it, as `host:process`."""

@@ -1,6 +1,7 @@
 """One settings file as flat values with their lines, with `${VAR}` expanded.
 
-YAML 1.1 without aliases; a key may be set once. `${VAR}` and `${VAR:-default}` are read as in a POSIX shell, and `$$` is a dollar sign.
+YAML 1.1 without aliases and octal numbers; a key may be set once. `${VAR}` and `${VAR:-default}` are read as in a POSIX shell, and `$$` is
+a dollar sign.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -24,6 +25,7 @@ KINDS = {
     "tag:yaml.org,2002:map": "a mapping",
     "tag:yaml.org,2002:seq": "a list",
 }
+INTEGER_TAG, INTEGER = "tag:yaml.org,2002:int", re.compile(r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|0b[01_]+)$")
 REFERENCE = re.compile(r"\$(?:(?P<dollar>\$)|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<malformed>\{))")
 
 
@@ -55,13 +57,21 @@ def expand(text: str, environ: Mapping[str, str]) -> str:
 def parse_value(text: str) -> object:
     """A text as YAML reads it: a number, flag, list or mapping, else the text."""
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, ValueError, RecursionError):
         return text
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader without aliases, whose expansion could exhaust the memory."""
+    """SafeLoader without aliases, whose expansion could exhaust the memory, and without numbers to the bases 8 and 60.
+
+    `010` is not 8, and `1:30` not 90: they are texts, which a setting that is a number refuses.
+    """
+
+    yaml_implicit_resolvers: ClassVar = {  # type: ignore[misc] # the stubs declare it of instances
+        first: [(tag, INTEGER if tag == INTEGER_TAG else pattern) for tag, pattern in resolvers]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):

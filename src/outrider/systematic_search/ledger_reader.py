@@ -46,6 +46,8 @@ class RunPage(NamedTuple):
     hits: tuple[RunHit, ...]
     cursor: str
     source: str
+    is_last: bool = False
+    """Whether nothing is known to follow in the run. One that was read back does not tell."""
 
 
 class RecordWriter(Protocol):

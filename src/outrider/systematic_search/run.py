@@ -195,7 +195,7 @@ class Run:
         terms = TermCheck(parsed.tree, parsed.text)
         async for hits, cursor in self.pinned.pages(parsed.tree, after, self.request.page):
             await asyncio.to_thread(terms.see, hits)
-            yield await self._append_page(LIBRARY, hits, cursor, None)
+            yield await self._append_page(LIBRARY, hits, cursor, None, is_last=len(hits) < self.request.page)
         end: dict[str, Any] = {"hits": state.source_hits if state.source == LIBRARY else 0, "complete": True}
         findings = await find_missing_values(parsed.tree, parsed.text, self.pinned) + await terms.find_empty(self.pinned)
         if findings:
@@ -214,7 +214,8 @@ class Run:
             try:
                 pages = self.dependencies.remote_sources[name].harvest(tree, sent_query, harvest, after)
                 while (page := await self._read_next(pages)) is not None:
-                    yield await self._append_page(name, *page, dump_fetch_state(harvest))
+                    is_last = harvest.total is not None and harvest.fetched >= harvest.total
+                    yield await self._append_page(name, *page, dump_fetch_state(harvest), is_last=is_last)
             except SourceError as error:
                 broke_off, harvest.complete = {"broke_off": True}, False
                 harvest.remarks.append(str(error))
@@ -227,10 +228,13 @@ class Run:
         with count_into(self.tally):
             return await anext(pages, None)
 
-    async def _append_page(self, name: str, hits: Sequence[Matched], cursor: str, fetch_state: Mapping[str, Any] | None) -> RunPage:
+    async def _append_page(
+        self, name: str, hits: Sequence[Matched], cursor: str, fetch_state: Mapping[str, Any] | None, *, is_last: bool
+    ) -> RunPage:
+        """Write a page; `is_last` says whether its source is known to have no more."""
         lines = await asyncio.to_thread(self.ledger.append_page, name, hits, cursor, fetch_state)
         numbered = (RunHit(line["hit"], hit.record, name, hit.proof, line["content"]) for line, hit in zip(lines, hits, strict=True))
-        return RunPage(tuple(numbered), f"{name}:{cursor}", name)
+        return RunPage(tuple(numbered), f"{name}:{cursor}", name, is_last and name == self.request.names[-1])
 
     def _log(self, event: str, details: Mapping[str, Any]) -> None:
         """Write an event to the sessions, for the manifest's times, and to the audit log."""

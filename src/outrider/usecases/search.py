@@ -77,13 +77,18 @@ def _found_nothing_to_search(answer: outrider.SearchResponse) -> bool:
 
 
 async def aresume(
-    thread: str, answer: dict[str, Any] | None = None, *, services: outrider.Services | None = None
+    thread: str,
+    answer: dict[str, Any] | None = None,
+    *,
+    library: str | PathLike[str] | None = None,
+    services: outrider.Services | None = None,
 ) -> outrider.SearchResponse:
     """Continue the last search of a thread: after an interruption, or where it waits for a person with an `answer` to `waiting`.
 
     A plan is answered with `queries`, `sources`, `filters`, `years`, `stars`, of which each that is left out stays as planned; results
     with ids under `keep`, `drop` and `more_like`, and `feedback`. An empty answer changes nothing. Raises `BadRequest` for a wrong answer,
-    and the search still waits.
+    and the search still waits. A search that was begun `offline` stays so. One over another library than that of the settings raises
+    `OtherLibrary`, which names it, until `library` does.
     """
     from outrider.runtime.threads_and_loops import load_module
 
@@ -93,7 +98,7 @@ async def aresume(
     from outrider.services.tracing import keep_traces_local
     from outrider.usecases.threads import collect_response, open_threads
 
-    async with open_services(services, None, None, keep=True) as opened:
+    async with open_services(services, library, keep=True) as opened:
         with run_named(), keep_traces_local(opened.settings):
             async with open_threads(opened) as threads:
                 return await collect_response(threads.resume(thread, answer))

@@ -43,6 +43,8 @@ class HitPage(NamedTuple):
 
     hits: tuple[Hit, ...]
     cursor: str
+    is_last: bool = False
+    """Whether nothing is known to follow."""
 
 
 class AsyncSystematicHits(AsyncGenerator[Hit, None]):
@@ -89,7 +91,7 @@ class AsyncSystematicHits(AsyncGenerator[Hit, None]):
         try:
             async with aclosing(self._read_pages()) as pages:
                 async for page in pages:
-                    yield HitPage(tuple(make_hit(match, self._query) for match in page.hits), page.cursor)
+                    yield HitPage(tuple(make_hit(match, self._query) for match in page.hits), page.cursor, page.is_last)
                     self.cursor = page.cursor
         finally:
             try:

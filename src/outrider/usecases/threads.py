@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import shlex
 import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -23,7 +24,7 @@ from outrider.services.checkpoints import CheckpointStore, open_store
 from outrider.services.citation_queue import is_local_database
 from outrider.services.thread_ledger import AFTER_LAST_S, Lease, RunAnswers, Status, ThreadRun, find_place, name_process
 from outrider.state.checkpoints import PlanAnswer, Review, check_review_answer, parse_review, read_interrupt
-from outrider.state.errors import BadRequest, NoSuchThread, ThreadBusy, ThreadError
+from outrider.state.errors import BadRequest, NoSuchThread, OtherLibrary, ThreadBusy, ThreadError
 from outrider.state.pipeline import RunContext
 from outrider.state.request import SearchRequest, check_request
 from outrider.state.response import SearchResponse
@@ -48,6 +49,18 @@ Part = tuple[str, Any]
 """A part of a run's stream: `custom` events of nodes, `updates` of their fields, the whole state as `values`, or, as the last part of a
 run that now waits for a person, its `Review` as `waiting`.
 """
+
+
+class RunRow(RunContext):
+    """What a run's row keeps besides the request: its own settings, and what a resumed run must respect. Old rows lack the latter."""
+
+    offline: bool = False
+    library: str = ""
+    """The address of the library that it read, without a password; empty for none."""
+
+    @classmethod
+    def read(cls, run: ThreadRun) -> RunRow:
+        return cls.model_validate_json(run.context)
 
 
 Begin = tuple[SearchRequest, RunContext, str]
@@ -87,7 +100,9 @@ class Threads:
     async def check_answer(self, thread: str, answer: object) -> dict[str, Any]:
         """An answer to what waits, complete and checked as the run itself checks it. Raises `BadRequest`, also if nothing waits."""
         run = (await self.runs(thread))[-1]
-        return check_state_answer(run, await self._read_state(thread), answer)
+        checked = check_state_answer(run, await self._read_state(thread), answer)
+        await self._require_library(run)
+        return checked
 
     async def find_waiting(self, run_id: str) -> Review | None:
         """What waits under the number of a run; None for a run that does not wait, or was followed by another on its thread."""
@@ -149,7 +164,9 @@ class Threads:
     ) -> AsyncGenerator[Part]:
         runs = await self.store.ledger.runs(thread)
         now = max(time.time(), *(run.began + AFTER_LAST_S for run in runs[-1:]), 0.0)
-        texts = search_request.model_dump_json(exclude_defaults=True), context.model_dump_json(exclude_none=True)
+        offline, library = self.services.settings.sources.offline, await self.services.find_library_address()
+        row = RunRow(**dict(context), offline=offline, library=library)
+        texts = search_request.model_dump_json(exclude_defaults=True), row.model_dump_json(exclude_defaults=True)
         run = ThreadRun(run_id or uuid.uuid4().hex, thread, str(search_request.query), *texts, "begun", self.holder, now, now)
         await self.store.ledger.begin(run, lease)
         async with aclosing(self._run(self.services, run, search_request, lease)) as parts:
@@ -188,7 +205,7 @@ class Threads:
         """Resume the last run at the time of its interruption; a run that has ended gives its last state.
 
         A run that waits for a person goes on with `answer`; without one it gives what waits. A wrong answer raises `BadRequest`, and the
-        run still waits.
+        run still waits. A run that was begun offline stays so. Raises `OtherLibrary` before anything is changed.
         """
         async with self._lease(thread) as lease, aclosing(self._resume(thread, answer, lease)) as parts:
             async for part in parts:
@@ -199,8 +216,6 @@ class Threads:
         await self.services.prepare()
         before = await self._read_state(thread)
         resumption: Command[Any] | None = None if answer is None else Command(resume=check_state_answer(run, before, answer))
-        # it may start at a later node, and at the time of the interruption
-        await self.services.warm(ModelUse.of_request(SearchRequest.model_validate_json(run.asked)))
         has_state = (before.metadata or {}).get("run") == run.run
         if run.status == "ended" or (has_state and not before.tasks):  # `next` leaves out a node that has written and is not yet saved
             yield "values", before.values
@@ -209,17 +224,42 @@ class Threads:
             yield "values", before.values
             yield "waiting", review
             return
+        await self._require_library(run)
         await self.store.ledger.touch(run.run, "begun", self.holder, time.time(), lease)
-        services, state = self.services, before.values if has_state else {}
-        if state.get("started_at"):
-            # a clock that continues where the run stopped: its time limit has not passed, and works are as old as they were
-            clock = services.clock
-            gap_s = clock() - (state["started_at"] + state["execution_time_ms"] / 1_000)
-            services = services.at(lambda: clock() - gap_s)
-        request = resumption if has_state else check_request(SearchRequest.model_validate_json(run.asked))
-        async with aclosing(self._run(services, replace(run, holder=self.holder), request, lease)) as parts:
-            async for part in parts:
-                yield part
+        request, state = check_request(SearchRequest.model_validate_json(run.asked)), before.values if has_state else {}
+        async with self._find_services(run) as opened:
+            await opened.warm(ModelUse.of_request(request))  # it may start at a later node, and at the time of the interruption
+            services = opened
+            if state.get("started_at"):
+                # a clock that continues where the run stopped: its time limit has not passed, and works are as old as they were
+                gap_s = opened.clock() - (state["started_at"] + state["execution_time_ms"] / 1_000)
+                services = opened.at(lambda: opened.clock() - gap_s)
+            again = self._run(services, replace(run, holder=self.holder), resumption if has_state else request, lease)
+            async with aclosing(again) as parts:
+                async for part in parts:
+                    yield part
+
+    async def _require_library(self, run: ThreadRun) -> None:
+        """Raise `OtherLibrary` where the run read another library than that of the services."""
+        library, ours = RunRow.read(run).library, await self.services.find_library_address()
+        if library not in ("", ours):
+            raise OtherLibrary(
+                f"the last search of thread {run.thread!r} read the library {library}, not {ours or 'none'}; name it with "
+                f"--library {shlex.quote(library)}, or in Python with library="
+            )
+
+    @asynccontextmanager
+    async def _find_services(self, run: ThreadRun) -> AsyncIterator[Services]:
+        """Those of this process; others for a run that contacts nothing but this machine, where these may."""
+        if self.services.settings.sources.offline or not RunRow.read(run).offline:
+            yield self.services
+            return
+        services = await asyncio.to_thread(self.services.go_offline)
+        try:
+            await services.prepare()
+            yield services
+        finally:
+            services.close()
 
     async def _run(
         self, services: Services, run: ThreadRun, request: SearchRequest | Command[Any] | None, lease: Lease
@@ -229,7 +269,7 @@ class Threads:
             "configurable": {"thread_id": run.thread, JOURNAL_KEY: Journal(run.run, RunAnswers(self.store.ledger, lease))},
             "metadata": {"run": run.run},
         }
-        context = RunContext.model_validate_json(run.context)
+        context = RunContext(**RunRow.read(run).model_dump(include=set(RunContext.model_fields)))
         has_ended, review = False, None
         try:
             with self.store.raise_thread_errors():

@@ -25,9 +25,11 @@ def test_without_a_terminal_it_is_saved_and_answered_with_files(shelved: Path, t
     assert run([*command, "--thread", "one"]) == WAITS
     out, err = capsys.readouterr()
     assert "aspirin liver" in out
-    assert "outrider threads resume one" in err
+    assert f"outrider threads resume one --library {shelved}, in a script" in err
     file = tmp_path / "answer.json"
     file.write_text(json.dumps({"queries": [{"text": "statins cholesterol"}]}))
+    assert run(["threads", "resume", "one", "--answer", str(file), "-l", str(tmp_path / "none")]) == 2
+    assert f"read the library {shelved}" in capsys.readouterr().err
     assert run(["threads", "resume", "one", "--answer", str(file), "-l", str(shelved), "--json"]) == WAITS
     waiting = json.loads(capsys.readouterr().out)["waiting"]
     assert (waiting["review"], waiting["works"][0]["doc_id"]) == ("results", "b")

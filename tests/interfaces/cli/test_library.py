@@ -106,7 +106,9 @@ def test_labels_text_and_order(library: str, out: Any, capsys: pytest.CaptureFix
     assert any("no record of the library has the label 'to reed'; did you mean 'to read'?" in one["why"] for one in found["bypassed"])
     years = [one["year"] for one in out("library", "list", "--order", "year", "--json", "-l", library)["records"]]
     assert years == [2004, 2003, 2002, 2001, 2000]
-    assert run(["library", "label", "nobody", "--add", "x", "-l", library]) == 2
+    capsys.readouterr()
+    assert run(["library", "label", "nobody", "--add", "x", "-l", library, "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["message"] == "not in the library: nobody"
     assert run(["library", "label", doc_id, "-l", library]) == 2
     assert run(["library", "list", "--order", "yeer", "-l", library]) == 2
     assert "did you mean 'year'" in capsys.readouterr().err

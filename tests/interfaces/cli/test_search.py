@@ -112,6 +112,10 @@ def test_odd_queries_are_answered(shelved: Path, query: str, capsys: pytest.Capt
 def test_a_missing_library_exits_with_3_and_names_the_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["search", "x", "-l", str(tmp_path / "none")]) == 3
     assert "outrider ingest" in capsys.readouterr().err
+    assert run(["search", "x", "-l", str(tmp_path / "none"), "--json"]) == 3
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["error"]["kind"], answer["error"]["exit_code"]) == ("NothingSearchable", 3)
+    assert (answer["error"]["message"], answer["hits"]) == (answer["failures"][0]["message"], [])
 
 
 def test_an_empty_library_gives_no_hits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

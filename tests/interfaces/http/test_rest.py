@@ -66,6 +66,12 @@ async def test_an_invalid_request_is_422_and_names_the_field() -> None:
             assert problem["errors"][0].get("field", "") in (field, field.removesuffix(".0"))
 
 
+async def test_a_misspelt_field_names_the_one_that_was_meant() -> None:
+    async with open_client(services()) as client:
+        wrong = (await client.post("/api/search", json={"query": "aspirin", "topk": 1, "run": {"max_call": 1}})).json()
+    assert wrong["detail"] == "run.max_call: unknown field; topk: unknown field; did you mean 'top_k'?"
+
+
 @over_both_stores
 async def test_an_asynchronous_search_has_an_id_a_location_and_an_answer() -> None:
     async with open_client(services()) as client:

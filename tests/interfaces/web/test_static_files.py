@@ -41,8 +41,12 @@ async def test_files_are_served_to_everybody_under_a_strict_policy() -> None:
         again = await client.get("/", headers={"If-None-Match": answers["/"].headers["etag"]})
         packed = await client.get("/page/app.js")
         plain = await client.get("/page/app.js", headers={"Accept-Encoding": "gzip;q=0, identity"})
+        tag = answers["/"].headers["etag"]
+        same = [await client.get("/", headers={"If-None-Match": one}) for one in (f"W/{tag}", f'"x", {tag}', "*", f'W/"y" , W/{tag}')]
+        others = [await client.get("/", headers={"If-None-Match": one}) for one in ('"x"', tag.strip('"'), "")]
     assert {answer.status_code for answer in answers.values()} == {200}
     assert (about.status_code, again.status_code, again.content) == (401, 304, b"")
+    assert [{one.status_code for one in same}, {one.status_code for one in others}] == [{304}, {200}]
     assert [answer.headers.get("content-encoding") for answer in (packed, plain)] == ["gzip", None]
     assert packed.content == plain.content
     assert packed.headers["etag"] != plain.headers["etag"]

@@ -72,13 +72,18 @@ def read_answer(source: str) -> object:
         raise BadRequest(f'--answer {source} cannot be read as JSON ({error}); write an answer such as {{"drop": ["ID"]}}') from error
 
 
-def show_waiting(review: Review) -> int:
+def show_waiting(review: Review, library: str | None) -> int:
     """Show what waits and how to go on; returns the exit code."""
     _show(review, to_screen=False)
-    name = shlex.quote(review.thread)
-    note(f"The search waits for you, saved as a thread. To go on: outrider threads resume {name}, in a script with --answer FILE or -")
+    command = resume_command(review.thread, library)
+    note(f"The search waits for you, saved as a thread. To go on: {command}, in a script with --answer FILE or -")
     note(review.how)
     return WAITS
+
+
+def resume_command(thread: str, library: str | None) -> str:
+    """The command that goes on with a thread; `library` is that of the option."""
+    return shlex.join(["outrider", "threads", "resume", thread, *(["--library", library] if library else [])])
 
 
 def ask(review: Review, read: Callable[[str], str] = input) -> dict[str, Any] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,7 @@ import typer
 
 from outrider.interfaces.cli.export import find_format, open_output
 from outrider.interfaces.cli.options import AddressOption, JsonOption, OnOption, parse_columns
-from outrider.interfaces.cli.terminal import Progress, console, count, note, plain, show_work
+from outrider.interfaces.cli.terminal import Progress, console, count, data_output, note, plain, show_work
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def _report_review(review: Path, decided: int, waiting: int, unknown: int) -> No
 
 def _print_json(deduplication: FileDeduplication) -> None:
     """Piece by piece, so that a large answer is never in memory as a whole."""
-    out, ids = sys.stdout, deduplication.ids
+    out, ids = data_output(), deduplication.ids
     out.write('{"groups": [')
     for at, group in enumerate(deduplication.groups()):
         out.write((", " if at else "") + json.dumps([ids[place] for place in group.places], ensure_ascii=False))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from outrider.interfaces.cli.options import FiltersOption, LibraryOption, open_services, parse_filters, wait_for
-from outrider.interfaces.cli.terminal import count, note
+from outrider.interfaces.cli.terminal import count, data_output, note
 from outrider.state.errors import BadRequest, explain_limit
 from outrider.usecases.export import SUFFIXES, make_record
 
@@ -126,9 +125,9 @@ def _read_answer(path: Path) -> list[Record]:
 
 @contextlib.contextmanager
 def open_output(output: Path | None) -> Iterator[TextIO]:
-    """Standard output, or a file that takes its name only when it is complete. Raises `BadRequest` if it cannot be written."""
+    """Standard output in UTF-8, or a file that takes its name only when it is complete. Raises `BadRequest` if it cannot be written."""
     if output is None:
-        yield sys.stdout
+        yield data_output()
         return
     import tempfile
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
@@ -29,6 +28,7 @@ from outrider.interfaces.cli.terminal import (
     Progress,
     console,
     count,
+    data_output,
     note,
     one_line,
     plain,
@@ -143,7 +143,7 @@ def list_records(
             cells[3] += f" [{notices}]" if notices else ""
             listing.add_row(*map(plain, cells[: len(heads)]))
         else:  # for programs such as `cut` and `head`: a record is a line; notices stand behind the columns that were always there
-            sys.stdout.write("\t".join(map(one_line, cells if notices else cells[:-1])) + "\n")
+            data_output().write("\t".join(map(one_line, cells if notices else cells[:-1])) + "\n")
     if console().is_terminal:
         console().print(listing)
     note(f"{len(found.records):,} of {found.total:,} records" + (f", from {offset:,}" if offset else ""))
@@ -219,7 +219,7 @@ def label(
     remove: Annotated[list[str] | None, typer.Option("--remove", help="A label to remove; may be repeated.")] = None,
     library: LibraryOption = None,
     as_json: JsonOption = False,
-) -> int:
+) -> None:
     """Give records labels of your own, or take them away. Records do not change, and reading their files again keeps labels.
 
     `outrider library list --label NAME` lists them. Exit code 2 if none of the records exists.
@@ -229,6 +229,8 @@ def label(
     from outrider.usecases.library import label_records
 
     labels = wait_for(label_records(open_services(library), doc_ids, add or (), remove or ()))
+    if not labels:
+        raise BadRequest(f"not in the library: {', '.join(doc_ids)}")
     if as_json:
         print_json(labels)
     else:
@@ -236,7 +238,6 @@ def label(
             console().print(plain(f"{doc_id}: {', '.join(names) or 'no label'}"))
         if unknown := [doc_id for doc_id in doc_ids if doc_id not in labels]:
             note(f"Not in the library: {', '.join(unknown)}")
-    return 0 if labels else BAD_INPUT
 
 
 @library_app.command()

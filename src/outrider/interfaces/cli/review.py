@@ -19,7 +19,7 @@ from outrider.interfaces.cli.options import (
     parse_columns,
     wait_for,
 )
-from outrider.interfaces.cli.terminal import Progress, console, count, note, one_line, plain, print_json, table
+from outrider.interfaces.cli.terminal import Progress, console, count, data_output, note, one_line, plain, print_json, table
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def export(
     form = find_export_format(output) if output else "csv"
     content = call_services(lambda services: export_review(services, name, form, tuple(only or ())))
     if output is None:
-        sys.stdout.write(content.decode())
+        data_output().write(content.decode())
         return
     from outrider.reviews.decision_log import write_file
 

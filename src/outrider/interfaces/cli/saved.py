@@ -17,7 +17,7 @@ from outrider.interfaces.cli.options import (
     narrow_filters,
     parse_filters,
 )
-from outrider.interfaces.cli.terminal import Progress, console, count, note, plain, print_json, report_error, table
+from outrider.interfaces.cli.terminal import Progress, console, count, data_output, note, plain, print_json, report_error, table
 from outrider.state.errors import BadRequest, SearchError, did_you_mean
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def diff(
         chosen: Any = form
         text = call_services(lambda services: write_digest(services, name, chosen, before, after))
         if output is None:
-            sys.stdout.write(text)
+            data_output().write(text)
             return
         from outrider.interfaces.cli.export import open_output
 

@@ -23,7 +23,7 @@ from outrider.interfaces.cli.options import (
     parse_filters,
     wait_for,
 )
-from outrider.interfaces.cli.terminal import count, exit_code, follow_run, measure_wait, note, note_remarks, print_json
+from outrider.interfaces.cli.terminal import count, exit_code, follow_run, measure_wait, note, note_remarks, print_answer
 from outrider.state.errors import BadRequest, SearchError
 
 if TYPE_CHECKING:
@@ -203,8 +203,8 @@ def search(
         answer = settle(answer, library, offline=offline, quiet=as_json)
         if answer.waiting is not None:
             if not as_json:
-                return show_waiting(answer.waiting)
-            print_json(answer)
+                return show_waiting(answer.waiting, library)
+            print_answer(answer)
             return WAITS
     if not exit_code(answer):
         _write_files(answer, output, form, plot)
@@ -212,7 +212,7 @@ def search(
         note_remarks(answer.result_set.remarks if answer.result_set else ())
         if services.lost_model and services.settings.sources.offline:  # otherwise it is logged as an error
             note(f"Not run: model ({services.lost_model})")
-        print_json(answer)
+        print_answer(answer)
         return exit_code(answer)
     if explain:
         _show_plan(answer)

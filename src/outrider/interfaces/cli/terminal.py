@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
@@ -251,7 +252,25 @@ def print_json(value: object) -> None:
     """Print a JSON value or a pydantic model on one line of standard output."""
     model: Any = value
     is_model = hasattr(value, "model_dump_json")
-    sys.stdout.write((model.model_dump_json() if is_model else json.dumps(value, ensure_ascii=False)) + "\n")
+    data_output().write((model.model_dump_json() if is_model else json.dumps(value, ensure_ascii=False)) + "\n")
+
+
+def print_answer(answer: SearchResponse) -> None:
+    """Print a response as JSON; one without an answer also has an `error`, as those of commands."""
+    from outrider.state.response import find_fatal
+
+    if (fatal := find_fatal(answer.failures)) is None:
+        print_json(answer)
+    else:
+        error = {"kind": fatal.error, "message": fatal.message, "exit_code": exit_code(answer)}
+        print_json({"error": error, **answer.model_dump(mode="json")})
+
+
+def data_output() -> TextIO:
+    """Standard output for JSON and files of records, UTF-8 whatever the terminal takes. Lone surrogates are escaped as in JSON."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    return sys.stdout
 
 
 def report_error(error: SearchError) -> None:

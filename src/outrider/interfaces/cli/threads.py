@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, call_services
-from outrider.interfaces.cli.terminal import console, count, exit_code, measure_wait, note, plain, print_json, table
+from outrider.interfaces.cli.terminal import console, count, exit_code, measure_wait, note, plain, print_answer, print_json, table
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def list_threads(as_json: JsonOption = False) -> None:
 def show(thread: ThreadArgument, library: LibraryOption = None, as_json: JsonOption = False) -> None:
     """Show a thread's searches and its last answer, even if it is not complete."""
     from outrider.interfaces.cli.answer import show_answer
+    from outrider.interfaces.cli.checkpoints import resume_command, show_waiting
     from outrider.usecases.threads import describe_run, format_time
 
     async def read(threads: Threads) -> tuple[Any, Any]:
@@ -57,13 +58,11 @@ def show(thread: ThreadArgument, library: LibraryOption = None, as_json: JsonOpt
         listing.add_row(format_time(run.began), STATES[run.status], plain(run.query), plain(feedback))
     console().print(listing)
     if answer is not None and answer.waiting is not None:
-        from outrider.interfaces.cli.checkpoints import show_waiting
-
-        show_waiting(answer.waiting)
+        show_waiting(answer.waiting, library)
     elif answer is not None and runs[-1].status == "ended":
         show_answer(answer)
     else:
-        note(f"Its last search has not ended; to continue it: outrider threads resume {thread}")
+        note(f"Its last search has not ended; to continue it: {resume_command(thread, library)}")
 
 
 @threads_app.command()
@@ -83,11 +82,11 @@ def resume(
     given = None if answer_file is None else read_answer(answer_file)
     answer = settle(resume_thread(thread, given, library, quiet=as_json), library, quiet=as_json)
     if as_json:
-        print_json(answer)
+        print_answer(answer)
         if answer.waiting is not None:
             return WAITS
     elif answer.waiting is not None:
-        return show_waiting(answer.waiting)
+        return show_waiting(answer.waiting, library)
     else:
         show_answer(answer, waited_s=measure_wait())
     return exit_code(answer)

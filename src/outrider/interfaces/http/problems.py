@@ -21,12 +21,14 @@ from outrider.state.errors import (
     NoSuchJob,
     NoSuchSaved,
     NoSuchThread,
+    OtherLibrary,
     SavedBusy,
     SavedError,
     SearchError,
     StoreDamaged,
     TargetPaused,
     ThreadBusy,
+    did_you_mean,
     is_disk_full,
 )
 from outrider.state.model import Model
@@ -36,7 +38,7 @@ from outrider.systematic_search.ledger import LedgerUnwritable, NoSuchRun, RunBu
 from outrider.text.sanitize import without_control
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from starlette.requests import Request
     from starlette.types import Scope
@@ -74,6 +76,7 @@ STATUSES: Mapping[type[SearchError], int] = {
     NoSuchRun: 404,
     NoSuchThread: 404,
     ThreadBusy: 409,
+    OtherLibrary: 409,
     NoSuchJob: 404,
     TargetPaused: 409,
     NoSuchReview: 404,
@@ -84,6 +87,7 @@ STATUSES: Mapping[type[SearchError], int] = {
 RUN_ERRORS: Mapping[type[SearchError], str] = {
     NoSuchThread: "there is no such thread",
     ThreadBusy: "a search of this thread is under way; ask again when it has ended, or name another thread",
+    OtherLibrary: "this search read another library than that of this server",
     NoSuchJob: "there is no such job, or no job of this target",
     TargetPaused: "the jobs of this target are paused; resume them first",
     JobError: "this server cannot read or write its background jobs; its log and `outrider jobs list` say why",
@@ -160,20 +164,22 @@ def wrong_fields(message: str) -> tuple[WrongField, ...]:
     return tuple(WrongField(field=name, message=why) for name, colon, why in complaints if colon and name.isidentifier())
 
 
-def refuse_invalid(errors: Iterable[Any]) -> Refusal:
-    """The refusal for pydantic's errors of a request, without the input itself."""
-    fields = tuple(_make_wrong_field(error) for error in errors)[:MAX_ERRORS]
+def refuse_invalid(errors: Iterable[Any], names: Collection[str] = ()) -> Refusal:
+    """The refusal for pydantic's errors of a request, without the input itself; `names` are the fields of its body, for misspelt ones."""
+    fields = tuple(_make_wrong_field(error, names) for error in errors)[:MAX_ERRORS]
     detail = "; ".join(f"{one.field}: {one.message}" if one.field else one.message for one in fields)
     return Refusal(422, "bad-request", detail, errors=fields)
 
 
-def _make_wrong_field(error: Any) -> WrongField:
+def _make_wrong_field(error: Any, names: Collection[str]) -> WrongField:
     if not isinstance(error, Mapping):
         return WrongField(field="", message=str(error))
     place = [str(part) for part in error.get("loc", ())]
     place = place[1:] if place and place[0] in FASTAPI_PLACES and (len(place) > 1 or place[0] == "body") else place
     takes_object = error.get("type") in OBJECT_ERRORS
     message = "takes a JSON object" if takes_object else str(error.get("msg", "is wrong")).removeprefix("Value error, ")
+    if error.get("type") == "extra_forbidden":
+        message = f"unknown field{did_you_mean(place[0], names) if len(place) == 1 else ''}"
     return WrongField(field=_sanitize(".".join(place)), message=_sanitize(message))
 
 
@@ -223,7 +229,9 @@ async def handle_search_error(request: Request, error: Exception) -> Response:
 
 async def handle_invalid_request(request: Request, error: Exception) -> Response:
     errors: Sequence[Any] = error.errors()  # type: ignore[attr-defined] # FastAPI's RequestValidationError
-    return make_response(refuse_invalid(errors), read_request_id(request.scope))
+    body = getattr(request.scope.get("route"), "body_field", None)
+    names = getattr(body and body.field_info.annotation, "model_fields", ())
+    return make_response(refuse_invalid(errors, names), read_request_id(request.scope))
 
 
 async def handle_http_error(request: Request, error: Exception) -> Response:

@@ -44,6 +44,7 @@ from outrider.interfaces.mcp.short_answers import (
     shorten_report,
     shorten_texts,
 )
+from outrider.interfaces.mcp.stdio import serve_stdio
 from outrider.interfaces.mcp.systematic import SystematicTool
 from outrider.interfaces.mcp.tool_calls import (
     make_link,
@@ -98,6 +99,9 @@ class OutriderServer(MCPServer[None]):
     def __init__(self, tools: Tools, **options: Any) -> None:
         super().__init__("outrider", **options)
         self._tools = tools
+
+    async def run_stdio_async(self) -> None:
+        await serve_stdio(self._lowlevel_server)
 
     async def list_tools(self) -> list[Tool]:
         """With schemas that allow no other arguments: `call_tool` refuses them."""

@@ -131,7 +131,7 @@ class SystematicTool:
 
 
 async def read_run(hits: AsyncSystematicHits, limit: int, progress: Progress) -> tuple[Path, str]:
-    """Read pages into the ledger until there are `limit` hits or no more; a page is a step.
+    """Read whole pages into the ledger until there are `limit` hits or no more; a page is a step.
 
     Returns the run's folder, and the error by which it broke off: the hits so far are kept, and the cursor resumes it.
     """
@@ -141,7 +141,7 @@ async def read_run(hits: AsyncSystematicHits, limit: int, progress: Progress) ->
             async for page in pages:
                 count += len(page.hits)
                 await progress.start(f"{count:,} hits")
-                if count >= limit:
+                if count >= limit and not page.is_last:  # else the run only has to write its end
                     break
     except IncompleteRun:  # the manifest says what is missing
         pass

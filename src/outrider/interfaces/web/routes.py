@@ -120,6 +120,8 @@ def make_headers(name: str, form: str) -> dict[str, str]:
 MEBIBYTE = 2**20
 GZIP = re.compile(r"(?:^|[,\s])gzip(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))", re.IGNORECASE)
 """Of the header Accept-Encoding, unless its weight is zero."""
+ETAG = re.compile(r'(?:W/)?("[^"]*")')
+"""A tag of the header If-None-Match, without the mark of a weak one."""
 CUT_CELLS = "Outrider-Cut-Cells"
 EXAMPLES: dict[str, Any] = {"query": {"summary": "A query", "value": {"query": "aspirin[ti] AND liver", "sources": ["library"]}}}
 
@@ -302,7 +304,8 @@ async def _serve_file(file: File, request: Request) -> Response:
     is_packed = bool(GZIP.search(request.headers.get("accept-encoding", "")))
     tag = f'"{hashlib.sha256(file.body).hexdigest()[:16]}{"-gzip" if is_packed else ""}"'
     headers = {**file.headers, "ETag": tag}
-    if request.headers.get("if-none-match") == tag:
+    known = ",".join(request.headers.getlist("if-none-match"))
+    if known.strip() == "*" or tag in ETAG.findall(known):  # a weak comparison: RFC 9110, 13.1.2
         return Response(None, 304, headers)
     if is_packed:
         return Response(file.packed, 200, {**headers, "Content-Encoding": "gzip"}, file.media_type)
