@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
-
-from pydantic import JsonValue
+from typing import TYPE_CHECKING, Final
 
 from outrider.state.notices import NOTES
-from outrider.state.reviews import Verdict
 from outrider.text.words import fold_name
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from outrider.state.reviews import Verdict
 
 COLUMNS: Final = (
     "asreview_label", "included", "label", "final_included", "label_included", "included_label", "included_final", "included_flag",
