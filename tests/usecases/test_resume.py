@@ -13,7 +13,7 @@ from outrider.services import Services
 from outrider.state.checkpoints import PlanReview
 from outrider.state.errors import BadRequest, OtherLibrary
 from outrider.usecases import threads as threads_module
-from outrider.usecases.threads import RunRow, collect_response, open_threads
+from outrider.usecases.threads import KeptContext, collect_response, open_threads
 from support.fake_services import make_handler, settings
 from support.http_server import serving
 
@@ -71,7 +71,7 @@ async def test_a_row_of_an_earlier_release_is_resumed_as_the_settings_say(
         async with open_threads(services) as threads:
             await threads.store.ledger.database.execute("UPDATE outrider_runs SET context = '{\"max_calls\": 3}'")
             (run,) = await threads.runs("one")
-            assert RunRow.read(run) == RunRow(max_calls=3)
+            assert KeptContext.read(run) == KeptContext(max_calls=3)
             await collect_response(threads.resume("one"))
         assert server.requests != []
         services.close()

@@ -18,7 +18,7 @@ from outrider.ingest.export.csv_json import ScreeningWriter
 from outrider.reviews.asreview import write_project
 from outrider.state.records import Record
 from outrider.state.reviews import ReviewRecord, ReviewStatus
-from outrider.text.screening_labels import LABEL_NOTES, drop_labels
+from outrider.text.screening_labels import LABEL_CELLS, LABEL_NOTES, drop_labels
 
 PRISMA = ("prisma-markdown", "prisma-json")
 FORMATS: Final = (*RECORD_FORMATS, "asreview", *PRISMA)
@@ -27,7 +27,6 @@ SUFFIXES: Final = {
     ".md": "prisma-markdown", ".json": "prisma-json",
 }  # fmt: skip
 COLUMNS: Final = ("record", "decision", "reason", "reviewers", "decided_at", "review_notes", "duplicate_of")
-LABELS: Final = {"include": "1", "exclude": "0"}
 NOTE_FIELDS: Final = {"ris": "N1", "csl": "note"}
 """Formats that have notes and no further fields."""
 
@@ -59,7 +58,7 @@ def _label_record(view: ReviewRecord, form: str) -> Record:
         metadata[field] = [*labels, *list_own_notes(metadata, (field,)), *(note.text for note in view.notes)]
         return record.model_copy(update={"metadata": metadata})
     values = {
-        "included": LABELS.get(view.state, ""),
+        "included": LABEL_CELLS.get(view.state, ""),
         "record": str(view.number),
         "decision": view.state,
         "reason": "; ".join(reasons),

@@ -27,6 +27,8 @@ YES: Final = frozenset({"1", "1.0", "true", "yes", "y", "included", "include", "
 NO: Final = frozenset({"0", "0.0", "false", "no", "n", "excluded", "exclude", "irrelevant", "not relevant"})
 NOTE_FIELDS: Final = frozenset(map(fold_name, (*NOTES, "RN", "AN")))
 """Metadata with notes, and what Rayyan and EndNote use instead."""
+LABEL_CELLS: Final[Mapping[str, str]] = {"include": "1", "exclude": "0"}
+"""Verdicts as cells of a column of labels."""
 LABEL_NOTES: Final[Mapping[str, str]] = {"include": "ASReview_relevant", "exclude": "ASReview_irrelevant"}
 """Verdicts as notes that ASReview reads."""
 RELEVANT = re.compile(r"\bASReview_(relevant|irrelevant)\b")
@@ -52,10 +54,15 @@ def list_note_labels(metadata: Mapping[str, JsonValue]) -> list[tuple[str, Verdi
     return labels or [(" ".join(by.split()), RAYYAN_VERDICTS[word]) for by, word in pairs]
 
 
-def find_label(metadata: Mapping[str, JsonValue]) -> str:
-    """`1` for an included record, `0` for an excluded one; empty for one that nobody has screened, or with contradictory labels."""
+def find_verdict(metadata: Mapping[str, JsonValue]) -> str:
+    """The one label; empty for a record that nobody has screened, or with contradictory labels."""
     labels = list_labels(metadata)
-    return {"include": "1", "exclude": "0"}.get(labels[0], "") if len(labels) == 1 else ""
+    return labels[0] if len(labels) == 1 else ""
+
+
+def find_label(metadata: Mapping[str, JsonValue]) -> str:
+    """`1` for an included record, `0` for an excluded one; empty for any other."""
+    return LABEL_CELLS.get(find_verdict(metadata), "")
 
 
 def drop_columns(metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -51,7 +51,7 @@ run that now waits for a person, its `Review` as `waiting`.
 """
 
 
-class RunRow(RunContext):
+class KeptContext(RunContext):
     """What a run's row keeps besides the request: its own settings, and what a resumed run must respect. Old rows lack the latter."""
 
     offline: bool = False
@@ -59,7 +59,7 @@ class RunRow(RunContext):
     """The address of the library that it read, without a password; empty for none."""
 
     @classmethod
-    def read(cls, run: ThreadRun) -> RunRow:
+    def read(cls, run: ThreadRun) -> KeptContext:
         return cls.model_validate_json(run.context)
 
 
@@ -165,8 +165,8 @@ class Threads:
         runs = await self.store.ledger.runs(thread)
         now = max(time.time(), *(run.began + AFTER_LAST_S for run in runs[-1:]), 0.0)
         offline, library = self.services.settings.sources.offline, await self.services.find_library_address()
-        row = RunRow(**dict(context), offline=offline, library=library)
-        texts = search_request.model_dump_json(exclude_defaults=True), row.model_dump_json(exclude_defaults=True)
+        kept = KeptContext(**dict(context), offline=offline, library=library)
+        texts = search_request.model_dump_json(exclude_defaults=True), kept.model_dump_json(exclude_defaults=True)
         run = ThreadRun(run_id or uuid.uuid4().hex, thread, str(search_request.query), *texts, "begun", self.holder, now, now)
         await self.store.ledger.begin(run, lease)
         async with aclosing(self._run(self.services, run, search_request, lease)) as parts:
@@ -241,7 +241,7 @@ class Threads:
 
     async def _require_library(self, run: ThreadRun) -> None:
         """Raise `OtherLibrary` where the run read another library than that of the services."""
-        library, ours = RunRow.read(run).library, await self.services.find_library_address()
+        library, ours = KeptContext.read(run).library, await self.services.find_library_address()
         if library not in ("", ours):
             raise OtherLibrary(
                 f"the last search of thread {run.thread!r} read the library {library}, not {ours or 'none'}; name it with "
@@ -251,7 +251,7 @@ class Threads:
     @asynccontextmanager
     async def _find_services(self, run: ThreadRun) -> AsyncIterator[Services]:
         """Those of this process; others for a run that contacts nothing but this machine, where these may."""
-        if self.services.settings.sources.offline or not RunRow.read(run).offline:
+        if self.services.settings.sources.offline or not KeptContext.read(run).offline:
             yield self.services
             return
         services = await asyncio.to_thread(self.services.go_offline)
@@ -269,7 +269,7 @@ class Threads:
             "configurable": {"thread_id": run.thread, JOURNAL_KEY: Journal(run.run, RunAnswers(self.store.ledger, lease))},
             "metadata": {"run": run.run},
         }
-        context = RunContext(**RunRow.read(run).model_dump(include=set(RunContext.model_fields)))
+        context = RunContext(**KeptContext.read(run).model_dump(include=set(RunContext.model_fields)))
         has_ended, review = False, None
         try:
             with self.store.raise_thread_errors():

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from outrider.distiller.engines.embedding import Embedder
+from outrider.models.weights import COMMIT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,8 +67,8 @@ def find_scales(embedder: Embedder) -> CosineScales:
         return CosineScales()
     key = space.id, type(embedder)
     if key not in _known:
-        is_local = space.revision.startswith("sha256:") or len(space.revision) == len(hashlib.sha1(b"").hexdigest())  # noqa: S324
-        file = _find_file(space.id) if is_local else None
+        is_certain = space.revision.startswith("sha256:") or COMMIT.fullmatch(space.revision)  # a served name may get other weights
+        file = _find_file(space.id) if is_certain else None
         scales = _read(file) if file else None
         if scales is None:
             scales = measure_scales(embedder)

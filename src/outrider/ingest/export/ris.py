@@ -15,7 +15,7 @@ from outrider.ingest.export.base_writer import Writer, format_untitled, list_new
 from outrider.ingest.field_values import format_scalar, one_line
 from outrider.state.full_text import parse_origin
 from outrider.state.records import BaseRecord, Paper, Repository, web_link
-from outrider.text.screening_labels import LABEL_NOTES, find_label
+from outrider.text.screening_labels import LABEL_NOTES, find_verdict
 
 RANGE = re.compile(r"([^\s-]+)-([^\s-]+)")
 TYPE = re.compile(r"[A-Z]{2,8}")
@@ -40,7 +40,7 @@ class RisWriter(Writer):
 def _list_notes(record: BaseRecord) -> list[str]:
     """The label of screening as ASReview reads it, the record's own notes as they are, then a line for each notice."""
     own = list_own_notes(record.metadata)
-    label = LABEL_NOTES.get({"1": "include", "0": "exclude"}.get(find_label(record.metadata), ""))
+    label = LABEL_NOTES.get(find_verdict(record.metadata))
     own = [label, *own] if label and not any(label in note for note in own) else own
     return [*own, *list_new_notes(record, "; ".join(own))] or [format_untitled(record)]
 
