@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from outrider.library.filter_sql import literal
 from outrider.library.lance_errors import retry_conflicts
 from outrider.library.schema import BITMAP, BTREE, EXACT_FIELDS, OTHER, RANKED, TAGS
 from outrider.library.text_search import match_query
@@ -73,12 +74,16 @@ async def plan_indexes(table: AsyncTable) -> list[tuple[str, Any]]:
 
 
 async def read_index_error(table: AsyncTable, column: str) -> str:
-    """Why the text index on this column cannot be read; empty where it can, and for other columns."""
+    """Why the index on this column cannot be read; empty where it can."""
+    query = table.query()
     if column in (RANKED, *EXACT_COLUMNS):
-        try:
-            await table.query().nearest_to_text(match_query("a", column)).select(["doc_id", "_score"]).limit(1).to_arrow()
-        except (RuntimeError, OSError, ValueError) as error:
-            return str(error)[:200]
+        looked_up = query.nearest_to_text(match_query("a", column)).select(["doc_id", "_score"])
+    else:
+        looked_up = query.where(f"{column} = {0 if column == 'year' else literal('')}").select(["doc_id"])  # type: ignore[assignment]
+    try:
+        await looked_up.limit(1).to_arrow()
+    except (RuntimeError, OSError, ValueError) as error:
+        return str(error)[:200]
     return ""
 
 
