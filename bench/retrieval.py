@@ -29,7 +29,7 @@ from outrider.library.search_engine import Engine
 from outrider.library.vectors.write import document_text
 from outrider.models.rerank.late_interaction import LateInteraction
 from outrider.nodes.reranker import rerank_candidates
-from outrider.nodes.scout import TaskResult, find_depth, fuse_answers, make_candidates, make_ranked_list
+from outrider.nodes.scout import TaskResult, find_depth, fuse_answers, make_candidates, make_ranked_list, read_records
 from outrider.runtime.run_reads import share_reads
 from outrider.settings.model import RankingSettings, RerankerSettings
 from outrider.state.hits import Candidate
@@ -269,14 +269,15 @@ async def works(engine: Engine, text: str, fuse: Fusion, added: tuple[str, ...] 
     """The results of all strategies, fused, with the scores that a reranker mixes with its own. The search by words may be widened."""
 
     async def search(kind: RetrieverType) -> TaskResult:
-        answer = await engine.search(SourceQuery(text, kind, None, find_depth(kind, DEPTH), added, phrases=phrases))
-        places = make_ranked_list("library", kind, text, answer.results)  # while others run, as the scout does
-        return TaskResult(answer.results, places, answer.compare_again)
+        query = SourceQuery(text, kind, None, DEPTH, added, phrases=phrases, depth=find_depth(kind, DEPTH), places_only=True)
+        answer = await engine.search(query)
+        places = make_ranked_list("library", kind, text, answer.places or answer.results)  # while others run, as the scout does
+        return TaskResult(answer.results, places, answer.compare_again, answer.read)
 
     with share_reads():
         answers = await asyncio.gather(*map(search, RetrieverType))
-    records = {one.record.doc_id: one.record for answer in answers for one in answer.results}
-    return make_candidates(fuse_answers(answers, fuse, DEPTH), [answer.ranking for answer in answers], records)
+        order = fuse_answers(answers, fuse, DEPTH)
+        return make_candidates(order, [answer.ranking for answer in answers], await read_records(answers, order))
 
 
 async def lancedb_hybrid(source: Collection, folder: Path, embedder: TextEmbedder) -> Stage:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,7 +29,7 @@ from outrider.state.filters import Compare, Filter, Not, Or, combine, matches, p
 from outrider.state.hits import Candidate, FoundBy, Ranked, RankedList, Scored
 from outrider.state.intent import NumberRange, PlannedQuery, SearchStrategy
 from outrider.state.pipeline import PipelineState, RunContext, Update
-from outrider.state.ports import EXPANDED, BooleanQuery, Clock, CompareAgain, Fusion, Source, SourceAnswer, SourceQuery
+from outrider.state.ports import EXPANDED, BooleanQuery, Clock, CompareAgain, Fusion, ReadRecords, Source, SourceAnswer, SourceQuery
 from outrider.state.records import LIBRARY, Record
 from outrider.state.request import RetrieverType
 from outrider.state.response import Failure, SourceReport
@@ -60,11 +60,15 @@ class Task:
 
 
 class TaskResult(NamedTuple):
-    """The results of one task, the same as a list without records, and what orders the list again by the first works."""
+    """The results of one task, the same as a list without records, and what orders the list again by the first works.
+
+    Without `results`, `read` reads the records of the list.
+    """
 
     results: Sequence[Scored]
     ranking: RankedList
     compare_again: CompareAgain | None = None
+    read: ReadRecords | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +103,40 @@ class Scout:
             failure = Failure(node="scout", error=NothingSearchable.__name__, message=why)
             return {"sources": reports, "failures": (*state.failures, failure)}
         answers = [answer for _, answer in outcomes if answer]
+        order, records = await self._choose(answers, limit, state.fusion_enabled)
+        if order.keys() != records.keys():  # some works are gone, and their vectors took the places of others
+            again = [
+                run_task(task, replace(query, places_only=False), _discard)
+                for task, query, (_, answer) in zip(tasks, queries, outcomes, strict=True)
+                if answer and answer.read
+            ]
+            with_records = iter(await asyncio.gather(*again))
+            answers = [one for answer in answers if (one := next(with_records)[1] if answer.read else answer)]
+            order, records = await self._choose(answers, limit, state.fusion_enabled)
         lists = tuple(answer.ranking for answer in answers)
-        records = collect_records([(answer.ranking.source, answer.results) for answer in answers])
-        order = fuse_answers(answers, self.fuse, limit) if state.fusion_enabled else self.interleave(lists)
         return {"lists": lists, "candidates": make_candidates(order, lists, records), "sources": reports}
+
+    async def _choose(self, answers: Sequence[TaskResult], limit: int, is_fused: bool) -> tuple[Mapping[str, float], Mapping[str, Record]]:
+        """The works that are kept, with their fused scores and their records; without the records of those that are gone."""
+        order = fuse_answers(answers, self.fuse, limit) if is_fused else self.interleave([answer.ranking for answer in answers])
+        return order, await read_records(answers, order)
+
+
+async def read_records(answers: Sequence[TaskResult], doc_ids: Collection[str]) -> dict[str, Record]:
+    """The records of these works, in one read of each source that only named them; those that are gone are left out."""
+    readers: dict[str, ReadRecords] = {}
+    named: dict[str, dict[str, None]] = {}
+    for answer in answers:
+        if answer.read:
+            readers.setdefault(answer.ranking.source, answer.read)
+            wanted = (place.doc_id for place in answer.ranking.results if place.doc_id in doc_ids)
+            named.setdefault(answer.ranking.source, {}).update(dict.fromkeys(wanted))
+    read = {source: await reader(list(named[source])) for source, reader in readers.items()}
+    records = collect_records(
+        (answer.ranking.source, read[answer.ranking.source].values() if answer.read else [one.record for one in answer.results])
+        for answer in answers
+    )
+    return {doc_id: record for doc_id, record in records.items() if doc_id in doc_ids}
 
 
 def fuse_answers(answers: Sequence[TaskResult], fuse: Fusion, limit: int) -> Mapping[str, float]:
@@ -155,6 +189,7 @@ def make_source_query(task: Task, strategy: SearchStrategy, where: Filter | None
         min(left_s, task.source.timeout_s),
         make_boolean_query(task),
         list_phrases(task.query.boolean_query) if is_sparse else (),
+        places_only=task.source.name == LIBRARY and not split_negated(task.query.boolean_query)[1],
     )
 
 
@@ -180,8 +215,8 @@ async def run_task(task: Task, query: SourceQuery, write: Callable[[Any], None])
     write({"node": "scout", "event": "searched", "report": report.model_dump(mode="json")})
     if answer is None:
         return report, None
-    ranking = make_ranked_list(report.source, report.strategy, report.query, answer.results)
-    return report, TaskResult(answer.results, ranking, answer.compare_again)
+    ranking = make_ranked_list(report.source, report.strategy, report.query, answer.places or answer.results)
+    return report, TaskResult(answer.results, ranking, answer.compare_again, answer.read)
 
 
 def find_excluded(query: PlannedQuery) -> BooleanQuery | None:
@@ -239,10 +274,11 @@ async def search_source(
         from outrider.sources.adapter import leave_out_excluded
 
         answer = leave_out_excluded(answer, excluding)
-    answer = replace(answer, results=answer.results[: query.most])
-    status = answer.status or ("ok" if answer.results else "empty")
+    answer = replace(answer, results=answer.results[: query.most], places=answer.places[: query.most])
+    found = len(answer.results or answer.places)
+    status = answer.status or ("ok" if found else "empty")
     more = {"total": answer.total, "message": answer.message, "model": answer.model, "retry_at": format_time(answer.retry_at)}
-    return report(status, returned=len(answer.results), **more), answer
+    return report(status, returned=found, **more), answer
 
 
 async def _search(source: Source, query: SourceQuery) -> SourceAnswer:
@@ -284,14 +320,16 @@ def _retrieve_error(search: asyncio.Future[SourceAnswer]) -> None:
         search.exception()
 
 
-def collect_records(answers: Iterable[tuple[str, Sequence[Scored]]]) -> dict[str, Record]:
-    """One record per id: the user's own from the library, else the service's. A record of a service that an earlier search saved in the
-    library is older than the service's answer, and only fills what that leaves out, without the values that it has from a page.
+def collect_records(answers: Iterable[tuple[str, Iterable[Record]]]) -> dict[str, Record]:
+    """One record per id, from sources and what they gave: the user's own from the library, else the service's.
+
+    A record of a service that an earlier search saved in the library is older than the service's answer, and only fills what that leaves
+    out, without the values that it has from a page.
     """
     records: dict[str, Record] = {}
     saved: set[str] = set()
-    for name, results in answers:
-        for record in (result.record for result in results):
+    for name, given in answers:
+        for record in given:
             known = records.get(record.doc_id)
             if known is None and name == LIBRARY and record.source != LIBRARY:
                 records[record.doc_id] = strip_page_values(record)
@@ -322,9 +360,9 @@ def _range_or_missing(field: str, bounds: NumberRange) -> Filter | None:
     return Or((inside, Not(Compare(field, "$exists", True)))) if inside else None
 
 
-def make_ranked_list(source: str, strategy: str, query: str, results: Sequence[Scored]) -> RankedList:
+def make_ranked_list(source: str, strategy: str, query: str, results: Sequence[Scored | Ranked]) -> RankedList:
     """The results without their records."""
-    places = tuple(Ranked(result.record.doc_id, result.score, result.why, result.paths) for result in results)
+    places = tuple(one if isinstance(one, Ranked) else Ranked(one.doc_id, one.score, one.why, one.paths) for one in results)
     return RankedList(source=source, strategy=strategy, query=query, results=places)
 
 
@@ -338,7 +376,10 @@ def make_candidates(fused: Mapping[str, float], lists: Sequence[RankedList], rec
     for ranking in lists:
         source, strategy, query = ranking.source, ranking.strategy, ranking.query
         for rank, place in enumerate(ranking.results, start=1):
-            origin, doc_id = FoundBy(source, strategy, query, rank, place.why, place.paths), place.doc_id
+            doc_id = place.doc_id
+            if doc_id not in fused:
+                continue
+            origin = FoundBy(source, strategy, query, rank, place.why, place.paths)
             if doc_id not in found_by:
                 found_by[doc_id], scores[doc_id] = [origin], {strategy: place.score}
                 continue

@@ -52,6 +52,10 @@ class Scored(NamedTuple):
     why: str = ""
     paths: tuple[Path, ...] = ()
 
+    @property
+    def doc_id(self) -> str:
+        return self.record.doc_id
+
 
 @fast_dataclass
 class Ranked:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
@@ -59,6 +59,8 @@ class SourceQuery:
     """Phrases of the Boolean query; a record that holds one ranks higher."""
     depth: int = 0
     """Results in place of `limit` for the fusion of a search by words with one by vectors; a source without vectors keeps to `limit`."""
+    places_only: bool = False
+    """Whether the answer may name works by id, as `SourceAnswer.places`: of several lists only some works are wanted after their fusion."""
 
     @property
     def most(self) -> int:
@@ -68,6 +70,8 @@ class SourceQuery:
 
 CompareAgain = Callable[[Sequence[str]], tuple[Ranked, ...]]
 """Orders the results of a search by vectors again, by the works of these ids, which came first after a fusion; empty to leave them."""
+ReadRecords = Callable[[Sequence[str]], Awaitable[Mapping[str, Record]]]
+"""Reads records by id; those that are gone are left out."""
 AnswerStatus = Literal["", "partial", "cached", "stale"]
 
 
@@ -87,6 +91,9 @@ class SourceAnswer:
     compare_again: CompareAgain | None = None
     subject: Record | None = None
     """Of a list of citations: the work that they belong to, with the identifiers under which the service knows it."""
+    places: tuple[Ranked, ...] = ()
+    """In place of `results`, with `read`, which gives their records."""
+    read: ReadRecords | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ def test_sizes_up_to_the_requested_one() -> None:
     assert cases(1_000_000) == [Case(10_000, 1_024), Case(100_000, 1_024), Case(10_000, 384), Case(1_000_000, 384)]
 
 
-NAMES = ("sparse", "dense", "graph", "hybrid", scale.CHAINED)
+NAMES = ("sparse", "dense", "graph", "hybrid", scale.CHAINED, scale.LATER)
 
 
 def test_the_worst_size_and_the_growth_decide() -> None:
@@ -32,8 +32,9 @@ def test_the_worst_size_and_the_growth_decide() -> None:
     assert notes[0] == "sparse: at most 1.3 times the raw calls does not hold (1.50 at worst)"
     assert "of one strategy after another holds (0.50 at worst), of all at once does not hold (1.50" in notes[3]
     assert notes[4] == "hybrid, to its minimal chain: at most 1.3 times the calls of it does not hold (1.50 at worst)"
-    assert notes[5] == "sparse: the median grows at most 3 times does not hold (5.00 from 10 to 100 records, 4 dimensions)"
-    assert len(notes) == 9
+    assert notes[5] == "hybrid, to its minimal chain, 100 searches later: at most 1.3 times the calls of it does not hold (1.50 at worst)"
+    assert notes[6] == "sparse: the median grows at most 3 times does not hold (5.00 from 10 to 100 records, 4 dimensions)"
+    assert len(notes) == 10
     assert checks({}) == []
 
 
@@ -43,9 +44,10 @@ async def test_a_library_is_filled_and_searched(tiny: data.Collection, tmp_path:
     monkeypatch.setattr(scale, "WARM_UP", 1)
     index = await scale._fill(str(tmp_path / "library"), Case(60, 16))
     assert index == "exact"
-    timed = await scale._ask(str(tmp_path / "library"), scale.Cloud(16), replace(tiny, queries={"a": "wing", "b": "soil flutter"}))
-    assert list(timed) == ["sparse", "dense", "graph", "hybrid", scale.CHAINED]
-    assert timed["sparse"].calls == [1]
+    queries = {"a": "wing", "b": "soil flutter", "c": "flutter"}
+    timed = await scale._ask(str(tmp_path / "library"), scale.Cloud(16), replace(tiny, queries=queries))
+    assert tuple(timed) == NAMES
+    assert timed["sparse"].calls == [2]  # the version, and the words
     assert timed["dense"].calls[0] > 2
     assert timed["hybrid"].calls[0] == sum(timed[name].calls[0] for name in ("sparse", "dense", "graph"))
     assert all(len(one.engine_s) == len(one.raw_s) == 1 for one in timed.values())

@@ -32,7 +32,8 @@ async def test_a_call_that_was_cancelled_is_waited_for(delay: ShutdownDelay, tmp
     assert await library.search("words") == []
     assert delay.remaining_s() == 0
     search = asyncio.create_task(library.search("words"))
-    await asyncio.sleep(0)
+    for _ in range(3):  # until it has asked the table
+        await asyncio.sleep(0)
     search.cancel()
     with pytest.raises(asyncio.CancelledError):
         await search

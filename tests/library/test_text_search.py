@@ -21,6 +21,7 @@ from outrider.nodes.scout import Scout
 from outrider.settings.model import RunSettings
 from outrider.sources.library import LibrarySource
 from outrider.state.filters import Compare
+from outrider.state.hits import Ranked
 from outrider.state.intent import PlannedQuery, SearchStrategy
 from outrider.state.pipeline import PipelineState
 from outrider.state.ports import BooleanQuery, SourceQuery
@@ -140,14 +141,14 @@ async def test_the_first_hits_are_searched_again_only_after_a_change(library: Li
     await library.upsert([Paper(doc_id=str(number), title=f"Kangaroo {number}") for number in range(5)])
     await library.related_terms("kangaroo", 3)
     searched: list[str] = []
-    original = text_search.best_ids
+    original = text_search.rank
 
-    async def counted(table: Any, text: str, *rest: Any) -> list[str]:
+    async def counted(table: Any, text: str, *rest: Any) -> list[Ranked]:
         searched.append(text)
         return await original(table, text, *rest)
 
-    monkeypatch.setattr(text_search, "best_ids", counted)
-    expected = await original(library._table, "kangaroo", None, 3)
+    monkeypatch.setattr(text_search, "rank", counted)
+    expected = [place.doc_id for place in await original(library._table, "kangaroo", None, 3)]
     assert await library.best_ids("kangaroo", None, 3) == expected
     assert not searched
     await library.upsert([Paper(doc_id="9", title="Kangaroo kangaroo kangaroo")])

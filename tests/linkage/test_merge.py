@@ -11,7 +11,6 @@ from outrider.linkage.merge import EMPTY, FILLED, WEB, fill_missing, merge_recor
 from outrider.nodes.dedup.cluster import deduplicate
 from outrider.nodes.enrich.enrich import select_records_to_save, update_stored_record
 from outrider.nodes.scout import collect_records
-from outrider.state.hits import Scored
 from outrider.state.notices import list_notices
 from outrider.state.records import Identifiers, Page, Paper, Record
 from outrider.text.screening_labels import list_labels
@@ -65,9 +64,9 @@ def test_a_poisoned_record_is_bare_again_and_counts_for_nothing() -> None:
     bad = paper("crossref:1", "T", source="crossref", abstract=EVIL, url="https://x.example/", venue="Gut", metadata=metadata)
     assert (strip_page_values(bad).abstract, strip_page_values(bad).url, strip_page_values(bad).venue) == ("", None, "Gut")
     assert strip_page_values(bad).metadata == {"filled_from": {"venue": "openalex"}}
-    library = ("library", (Scored(bad, 1.0),))
+    library = ("library", [bad])
     fresh = paper("crossref:1", "T", source="crossref", year=2020)
-    for answers in ([library], [library, ("crossref", (Scored(fresh, 1.0),))]):
+    for answers in ([library], [library, ("crossref", [fresh])]):
         assert collect_records(answers)["crossref:1"].abstract == ""
     assert update_stored_record(fresh, bad).abstract == ""
     assert update_stored_record(fresh, bad).venue == "Gut"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -219,8 +220,7 @@ def test_a_stored_record_of_a_service_fills_its_newer_answer_and_the_users_own_i
     stored = paper("openalex:W1", "Livers", source="openalex", abstract="Kept.", citations=3)
     own = paper("openalex:W2", "My livers", citations=1)
     newer = [paper(f"openalex:W{number}", "Livers", source="openalex", citations=9) for number in (1, 2)]
-    library = (Scored(stored, 1.0), Scored(own, 0.5))
-    answers = [("library", library), ("library", library), ("openalex", tuple(Scored(one, 1.0) for one in newer))]
+    answers = [("library", [stored, own]), ("library", [stored, own]), ("openalex", newer)]
     first, second = collect_records(answers).values()
     assert (first.citations, first.abstract, first.metadata["filled_from"]) == (9, "Kept.", {"abstract": "openalex"})
     assert second is own
@@ -233,3 +233,52 @@ async def test_no_source_returns_what_the_query_excludes() -> None:
     update = await scouted(shelf, strategy=STRATEGY.model_copy(update={"queries": (query,)}))
     assert [one.record.doc_id for one in update["candidates"]] == ["b"]  # type: ignore[attr-defined]
     assert "1 hold what the query excludes" in update["sources"][0].message  # type: ignore[index]
+
+
+@dataclass
+class NamingShelf(Shelf):
+    """Names works by id where it may; of some of them the record is gone."""
+
+    gone: frozenset[str] = frozenset()
+    reads: list[list[str]] = field(default_factory=list)
+
+    async def search(self, query: SourceQuery) -> SourceAnswer:
+        answer = await super().search(query)
+        present = tuple(one for one in answer.results if one.doc_id not in self.gone)
+        if not query.places_only:
+            return SourceAnswer(present)
+        return SourceAnswer((), places=tuple(Ranked(one.doc_id, one.score) for one in answer.results), read=self.read)
+
+    async def read(self, doc_ids: Sequence[str]) -> dict[str, Record]:
+        self.reads.append(list(doc_ids))
+        return {one.doc_id: one for one in self.records if one.doc_id in doc_ids and one.doc_id not in self.gone}
+
+
+TWO_LISTS = STRATEGY.model_copy(update={"strategies": (RetrieverType.LANCE_FTS, RetrieverType.GRAPH_NEIGHBOR)})
+BOTH = (RetrieverType.LANCE_FTS, RetrieverType.GRAPH_NEIGHBOR)
+
+
+async def test_the_records_of_named_works_are_read_once_after_the_fusion() -> None:
+    records = [paper("b", "liver"), paper("a", "liver liver"), paper("c", "kidney")]
+    shelf, plain = NamingShelf(records, strategies=BOTH), Shelf(records, strategies=BOTH)
+    named, scored = await scouted(shelf, strategy=TWO_LISTS), await scouted(plain, strategy=TWO_LISTS)
+    assert shelf.reads == [["a", "b"]]
+    assert named["candidates"] == scored["candidates"]
+    assert named["lists"] == scored["lists"]
+    assert [(row.status, row.returned) for row in named["sources"]] == [("ok", 2), ("ok", 2)]
+
+
+async def test_a_work_that_is_gone_costs_no_other_its_place() -> None:
+    """As after a writer that was interrupted between the records and their vectors."""
+    shelf = NamingShelf([paper("a", "liver"), paper("b", "liver")], strategies=BOTH, gone=frozenset("a"))
+    update = await scouted(shelf, strategy=TWO_LISTS)
+    assert [one.record.doc_id for one in update["candidates"]] == ["b"]
+    assert [[place.doc_id for place in one.results] for one in update["lists"]] == [["b"], ["b"]]
+    assert [query.places_only for query in shelf.queries] == [True, True, False, False]
+
+
+async def test_what_a_query_excludes_is_judged_on_records() -> None:
+    shelf = NamingShelf([paper("a", "aspirin and alcohol"), paper("b", "aspirin")])
+    query = PlannedQuery(text="aspirin", keywords=("aspirin",), boolean_query="aspirin NOT alcohol")
+    update = await scouted(shelf, strategy=STRATEGY.model_copy(update={"queries": (query,)}))
+    assert [one.record.doc_id for one in update["candidates"]] == ["b"]

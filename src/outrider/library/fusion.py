@@ -126,15 +126,15 @@ def _order_again(ranked_list: RankedList, compared: Sequence[Ranked]) -> RankedL
 
 def _sum_places(lists: Sequence[RankedList], weights: Mapping[str, float], heights: Heights) -> dict[str, float]:
     """A work that one list names twice counts there at its better place. `fsum` rounds once, so that the order of lists does not matter."""
-    worth: list[dict[str, float]] = []
+    worth: dict[str, list[float]] = {}
     for ranked_list in lists:
         weight = weights.get(ranked_list.strategy, 1.0)
         first: dict[str, float] = {}
         for ranked in ranked_list.results:
             first.setdefault(ranked.doc_id, ranked.score)
-        worth.append({doc_id: weight * height for doc_id, height in zip(first, heights(list(first.values())), strict=True)})
-    doc_ids = dict.fromkeys(doc_id for places in worth for doc_id in places)
-    return {doc_id: math.fsum([places.get(doc_id, 0.0) for places in worth]) for doc_id in doc_ids}
+        for doc_id, height in zip(first, heights(list(first.values())), strict=True):
+            worth.setdefault(doc_id, []).append(weight * height)
+    return {doc_id: places[0] if len(places) == 1 else math.fsum(places) for doc_id, places in worth.items()}
 
 
 def _mix_scores_and_ranks(scores: Sequence[float]) -> list[float]:

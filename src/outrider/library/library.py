@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -44,11 +44,12 @@ from outrider.library.metadata_tables import (
     RerankEvaluationTable,
 )
 from outrider.library.object_storage import MOST_ROWS_AT_ONCE
+from outrider.library.record_cache import RecordCache, TableState, read_time
 from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors.store import Vectors
 from outrider.library.vectors.token_index import TokenIndex
 from outrider.models.rerank.late_interaction import INDEX_COMMAND
-from outrider.runtime.run_reads import find_read, get_run_dict, read_once
+from outrider.runtime.run_reads import find_read, get_run_dict, read_once, share_reads
 from outrider.runtime.threads_and_loops import finish, load_module, run_in_background
 from outrider.state.distilling import Calibration
 from outrider.state.duplicate_decisions import Decision
@@ -66,7 +67,7 @@ from outrider.state.filters import (
     resolve_languages,
     resolve_retracted,
 )
-from outrider.state.hits import Scored
+from outrider.state.hits import Ranked, Scored
 from outrider.state.ports import OnCount, TextEmbedder
 from outrider.state.records import Paper, Record
 from outrider.state.reranking import Verdict
@@ -87,6 +88,8 @@ if TYPE_CHECKING:
     from outrider.models.rerank.late_interaction import TokenEmbedder
 
 T = TypeVar("T")
+Searched = tuple[str, Filter | None, Sequence[str], Sequence[str]]
+"""A text, a filter, terms that widen the query, and phrases."""
 
 PROBED = 20
 """Whole records that a probe reads."""
@@ -134,6 +137,7 @@ class Library:
         """A text, the version that was searched for it, and its first hits: a search needs them twice."""
         self._size: tuple[int, int] = (-1, 0)
         """A version and the number of its records."""
+        self._cache: RecordCache | None = None
 
     @classmethod
     async def open(
@@ -189,6 +193,11 @@ class Library:
     def shown(self) -> str:
         """The address for messages, without a password."""
         return self._location.address
+
+    @property
+    def caches_records(self) -> bool:
+        """Whether records are best read by id after a search. On object storage a search by words reads them in its own requests."""
+        return self._location.path is not None
 
     def close(self) -> None:
         self._table.close()  # type: ignore[no-untyped-call]
@@ -275,19 +284,39 @@ class Library:
         The terms of `widened` and the `phrases` count less than the words of `text`.
         """
         where = await self.resolve(where)
+        with share_reads():  # one look for the latest version
+            cache = await self._find_cache()
+            if cache is not None and cache.knows_rows:
+                places = await self.rank(text, where, limit, widened, phrases)
+                records = {record.doc_id: record for record in await self.brief([place.doc_id for place in places], where)}
+                return [Scored(records[place.doc_id], place.score) for place in places if place.doc_id in records]
 
         async def search() -> list[Scored]:
-            searches = get_run_dict(("searches", id(self), where))
-            running = searches[object()] = asyncio.get_running_loop().create_future()
-            try:
+            with self._reading(where):
                 async with self._records() as table:
-                    hits = await text_search.search(table, text, where, limit, widened, phrases)
+                    hits = await text_search.search(table, text, where, limit, widened, phrases, cache)
                 self._run_records(where).update({hit.record.doc_id: hit.record for hit in hits})
-            finally:
-                running.set_result(None)
             return hits
 
-        if widened or phrases:
+        return await self._search_once((text, where, widened, phrases), limit, search)
+
+    async def rank(
+        self, text: str, where: Filter | None = None, limit: int = 100, widened: Sequence[str] = (), phrases: Sequence[str] = ()
+    ) -> list[Ranked]:
+        """As `search`, without the records."""
+        where = await self.resolve(where)
+
+        async def rank() -> list[Ranked]:
+            cache = await self._find_cache()
+            async with self._records() as table:
+                return await text_search.rank(table, text, where, limit, widened, phrases, cache)
+
+        return await self._search_once((text, where, widened, phrases), limit, rank)
+
+    async def _search_once(self, searched: Searched, limit: int, search: Callable[[], Awaitable[list[T]]]) -> list[T]:
+        """A run searches once for the words of a text alone, for which the graph asks as well."""
+        text, where, *more = searched
+        if any(more):
             return await search()
         key = ("search", id(self), text, where)
         get_run_dict(key)[limit] = True
@@ -302,12 +331,11 @@ class Library:
         if searching is not None:
             await asyncio.wait({searching})
             if not searching.cancelled():
-                return [hit.record.doc_id for hit in searching.result()[:limit]]
+                return [place.doc_id for place in searching.result()[:limit]]
         read_text, version, ids = self._ranking
         if where is None and limit <= term_expansion.POOL and text == read_text and version == await self._version():
             return ids[:limit]
-        async with self._records() as table:
-            return await text_search.best_ids(table, text, where, limit)
+        return [place.doc_id for place in await self.rank(text, where, limit)]
 
     async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
         """Terms that are frequent in the first hits of `text` and rare in the later ones, best first."""
@@ -385,14 +413,45 @@ class Library:
         A run reads a record once: what a search by words of the same run returns is not read again.
         """
         where = await self.resolve(where)
-        if searches := get_run_dict(("searches", id(self), where)):
-            await asyncio.wait(searches.values())
-        known = self._run_records(where)
-        if missing := [doc_id for doc_id in doc_ids if doc_id not in known]:
-            async with self._records() as table:
-                records = await record_table.read_brief_records(table, missing, where)
-            known.update({record.doc_id: record for record in records})
+        cache = await self._find_cache() if where is None else None
+        known = cache.find(doc_ids) if cache is not None else {}
+        if len(known) < len(doc_ids):
+            if reading := get_run_dict(("reading", id(self), where)):
+                await asyncio.wait(reading.values())
+            in_run = self._run_records(where)
+            if missing := [doc_id for doc_id in doc_ids if doc_id not in known and doc_id not in in_run]:
+                with self._reading(where):
+                    async with self._records() as table:
+                        records = await record_table.read_brief_records(table, missing, where)
+                    in_run.update({record.doc_id: record for record in records})
+                if cache is not None:
+                    cache.keep(records)
+            known = in_run | known
         return [known[doc_id] for doc_id in doc_ids if doc_id in known]
+
+    @contextmanager
+    def _reading(self, where: Filter | None) -> Iterator[None]:
+        """Around reads that add to a run's records: another part of the run waits for them."""
+        reading = get_run_dict(("reading", id(self), where))
+        key = object()
+        done = reading[key] = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        finally:
+            del reading[key]
+            done.set_result(None)
+
+    async def _find_cache(self) -> RecordCache | None:
+        """Records of the latest version that earlier searches have read; None for a library on object storage, which has its own copies."""
+        return await read_once(("record cache", id(self)), self._open_cache) if self.caches_records else None
+
+    async def _open_cache(self) -> RecordCache | None:
+        assert self._location.path is not None  # noqa: S101
+        written_ns, version = await asyncio.gather(asyncio.to_thread(read_time, self._location.path / f"{TABLE}.lance"), self._version())
+        state = None if written_ns is None else TableState(version, written_ns)
+        if self._cache is None or self._cache.state != state:
+            self._cache = None if state is None else RecordCache(state)
+        return self._cache
 
     def _run_records(self, where: Filter | None) -> dict[str, Record]:
         """Records that this run has read within a filter, by id."""

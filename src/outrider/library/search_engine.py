@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -89,13 +89,20 @@ class Engine:
         Raises `NoVectors`, `EmbeddingSpaceMismatch` or `ModelError` where the library cannot be searched by vectors.
         """
         query = replace(query, where=await self.library.resolve(query.where))
-        if query.depth and await self.library.space() is not None:
+        is_deep = query.depth > 0 and await self.library.space() is not None
+        if is_deep:
             query = replace(query, limit=query.depth)
+        places_only = query.places_only and query.where is None and self.library.caches_records
         match query.strategy:
+            case RetrieverType.LANCE_FTS if places_only and is_deep and query.boolean is None:
+                places = await self.library.rank(query.text, query.where, query.limit, query.widened, query.phrases)
+                return SourceAnswer((), places=tuple(places), read=self._read)
             case RetrieverType.LANCE_FTS:
                 return SourceAnswer(tuple(await self._sparse(query)))
             case RetrieverType.LANCE_DENSE:
-                return await self._dense(query.text, query.where, query.limit)
+                return await self._dense(query.text, query.where, query.limit, places_only=places_only)
+            case RetrieverType.GRAPH_NEIGHBOR if places_only:
+                return SourceAnswer((), places=tuple(await self._find_neighbours(query.text, None, query.limit)), read=self._read)
             case RetrieverType.GRAPH_NEIGHBOR:
                 return SourceAnswer(tuple(await self._graph(query.text, query.where, query.limit)))
             case unknown:
@@ -176,7 +183,7 @@ class Engine:
         finally:
             pinned.close()
 
-    async def _dense(self, text: str, where: Filter | None, limit: int) -> SourceAnswer:
+    async def _dense(self, text: str, where: Filter | None, limit: int, *, places_only: bool) -> SourceAnswer:
         """By cosine similarity of the query's vector; the model is loaded only where there are vectors to compare with."""
         stored = await self.library.space()
         if stored is None:
@@ -193,15 +200,18 @@ class Engine:
                 near = await self.library.dense(vector, space, where, size, vectors=size <= MOST_COMPARED_AGAIN)
             except EmbeddingSpaceMismatch as error:
                 raise await self.explain_mismatch(error, space, start=True) from error
-            records = {record.doc_id: record for record in await self.library.brief([place.doc_id for place in near], where)}
-            hits = [Scored(records[place.doc_id], place.similarity, _explain_cut(place.read)) for place in near if place.doc_id in records]
-            if len(hits) >= limit or len(near) < size:  # otherwise vectors of removed records would use up places of the limit
+            records = {} if places_only else await self._read([place.doc_id for place in near], where)
+            present = near if places_only else [place for place in near if place.doc_id in records]
+            if places_only or len(present) >= limit or len(near) < size:  # otherwise vectors of removed records would use up the limit
                 message = f"{missing:,} records have no vector; embed them with: {self.library.reindex_command()}" if missing else ""
                 status: AnswerStatus = "partial" if missing else ""
-                vectors = {place.doc_id: place.vector for place in near if place.vector is not None and place.doc_id in records}
+                vectors = {place.doc_id: place.vector for place in present if place.vector is not None}
                 again = partial(compare_again, vector, vectors) if vectors else None
-                model = f"{space.model_name} {space.id}"
-                return SourceAnswer(tuple(hits[:limit]), message=message, model=model, status=status, compare_again=again)
+                places = [Ranked(place.doc_id, place.similarity, _explain_cut(place.read)) for place in present[:limit]]
+                answer = SourceAnswer((), message=message, model=f"{space.model_name} {space.id}", status=status, compare_again=again)
+                if places_only:
+                    return replace(answer, places=tuple(places), read=self._read)
+                return replace(answer, results=tuple(_score(places, records)))
             size *= MORE
 
     async def explain_mismatch(self, error: EmbeddingSpaceMismatch, space: EmbeddingSpace, *, start: bool) -> EmbeddingSpaceMismatch:
@@ -214,19 +224,33 @@ class Engine:
         return EmbeddingSpaceMismatch(f"{error}; {note}" if note else str(error), error.command)
 
     async def _graph(self, text: str, where: Filter | None, limit: int) -> list[Scored]:
-        """Neighbours of the entities that the text names and of its best hits, all within the filter."""
-        entities, best = await asyncio.gather(self.graph.entities(text), self.library.best_ids(text, where, ANCHORS))
-        neighbours = await self.graph.around((*entities, *best), limit if where is None else FILTERED_NEIGHBOURS)
-        top = f"of your top {len(best)}"
+        """Neighbours within the filter."""
+        neighbours = await self._find_neighbours(text, where, limit if where is None else FILTERED_NEIGHBOURS)
         hits: list[Scored] = []
         for start in range(0, len(neighbours), limit):
             places = neighbours[start : start + limit]
-            records = {record.doc_id: record for record in await self.library.brief([place.doc_id for place in places], where)}
-            present = [place for place in places if place.doc_id in records]
-            hits += [Scored(records[place.doc_id], place.score, explain_paths(place.paths, top), place.paths) for place in present]
+            hits += _score(places, await self._read([place.doc_id for place in places], where))
             if len(hits) >= limit:
                 break
         return hits[:limit]
+
+    async def _find_neighbours(self, text: str, where: Filter | None, limit: int) -> list[Ranked]:
+        """Neighbours of the entities that the text names and of its best hits within the filter; they may be outside of it."""
+        entities, best = await asyncio.gather(self.graph.entities(text), self.library.best_ids(text, where, ANCHORS))
+        top = f"of your top {len(best)}"
+        return [
+            Ranked(place.doc_id, place.score, explain_paths(place.paths, top), place.paths)
+            for place in await self.graph.around((*entities, *best), limit)
+        ]
+
+    async def _read(self, doc_ids: Sequence[str], where: Filter | None = None) -> dict[str, Record]:
+        """By id; those that are gone or do not match are left out."""
+        return {record.doc_id: record for record in await self.library.brief(doc_ids, where)}
+
+
+def _score(places: Iterable[Ranked], records: Mapping[str, Record]) -> Iterator[Scored]:
+    """The places whose records were read."""
+    return (Scored(records[place.doc_id], place.score, place.why, place.paths) for place in places if place.doc_id in records)
 
 
 def _explain_cut(read: TokensRead) -> str:

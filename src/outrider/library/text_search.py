@@ -19,7 +19,7 @@ from outrider.library.filter_sql import to_sql
 from outrider.library.schema import BRIEF, EXACT_FIELDS, RANKED, brief_records
 from outrider.state.errors import BadRequest
 from outrider.state.filters import Filter
-from outrider.state.hits import Scored
+from outrider.state.hits import Ranked, Scored
 from outrider.state.records import Record
 from outrider.state.request import MAX_QUERY_CHARS, MAX_QUERY_TERMS
 from outrider.text.strip_markup import fold_text
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from lancedb.query import FullTextQuery
     from lancedb.table import AsyncTable
+
+    from outrider.library.record_cache import RecordCache
 
 ALL_ROWS = 2**31 - 1
 """LanceDB returns 10 rows where a query has no limit."""
@@ -75,25 +77,64 @@ def only_stop_words(text: str) -> bool:
 
 
 async def search(
-    table: AsyncTable, text: str, where: Filter | None, limit: int, widened: Sequence[str] = (), phrases: Sequence[str] = ()
+    table: AsyncTable,
+    text: str,
+    where: Filter | None,
+    limit: int,
+    widened: Sequence[str] = (),
+    phrases: Sequence[str] = (),
+    cache: RecordCache | None = None,
 ) -> list[Scored]:
     """The best `limit` records, by score, then doc_id. A query of stop words only is looked up in the exact index.
 
     `widened` are terms that the query does not name: their BM25 counts one `OWN_WEIGHT`th. The BM25 of `phrases` in the exact index of
     abstracts counts `PHRASE_WEIGHT`, for records that are among the first or tie with them, and the few after these that are read anyway.
+    The records are added to the `cache`.
     """
     (scores, columns), bonus = await asyncio.gather(_find_best(table, text, where, limit, widened, BRIEF), _score_phrases(table, phrases))
-    if bonus:
-        scores = [score + PHRASE_WEIGHT * bonus.get(row, 0.0) for score, row in zip(scores, columns["_rowid"], strict=True)]
-    hits = map(Scored, brief_records(columns), scores)
+    records = brief_records(columns)
+    if cache is not None:
+        cache.note_rows(columns["_rowid"], [record.doc_id for record in records])
+        cache.keep(records)
+    hits = map(Scored, records, _add_bonus(scores, columns["_rowid"], bonus))
     return sorted(hits, key=lambda hit: (-hit.score, hit.record.doc_id))[:limit]
 
 
-async def best_ids(table: AsyncTable, text: str, where: Filter | None, limit: int) -> list[str]:
-    """As `search`, without the records."""
-    scores, columns = await _find_best(table, text, where, limit, (), ["doc_id"])
-    rows = sorted(zip(scores, columns["doc_id"], strict=True), key=lambda row: (-row[0], row[1]))
-    return [doc_id for _, doc_id in rows[:limit]]
+async def rank(
+    table: AsyncTable,
+    text: str,
+    where: Filter | None,
+    limit: int,
+    widened: Sequence[str] = (),
+    phrases: Sequence[str] = (),
+    cache: RecordCache | None = None,
+) -> list[Ranked]:
+    """As `search`, without the records. `cache` knows the ids of rows that earlier searches found."""
+    columns = [] if cache is not None and cache.knows_rows else ["doc_id"]
+    (scores, found), bonus = await asyncio.gather(_find_best(table, text, where, limit, widened, columns), _score_phrases(table, phrases))
+    rows = found["_rowid"]
+    doc_ids = found["doc_id"] if columns or cache is None else await _read_ids(table, rows, cache.rows)
+    if doc_ids is None:
+        return await rank(table, text, where, limit, widened, phrases)
+    if cache is not None:
+        cache.note_rows(rows, doc_ids)
+    return sorted(map(Ranked, doc_ids, _add_bonus(scores, rows, bonus)), key=lambda place: (-place.score, place.doc_id))[:limit]
+
+
+async def _read_ids(table: AsyncTable, rows: Sequence[int], known: Mapping[int, str]) -> list[str] | None:
+    """The ids of these rows; only those not known are read. None where a row is gone: it was just compacted."""
+    doc_ids = {row: known[row] for row in rows if row in known}
+    if missing := [row for row in rows if row not in doc_ids]:
+        try:
+            read = (await table.take_row_ids(missing).select(["doc_id"]).with_row_id().to_arrow()).to_pydict()
+        except (RuntimeError, OSError, ValueError):
+            return None
+        doc_ids.update(zip(read["_rowid"], read["doc_id"], strict=True))
+    return [doc_ids[row] for row in rows] if len(doc_ids) == len(rows) else None
+
+
+def _add_bonus(scores: Sequence[float], rows: Sequence[int], bonus: Mapping[int, float]) -> Sequence[float]:
+    return [score + PHRASE_WEIGHT * bonus.get(row, 0.0) for score, row in zip(scores, rows, strict=True)] if bonus else scores
 
 
 async def _find_best(

@@ -30,8 +30,8 @@ REFERENCE, TUPLE, SET, PAIRS, ERROR, SHAPE, CALLABLE, PORT, LEFT_OUT, TEXT = (
 )  # fmt: skip
 END_VALUE = {"$end": True}
 """The answer of an iterator that has ended."""
-NO_PART_OF_A_QUESTION = frozenset({"within_s", "compare_again"})
-"""Fields that differ between two askings of the same thing: time that is left."""
+NO_PART_OF_A_QUESTION = frozenset({"within_s", "compare_again", "places_only", "read"})
+"""Fields that differ between two askings of the same thing: time that is left, the form of the answer, and what to call for more."""
 KNOWN_ERRORS = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
 OTHER_ERRORS: Mapping[str, type[Exception]] = {"TimeoutError": TimeoutError}
 

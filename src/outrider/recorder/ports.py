@@ -40,6 +40,7 @@ from outrider.state.ports import (
     TextDistiller,
     TextEmbedder,
 )
+from outrider.state.records import Record
 from outrider.state.systematic import OpenLibrary, PinnedLibrary, RemoteSource
 
 
@@ -47,6 +48,12 @@ class Comparison(Protocol):
     """`CompareAgain` as a protocol."""
 
     def __call__(self, doc_ids: Sequence[str], /) -> tuple[Ranked, ...]: ...
+
+
+class Reading(Protocol):
+    """`ReadRecords` as a protocol."""
+
+    async def __call__(self, doc_ids: Sequence[str], /) -> Mapping[str, Record]: ...
 
 
 SERVICE = (Source, BatchSource, Detailer, LinkSource, Citing)
@@ -57,8 +64,8 @@ PROTOCOLS: Mapping[str, type] = {
     kind.__name__: kind
     for kind in (
         *SERVICE, ChaseReader, Chat, Comparison, DecisionsProvider, Depending, DistillerProvider, JobSteps, LibraryReader, LinkFinder,
-        OpenLibrary, PageReader, PinnedLibrary, PreferencesProvider, ReadPage, RemoteSource, Reranker, RerankerProvider, ResultStore,
-        TextCache, TextDistiller, TextFetcher,
+        OpenLibrary, PageReader, PinnedLibrary, PreferencesProvider, ReadPage, Reading, RemoteSource, Reranker, RerankerProvider,
+        ResultStore, TextCache, TextDistiller, TextFetcher,
     )
 }  # fmt: skip
 RETURNED = (Reranker, TextDistiller, PinnedLibrary, ReadPage)
@@ -177,8 +184,10 @@ class Port(Proxy):
 
     def _wrap(self, value: Any) -> Any:
         """An answer whose parts that are ports are proxies, too."""
-        if isinstance(value, SourceAnswer) and value.compare_again is not None:
-            return replace(value, compare_again=Port(f"{self._port}/{Comparison.__name__}", value.compare_again, (Comparison,)))
+        if isinstance(value, SourceAnswer):
+            again = value.compare_again and Port(f"{self._port}/{Comparison.__name__}", value.compare_again, (Comparison,))
+            read = value.read and Port(f"{self._port}/{Reading.__name__}", value.read, (Reading,))
+            return replace(value, compare_again=again, read=read)
         if type(value) in (tuple, list):
             return type(value)(self._wrap(item) for item in value)
         if isinstance(value, str | int | float | bool | type(None) | dict) or type(value).__module__.startswith("outrider.state."):

@@ -349,7 +349,8 @@ class PluginSource:
         if fault := find_answer_fault(answer, self.name):
             raise Malformed(f"{self.name} ({self.package}) gave {fault}")
         results = tuple(one._replace(record=self._clean(one.record), why=str(clean(one.why))) for one in answer.results)
-        return replace(answer, results=results, message=str(clean(answer.message)), model=str(clean(answer.model)))
+        message, model = str(clean(answer.message)), str(clean(answer.model))
+        return replace(answer, results=results, places=(), read=None, message=message, model=model)
 
     async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
         record = await self._call(lambda: self.source.get(scheme, value, within_s), within_s)

@@ -1,0 +1,111 @@
+"""Records that are kept between searches: never an old one, and no more than the bound."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from outrider.library import record_cache, record_table
+from outrider.library.library import Library
+from outrider.library.record_cache import RecordCache, TableState
+from outrider.state.records import Paper
+
+
+def papers(*titles: str) -> list[Paper]:
+    return [Paper(doc_id=f"p{number}", title=title) for number, title in enumerate(titles)]
+
+
+async def find(library: Library, text: str) -> list[tuple[str, str]]:
+    return [(hit.record.doc_id, hit.record.title) for hit in await library.search(text)]
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The ids of each read of records by id."""
+    asked: list[list[str]] = []
+    read = record_table.read_brief_records
+
+    async def note(table: object, doc_ids: list[str], where: object) -> object:
+        asked.append(list(doc_ids))
+        return await read(table, doc_ids, where)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(record_table, "read_brief_records", note)
+    return asked
+
+
+async def test_a_record_is_read_once_while_the_table_stays_as_it_is(library: Library, reads: list[list[str]]) -> None:
+    await library.upsert(papers("red fox", "grey fox", "hen"))
+    for _ in range(3):
+        assert await find(library, "fox") == [("p0", "red fox"), ("p1", "grey fox")]
+    assert [record.title for record in await library.brief(["p1", "p2", "none"])] == ["grey fox", "hen"]
+    assert [sorted(asked) for asked in reads] == [["none", "p2"]]
+
+
+async def test_a_search_finds_what_another_writer_changed_removed_and_compacted(library: Library) -> None:
+    other = await Library.open(library.uri)
+    await library.upsert(papers("red fox", "grey fox", "hen"))
+    for _ in range(2):
+        assert await find(library, "fox") == [("p0", "red fox"), ("p1", "grey fox")]
+    await other.upsert([Paper(doc_id="p0", title="arctic fox")])
+    assert await find(library, "fox") == [("p0", "arctic fox"), ("p1", "grey fox")]
+    await other.remove(["p1"])
+    assert await find(library, "fox") == [("p0", "arctic fox")]
+    assert await library.brief(["p1"]) == []
+    await other.upsert([Paper(doc_id=f"q{number}", title="blue fox") for number in range(5)])
+    await other.optimize(force=True)
+    assert len(await find(library, "fox")) == 6
+    other.close()
+
+
+async def test_a_library_that_is_deleted_and_created_anew_keeps_nothing_of_the_old_one(tmp_path: Path) -> None:
+    """Its rows and versions have the same numbers."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    for folder, animal in ((first, "fox"), (second, "hen")):
+        made = await Library.open(folder, create=True)
+        await made.upsert(papers(f"red {animal}", f"grey {animal}"))
+        made.close()
+    library = await Library.open(first)
+    for _ in range(3):
+        assert [title for _, title in await find(library, "red grey")] == ["red fox", "grey fox"]
+    shutil.rmtree(first)
+    shutil.copytree(second, first, copy_function=shutil.copy)
+    assert [title for _, title in await find(library, "red grey")] == ["red hen", "grey hen"]
+    assert [record.title for record in await library.brief(["p0", "p1"])] == ["red hen", "grey hen"]
+    library.close()
+
+
+async def test_filters_are_applied_to_cached_records(library: Library) -> None:
+    from outrider.state.filters import Compare
+
+    old, new = Paper(doc_id="old", title="fox", year=1990), Paper(doc_id="new", title="fox", year=2020)
+    await library.upsert([old, new])
+    assert len(await find(library, "fox")) == 2
+    since = Compare("year", "$gte", 2000)
+    assert [hit.record.doc_id for hit in await library.search("fox", since)] == ["new"]
+    assert [record.doc_id for record in await library.brief(["old", "new"], since)] == ["new"]
+
+
+def test_the_last_records_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_cache, "MOST_RECORDS", 4)
+    monkeypatch.setattr(record_cache, "MOST_ROWS", 4)
+    cache = RecordCache(TableState(1, 1))
+    for number in range(20):
+        cache.keep([Paper(doc_id=f"p{number}")])
+        cache.find(["p0"])  # in use, so it stays
+        cache.note_rows([number], [f"p{number}"])
+        assert len(cache.rows) <= 5
+    known = cache.find([f"p{number}" for number in range(20)])
+    assert {"p0", "p19", "p18", "p17"} <= set(known)
+    assert len(known) <= 9
+
+
+def test_rows_are_looked_up_alone_where_most_are_known() -> None:
+    cache = RecordCache(TableState(1, 1))
+    cache.note_rows([1, 2, 3], ["a", "b", "c"])
+    assert not cache.knows_rows
+    cache.note_rows([1, 2, 4], ["a", "b", "d"])
+    assert cache.knows_rows
+    cache.note_rows([5, 6], ["e", "f"])
+    assert not cache.knows_rows
