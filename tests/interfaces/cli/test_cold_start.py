@@ -56,6 +56,29 @@ def test_the_help_imports_neither_a_library_nor_an_event_loop() -> None:
     assert not loaded & {"asyncio", "pydantic", "httpx", "numpy", "importlib.metadata", "outrider.services", "outrider.text.words"}
 
 
+COMMAND = """
+import atexit, gc, os, sys
+atexit.register(lambda: print(gc.get_freeze_count() > 0, len(gc.get_objects()), file=sys.stderr))  # after the handlers of the command
+from outrider.__main__ import main
+sys.argv = ["outrider", "--version"]
+try:
+    main()
+finally:
+    print(gc.get_threshold()[0] > 10_000, os.environ["OPENBLAS_THREAD_TIMEOUT"], file=sys.stderr)
+"""
+
+
+def test_a_command_spends_no_time_on_garbage_and_idle_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT", raising=False)
+    ended = run_python(COMMAND)
+    rarely, timeout, frozen, left = ended.stderr.split()
+    assert (rarely, timeout, frozen) == ("True", "20", "True")
+    assert int(left) < 1_000
+    assert ended.stdout.startswith("outrider ")
+    monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "26")
+    assert run_python(COMMAND).stderr.split()[1] == "26"
+
+
 SEARCH = """
 import sys
 from outrider.interfaces.cli import run
