@@ -67,7 +67,7 @@ def estimate_bytes(record: Record) -> int:
     return (
         OVERHEAD_BYTES
         + sum(map(len, (record.title, record.description, record.abstract, record.text)))
-        + sum(len(word) + 50 for words in lists for word in words)
+        + sum(len("".join(words)) + 50 * len(words) for words in lists)
         + 100 * len(record.edges)
         + len(str(record.metadata))
     )

@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from html import unescape
 
 from pydantic import JsonValue
@@ -61,6 +62,7 @@ SOURCES = (
 )
 """Journal, volume, issue, pages and year in one line: Embase, Journals@Ovid and PubMed, other databases of Ovid."""
 MAX_SOURCE_CHARS = 2_000
+DIGIT = re.compile(r"\d")
 SOURCE_PAGES = re.compile(r"(?:^:\s?|\bpp?\.?\s?|:\s)([A-Za-z]*\d\w*(?:[-–]\w+)?)|,\s(\d+[-–]\d+)\.?$")
 SOURCE_YEAR = re.compile(r"(?<=[\s,(])((?:1[89]|20)\d\d)(?=[\s.,;)]|$)")
 GENERATIONS = frozenset({"jr", "sr", "ii", "iii", "iv", "2nd", "3rd", "md", "phd"})
@@ -80,10 +82,10 @@ def clean(value: object, depth: int = 0) -> JsonValue:
     """
     if depth > MAX_DEPTH:
         raise TooDeep(f"nested more than {MAX_DEPTH} levels deep")
+    if isinstance(value, str):  # as most are
+        text = value.replace("\x00", "")
+        return text if text.isascii() else SURROGATE.sub("\ufffd", text)
     match value:
-        case str():
-            text = value.replace("\x00", "")
-            return text if text.isascii() else SURROGATE.sub("\ufffd", text)
         case list():
             return [clean(item, depth + 1) for item in value]
         case dict():
@@ -217,6 +219,7 @@ def _cut(line: str, separators: str) -> list[str]:
     return [*parts, line[start:]]
 
 
+@lru_cache(maxsize=1_024)
 def split_authors(text: str) -> tuple[str, ...]:
     """The names in one string, in order; the whole string if it does not show where a name ends.
 
@@ -302,7 +305,7 @@ def parse_source(text: str) -> dict[str, str]:
 
     `Lancet. 390(10095):697-708, 2017 Aug 12.`, `Lancet (2017) 390:10095 (697-708)`, `Lancet August 2017;390(10095):697-708`.
     """
-    if len(text) > MAX_SOURCE_CHARS:
+    if len(text) > MAX_SOURCE_CHARS or not DIGIT.search(text):  # as the name of a database, which others write there
         return {}
     match = next(filter(None, (source.match(text) for source in SOURCES)), None)
     if match is None:

@@ -81,17 +81,16 @@ class Draft:
     """The values of one entry. Each method takes the first of several names that has a usable value out of `rest`."""
 
     def __init__(self, raw: Mapping[str, JsonValue], columns: Columns | None = None) -> None:
-        """`columns` gives the keys of `raw`, where they are other names."""
+        """`columns` gives the keys of `raw`, where they are other names; those keys have no empty values."""
         self.rest: dict[str, JsonValue] = dict(raw)
         self._columns = columns
 
     def list_values(self, names: tuple[str, ...]) -> Sequence[tuple[str, JsonValue]]:
         """Keys and values of the names that have a value, in the order of the names."""
         if self._columns is not None:
-            names = self._columns[names]
-        elif self.rest.keys().isdisjoint(names):
-            names = ()
-        if not names:  # so it is for most
+            columns = self._columns[names]
+            return [(name, self.rest[name]) for name in columns if name in self.rest] if columns else ()
+        if self.rest.keys().isdisjoint(names):  # so it is for most
             return ()
         return [(name, value) for name in names if not is_empty(value := self.rest.get(name))]
 

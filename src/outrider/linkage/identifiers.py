@@ -85,6 +85,7 @@ def find_identifiers(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(dict.fromkeys(pairs))
 
 
+@lru_cache(maxsize=16_384)
 def normal_isbn(text: str) -> str | None:
     """The 13-digit form, from ISBN-10 or ISBN-13 with a right check digit."""
     digits = re.sub(r"[^0-9Xx]", "", re.sub(r"^isbn(?:-1[03])?:?", "", text.strip(), flags=re.IGNORECASE)).upper()

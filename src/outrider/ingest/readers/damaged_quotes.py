@@ -204,8 +204,12 @@ def _count_unpaired(block: Iterable[str], separator: str) -> int:
 
 def _hides_rows(block: list[str], forms: _ColumnForms, separator: str, *, by_form: bool) -> bool:
     """Whether each line of a quoted row is a row by itself; `by_form` by the form of its columns, too, not only their number."""
-    rows = (_split(line, separator) for line in (*block[1:], _drop_open_quote(block[0], separator)))
-    return all(len(row) == forms.width and forms.rate(row) >= int(by_form) for row in rows)
+
+    def is_row(line: str) -> bool:
+        row = _split(line, separator)
+        return len(row) == forms.width and forms.rate(row) >= int(by_form)
+
+    return all(map(is_row, block[1:])) and is_row(_drop_open_quote(block[0], separator))
 
 
 def _begins_row(block: list[str], forms: _ColumnForms, separator: str) -> bool:

@@ -11,7 +11,6 @@ import gzip
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
@@ -64,7 +63,8 @@ def read_entries(
         for entry in parse(cast("TextIO", stream)):
             empty = False
             if notes and isinstance(entry, Entry):  # a field of the file with the same name takes precedence
-                yield replace(entry, record=entry.record.model_copy(update={"metadata": {**notes, **entry.record.metadata}}))
+                record = entry.record.model_copy(update={"metadata": {**notes, **entry.record.metadata}})
+                yield Entry(record, entry.own_id, entry.cited)
             else:
                 yield entry
     if empty and nothing is not None:

@@ -140,7 +140,9 @@ def _make_names(header: Sequence[str]) -> list[str]:
 def _make_row(names: Sequence[str], cells: Sequence[JsonValue]) -> dict[str, JsonValue]:
     """The cells that hold a value, by name."""
     extra = [f"column_{place}" for place in range(len(names) + 1, len(cells) + 1)]
-    row = {name: cell for name, cell in zip([*names, *extra], cells, strict=False) if cell not in (None, "")}
+    row: dict[str, JsonValue] = {name: cell for name, cell in zip([*names, *extra], cells, strict=False) if cell not in (None, "")}
+    if MISSING not in row.values():
+        return row
     return {name: cell for name, cell in row.items() if cell != MISSING or FIELD_OF.get(fold_name(name)) not in MAY_MISS}
 
 
