@@ -160,7 +160,19 @@ def test_the_dictionary_is_that_of_pyspellchecker() -> None:
     assert not any(word in words for word in others.difference(dictionary))
 
 
-@pytest.mark.parametrize("text", ['{"caf\\u00e9": 1, "tea": 2}', '{\n"caf\\u00e9": 1,\n"tea": 2\n}', '{\n"tea": 2,\n"café": 1\n}'])
+LINES = sorted([*(f'"word{number:04}": 1' for number in range(1_000)), '"café": 1', '"tea": 2'])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"caf\\u00e9": 1, "tea": 2}',
+        '{\n"caf\\u00e9": 1,\n"tea": 2\n}',
+        '{\n"tea": 2,\n"café": 1\n}',
+        "{\n" + ",\n".join(LINES) + "\n}",
+        "{\n" + ",\n".join(reversed(LINES)) + "\n}",
+    ],
+)
 def test_a_dictionary_in_another_form_is_read(text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "resources").mkdir()
     (tmp_path / "resources" / "en.json.gz").write_bytes(gzip.compress(text.encode()))

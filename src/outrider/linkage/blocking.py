@@ -91,7 +91,7 @@ def make_block_names(key: Keys, common: Mapping[str, int]) -> BlockNames:
 
 
 def _hash_each(values: Iterable[object]) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(hash(one) & MASK for one in values))
+    return tuple({hash(one) & MASK: None for one in values})
 
 
 def flatten_names(names_by_rank: Iterable[tuple[int, Sequence[int]]]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:

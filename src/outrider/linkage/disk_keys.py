@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import combinations, islice
+from itertools import combinations, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -81,8 +81,8 @@ class KeyFile:
     def __iter__(self) -> Iterator[bytes]:
         """The bytes that were added, in order; nothing may be read at a place meanwhile."""
         self._file.seek(0)
-        for at in range(len(self)):
-            yield self._file.read(self._starts[at + 1] - self._starts[at])
+        for start, end in pairwise(self._starts):
+            yield self._file.read(end - start)
 
     def read(self, at: int) -> bytes:
         """The bytes that were added at this place."""

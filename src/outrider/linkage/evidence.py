@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from operator import itemgetter
 
 from rapidfuzz.distance import Indel
 
@@ -60,7 +61,7 @@ def compare_keys(one: Keys, other: Keys, *, all_fields: bool = False) -> tuple[F
 
     If title, identifiers and pages have nothing in common, the other fields are skipped unless `all_fields` is true.
     """
-    return tuple(level for level in _compare_fields(one, other, all_fields=all_fields) if level[1])
+    return tuple(filter(itemgetter(1), _compare_fields(one, other, all_fields=all_fields)))
 
 
 def _compare_fields(one: Keys, other: Keys, *, all_fields: bool) -> Iterator[FieldLevel]:
@@ -152,8 +153,11 @@ def _authors(one: tuple[Name, ...], other: tuple[Name, ...]) -> str:
     if one == other:
         return _all(len(one))
     shorter, longer = sorted((one, other), key=lambda names: (len(names), names))
-    # mostly the one at the same place
-    common = sum(_same_person(name, longer[at]) or any(_same_person(name, other) for other in longer) for at, name in enumerate(shorter))
+    # mostly the one at the same place, or one that is written alike
+    common = sum(
+        _same_person(name, longer[at]) or name in longer or any(_same_person(name, other) for other in longer)
+        for at, name in enumerate(shorter)
+    )
     share = common / len(shorter)
     if share == 1 and len(longer) - len(shorter) <= max(1, len(longer) // 4):
         return _all(len(shorter))
@@ -167,11 +171,12 @@ def _all(count: int) -> str:
 
 
 def _same_person(one: Name, other: Name) -> bool:
-    if one.family == other.family:
-        return not (one.initials and other.initials) or one.initials[0] in other.initials or other.initials[0] in one.initials
-    if len(one.words) > 1 and len(other.words) > 1 and len(set(one.words) & set(other.words)) > 1:
+    (family, initials, words), (other_family, other_initials, other_words) = one, other
+    if family == other_family:
+        return not (initials and other_initials) or initials[0] in other_initials or other_initials[0] in initials
+    if len(words) > 1 and len(other_words) > 1 and len({*words} & {*other_words}) > 1:
         return True
-    return min(len(one.family), len(other.family)) > 2 and Indel.normalized_similarity(one.family, other.family, score_cutoff=LIKE_NAME) > 0
+    return len(family) > 2 < len(other_family) and Indel.normalized_similarity(family, other_family, score_cutoff=LIKE_NAME) > 0
 
 
 def _years(one: int, other: int) -> str:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import marshal
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from html import unescape
-from itertools import compress
+from itertools import compress, islice
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -294,8 +295,7 @@ def collect_links(record: Record) -> tuple[tuple[str, str, str], ...]:
 
 
 def parse_authors(authors: Iterable[str]) -> tuple[Name, ...]:
-    names = (parse_name(one) for one, _ in zip(authors, range(MAX_AUTHORS), strict=False))
-    return tuple(name for name in names if name)
+    return tuple(filter(None, map(parse_name, islice(authors, MAX_AUTHORS))))
 
 
 @lru_cache(maxsize=32_768)
@@ -346,7 +346,7 @@ def sketch_abstract(text: str) -> tuple[int, ...]:
 def resemblance(one: tuple[int, ...], other: tuple[int, ...]) -> float:
     """Estimated share of the shorter text that the longer one contains, in [0, 1]. Neither sketch may be empty."""
     least = min(one[-1] if len(one) == SKETCH else 2**32, other[-1] if len(other) == SKETCH else 2**32)
-    first, second = ({value for value in sketch if value <= least} for sketch in (one, other))
+    first, second = set(one[: bisect_right(one, least)]), set(other[: bisect_right(other, least)])
     return len(first & second) / max(1, min(len(first), len(second)))
 
 

@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -174,6 +175,8 @@ class _PairJudge:
     """In parallel, the number of the judgement."""
     _judgements: list[Judgement] = field(default_factory=list)
     _number_of: dict[Judgement, int] = field(default_factory=dict)
+    _copies: dict[int, Judgement] = field(default_factory=dict)
+    """By rank, the judgement of a record against its own copy."""
 
     def number(self, judgement: Judgement) -> int:
         number = self._number_of.setdefault(judgement, len(self._judgements))
@@ -191,7 +194,12 @@ class _PairJudge:
         at = bisect_left(self._pairs, pair)
         if at < len(self._pairs) and self._pairs[at] == pair:
             return self._judgements[self._numbers[at]]
-        return judge_keys(self._keys.key(one), self._keys.key(other), self._weights)
+        if one != other:
+            return judge_keys(self._keys.key(one), self._keys.key(other), self._weights)
+        if one not in self._copies:
+            key = self._keys.key(one)
+            self._copies[one] = judge_keys(key, key, self._weights)
+        return self._copies[one]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,9 +285,11 @@ class OutOfCoreResolution:
         import numpy as np
 
         order = np.argsort(self._first, kind="stable")
+        ends = (np.flatnonzero(np.diff(self._first[order])) + 1).tolist()
+        places = order.tolist()
         waiting: list[Group] = []
-        for component in np.split(order, np.flatnonzero(np.diff(self._first[order])) + 1) if len(order) else ():
-            group, *others = self._make_groups(component.tolist())
+        for start, end in pairwise((0, *ends, len(places))) if places else ():
+            group, *others = self._make_groups(places[start:end])
             while waiting and waiting[0].places < group.places:
                 yield waiting.pop(0)
             yield group
@@ -287,9 +297,9 @@ class OutOfCoreResolution:
         yield from waiting
 
     def _make_groups(self, places: list[int]) -> list[Group]:
-        ranks = {int(self._keys.rank_of[at]) for at in places}
         if len(places) == 1:
             return [Group(tuple(places), ())]
+        ranks = {int(self._keys.rank_of[at]) for at in places}
         if len(ranks) > 1:
             joins = self._joins[int(self._group_of[min(ranks)])]
             reasons = []

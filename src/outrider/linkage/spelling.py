@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from bisect import bisect_left
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Container, Iterable
 from functools import cache, lru_cache
@@ -139,26 +139,43 @@ def are_opposed(one: str, other: str) -> bool:
 
 WORD_A_LINE = re.compile(rb'\{\n"[^"\n]*": \d+,?\n')
 """Beginning of a JSON object with one name a line."""
+BLOCK_BYTES = 4_096
 
 
-class _LinesOfWords:
-    """The names in the lines of such an object. Making a text of each takes longer than finding the few hundred that a run asks for."""
+class _SortedLines:
+    """The names in the lines of such an object, which are in order. Making a text or a line of each takes longer than finding the few
+    hundred that a run asks for.
+    """
 
-    def __init__(self, lines: list[bytes]) -> None:
-        self._lines = sorted(lines)
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        places = (data.find(b'\n"', at) for at in range(0, len(data), BLOCK_BYTES))
+        self._starts = [start for start in places if start >= 0]
+        self._first = [data[start + 2 : data.index(b'"', start + 2)] for start in self._starts]
+        """The first name of each block."""
+
+    def are_in_order(self) -> bool:
+        """Whether there are several blocks, and in order."""
+        return len(self._first) > 1 and self._first == sorted(self._first)
 
     def __contains__(self, word: object) -> bool:
-        start = f'"{word}": '.encode("utf-8", "surrogatepass")
-        at = bisect_left(self._lines, start)
-        return at < len(self._lines) and self._lines[at].startswith(start)
+        name = str(word).encode("utf-8", "surrogatepass")
+        block = bisect_right(self._first, name)
+        if not block:
+            return False
+        end = self._starts[block] if block < len(self._starts) else len(self._data)
+        return self._data.find(b'\n"%b": ' % name, self._starts[block - 1], end) >= 0
 
 
 @cache
 def load_dictionary() -> Container[str]:
     """English words in small letters (the frequency list of pyspellchecker: 160,572 words)."""
     data = gzip.decompress((files("spellchecker") / "resources" / "en.json.gz").read_bytes())
-    is_plain = WORD_A_LINE.match(data) and b"\\" not in data  # which begins an escape
-    return _LinesOfWords(data.splitlines()) if is_plain else frozenset(json.loads(data))
+    if WORD_A_LINE.match(data) and b"\\" not in data:  # which begins an escape
+        lines = _SortedLines(data)
+        if lines.are_in_order():
+            return lines
+    return frozenset(json.loads(data))
 
 
 @lru_cache(maxsize=65_536)

@@ -104,13 +104,19 @@ def _report_review(review: Path, decided: int, waiting: int, unknown: int) -> No
 
 def _print_json(deduplication: FileDeduplication) -> None:
     """Piece by piece, so that a large answer is never in memory as a whole."""
-    out, ids = data_output(), deduplication.ids
-    out.write('{"groups": [')
-    for at, group in enumerate(deduplication.groups()):
-        out.write((", " if at else "") + json.dumps([ids[place] for place in group.places], ensure_ascii=False))
-    out.write('], "reasons": [')
-    for at, group in enumerate(deduplication.groups()):
-        out.write((", " if at else "") + json.dumps(group.reasons, ensure_ascii=False))
+    from shutil import copyfileobj
+    from tempfile import TemporaryFile
+
+    out, ids, encode = data_output(), deduplication.ids, json.JSONEncoder(ensure_ascii=False).encode
+    with TemporaryFile("w+", encoding="utf-8", errors="surrogatepass", newline="") as reasons:
+        out.write('{"groups": [')
+        for at, group in enumerate(deduplication.groups()):
+            comma = ", " if at else ""
+            out.write(comma + encode([ids[place] for place in group.places]))
+            reasons.write(comma + encode(group.reasons))
+        out.write('], "reasons": [')
+        reasons.seek(0)
+        copyfileobj(reasons, out)
     unsure = [
         {"ids": [ids[pair.one], ids[pair.other]], "score": round(pair.judgement.score, 2), "why": pair.judgement.why()}
         for pair in deduplication.unsure_pairs()
@@ -119,7 +125,7 @@ def _print_json(deduplication: FileDeduplication) -> None:
     for pair in deduplication.related_pairs():
         first, second = (pair.one, pair.other) if pair.relation.forward else (pair.other, pair.one)
         related.append({"ids": [ids[first], ids[second]], "relation": pair.relation.kind, "why": pair.relation.why})
-    out.write(f'], "unsure": {json.dumps(unsure, ensure_ascii=False)}, "related": {json.dumps(related, ensure_ascii=False)}}}\n')
+    out.write(f'], "unsure": {encode(unsure)}, "related": {encode(related)}}}\n')
 
 
 def _show(deduplication: FileDeduplication) -> None:
