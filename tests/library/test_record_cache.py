@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from outrider.library import record_cache, record_table
 from outrider.library.library import Library
 from outrider.library.record_cache import RecordCache, TableState
+from outrider.state.filters import Compare
 from outrider.state.records import Paper
 
 
@@ -77,14 +79,34 @@ async def test_a_library_that_is_deleted_and_created_anew_keeps_nothing_of_the_o
 
 
 async def test_filters_are_applied_to_cached_records(library: Library) -> None:
-    from outrider.state.filters import Compare
-
     old, new = Paper(doc_id="old", title="fox", year=1990), Paper(doc_id="new", title="fox", year=2020)
     await library.upsert([old, new])
     assert len(await find(library, "fox")) == 2
     since = Compare("year", "$gte", 2000)
     assert [hit.record.doc_id for hit in await library.search("fox", since)] == ["new"]
     assert [record.doc_id for record in await library.brief(["old", "new"], since)] == ["new"]
+
+
+async def test_what_all_records_tell_is_read_once_a_version(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Notices of retraction are looked for in each record: a quarter of a second for 100,000."""
+    asked: list[str] = []
+    for name in ("find_retracted", "find_languages", "count_records"):
+        find = getattr(record_table, name)
+
+        def note(*arguments: object, name: str = name, find: Any = find) -> object:
+            asked.append(name)
+            return find(*arguments)
+
+        monkeypatch.setattr(record_table, name, note)
+    await library.upsert([Paper(doc_id="a", title="RETRACTED: Foxes", language="eng"), Paper(doc_id="b", title="Foxes")])
+    asked.clear()
+    for _ in range(2):
+        assert await library.retracted_ids() == ("a",)
+        assert [hit.record.doc_id for hit in await library.search("foxes", Compare("language", "$eq", "English"))] == ["a"]
+        assert await library.size() == 2
+    assert sorted(asked) == ["count_records", "find_languages", "find_retracted"]
+    await library.remove(["a"])
+    assert (await library.retracted_ids(), await library.size()) == ((), 1)
 
 
 def test_the_last_records_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

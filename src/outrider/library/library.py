@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from outrider.code_links.read_record import read_all_evidence
 from outrider.library import browse, maintenance, postpone_client, record_table, schema, text_search, versions
@@ -135,8 +135,8 @@ class Library:
         self.code_repositories = CodeRepositoryTable(location, connection)
         self._ranking: tuple[str, int, list[str]] = ("", -1, [])
         """A text, the version that was searched for it, and its first hits: a search needs them twice."""
-        self._size: tuple[int, int] = (-1, 0)
-        """A version and the number of its records."""
+        self._facts: dict[str, tuple[TableState, Any]] = {}
+        """What was read of all records, by what it is, with the state of the table."""
         self._cache: RecordCache | None = None
 
     @classmethod
@@ -234,6 +234,26 @@ class Library:
         async with self._records() as table:
             return int(await table.version())
 
+    async def _find_state(self) -> TableState:
+        """Of the latest version of the records; a run reads it once."""
+        return await read_once(("state", id(self)), self._read_state)
+
+    async def _read_state(self) -> TableState:
+        if self._location.path is None:
+            return TableState(await self._version())
+        written = asyncio.to_thread(read_time, self._location.path / f"{TABLE}.lance")
+        written_ns, version = await asyncio.gather(written, self._version())
+        return TableState(version, written_ns)
+
+    async def _read_fact(self, name: str, read: Callable[[], Awaitable[T]]) -> T:
+        """What `read` finds in all records, which it looks through once as long as the table stays as it is."""
+        state = await self._find_state()
+        known = self._facts.get(name)
+        if known is None or known[0] != state:
+            known = self._facts[name] = state, await read()
+        fact: T = known[1]
+        return fact
+
     # Search
 
     async def resolve(self, where: Filter | None) -> Filter | None:
@@ -249,7 +269,7 @@ class Library:
         if where and HAS_CODE in fields:
             where = resolve_has_code(where, await self._find_ids_with_code())
         if where and "language" in fields:
-            where = resolve_languages(where, partial(find_spellings, await read_once(("languages", id(self)), self._find_languages)))
+            where = resolve_languages(where, partial(find_spellings, await self._read_fact("languages", self._find_languages)))
         if where and CODE_ALIVE in fields:
             raise BadRequest("code_alive is judged by a search, from the last push and release of each repository; use has_code here")
         return where
@@ -265,7 +285,7 @@ class Library:
 
     async def retracted_ids(self) -> tuple[str, ...]:
         """Ids of the records that their notices call retracted or withdrawn, in order."""
-        return await read_once(("retracted", id(self)), self._find_retracted)
+        return await self._read_fact("retracted", self._find_retracted)
 
     async def _find_retracted(self) -> tuple[str, ...]:
         async with self._records() as table:
@@ -443,14 +463,11 @@ class Library:
 
     async def _find_cache(self) -> RecordCache | None:
         """Records of the latest version that earlier searches have read; None for a library on object storage, which has its own copies."""
-        return await read_once(("record cache", id(self)), self._open_cache) if self.caches_records else None
-
-    async def _open_cache(self) -> RecordCache | None:
-        assert self._location.path is not None  # noqa: S101
-        written_ns, version = await asyncio.gather(asyncio.to_thread(read_time, self._location.path / f"{TABLE}.lance"), self._version())
-        state = None if written_ns is None else TableState(version, written_ns)
+        if not self.caches_records:
+            return None
+        state = await self._find_state()
         if self._cache is None or self._cache.state != state:
-            self._cache = None if state is None else RecordCache(state)
+            self._cache = RecordCache(state)
         return self._cache
 
     def _run_records(self, where: Filter | None) -> dict[str, Record]:
@@ -521,10 +538,7 @@ class Library:
 
     async def size(self) -> int:
         """How many records there are; counted once a version, for searches."""
-        version = await self._version()
-        if self._size[0] != version:
-            self._size = version, await self.count()
-        return self._size[1]
+        return await self._read_fact("size", self.count)
 
     # Writing of records
 

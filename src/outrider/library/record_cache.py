@@ -20,10 +20,10 @@ MOSTLY_KNOWN = 0.6
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """What a table of a folder holds: a version, and when one was last written, since a table may be deleted and created anew."""
+    """What a table holds: a version, and of one in a folder when one was last written, since it may be deleted and created anew."""
 
     version: int
-    written_ns: int
+    written_ns: int | None = None
 
 
 def read_time(folder: Path) -> int | None:
