@@ -8,7 +8,7 @@ Allowable Category" (nlm.nih.gov/mesh/topsubscope.html, nlm.nih.gov/mesh/2009/in
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from outrider.boolean.diagnostics import BooleanSyntaxError
 from outrider.boolean.field_tags import Tag
@@ -84,35 +84,44 @@ def is_author(words: tuple[str, ...], author: str) -> bool:
     after the first given name), or they are the surname and initials, of which the name may have more: PubMed User Guide, "Searching by
     author".
     """
-    surname, forenames = _split_author(author)
-    orders = (" ".join((*surname, *forenames)), " ".join((*forenames, *surname)), " ".join((*forenames[:1], *surname)))
-    if next(find_occurrences(Words(words), Column.from_texts(orders)), None) is not None:
-        return True
     *before, initials = [matcher for word in words for matcher in make_matchers(word)]
-    if not isinstance(initials, str) or len(initials) > MOST_INITIALS or before != surname:
-        return False
-    return "".join(name[0] for name in forenames).startswith(initials)
+    for surname, forenames in _read_author(author):
+        orders = (" ".join((*surname, *forenames)), " ".join((*forenames, *surname)), " ".join((*forenames[:1], *surname)))
+        if next(find_occurrences(Words(words), Column.from_texts(orders)), None) is not None:
+            return True
+        are_initials = isinstance(initials, str) and len(initials) <= MOST_INITIALS and before == surname
+        if are_initials and "".join(name[0] for name in forenames).startswith(str(initials)):
+            return True
+    return False
 
 
 def author_initials(author: str) -> list[str]:
     """The initials that `is_author` accepts for this author: `j`, `ja`."""
-    initials = "".join(name[0] for name in _split_author(author)[1])
-    return [initials[:length] for length in range(1, min(len(initials), MOST_INITIALS) + 1)]
+    readings = ("".join(name[0] for name in forenames) for _, forenames in _read_author(author))
+    return [initials[:length] for initials in readings for length in range(1, min(len(initials), MOST_INITIALS) + 1)]
 
 
-def _split_author(author: str) -> tuple[list[str], list[str]]:
-    """Surname and given names. Without a comma the last word is the surname, or what stands before initials: `Smith J.A.`."""
+def _read_author(author: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Surname and given names, in each reading of the name: without a comma `Smith JA` may have initials, as in MEDLINE, or a surname.
+
+    Otherwise the last word is the surname, or what stands before initials: `Smith J.A.`.
+    """
     surname, comma, forenames = fold_text(author).partition(",")
     if comma:
-        return separate_words(surname).split(), separate_words(forenames).split()
+        yield separate_words(surname).split(), separate_words(forenames).split()
+        return
     parts = surname.split()
     length = len(parts)
     while length and _INITIALS.fullmatch(parts[length - 1]):
         length -= 1
     if 0 < length < len(parts):
-        return separate_words(" ".join(parts[:length])).split(), separate_words(" ".join(parts[length:])).split()
+        yield separate_words(" ".join(parts[:length])).split(), separate_words(" ".join(parts[length:])).split()
+        return
     words = separate_words(surname).split()
-    return words[-1:], words[:-1]
+    yield words[-1:], words[:-1]
+    *names, last = author.split() or [""]
+    if 1 < len(last) <= MOST_INITIALS and last.isalpha() and last.isupper() and not all(map(str.isupper, names)):
+        yield words[:-1], list(words[-1])
 
 
 def whole_value(words: Iterable[str]) -> Callable[[list[str]], bool]:
