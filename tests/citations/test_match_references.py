@@ -64,6 +64,16 @@ CASES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("no title, other year", {"authors": ["Losick"], "year": 1998, "venue": "Science", "volume": "320", "pages": "65"}, ""),
     ("a line", {"unstructured": "Losick R, Desplan C. Stochasticity and cell fate. Science 2008;320:65-8."}, "noise"),
     ("a line without year and place", {"unstructured": "Losick R, Desplan C. Stochasticity and cell fate."}, ""),
+    ("a line without a title", {"unstructured": "Losick R, Desplan C., Science 320, 65 (2008)"}, "noise"),
+    ("a line without a title, of one author", {"unstructured": "R. Losick et al., Science, vol. 320, pp. 65-68, 2008."}, "noise"),
+    ("a line of a place alone", {"unstructured": "J. Biol. Chem. 255, 100 (1980)."}, "part 1"),
+    ("a line of a place, last page and issue", {"unstructured": "J Biol Chem 1980;255(3):111-20"}, "part 2"),
+    ("a line of a place, other author", {"unstructured": "K. Marx, Science 320, 65 (2008)"}, ""),
+    ("a line of a place, other journal", {"unstructured": "J. Biol. Phys. 255, 100 (1980)."}, ""),
+    ("a line of a place, other year", {"unstructured": "J. Biol. Chem. 255, 100 (1983)."}, ""),
+    ("a line of a place, other page", {"unstructured": "J. Biol. Chem. 255, 105 (1980)."}, ""),
+    ("a line of a place with another title", {"unstructured": "Losick R. Dice in cells. Science 320, 65 (2008)"}, ""),
+    ("numbers alone", {"unstructured": "320, 65 (2008)"}, ""),
     ("a line of a short title", {"unstructured": "Pearson H (2006) What is a gene? Nature 441: 398-401."}, "gene"),
     ("a short title in another line", {"unstructured": "Gerstein M (2007) What is a gene, post-ENCODE? Genome Res 17: 669-681."}, ""),
     ("a title within a longer one", {
@@ -161,8 +171,8 @@ def matcher() -> ReferenceMatcher:
     return ReferenceMatcher(WORKS)
 
 
-def test_there_are_forty() -> None:
-    assert len(CASES) == 40
+def test_there_are_fifty() -> None:
+    assert len(CASES) == 50
 
 
 @pytest.mark.parametrize(("fields", "key"), [pytest.param(fields, key, id=name) for name, fields, key in CASES])

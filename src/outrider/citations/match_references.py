@@ -10,7 +10,8 @@ a false one.
 2. **Without a title**, as many publishers deposit them, or with an author's name in its place: journal, volume and first page must agree,
    and year and first author must not contradict.
 3. **One line of text**: the title of the work must stand in it between two signs of punctuation, or behind its authors and a colon, with
-   the family name of its first author and its year, or its volume and first page.
+   the family name of its first author and its year, or its volume and first page. A line without a title, as physicists write them, must
+   have nothing but journal, volume, first page, year and authors of the work.
 
 A supplement, a correction or a comment repeats the title of another work: a word of the kind in only one of the two refuses (`NOTE`).
 """
@@ -21,6 +22,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from html import unescape
+from itertools import permutations
 
 from outrider.citations.compare_reference import (
     MARGIN,
@@ -35,7 +37,7 @@ from outrider.citations.compare_reference import (
     read_work,
     take_best,
 )
-from outrider.linkage.evidence import compare_keys
+from outrider.linkage.evidence import compare_keys, compare_venues
 from outrider.linkage.names_and_titles import TAG, Name, normal_title, parse_name
 from outrider.state.records import Paper
 from outrider.text.words import STOP_WORDS
@@ -48,6 +50,10 @@ LEAST_WORDS = 3
 """Content words of a title that is looked for in a line of text."""
 LEAST_CHARS = 20
 YEAR = re.compile(r"(?<!\d)(1[5-9]\d\d|20\d\d)(?!\d)")
+NUMBER = re.compile(r"\d+")
+MOST_NUMBERS = 8
+"""Of a line without a title: volume, issue, pages and a date."""
+BESIDE_PLACE = frozenset("and et al ibid in no nr p pp page pages s seite v vol volume".split())
 LINE_CHARS = 1_000
 WORD = re.compile(r"[^\W_]+")
 TITLE_END = re.compile(r"[.,;?!()\[\]\"“”„‘’'«»]")
@@ -78,7 +84,7 @@ class ReferenceMatcher:
         if found is None and own.keys.pages.first and own.keys.volume:
             found = self._match_place(own, citing)
         if found is None and line and not own.title:
-            found = self._match_line(line, citing)
+            found = self._match_line(line, citing) or self._match_place_in_line(line, citing)
         return found
 
     def _match_title(self, own: Work, citing: str) -> ReferenceMatch | None:
@@ -123,6 +129,22 @@ class ReferenceMatcher:
                 scored.append(Candidate(work, score, "its title, author and year stand in the line"))
         return take_best(scored)
 
+    def _match_place_in_line(self, line: str, citing: str) -> ReferenceMatch | None:
+        """By journal, volume, first page and year, where the line has nothing besides but authors: "Phys. Fluids 4, 1006 (1961)"."""
+        years, numbers = {int(year) for year in YEAR.findall(line)}, list(dict.fromkeys(NUMBER.findall(line)))[:MOST_NUMBERS]
+        words = [word for word in normal_title(line).split() if not word.isdecimal()]
+        features = (f"page {volume} {page}" for volume, page in permutations(numbers, 2))
+        scored = []
+        for work in self._candidates(features, citing):
+            keys = work.keys
+            if (
+                {keys.volume, keys.pages.first} <= set(numbers)
+                and keys.year in years
+                and _is_venue(_leave_out_names(words, keys.authors), keys.venue)
+            ):
+                scored.append(Candidate(work, 0.0, "journal, volume, page and year agree"))
+        return take_best(scored)
+
     def _candidates(self, features: Iterable[str], citing: str) -> list[Work]:
         """The works that share the rarest features, best first, without the citing one."""
         weights: Counter[int] = Counter()
@@ -162,6 +184,19 @@ def _is_list_of(authors: Sequence[Name], text: str) -> bool:
     known = {(name.family, name.initials[:1]) for name in authors}
     lists = ([parse_name(name) for name in BETWEEN_NAMES.split(some)] for some in (text, text.replace(",", ";")))
     return any(all(name and (name.family, name.initials[:1]) in known for name in names) for names in lists)
+
+
+def _leave_out_names(words: Sequence[str], authors: Sequence[Name]) -> list[str]:
+    """The words but for family names and initials of these authors, and what stands between names and numbers."""
+    own = {word for name in authors for word in (name.family, name.initials, *name.initials, *name.words)}
+    return [word for word in words if word not in own and word not in BESIDE_PLACE]
+
+
+def _is_venue(words: Sequence[str], venue: str) -> bool:
+    """Whether the words are the venue or its abbreviation, each of them."""
+    own = venue.split()
+    each = all(any(word.startswith(one) or one.startswith(word) for one in own) for word in words)
+    return compare_venues(*sorted((" ".join(words), venue))) == "alike" and (each or len(words) == 1)
 
 
 def _list_features(work: Work) -> list[str]:
