@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -54,6 +55,11 @@ class Decision(Model):
     shown: Presentation = Presentation()
     imported: bool = Field(False, description="Whether it came with an imported file.")
     resolves: bool = Field(False, description="Whether it resolves a conflict.")
+
+
+def list_reasons(state: RecordState, decisions: Iterable[Decision]) -> tuple[str, ...]:
+    """Why a record has its verdict: the reasons of the decisions that agree with it, in their order; of a conflict those of all."""
+    return tuple(dict.fromkeys(one.reason for one in decisions if one.reason and state in (one.verdict, "conflict")))
 
 
 class ReviewNote(Model):

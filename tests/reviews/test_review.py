@@ -226,3 +226,17 @@ def test_of_an_import_that_was_cut_off_nothing_holds(tmp_path: Path) -> None:
     cut.import_batch(batch, labels, "ann", AT, 5)
     review = Review(folder)
     assert (review.state.total, len(review.state.list_labels("ann")), review.remarks) == (8, 3, ())
+
+
+def test_a_resolution_holds_where_the_decisions_below_it_are_taken_back(tmp_path: Path) -> None:
+    review = make_review(tmp_path / "r", records=2, reviewers=2)
+    decide(review, 1, "include")
+    decide(review, 1, "exclude", "bob")
+    decide(review, 1, "include", "cay", resolves=True)
+    review.undo("ann", AT, 1)
+    review.undo("bob", AT, 1)
+    state = review.state
+    assert (state.state(1), state.find_open("ann"), state.count_screened()) == ("include", [2], 1)
+    assert [(one.record, one.included) for one in state.list_screened()] == [(1, True)]
+    review.undo("cay", AT, 1)
+    assert (state.state(1), state.find_open("ann"), state.list_screened()) == ("unscreened", [1, 2], [])

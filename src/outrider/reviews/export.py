@@ -17,7 +17,7 @@ from outrider.ingest.export.base_writer import list_own_notes
 from outrider.ingest.export.csv_json import ScreeningWriter
 from outrider.reviews.asreview import write_project
 from outrider.state.records import Record
-from outrider.state.reviews import ReviewRecord, ReviewStatus
+from outrider.state.reviews import ReviewRecord, ReviewStatus, list_reasons
 from outrider.text.screening_labels import LABEL_CELLS, LABEL_NOTES, drop_labels
 
 PRISMA = ("prisma-markdown", "prisma-json")
@@ -52,9 +52,10 @@ def _label_record(view: ReviewRecord, form: str) -> Record:
     """The record with the label and what was decided in its metadata; a label that it came with is replaced."""
     record = view.record
     metadata = drop_labels(record.metadata)
-    decisions, reasons = view.decisions, [*dict.fromkeys(one.reason for one in view.decisions if one.reason)]
+    decisions, reasons = view.decisions, list_reasons(view.state, view.decisions)
     if field := NOTE_FIELDS.get(form):
-        labels = [LABEL_NOTES.get(view.state, "ASReview_not_seen"), *(f"Excluded: {one}" for one in reasons)]
+        excluded = (f"Excluded: {one}" for one in reasons if view.state == "exclude")
+        labels = [LABEL_NOTES.get(view.state, "ASReview_not_seen"), *excluded]
         metadata[field] = [*labels, *list_own_notes(metadata, (field,)), *(note.text for note in view.notes)]
         return record.model_copy(update={"metadata": metadata})
     values = {

@@ -16,17 +16,16 @@ from pydantic import JsonValue
 from outrider.ingest.field_values import is_absent, one_line
 from outrider.state.errors import BadRequest
 from outrider.state.records import Record
-from outrider.state.reviews import MAX_NAME_CHARS, VERDICTS, Verdict
+from outrider.state.reviews import MAX_NAME_CHARS, Verdict
 from outrider.text.encoding import NotText, decode_text
-from outrider.text.screening_labels import COLUMNS, NO, YES, join_notes, list_note_labels
+from outrider.text.screening_labels import COLUMNS, UNSCREENED, join_notes, list_note_labels, parse_verdict
 from outrider.text.words import fold_name
 
 RAYYAN_REASONS = re.compile(r"RAYYAN-EXCLUSION-REASONS:\s*([^|\n]+)")
-ID_COLUMNS, VERDICT_COLUMNS = ("id", "record", "number", "record_id", "doi", "doc_id"), ("decision", "verdict", "label", "included")
-SHORT: Mapping[str, Verdict] = {"i": "include", "e": "exclude", "m": "maybe"}
-DOUBT = frozenset({"?", "undecided", "unclear", "unsure", "uncertain"})
-UNSCREENED = "-1"
-"""ASReview's word for a record without a label."""
+ID_COLUMNS, VERDICT_COLUMNS = ("id", "record", "number", "doi", "doc_id"), ("decision", "verdict", "label", "included")
+"""Not `record_id`: ASReview counts it from 0, and other files by numbers of their own."""
+NO_DECISION = frozenset({"", "unscreened", "waiting", "conflict"})
+"""What the column `decision` of an exported review has for a record without a verdict."""
 
 
 class ConflictingLabels(BadRequest):
@@ -41,16 +40,6 @@ class Label(NamedTuple):
     by: str = ""
 
 
-def parse_verdict(text: str) -> Verdict | None:
-    """A decision as people and tools write it: `include`, `i`, `yes`, `1`; None for anything else."""
-    word = one_line(text).lower()
-    if word in VERDICTS:
-        return word
-    if word in SHORT:
-        return SHORT[word]
-    return "include" if word in YES else "exclude" if word in NO else "maybe" if word in DOUBT else None
-
-
 def read_labels(record: Record, column: str = "") -> tuple[Label, ...]:
     """The labels of a record, which may contradict each other. `column` names the field of the label.
 
@@ -62,13 +51,19 @@ def read_labels(record: Record, column: str = "") -> tuple[Label, ...]:
             return ()
         if (verdict := parse_verdict(str(value))) is None:
             raise BadRequest(f"{str(value)[:60]!r} in {column} is no label of a screening; it takes include, exclude, maybe, 1 or 0")
-        return (Label(verdict),)
+        return (Label(verdict, _read_reason(record, verdict)),)
     if verdict := next(filter(None, map(parse_verdict, _list_cells(record))), None):
-        return (Label(verdict),)
+        return (Label(verdict, _read_reason(record, verdict)),)
     match = RAYYAN_REASONS.search(join_notes(record.metadata))
     reasons: Mapping[Verdict, str] = {"exclude": match[1].strip()} if match else {}
     labels = (Label(verdict, reasons.get(verdict, ""), by[:MAX_NAME_CHARS]) for by, verdict in list_note_labels(record.metadata))
     return tuple(dict.fromkeys(labels))
+
+
+def _read_reason(record: Record, verdict: Verdict) -> str:
+    """The reason for an exclusion in the column that exports of reviews have, too."""
+    reason = find_field(record.metadata, "reason")
+    return one_line(reason) if verdict == "exclude" and isinstance(reason, str) else ""
 
 
 def find_unread_label(record: Record) -> str | None:
@@ -110,9 +105,13 @@ def read_decisions(path: Path, max_bytes: int) -> list[tuple[str, str, str]]:
     if id_column and verdict_column:
         rows = [dict(zip(header, cells, strict=False)) for cells in csv.reader(lines[1:], delimiter=delimiter)]
         cells = [[row.get(column, "").strip() for column in (id_column, verdict_column, "reason")] for row in rows]
-        if not (labelled := [(record, verdict, reason) for record, verdict, reason in cells if verdict]):
-            raise BadRequest(f"{path} holds no decisions: its column {verdict_column} is empty")
+        if not (labelled := [(record, verdict, reason) for record, verdict, reason in cells if verdict.lower() not in NO_DECISION]):
+            raise BadRequest(f"{path} holds no decisions: its column {verdict_column} has none")
         return labelled
+    if verdict_column and len(header) > 1:
+        raise BadRequest(
+            f"{path} has no column {', '.join(ID_COLUMNS)}, which names the record of each {verdict_column}; nothing was written"
+        )
     decisions = []
     for number, line in numbered:
         parts = line.replace("\t", " ").split(maxsplit=2)

@@ -153,7 +153,7 @@ class ReviewState:
         undone = self._undone[record, by] = place.pop(key)
         if before := self._before.get((record, by, resolves)):
             place[key] = before.pop()
-        if not decided:
+        if not decided and record not in self._resolved:  # a resolution holds also where the decisions below it are taken back
             self._decided.pop(record, None)
         if undone.reason:
             self.reasons_used[undone.reason] -= 1
@@ -273,11 +273,15 @@ class ReviewState:
         final = []
         for record, decided in self._decided.items():
             if (state := self.state(record)) in VERDICTS:
-                decisive = max(decided.values(), key=lambda entry: entry.line)
+                decisive = max(decided.values(), key=lambda entry: entry.line) if decided else self._resolved[record]
                 last = self._resolved.get(record) or decisive
                 label = ScreenedLabel(record, state != "exclude", self._is_draw(record, decisive), self._is_reached(record, decided))
                 final.append((last.line, label))
         return [label for _, label in sorted(final)]
+
+    def count_screened(self) -> int:
+        """Works that have a verdict, or a conflict."""
+        return sum(not self.is_open(record) for record in self._decided)
 
     def count_by_reviewer(self) -> dict[str, tuple[int, str]]:
         """Records that each reviewer decided on, and the time of the last decision."""

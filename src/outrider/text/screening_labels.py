@@ -25,6 +25,10 @@ COLUMNS: Final = (
 """Columns that ASReview 3 reads as the label, in its order (`asreview.data.base`). Of a table, they are a record's metadata."""
 YES: Final = frozenset({"1", "1.0", "true", "yes", "y", "included", "include", "relevant"})
 NO: Final = frozenset({"0", "0.0", "false", "no", "n", "excluded", "exclude", "irrelevant", "not relevant"})
+DOUBT: Final = frozenset({"?", "maybe", "undecided", "unclear", "unsure", "uncertain"})
+SHORT: Final[Mapping[str, Verdict]] = {"i": "include", "e": "exclude", "m": "maybe"}
+UNSCREENED: Final = "-1"
+"""ASReview's word for a record without a label."""
 NOTE_FIELDS: Final = frozenset(map(fold_name, (*NOTES, "RN", "AN")))
 """Metadata with notes, and what Rayyan and EndNote use instead."""
 LABEL_CELLS: Final[Mapping[str, str]] = {"include": "1", "exclude": "0"}
@@ -36,6 +40,12 @@ RAYYAN = re.compile(r"RAYYAN-INCLUSION:\s*\{([^}]*)\}")
 LABEL = re.compile(rf"\bASReview_(?:relevant|irrelevant|not_seen)\b|{RAYYAN.pattern}")
 RAYYAN_VERDICT = re.compile(r'"([^"]*)"\s*=>\s*"(Included|Excluded|Maybe)"')
 RAYYAN_VERDICTS: Mapping[str, Verdict] = {"Included": "include", "Excluded": "exclude", "Maybe": "maybe"}
+
+
+def parse_verdict(text: str) -> Verdict | None:
+    """A decision as people and tools write it: `include`, `i`, `yes`, `1`; None for anything else."""
+    word = _normal(text)
+    return "include" if word in YES else "exclude" if word in NO else "maybe" if word in DOUBT else SHORT.get(word)
 
 
 def list_labels(metadata: Mapping[str, JsonValue]) -> list[Verdict]:
@@ -72,8 +82,8 @@ def drop_columns(metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def drop_labels(metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The metadata without labels, in columns and in notes."""
-    rest = drop_columns(metadata)
+    """The metadata without labels, in columns and in notes, also those that are neither yes nor no."""
+    rest = {name: value for name, value in metadata.items() if fold_name(name) not in COLUMNS or not _is_label(value)}
     for name, value in _list_notes(rest):
         items = value if isinstance(value, list) else [value]
         texts: list[JsonValue] = [LABEL.sub("", item).strip() if isinstance(item, str) else item for item in items]
@@ -94,5 +104,10 @@ def _list_columns(metadata: Mapping[str, JsonValue]) -> list[tuple[str, JsonValu
     return [(name, value) for name, value in metadata.items() if fold_name(name) in COLUMNS and _normal(value) in YES | NO]
 
 
+def _is_label(value: JsonValue) -> bool:
+    word = _normal(value)
+    return word == UNSCREENED or parse_verdict(word) is not None
+
+
 def _normal(value: JsonValue) -> str:
-    return " ".join(str(value).split()).lower()
+    return " ".join(str(value).replace("\x00", "").split()).lower()

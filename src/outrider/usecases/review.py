@@ -21,7 +21,7 @@ from outrider.cluster.task_map import open_task_map
 from outrider.ingest.entry import ReadOptions
 from outrider.reviews.decision_log import NAME
 from outrider.reviews.export import FORMATS, SUFFIXES, export_views
-from outrider.reviews.labels import ConflictingLabels, parse_verdict
+from outrider.reviews.labels import ConflictingLabels
 from outrider.reviews.review import NewBatch, NewDecision, NewNote, Review
 from outrider.reviews.review_state import ReviewState
 from outrider.reviews.session import ReviewSession
@@ -49,7 +49,9 @@ from outrider.state.reviews import (
     ReviewRecord,
     ReviewStatus,
     ReviewSummary,
+    list_reasons,
 )
+from outrider.text.screening_labels import parse_verdict
 from outrider.text.strip_markup import fold_text
 from outrider.text.words import WORD, content_words, stem
 from outrider.usecases.review_sources import SourceOptions, SourceRecords, find_duplicates, make_decisions, read_file, read_source
@@ -189,7 +191,8 @@ async def decide(
         new: dict[int, NewDecision] = {}
         for leader, (record, word, reason) in zip(leaders, decisions, strict=True):
             if (verdict := parse_verdict(word)) is None:
-                raise BadRequest(f"a decision is include, exclude or maybe, not {shorten(word)}{did_you_mean(word, VERDICTS)}")
+                suggestion = did_you_mean(word, VERDICTS)
+                raise BadRequest(f"record {record}: a decision is include, exclude or maybe, not {shorten(word)}{suggestion}")
             one = NewDecision(leader, verdict, reviewer, _check_text("a reason", reason), shown[leader], resolves=resolve)
             earlier = new.setdefault(leader, one)
             if earlier.verdict != verdict or earlier.reason != one.reason:
@@ -243,9 +246,7 @@ async def get_status(
         states = {number: state.state(number) for number in state.leaders()}
         counts = Counter(states.values())
         excluded = (number for number, one in states.items() if one == "exclude")
-        reasons = Counter(
-            next((one.reason for one in reversed(state.decisions(number)) if one.reason), "no reason given") for number in excluded
-        )
+        reasons = Counter(next(reversed(list_reasons("exclude", state.decisions(number))), "no reason given") for number in excluded)
         return ReviewStatus(
             name=state.name,
             question=state.question,
@@ -452,7 +453,7 @@ def _summarize(services: Services, folder: Path) -> ReviewSummary:
     with review.reading() as state:
         return ReviewSummary(
             name=state.name, question=state.question, created=state.created, reviewers=state.reviewers, records=state.total,
-            screened=len(state.list_screened()),
+            screened=state.count_screened(),
         )  # fmt: skip
 
 

@@ -141,7 +141,7 @@ def test_conflicting_labels_and_damaged_files_change_nothing(folder: Path, capsy
     (folder / "labels.csv").write_text("id,decision,reason\n3,include,\n99,exclude,\n", encoding="utf-8")
     assert "no record '99'" in fail(capsys, "label", "otters", "-f", str(folder / "labels.csv"))
     (folder / "labels.csv").write_text("id,decision\n3,\n", encoding="utf-8")
-    assert "column decision is empty" in fail(capsys, "label", "otters", "-f", str(folder / "labels.csv"))
+    assert "its column decision has none" in fail(capsys, "label", "otters", "-f", str(folder / "labels.csv"))
     (folder / "lines.txt").write_text("# a remark\n\n3 include\n4\n", encoding="utf-8")
     assert "line 4: a line is ID DECISION REASON" in fail(capsys, "label", "otters", "-f", str(folder / "lines.txt"))
     assert "at most 5,000 characters" in fail(capsys, "label", "otters", "3", "include", "--note", "x" * 5_001)
@@ -289,3 +289,73 @@ def test_records_are_decided_by_single_keys(folder: Path, capsys: pytest.Capture
     status = call(capsys, "status", "otters")
     assert (status["included"], status["excluded"], status["maybe"], status["unscreened"]) == (1, 1, 1, 1)
     assert status["excluded_by_reason"] == {"too old": 1}
+
+
+def test_reasons_are_those_of_the_verdict_that_holds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "new", "otters", "--reviewers", "2")
+    call(capsys, "import", "otters", str(folder / "papers.csv"), "--no-labels")
+    for record, ann, bob, verdict in (
+        ("1", "include", "exclude", "include"),
+        ("2", "maybe", "exclude", "exclude"),
+        ("3", "include", "", ""),
+    ):
+        call(capsys, "label", "otters", record, ann, "-r", "few rivers", "--by", "ann")
+        if bob:
+            call(capsys, "label", "otters", record, bob, "-r", "no data", "--by", "bob")
+            call(capsys, "label", "otters", record, verdict, "--resolve", "--by", "cay")
+    call(capsys, "label", "otters", "4", "include", "--by", "ann")
+    call(capsys, "label", "otters", "4", "exclude", "-r", "no otters", "--by", "bob")
+    status = call(capsys, "status", "otters")
+    assert (status["excluded_by_reason"], status["conflicts"]) == ({"no data": 1}, [4])
+    assert call(capsys, "list")["reviews"][0]["screened"] == 3  # as in the flow of PRISMA, where a conflict was screened
+    for name in ("x.csv", "x.ris"):
+        assert run(["review", "export", "otters", "-o", str(folder / name)]) == 0
+    rows = csv.DictReader((folder / "x.csv").read_text(encoding="utf-8").splitlines())
+    assert [(row["decision"], row["reason"]) for row in rows] == [
+        ("include", "few rivers"), ("exclude", "no data"), ("waiting", ""), ("conflict", "no otters"),
+    ]  # fmt: skip
+    assert re.findall("N1  - (.*)", (folder / "x.ris").read_text(encoding="utf-8")) == [
+        "ASReview_relevant", "ASReview_irrelevant", "Excluded: no data", "ASReview_not_seen", "ASReview_not_seen",
+    ]  # fmt: skip
+
+
+def test_an_exported_table_comes_back_with_its_reasons(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "new", "otters")
+    call(capsys, "import", "otters", str(folder / "papers.csv"))
+    call(capsys, "label", "otters", "4", "exclude", "-r", "wrong animal")
+    for name in ("x.csv", "x.jsonl", "x.bib"):
+        assert run(["review", "export", "otters", "-o", str(folder / name)]) == 0
+        call(capsys, "new", name)
+        call(capsys, "import", name, str(folder / name))
+        assert call(capsys, "status", name)["excluded_by_reason"] == {"no reason given": 1, "wrong animal": 1}, name
+    # the table is also a list of decisions, without those that were not made
+    call(capsys, "new", "second")
+    call(capsys, "import", "second", str(folder / "papers.csv"), "--no-labels")
+    report = call(capsys, "label", "second", "-f", str(folder / "x.csv"), "--by", "bob")
+    assert report["states"] == {"1": "include", "2": "exclude", "4": "exclude"}
+
+
+def test_a_table_of_decisions_names_records_of_the_review(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "new", "otters")
+    call(capsys, "import", "otters", str(folder / "papers.csv"), "--no-labels")
+    (folder / "d.csv").write_text("record_id,included\n1,1\n2,0\n", encoding="utf-8")  # ASReview counts its records from 0
+    assert "has no column id" in fail(capsys, "label", "otters", "-f", str(folder / "d.csv"))
+    (folder / "d.csv").write_text("id,decision\n1,include\n2,exlude\n", encoding="utf-8")
+    assert "record 2: a decision is include, exclude or maybe, not 'exlude'; did you mean 'exclude'?" in fail(
+        capsys, "label", "otters", "-f", str(folder / "d.csv")
+    )
+    assert call(capsys, "status", "otters")["unscreened"] == 4
+
+
+def test_a_label_that_a_record_came_with_is_not_exported_beside_the_verdict(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "maybe.csv").write_text(TABLE.replace("w.3,", "w.3,maybe").replace("w.4,", "w.4,-1"), encoding="utf-8")
+    call(capsys, "new", "otters")
+    call(capsys, "import", "otters", str(folder / "maybe.csv"))
+    call(capsys, "label", "otters", "3", "include")  # a conflict with the file, which says maybe
+    call(capsys, "label", "otters", "4", "maybe")
+    for name in ("x.jsonl", "x.bib"):
+        assert run(["review", "export", "otters", "-o", str(folder / name)]) == 0
+        call(capsys, "new", name)
+        call(capsys, "import", name, str(folder / name))
+        status = call(capsys, "status", name)
+        assert (status["included"], status["excluded"], status["maybe"], status["unscreened"]) == (1, 1, 0, 2), name

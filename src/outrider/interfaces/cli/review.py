@@ -205,11 +205,15 @@ def status(
     out.print(listing)
     for why, number in [*found.excluded_by_reason.items()][:MAX_SHOWN]:
         out.print(plain(f"{number:,} excluded: {why}", indent=2))
+    if rest := [*found.excluded_by_reason.values()][MAX_SHOWN:]:
+        out.print(plain(f"{sum(rest):,} excluded for {count(len(rest), 'other reason')}; --json lists all", indent=2))
     for one in found.by_reviewer:
         out.print(plain(f"{one.by}: {count(one.decided, 'decision')}, the last at {one.last}", "dim"))
     for view in conflicts.conflicts[:MAX_SHOWN]:
         verdicts = ", ".join(f"{one.by} {one.verdict}" for one in view.decisions)
         out.print(plain(f"conflict: {view.number}. {one_line(view.record.title)} ({verdicts})", "red"), soft_wrap=True)
+    if len(conflicts.conflicts) > MAX_SHOWN:
+        out.print(plain(f"and {len(conflicts.conflicts) - MAX_SHOWN:,} more conflicts; --json lists all", "red"))
     for line in found.stop:
         out.print(plain(line), soft_wrap=True)
     for remark in found.remarks:
