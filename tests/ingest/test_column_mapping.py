@@ -89,6 +89,14 @@ def test_entries_cite_each_other_by_their_own_ids() -> None:
     assert first.metadata["references"] == ["b"]
 
 
+@pytest.mark.parametrize("column", ["openalex", "id"])
+def test_works_of_openalex_are_known_and_cited_by_its_numbers(column: str) -> None:
+    entry = parse_row({column: "https://openalex.org/W12", "title": "T", "referenced_works": "https://openalex.org/W345"}, {}, "row")
+    assert isinstance(entry, Entry)
+    assert (entry.record.identifiers.openalex, [edge.target for edge in entry.record.edges]) == ("W12", ["openalex:W345"])
+    assert entry.record.metadata == ({"id": "https://openalex.org/W12"} if column == "id" else {})
+
+
 def test_what_is_cited_is_part_of_the_content() -> None:
     """The hash that ingestion compares is that of the record as it is stored."""
     (named,) = Namer("a", single=False).name_all([parse_row({"id": "a", "title": "T", "references": ["b"]}, {}, "row")])

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from outrider.ingest.entry import BadEntry, Entry, Parsed
 from outrider.ingest.field_values import TooDeep, clean, format_scalar, is_absent, is_empty, one_line, parse_source, split_authors
 from outrider.ingest.record_draft import OWN_ID, Columns, Draft, read_identifiers, read_metadata, replace_own_ids
+from outrider.linkage.identifiers import find_openalex_work
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile, did_you_mean
 from outrider.state.records import BaseRecord, Document, Page, Paper, Record, Repository
 from outrider.text.words import fold_name
@@ -44,6 +45,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "pmid": ("pmid", "pubmed_id", "pubmedid", "medline_pmid"),
     "pmcid": ("pmcid", "pmc_id"),
     "arxiv": ("arxiv", "arxiv_id"),
+    "openalex": ("openalex", "openalex_id"),
     "isbn": ("isbn", "isbns"),
     "issn": ("issn", "issns", "print_issn", "issn_print", "eissn", "e_issn", "electronic_issn", "online_issn"),
     "url": ("url", "urls", "link", "document_url", "documenturl", "plink"),
@@ -178,6 +180,8 @@ def parse_row(row: Mapping[str, JsonValue], columns: Mapping[str, str], where: s
     record = _make_record(draft, header)
     if not has_content(record, ignored=("id",)):
         return BadEntry(where, NOTHING, empty=True)
+    if own_id and record.identifiers.openalex is None and (openalex := find_openalex_work(own_id)):
+        record = record.model_copy(update={"identifiers": record.identifiers.model_copy(update={"openalex": openalex})})
     record = replace_own_ids(record, lambda target: OWN_ID + scope + target.removeprefix(OWN_ID))
     return Entry(record, scope + own_id if own_id is not None else None)
 

@@ -24,7 +24,15 @@ from outrider.ingest.field_values import (
     parse_year,
     split_list,
 )
-from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_isbn, normal_pmcid, normal_pmid
+from outrider.linkage.identifiers import (
+    find_openalex_work,
+    normal_arxiv,
+    normal_doi,
+    normal_isbn,
+    normal_openalex_work,
+    normal_pmcid,
+    normal_pmid,
+)
 from outrider.state.records import Edge, Identifiers, Paper, Record, web_link
 from outrider.text.languages_and_work_types import normal_language
 
@@ -36,23 +44,25 @@ PUBMED = ("nlm", "pubmed", "medline")
 """Names of databases and providers that use PubMed's numbers."""
 
 
-def make_citation(doi: str | None, pmid: str | None, arxiv: str | None = None) -> Edge | None:
+def make_citation(doi: str | None, pmid: str | None, arxiv: str | None = None, openalex: str | None = None) -> Edge | None:
     """The edge `cites` to a work, by the first of its normal identifiers; None if it has none."""
-    best = next((f"{scheme}:{value}" for scheme, value in (("doi", doi), ("pmid", pmid), ("arxiv", arxiv)) if value), None)
+    pairs = (("doi", doi), ("pmid", pmid), ("arxiv", arxiv), ("openalex", openalex))
+    best = next((f"{scheme}:{value}" for scheme, value in pairs if value), None)
     return Edge(relation="cites", target=best) if best else None
 
 
 def parse_reference(item: JsonValue) -> Edge | None:
-    """One item of a list of references: a DOI, PMID or arXiv number, else the own id of another entry of the file (`id:...`)."""
+    """One item of a list of references: a DOI, PMID, arXiv or OpenAlex number, else the own id of another entry of the file (`id:...`)."""
     if isinstance(item, dict):
         values = {
             name.casefold(): value for part in (item, item.get("externalIds")) if isinstance(part, dict) for name, value in part.items()
         }
-        ids = {scheme: format_scalar(values.get(scheme)) or "" for scheme in ("doi", "pmid", "pubmed", "arxiv")}
-        return make_citation(normal_doi(ids["doi"]), normal_pmid(ids["pmid"] or ids["pubmed"]), normal_arxiv(ids["arxiv"]))
+        ids = {scheme: format_scalar(values.get(scheme)) or "" for scheme in ("doi", "pmid", "pubmed", "arxiv", "openalex")}
+        pmid, openalex = normal_pmid(ids["pmid"] or ids["pubmed"]), normal_openalex_work(ids["openalex"])
+        return make_citation(normal_doi(ids["doi"]), pmid, normal_arxiv(ids["arxiv"]), openalex)
     text = format_scalar(item) or ""
     pmid = normal_pmid(text) if not text.isdigit() else None  # a bare number may be an own id
-    edge = make_citation(normal_doi(text), pmid, normal_arxiv(text))
+    edge = make_citation(normal_doi(text), pmid, normal_arxiv(text), find_openalex_work(text))
     return edge or (Edge(relation="cites", target=OWN_ID + text) if 0 < len(text) <= MAX_OWN_ID_CHARS and " " not in text else None)
 
 
@@ -255,6 +265,7 @@ def read_identifiers(draft: Draft, names: Mapping[str, tuple[str, ...]], url: st
         pmcid=draft.identifier(normal_pmcid, *names.get("pmcid", ())),
         arxiv=draft.identifier(normal_arxiv, *names.get("arxiv", ())) or (normal_arxiv(link) if "://" in link else None),
         isbn=draft.identifier(normal_isbn, *names.get("isbn", ())),
+        openalex=draft.identifier(normal_openalex_work, *names.get("openalex", ())),
     )
 
 

@@ -19,6 +19,7 @@ PMID_PREFIX = re.compile(r"^(?:pmid:?\s*|https?://(?:www\.)?(?:pubmed\.ncbi\.nlm
 MAX_DIGITS = 9
 PMCID = re.compile(r"(?:^|[/:\s])PMC(\d+)", re.IGNORECASE)
 OPENALEX = re.compile(r"(?:^|/)([waspi]\d{2,12})/?$", re.IGNORECASE)
+OPENALEX_WORK = re.compile(r"(?P<prefix>openalex:\s*|(?:https?://)?(?:api\.)?openalex\.org/(?:works/)?)?(W\d{2,12})/?", re.IGNORECASE)
 S2 = re.compile(r"(?:^|/|:)([0-9a-f]{40}|\d{3,12})/?$", re.IGNORECASE)
 REPOSITORY = re.compile(r"^(?:(?:https?://|git@)?(?:www\.)?github\.com[/:])?([\w-][\w.-]*)/([\w.-]+?)(?:\.git)?/?$", re.IGNORECASE)
 IN_TEXT = re.compile(
@@ -106,6 +107,18 @@ def normal_openalex(text: str) -> str | None:
     """`W123` from `https://openalex.org/W123`."""
     match = OPENALEX.search(text.strip())
     return match.group(1).upper() if match else None
+
+
+def normal_openalex_work(text: str) -> str | None:
+    """The same of a work alone, also from `openalex:W123`."""
+    match = OPENALEX_WORK.fullmatch(text.strip())
+    return match.group(2).upper() if match else None
+
+
+def find_openalex_work(text: str) -> str | None:
+    """The same of a text that names OpenAlex: a bare `W123` may be a number of somebody else's."""
+    match = OPENALEX_WORK.fullmatch(text.strip())
+    return match.group(2).upper() if match and match["prefix"] else None
 
 
 def normal_s2(text: str) -> str | None:
