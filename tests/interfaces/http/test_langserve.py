@@ -93,6 +93,19 @@ async def test_a_batch_is_bounded() -> None:
     assert answer.json()["errors"][0]["field"] == "inputs"
 
 
+@pytest.mark.parametrize("path", ["search", "analyze", "citations"])
+async def test_what_langserve_would_fail_on_is_refused(path: str) -> None:
+    async with open_client(services()) as client:
+        for route, body, detail in (
+            ("batch", {"inputs": ["aspirin"]}, "inputs.0: takes a JSON object"),
+            ("batch", {"inputs": 1, "config": []}, "inputs: takes a list"),
+            ("stream", {"input": {}, "config": None}, "config: takes a JSON object"),
+            ("stream_events", {"input": {}, "config": None}, "config: takes a JSON object"),
+        ):
+            answer = await client.post(f"/{path}/{route}", json=body)
+            assert (answer.status_code, answer.json()["detail"]) == (422, detail)
+
+
 def test_a_thread_continues_its_searches(address: str, data_folder: Path) -> None:
     remote = RemoteRunnable(f"{address}/search")
     config = {"configurable": {"thread_id": "mine"}}

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from langchain_core.runnables import Runnable, RunnableConfig
 from langserve import add_routes
 from pydantic import BaseModel, Field, ValidationError
@@ -165,12 +165,7 @@ def add_langserve_routes(app: FastAPI, runner: GraphRunner, admission: Admission
         body = await request.json()
         # checked before anything is streamed: LangServe would fail only afterwards
         check = next(check for path, _, _, _, check in graphs if request.url.path.startswith(path))
-        inputs = body.get("inputs", [body.get("input")]) if isinstance(body, dict) else []
-        if not isinstance(inputs, list):
-            raise refuse_field("inputs", "takes a list")
-        if len(inputs) > max_batch:
-            raise refuse_field("inputs", f"a batch has at most {max_batch:,} inputs here")
-        for one in inputs:
+        for one in body.get("inputs", [body.get("input")]) if isinstance(body, dict) else []:
             if isinstance(one, dict):
                 check(one)
         thread = read_thread(request, _find_thread_id(body.get("config")))
@@ -201,8 +196,32 @@ def add_langserve_routes(app: FastAPI, runner: GraphRunner, admission: Admission
         app.add_api_route(f"{path}/invoke", invoke, methods=["POST"], include_in_schema=False)
         add_routes(
             app, graph, path=path, config_keys=("configurable", "max_concurrency"), per_req_config_modifier=modify_config,
+            dependencies=[Depends(_make_check(max_batch))],
             disabled_endpoints=["config_hashes", "playground"],  # the page of ours stands there: LangServe's needs `eval`; docs/adr/0025
         )  # fmt: skip
+
+
+def _make_check(max_batch: int) -> Callable[[Request], Awaitable[None]]:
+    async def check_body(request: Request) -> None:
+        """Refuse what LangServe would fail on before it validates anything. It refuses a body that is no object itself."""
+        try:
+            body = json.loads(await request.body())
+        except ValueError:
+            return
+        if not isinstance(body, dict):
+            return
+        if "config" in body and body["config"] is None:
+            raise refuse_field("config", "takes a JSON object")
+        inputs = body.get("inputs", [])
+        if not isinstance(inputs, list):
+            raise refuse_field("inputs", "takes a list")
+        if len(inputs) > max_batch:
+            raise refuse_field("inputs", f"a batch has at most {max_batch:,} inputs here")
+        for place, one in enumerate(inputs):
+            if not isinstance(one, dict):
+                raise refuse_field(f"inputs.{place}", "takes a JSON object")
+
+    return check_body
 
 
 def _make_invoke(graph: AdmittedGraph, check: Callable[[dict[str, Any]], Model]) -> Callable[[Request], Awaitable[Response]]:
