@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outrider
+from outrider.state.errors import BadRequest
 from outrider.systematic_search.ledger import GENESIS, chain_line
 from outrider.systematic_search.ledger_reader import export_hits
 from outrider.systematic_search.verify import Fault
@@ -135,3 +136,12 @@ def _faults(run: Path, name: str, changed: bytes) -> tuple[Fault, ...]:
             (copy / path.name).write_bytes(path.read_bytes())
     (copy / name).write_bytes(changed)
     return outrider.verify(copy / "manifest.json", copy / name, key=run.parent / "key.pem").faults
+
+
+def test_a_key_that_cannot_be_read_is_no_file_without_a_key(tmp_path: Path) -> None:
+    services = make_exact_services(tmp_path, LibraryVersions(make_papers(1)), signing_key=str(tmp_path / "key.pem"))
+    with pytest.raises(BadRequest, match=r"key\.pem cannot be read \(No such file or directory\)"):
+        list(outrider.systematic("aspirin[ti]", services=services, folder=tmp_path / "run"))
+    (tmp_path / "key.pem").write_text("no key", encoding="utf-8")
+    with pytest.raises(BadRequest, match=r"key\.pem holds no private key in PEM form"):
+        list(outrider.systematic("aspirin[ti]", services=services, folder=tmp_path / "run"))

@@ -355,8 +355,9 @@ def _load_private_key(path: Path) -> Ed25519PrivateKey:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     except ImportError as error:
         raise MissingExtra("signing a manifest", "sign") from error
+    raw = _read_key(path)
     try:
-        key = serialization.load_pem_private_key(_read_key(path), password=None)
+        key = serialization.load_pem_private_key(raw, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise BadRequest(f"{path} holds no private key in PEM form without a password; {MAKE}") from error
     if not isinstance(key, Ed25519PrivateKey):
