@@ -21,6 +21,7 @@ Order = Literal["model", "question", "shuffled", "random", "chosen"]
 question), drawn for the proof of recall, or named by the reviewer."""
 Number = Annotated[int, Field(ge=1)]
 MAX_REVIEWERS = 10
+MAX_SEED = 2**31
 MAX_NAME_CHARS = 100
 """Of a reviewer's name."""
 

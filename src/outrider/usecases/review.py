@@ -35,6 +35,7 @@ from outrider.state.errors import BadRequest, SearchError, did_you_mean, shorten
 from outrider.state.reviews import (
     MAX_NAME_CHARS,
     MAX_REVIEWERS,
+    MAX_SEED,
     VERDICTS,
     Candidate,
     ConflictList,
@@ -77,6 +78,8 @@ async def create_review(
         raise BadRequest(f"a review's name has letters, digits, dots, - and _, 100 at most, not {shorten(name)}")
     if not 1 <= reviewers <= MAX_REVIEWERS:
         raise BadRequest(f"reviewers takes 1 to {MAX_REVIEWERS}, not {reviewers}")
+    if not 0 <= seed <= MAX_SEED:
+        raise BadRequest(f"seed takes 0 to {MAX_SEED:,}, not {seed}")
     settings = {
         "name": name, "question": _check_text("question", question), "created": _now(services), "seed": seed, "reviewers": reviewers,
         "reasons": [*dict.fromkeys(_check_text("a reason", one) for one in reasons)],

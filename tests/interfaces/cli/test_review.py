@@ -359,3 +359,9 @@ def test_a_label_that_a_record_came_with_is_not_exported_beside_the_verdict(fold
         call(capsys, "import", name, str(folder / name))
         status = call(capsys, "status", name)
         assert (status["included"], status["excluded"], status["maybe"], status["unscreened"]) == (1, 1, 0, 2), name
+
+
+def test_a_seed_that_no_order_takes_begins_no_review(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in ("-1", "4294967296"):
+        assert f"seed takes 0 to 2,147,483,648, not {seed}" in fail(capsys, "new", "otters", "--seed", seed)
+    assert call(capsys, "list")["reviews"] == []

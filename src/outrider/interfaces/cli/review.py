@@ -49,7 +49,7 @@ def new(
     reason: Annotated[
         list[str] | None, typer.Option("--reason", metavar="TEXT", help="A reason for exclusion to offer; may be repeated.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of everything that is drawn at random.", min=0)] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of everything that is drawn at random.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Begin a review."""

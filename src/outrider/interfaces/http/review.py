@@ -22,6 +22,7 @@ from outrider.state.model import Model
 from outrider.state.reviews import (
     MAX_NAME_CHARS,
     MAX_REVIEWERS,
+    MAX_SEED,
     Candidate,
     ConflictList,
     DecisionReport,
@@ -60,7 +61,7 @@ class NewReview(Model):
     question: Text = Field("", description="What the records should answer. It orders them until both classes are known.")
     reviewers: int = Field(1, ge=1, le=MAX_REVIEWERS, description="Reviewers who decide on each record, without seeing each other.")
     reasons: tuple[Text, ...] = Field((), max_length=MAX_REASONS, description="Reasons for exclusion to offer.")
-    seed: int = Field(0, ge=0, le=2**31, description="Of everything that is drawn at random.")
+    seed: int = Field(0, ge=0, le=MAX_SEED, description="Of everything that is drawn at random.")
 
 
 class ReviewerBody(Model):
