@@ -74,14 +74,29 @@ def test_labels_of_a_run_and_of_its_duplicates_are_read(
     ledger.close()
     call(capsys, "review", "new", "otters")
     report = call(capsys, "review", "import", "otters", str(tmp_path / "run"))
-    assert (report["records"], report["labels"]) == (2, 2)
-    assert report["remarks"] == ["the run found 1 duplicates, which are merged"]
+    assert (report["records"], report["duplicates"], report["labels"], report["remarks"]) == (3, 1, 2, [])
     status = call(capsys, "review", "status", "otters")
-    assert (status["included"], status["excluded"]) == (1, 1)
+    assert (status["records"], status["duplicates"], status["included"], status["excluded"]) == (3, 1, 1, 1)
     assert run(["review", "export", "otters", "--only", "include", "-o", str(tmp_path / "x.csv")]) == 0
     assert "They eat eels." in (tmp_path / "x.csv").read_text(encoding="utf-8")
     call(capsys, "review", "new", "unlabelled")
     assert call(capsys, "review", "import", "unlabelled", str(tmp_path / "run"), "--no-labels")["labels"] == 0
+
+
+async def test_what_a_source_and_the_review_link_is_one_work(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source's second record is one of the review, and its first one is a duplicate of that, as only the source knows."""
+    project = [
+        LabelledRecord(paper("p0", "Notes on beasts")),
+        LabelledRecord(paper("p1", "Otters", identifiers=doi("10.5555/w.1")), None, "", 0),
+    ]
+    (library.parent / "project.asreview").write_bytes(b"")
+    (library.parent / "first.csv").write_text("title,doi\nOtters,10.5555/w.1\n", encoding="utf-8")
+    monkeypatch.setattr(review_sources, "read_project", lambda path, max_bytes: project)
+    async with open_services(None, None) as services:
+        await create_review(services, "otters")
+        await import_records(services, "otters", "first.csv")
+        assert (await import_records(services, "otters", "project.asreview")).duplicates == 2
+        assert (await get_status(services, "otters")).works == 1
 
 
 async def test_a_client_names_no_place_of_the_server(library: Path) -> None:

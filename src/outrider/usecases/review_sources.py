@@ -120,24 +120,21 @@ def _read_asreview(path: Path, options: SourceOptions, max_bytes: int) -> Source
 
 
 def _read_run(folder: Path, options: SourceOptions) -> SourceRecords:
-    """The works of a run: each first hit with what its duplicates have and it lacks, such as a label."""
-    from outrider.linkage.merge import merge_records
-
+    """All hits of a run: those that repeat another one are its duplicates, as the run found them."""
     path = folder / ledger.NAME
+    places: dict[int, int] = {}
+    records: list[Record] = []
     duplicates: dict[int, int] = {}
-    for line in read_lines(path):
-        if line.kind == "duplicate":
-            duplicates[line.fields["hit"]] = duplicates.get(line.fields["of"], line.fields["of"])
-    works: dict[int, list[Record]] = {}
     for line in read_lines(path):
         if line.kind == "hit":
             hit = make_run_hit(line)
-            works.setdefault(duplicates.get(hit.number, hit.number), []).append(hit.record)
-    records = [merge_records([(record.doc_id, record) for record in works[number]], first_leads=True) for number in sorted(works)]
-    remarks = [f"the run found {len(duplicates):,} duplicates, which are merged"] if duplicates else []
-    if not is_done(path):
-        remarks.append("the run has not fetched all matches yet; resume it and import it again")
-    return _make_source(folder.name, records, options, remarks)
+            places[hit.number] = len(records)
+            records.append(hit.record)
+        elif line.kind == "duplicate":
+            duplicates[line.fields["hit"]] = line.fields["of"]
+    remarks = [] if is_done(path) else ["the run has not fetched all matches yet; resume it and import it again"]
+    source = _make_source(folder.name, records, options, remarks)
+    return replace(source, duplicate_of={places[hit]: places[of] for hit, of in duplicates.items()})
 
 
 async def _read_label(services: Services, text: str, options: SourceOptions) -> SourceRecords:
@@ -200,19 +197,19 @@ def find_duplicates(review: Review, source: SourceRecords, *, link: bool) -> dic
         for group in resolve_keys([make_keys(record) for record in records]).groups:
             leader = review.state.leader(group[0] + 1)
             linked |= {member + 1: leader for member in group if member >= before and member + 1 != leader}
-    linked |= {before + 1 + place: before + 1 + of for place, of in source.duplicate_of.items()}
+    for place, of in sorted(source.duplicate_of.items()):
+        first, second = sorted(_find_leader(linked, before + 1 + one) for one in (place, of))
+        if first != second > before:  # works of the review stay apart
+            linked[second] = first
     leaders = {number: _find_leader(linked, number) for number in linked}
-    return {number - before - 1: leader for number, leader in leaders.items() if number != leader}
+    return {number - before - 1: leader for number, leader in leaders.items()}
 
 
 def _find_leader(linked: Mapping[int, int], number: int) -> int:
-    """The end of a chain of duplicates; of a circle its first record."""
-    chain = [number]
-    while (following := linked.get(chain[-1])) is not None:
-        if following in chain:
-            return min(chain[chain.index(following) :])
-        chain.append(following)
-    return chain[-1]
+    """The end of a chain of duplicates."""
+    while (following := linked.get(number)) is not None:
+        number = following
+    return number
 
 
 def make_decisions(review: Review, source: SourceRecords, duplicates: Mapping[int, int]) -> list[NewDecision]:
