@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from outrider.interfaces.cli import run
 from outrider.reviews.asreview import LabelledRecord
 from outrider.services import open_services
 from outrider.services.citation_queue import OWNER
+from outrider.state.duplicate_decisions import Decision as DuplicateDecision
 from outrider.state.errors import BadRequest
 from outrider.state.systematic import Matched
 from outrider.systematic_search.ledger import Ledger
@@ -81,6 +83,20 @@ def test_labels_of_a_run_and_of_its_duplicates_are_read(
     assert "They eat eels." in (tmp_path / "x.csv").read_text(encoding="utf-8")
     call(capsys, "review", "new", "unlabelled")
     assert call(capsys, "review", "import", "unlabelled", str(tmp_path / "run"), "--no-labels")["labels"] == 0
+
+
+async def test_decisions_on_records_of_the_library_hold_in_a_review(library: Path) -> None:
+    copies = [paper(name, "Otters of Loch Ness", identifiers=doi("10.1000/o"), metadata={"label": "x"}) for name in ("o1", "o2")]
+    folder = await asyncio.to_thread(fill_library, library.parent / "otters", [*copies, paper("o3", "Notes on beasts")])
+    async with open_services(None, folder) as services:
+        opened = await services.library()
+        await opened.label(["o1", "o2", "o3"], add=["otters"])
+        split, merge = DuplicateDecision(what="split", ids=("o1",)), DuplicateDecision(what="merge", ids=("o1", "o3"))
+        for name, decision, duplicates in (("a", None, 1), ("b", split, 0), ("c", merge, 1)):
+            if decision is not None:
+                await opened.decide(decision)
+            await create_review(services, name)
+            assert (await import_records(services, name, "label:otters")).duplicates == duplicates, name
 
 
 async def test_what_a_source_and_the_review_link_is_one_work(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:

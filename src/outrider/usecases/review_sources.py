@@ -19,7 +19,8 @@ from outrider.reviews.review import MAX_NAMED, NewDecision, Review
 from outrider.runtime.threads_and_loops import load_module
 from outrider.services.citation_queue import OWNER
 from outrider.services.systematic import RUN_NAME, find_run_folder
-from outrider.state.errors import BadRequest, NoSuchThread, did_you_mean, shorten
+from outrider.state.duplicate_decisions import NO_DECISIONS, Decisions
+from outrider.state.errors import BadRequest, NoSuchThread, SearchError, did_you_mean, shorten
 from outrider.state.reviews import VERDICTS
 from outrider.systematic_search import ledger
 from outrider.systematic_search.ledger import NoSuchRun, read_lines
@@ -57,6 +58,8 @@ class SourceRecords:
     remarks: tuple[str, ...] = ()
     path: str = ""
     """Of a file on this machine, which its name alone may not tell from others."""
+    decisions: Decisions = NO_DECISIONS
+    """Of the user about duplicates among records of the library."""
 
 
 async def read_source(services: Services, text: str, options: SourceOptions) -> SourceRecords:
@@ -65,19 +68,27 @@ async def read_source(services: Services, text: str, options: SourceOptions) -> 
     if not text:
         raise BadRequest(f"a source is required: {FORMS}")
     if text.startswith(LABEL):
-        return await _read_label(services, text, options)
+        return await _add_decisions(services, await _read_label(services, text, options))
     if OWNER.get() is None or RUN_NAME.fullmatch(text):  # a client names a run, and no place of this machine
         with suppress(NoSuchRun):
             folder = await asyncio.to_thread(find_run_folder, services, text)
-            return await asyncio.to_thread(_read_run, folder, options)
+            return await _add_decisions(services, await asyncio.to_thread(_read_run, folder, options))
     if await is_file(text):
         limits = services.settings.ingest
         read = ReadOptions(columns=dict(options.columns or {}), max_bytes=limits.max_bytes, max_pages=limits.max_pages)
         return await asyncio.to_thread(lambda: replace(read_file(Path(text), options, read), path=Path(text).resolve().as_posix()))
     try:
-        return await _read_thread(services, text, options)
+        return await _add_decisions(services, await _read_thread(services, text, options))
     except NoSuchThread:
         raise BadRequest(f"there is no source {shorten(text)}: {FORMS}") from None
+
+
+async def _add_decisions(services: Services, source: SourceRecords) -> SourceRecords:
+    """Records that may be the library's, with what the user decided about them."""
+    try:
+        return replace(source, decisions=await services.decisions())
+    except SearchError as error:
+        return replace(source, remarks=(*source.remarks, f"your decisions about duplicates could not be read: {error}"))
 
 
 def read_file(path: Path, options: SourceOptions, read: ReadOptions) -> SourceRecords:
@@ -184,7 +195,11 @@ def _require(records: list[Record], name: str) -> list[Record]:
 
 
 def find_duplicates(review: Review, source: SourceRecords, *, link: bool) -> dict[int, int]:
-    """By place in the source: the number of the record of the review that stands for it, from all that the records say."""
+    """By place in the source: the number of the record of the review that stands for it, from all that the records say.
+
+    Decisions of the user override that, and what the source says.
+    """
+    from outrider.linkage.clustering import make_overrides
     from outrider.linkage.normalized_record import make_keys
     from outrider.linkage.resolve import resolve_keys
 
@@ -194,12 +209,14 @@ def find_duplicates(review: Review, source: SourceRecords, *, link: bool) -> dic
     linked: dict[int, int] = {}
     if link:
         records: list[Record] = [*review.all_records(), *source.records]
-        for group in resolve_keys([make_keys(record) for record in records]).groups:
+        overrides = make_overrides(source.decisions, [record.doc_id for record in records])
+        for group in resolve_keys([make_keys(record) for record in records], overrides=overrides).groups:
             leader = review.state.leader(group[0] + 1)
             linked |= {member + 1: leader for member in group if member >= before and member + 1 != leader}
     for place, of in sorted(source.duplicate_of.items()):
         first, second = sorted(_find_leader(linked, before + 1 + one) for one in (place, of))
-        if first != second > before:  # works of the review stay apart
+        is_apart = source.decisions.are_apart(source.records[place].doc_id, source.records[of].doc_id)
+        if first != second > before and not is_apart:  # works of the review stay apart, too
             linked[second] = first
     leaders = {number: _find_leader(linked, number) for number in linked}
     return {number - before - 1: leader for number, leader in leaders.items()}
