@@ -361,6 +361,15 @@ def test_a_label_that_a_record_came_with_is_not_exported_beside_the_verdict(fold
         assert (status["included"], status["excluded"], status["maybe"], status["unscreened"]) == (1, 1, 0, 2), name
 
 
+def test_what_was_imported_before_an_error_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "new", "otters")
+    table = str(folder / "papers.csv")
+    error = fail(capsys, "import", "otters", table, str(folder / "nothing.ris"), table)
+    assert f"Imported already: {table}; do not import them again" in error
+    assert call(capsys, "status", "otters")["records"] == 4
+    assert "Imported already" not in fail(capsys, "import", "otters", str(folder / "nothing.ris"), table)
+
+
 def test_a_seed_that_no_order_takes_begins_no_review(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for seed in ("-1", "4294967296"):
         assert f"seed takes 0 to 2,147,483,648, not {seed}" in fail(capsys, "new", "otters", "--seed", seed)

@@ -90,7 +90,16 @@ def import_(
     options = SourceOptions(labels, label_column, parse_columns(columns or []))
 
     async def add(services: Services) -> list[ImportReport]:
-        return [await import_records(services, name, source, by=by, options=options, link=not keep_duplicates) for source in sources]
+        done: list[ImportReport] = []
+        with Progress("reading", quiet=as_json) as bar:
+            try:
+                for source in sources:
+                    bar.show(f"importing {source}", len(done), len(sources) if len(sources) > 1 else None)
+                    done.append(await import_records(services, name, source, by=by, options=options, link=not keep_duplicates))
+            finally:
+                if done and len(done) < len(sources):  # a second import would count their records as identified twice
+                    note(f"Imported already: {', '.join(one_line(source) for source in sources[: len(done)])}; do not import them again")
+        return done
 
     reports = call_services(add, library, offline=offline)
     if as_json:
@@ -240,7 +249,8 @@ def export(
     from outrider.usecases.review import export_review, find_export_format
 
     form = find_export_format(output) if output else "csv"
-    content = call_services(lambda services: export_review(services, name, form, tuple(only or ())))
+    with Progress("reading the records"):
+        content = call_services(lambda services: export_review(services, name, form, tuple(only or ())))
     if output is None:
         data_output().write(content.decode())
         return
