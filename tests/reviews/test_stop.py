@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -12,7 +13,7 @@ from outrider.reviews.stop import assess_review, describe_stop
 from outrider.state.records import Record
 from outrider.state.reviews import Order, Presentation, Verdict
 from support.fakes import paper
-from support.review_folder import AT
+from support.review_folder import AT, make_review
 
 RECORDS, RELEVANT = 120, 40
 
@@ -200,3 +201,12 @@ def test_draws_that_were_skipped_are_no_evidence(tmp_path: Path) -> None:
     for _ in range(3):
         screen(session, "model")  # an earlier draw, which the ranking takes
     assert assess_review(state.list_screened(), state.list_draws()).recall.lower <= 0.6
+
+
+def test_where_only_conflicts_are_left_they_are_the_next_step(tmp_path: Path) -> None:
+    review = make_review(tmp_path / "rivers", records=3, reviewers=2)
+    for number, other in ((1, "include"), (2, "exclude"), (3, "exclude")):
+        review.decide([NewDecision(number, "include", "ann"), NewDecision(number, cast("Verdict", other), "bob")], AT)
+        left = 3 - number
+        (*_, step) = describe_stop("rivers", review.state.list_screened(), review.state.list_draws(), conflicts=max(0, number - 1))
+        assert ("resolve the conflicts" in step) == (left == 0)

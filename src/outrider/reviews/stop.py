@@ -14,6 +14,7 @@ NEXT_STEPS = {
     "draw": "Next: decide on records that are drawn at random: outrider review screen {name} --random, or the box on the page",
     "stop": "Next: you may stop.",
 }
+RESOLVE_STEP = "Next: resolve the conflicts, for no other record is left: outrider review label {name} ID DECISION --resolve"
 FIRST_STEP = "Next: decide on the first records: outrider review screen {name}"
 
 
@@ -56,10 +57,17 @@ def _settle_draws(labels: Sequence[ScreenedLabel], draws: Sequence[int]) -> list
 
 
 def describe_stop(
-    name: str, labels: Sequence[ScreenedLabel], draws: Sequence[int], target_recall: float = TARGET_RECALL, confidence: float = CONFIDENCE
+    name: str,
+    labels: Sequence[ScreenedLabel],
+    draws: Sequence[int],
+    target_recall: float = TARGET_RECALL,
+    confidence: float = CONFIDENCE,
+    conflicts: int = 0,
 ) -> tuple[str, ...]:
     """Sentences on the recall so far, each with its method and confidence, and what to do next; before the first verdict only that."""
+    has_only_conflicts = 0 < conflicts == len(draws) - len(labels)
     if not labels:
-        return (FIRST_STEP.format(name=name),) if draws else ()
+        return ((RESOLVE_STEP if has_only_conflicts else FIRST_STEP).format(name=name),) if draws else ()
     found = assess_review(labels, draws, target_recall, confidence)
-    return (found.advice.sentence, found.proof.sentence, found.recall.sentence, NEXT_STEPS[found.next_step].format(name=name))
+    step = RESOLVE_STEP if has_only_conflicts and found.next_step != "stop" else NEXT_STEPS[found.next_step]
+    return (found.advice.sentence, found.proof.sentence, found.recall.sentence, step.format(name=name))

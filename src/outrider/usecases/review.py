@@ -277,7 +277,7 @@ async def get_status(
                 )
                 for batch, source in zip(state.batches, state.name_sources(), strict=True)
             ),
-            stop=describe_stop(state.name, state.list_screened(), state.list_draws(), target_recall, confidence),
+            stop=describe_stop(state.name, state.list_screened(), state.list_draws(), target_recall, confidence, counts["conflict"]),
             remarks=session.remarks(),
         )
 
