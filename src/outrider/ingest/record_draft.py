@@ -265,7 +265,7 @@ def read_identifiers(draft: Draft, names: Mapping[str, tuple[str, ...]], url: st
         pmcid=draft.identifier(normal_pmcid, *names.get("pmcid", ())),
         arxiv=draft.identifier(normal_arxiv, *names.get("arxiv", ())) or (normal_arxiv(link) if "://" in link else None),
         isbn=draft.identifier(normal_isbn, *names.get("isbn", ())),
-        openalex=draft.identifier(normal_openalex_work, *names.get("openalex", ())),
+        openalex=draft.identifier(normal_openalex_work, *names.get("openalex", ())) or find_openalex_work(link),
     )
 
 

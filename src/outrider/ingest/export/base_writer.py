@@ -33,6 +33,19 @@ class Writer(ABC):
         """Writes the text after the last record."""
 
 
+def find_link(record: BaseRecord, *, has_arxiv: bool = False) -> str | None:
+    """The address of a record, else that of a number that the format has no field for. `has_arxiv`: it has one for arXiv's.
+
+    OpenAlex' number is written where there is no other: a work that is known from citations alone may have nothing else.
+    """
+    ids = record.identifiers
+    if record.url or (ids.arxiv and has_arxiv):
+        return record.url
+    if ids.arxiv:
+        return f"https://arxiv.org/abs/{ids.arxiv}"
+    return f"https://openalex.org/{ids.openalex.upper()}" if ids.openalex and not (ids.doi or ids.pmid) else None
+
+
 def list_own_notes(metadata: Mapping[str, JsonValue], names: Iterable[str] = NOTES) -> list[str]:
     """The texts in fields with notes."""
     values = [value if isinstance(value := metadata.get(name), list) else [value] for name in names]

@@ -15,7 +15,7 @@ import unicodedata
 from typing import TextIO
 from urllib.parse import quote
 
-from outrider.ingest.export.base_writer import Writer, join_keywords, make_note
+from outrider.ingest.export.base_writer import Writer, find_link, join_keywords, make_note
 from outrider.ingest.field_values import one_line
 from outrider.ingest.latex import encode
 from outrider.state.records import BaseRecord, Paper, web_link
@@ -100,7 +100,7 @@ def _list_fields(record: BaseRecord, entry_type: str) -> list[tuple[str, str]]:
         ("pages", re.sub(r"-+", "--", _escape((pages or "").replace("–", "-")))),
         *((name, _escape_link(value)) for name, value in schemes),
         ("archiveprefix", "arXiv" if ids.arxiv else ""),
-        ("url", _escape_link(record.url)),
+        ("url", _escape_link(find_link(record, has_arxiv=True))),
         ("abstract", _escape(record.abstract or record.description)),
         ("keywords", keywords),
         ("language", _escape(record.language)),

@@ -14,7 +14,7 @@ from typing import TextIO
 
 from pydantic import JsonValue
 
-from outrider.ingest.export.base_writer import Writer, join_keywords, make_note
+from outrider.ingest.export.base_writer import Writer, find_link, join_keywords, make_note
 from outrider.ingest.field_values import clean, format_scalar, one_line
 from outrider.state.notices import is_alarming, list_notices
 from outrider.state.records import BaseRecord, Paper
@@ -83,7 +83,7 @@ def _make_item(record: BaseRecord) -> dict[str, JsonValue]:
         "PMCID": ids.pmcid,
         "ISBN": ids.isbn,
         "ISSN": format_scalar(record.metadata.get("issn")),
-        "URL": record.url or (f"https://arxiv.org/abs/{ids.arxiv}" if ids.arxiv else None),
+        "URL": find_link(record),
         "abstract": record.abstract or record.description,
         "keyword": join_keywords(record.tags),
         "language": record.language,

@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, TextIO
 
-from outrider.ingest.export.base_writer import Writer
+from outrider.ingest.export.base_writer import Writer, find_link
 from outrider.ingest.exported_rows import COLUMNS, LISTS, PLAIN, SCHEMA, SCHEMES, escape_formula
 from outrider.ingest.field_values import clean
 from outrider.state.notices import describe_notices, list_notices
@@ -112,8 +112,8 @@ class ScreeningWriter(Writer):
 
     def record(self, record: BaseRecord) -> None:
         identifiers = dict(record.identifiers.pairs())
-        cells = {name: getattr(record, name, None) for name in ("title", "year", "volume", "issue", "pages", "language", "url", "doc_id")}
-        cells |= {name: identifiers.get(name) for name in SCHEMES}
+        cells = {name: getattr(record, name, None) for name in ("title", "year", "volume", "issue", "pages", "language", "doc_id")}
+        cells |= {"url": find_link(record, has_arxiv=True), **{name: identifiers.get(name) for name in SCHEMES}}
         cells |= {"abstract": record.abstract or record.description, "journal": record.venue, "included": find_label(record.metadata)}
         cells |= {"authors": _join(record.authors), "keywords": _join(record.tags), "mesh": _join(getattr(record, "mesh", ()))}
         cells["kind"] = record.model_dump(include={"kind"})["kind"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from outrider.ingest.export.base_writer import Writer, format_untitled, list_new_notes, list_own_notes
+from outrider.ingest.export.base_writer import Writer, find_link, format_untitled, list_new_notes, list_own_notes
 from outrider.ingest.field_values import format_scalar, one_line
 from outrider.state.full_text import parse_origin
 from outrider.state.records import BaseRecord, Paper, Repository, web_link
@@ -77,7 +77,7 @@ def _list_tags(record: BaseRecord) -> list[tuple[str, str | None]]:
         *(("KW", word) for word in record.tags),
         *(("KW", word) for word in (paper.mesh if paper else ()) if word not in record.tags),
         ("LA", record.language),
-        ("UR", record.url),
+        ("UR", find_link(record)),
         ("DO", known.doi),
         *([("AN", known.pmid), ("DB", "PubMed")] if known.pmid else []),
         ("C2", known.pmcid),
