@@ -6,6 +6,7 @@ Of a record: those of `text.screening_labels`, or of a column that is named.
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -95,15 +96,14 @@ def read_decisions(path: Path, max_bytes: int) -> list[tuple[str, str, str]]:
     except (OSError, NotText) as error:
         raise BadRequest(f"{path}: {getattr(error, 'strerror', '') or error}") from error
     numbered = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip() and not line.startswith("#")]
-    lines = [line for _, line in numbered]
-    if not lines:
+    if not numbered:
         raise BadRequest(f"{path} holds no decisions")
-    delimiter = max(",;\t", key=lines[0].count)
-    header = [name.strip().lower() for name in next(csv.reader([lines[0]], delimiter=delimiter))]
+    delimiter = max(",;\t", key=numbered[0][1].count)
+    header = [name.strip().lower() for name in next(csv.reader([numbered[0][1]], delimiter=delimiter))]
     id_column = next((name for name in ID_COLUMNS if name in header), "")
     verdict_column = next((name for name in VERDICT_COLUMNS if name in header), "")
     if id_column and verdict_column:
-        rows = [dict(zip(header, cells, strict=False)) for cells in csv.reader(lines[1:], delimiter=delimiter)]
+        rows = [dict(zip(header, cells, strict=False)) for cells in _read_rows(path, text, delimiter)[1:]]
         cells = [[row.get(column, "").strip() for column in (id_column, verdict_column, "reason")] for row in rows]
         if not (labelled := [(record, verdict, reason) for record, verdict, reason in cells if verdict.lower() not in NO_DECISION]):
             raise BadRequest(f"{path} holds no decisions: its column {verdict_column} has none")
@@ -121,3 +121,12 @@ def read_decisions(path: Path, max_bytes: int) -> list[tuple[str, str, str]]:
             )
         decisions.append((parts[0], parts[1], parts[2] if len(parts) > 2 else ""))
     return decisions
+
+
+def _read_rows(path: Path, text: str, delimiter: str) -> list[list[str]]:
+    """The rows of a table without blank ones and remarks. A cell may have several lines, of which one may be blank or begin with `#`."""
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        return [row for row in rows if any(cell.strip() for cell in row) and not row[0].startswith("#")]
+    except csv.Error as error:  # such as a quote that is never closed, which would swallow the rows behind it
+        raise BadRequest(f"{path}, line {rows.line_num}: is no row of a table ({error}); nothing was written") from error

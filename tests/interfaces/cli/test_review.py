@@ -361,6 +361,27 @@ def test_a_label_that_a_record_came_with_is_not_exported_beside_the_verdict(fold
         assert (status["included"], status["excluded"], status["maybe"], status["unscreened"]) == (1, 1, 0, 2), name
 
 
+def test_a_reason_of_several_lines_stays_whole(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "new", "otters")
+    call(capsys, "import", "otters", str(folder / "papers.csv"), "--no-labels")
+    rows = (
+        "\ufeff# a remark",
+        "",
+        "id;decision;reason",
+        '1;exclude;"no rivers;',
+        "# 2 of 3",
+        "",
+        'asked Bob"',
+        "# 2;exclude;",
+        "3;include;",
+    )
+    (folder / "d.csv").write_text("\r\n".join(rows), encoding="utf-8", newline="")
+    assert call(capsys, "label", "otters", "-f", str(folder / "d.csv"))["states"] == {"1": "exclude", "3": "include"}
+    assert call(capsys, "status", "otters")["excluded_by_reason"] == {"no rivers; # 2 of 3 asked Bob": 1}
+    (folder / "d.csv").write_text('id,decision,reason\n2,exclude,"no end\n4,include,\n', encoding="utf-8")
+    assert "d.csv, line 3: is no row of a table (unexpected end of data)" in fail(capsys, "label", "otters", "-f", str(folder / "d.csv"))
+
+
 def test_what_was_imported_before_an_error_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call(capsys, "new", "otters")
     table = str(folder / "papers.csv")
