@@ -141,6 +141,17 @@ class ReviewerCount(Model):
     last: str
 
 
+class ReviewerAgreement(Model):
+    """How alike two reviewers decided before either saw a decision of the other."""
+
+    reviewers: tuple[str, str]
+    records: int = Field(ge=1, description="Records on which both decided so.")
+    agreed: int = Field(ge=0, description="Of these, records on which they decided alike.")
+    kappa: float | None = Field(
+        description="Cohen's kappa over include, exclude and maybe; null where it is undefined, as both gave one decision to all records."
+    )
+
+
 class ReviewStatus(Model):
     """Counts of a review."""
 
@@ -159,6 +170,7 @@ class ReviewStatus(Model):
     conflicts: tuple[int, ...] = Field((), description="Numbers of the records on which reviewers disagree.")
     excluded_by_reason: dict[str, int] = Field(default_factory=dict)
     by_reviewer: tuple[ReviewerCount, ...] = ()
+    agreement: tuple[ReviewerAgreement, ...] = Field((), description="Of each two reviewers, where a record takes several.")
     imports: tuple[ImportReport, ...] = ()
     stop: tuple[str, ...] = Field((), description="What the labels tell about the recall, with method and confidence, and what to do next.")
     remarks: tuple[str, ...] = ()

@@ -240,3 +240,29 @@ def test_a_resolution_holds_where_the_decisions_below_it_are_taken_back(tmp_path
     assert [(one.record, one.included) for one in state.list_screened()] == [(1, True)]
     review.undo("cay", AT, 1)
     assert (state.state(1), state.find_open("ann"), state.list_screened()) == ("unscreened", [1, 2], [])
+
+
+def test_agreement_is_that_of_the_decisions_made_blind(tmp_path: Path) -> None:
+    review = make_review(tmp_path / "r", records=4, reviewers=2)
+    for number, ann, bob in ((1, "include", "include"), (2, "include", "exclude"), (3, "exclude", "exclude")):
+        decide(review, number, ann)
+        decide(review, number, bob, "bob")
+    both = review.state.pair_verdicts
+    assert both() == {("ann", "bob"): [("include", "include"), ("include", "exclude"), ("exclude", "exclude")]}
+    decide(review, 2, "include", "cay", resolves=True)
+    decide(review, 2, "exclude")  # she has seen his
+    decide(review, 1, "maybe", "cay")
+    decide(review, 4, "exclude")  # he has not decided
+    assert both() == {("ann", "bob"): [("include", "include"), ("include", "exclude"), ("exclude", "exclude")]}
+    review.undo("bob", AT, 3)
+    assert both() == {("ann", "bob"): [("include", "include"), ("include", "exclude")]}
+    decide(review, 3, "include", "bob")
+    assert both() == {("ann", "bob"): [("include", "include"), ("include", "exclude"), ("exclude", "include")]}
+    assert Review(tmp_path / "r").state.pair_verdicts() == both()
+    review.decide([NewDecision(4, "include", "a file", imported=True)], AT)
+    decide(review, 4, "include", "bob")
+    assert len(both()["ann", "bob"]) == 3
+    alone = make_review(tmp_path / "one", records=1)
+    decide(alone, 1, "include")
+    decide(alone, 1, "include", "bob")
+    assert alone.state.pair_verdicts() == {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import combinations, count
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple, cast
 
@@ -85,6 +85,8 @@ class ReviewState:
     _decided: dict[int, dict[str, Entry]] = field(default_factory=dict)
     """By record, then reviewer: the decision that holds."""
     _resolved: dict[int, Entry] = field(default_factory=dict)
+    _independent: dict[int, dict[str, Verdict]] = field(default_factory=dict)
+    """By record, then reviewer: the decisions after which no further reviewer was waited for, if a record takes several."""
     _before: dict[tuple[int, str, bool], list[Entry]] = field(default_factory=dict)
     """By record, reviewer and whether it resolves: earlier decisions, to which `undo` returns."""
     _drawn: set[tuple[int, str]] = field(default_factory=set)
@@ -139,6 +141,8 @@ class ReviewState:
         if new.order == "random":
             self._drawn.add((record, by))
         place[key] = new
+        if self.reviewers > 1 and record not in self._independent and not resolves and not self.is_open(record):
+            self._independent[record] = {name: entry.verdict for name, entry in self._decided[record].items() if not entry.imported}
         if reason:
             self.reasons_used[reason] += 1
 
@@ -155,6 +159,8 @@ class ReviewState:
             place[key] = before.pop()
         if not decided and record not in self._resolved:  # a resolution holds also where the decisions below it are taken back
             self._decided.pop(record, None)
+        if self.is_open(record):
+            self._independent.pop(record, None)
         if undone.reason:
             self.reasons_used[undone.reason] -= 1
 
@@ -291,6 +297,14 @@ class ReviewState:
                 number, last = counts.get(by, (0, ""))
                 counts[by] = (number + 1, max(last, entry.at))
         return dict(sorted(counts.items()))
+
+    def pair_verdicts(self) -> dict[tuple[str, str], list[tuple[Verdict, Verdict]]]:
+        """The decisions of each two reviewers on the records on which both decided before they saw each other's."""
+        pairs: dict[tuple[str, str], list[tuple[Verdict, Verdict]]] = {}
+        for verdicts in self._independent.values():
+            for one, other in combinations(sorted(verdicts), 2):
+                pairs.setdefault((one, other), []).append((verdicts[one], verdicts[other]))
+        return dict(sorted(pairs.items()))
 
     def count_decided(self, by: str) -> int:
         return sum(by in decided for decided in self._decided.values())

@@ -45,6 +45,7 @@ from outrider.state.reviews import (
     Order,
     Presentation,
     RecordState,
+    ReviewerAgreement,
     ReviewerCount,
     ReviewList,
     ReviewRecord,
@@ -52,6 +53,7 @@ from outrider.state.reviews import (
     ReviewSummary,
     list_reasons,
 )
+from outrider.statistics.agreement import compute_kappa, count_agreed
 from outrider.text.screening_labels import parse_verdict
 from outrider.text.strip_markup import fold_text
 from outrider.text.words import WORD, content_words, stem
@@ -266,6 +268,10 @@ async def get_status(
             conflicts=tuple(number for number, one in states.items() if one == "conflict"),
             excluded_by_reason=dict(sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))),
             by_reviewer=tuple(ReviewerCount(by=by, decided=number, last=last) for by, (number, last) in state.count_by_reviewer().items()),
+            agreement=tuple(
+                ReviewerAgreement(reviewers=names, records=len(pairs), agreed=count_agreed(pairs), kappa=compute_kappa(pairs))
+                for names, pairs in state.pair_verdicts().items()
+            ),
             imports=tuple(
                 ImportReport(
                     review=state.name,

@@ -307,6 +307,9 @@ def test_reasons_are_those_of_the_verdict_that_holds(folder: Path, capsys: pytes
     call(capsys, "label", "otters", "4", "exclude", "-r", "no otters", "--by", "bob")
     status = call(capsys, "status", "otters")
     assert (status["excluded_by_reason"], status["conflicts"]) == ({"no data": 1}, [4])
+    assert status["agreement"] == [{"reviewers": ["ann", "bob"], "records": 3, "agreed": 0, "kappa": 0.0}]
+    assert run(["review", "status", "otters"]) == 0
+    assert "ann and bob: alike on 0 of 3 records, Cohen's kappa 0.00" in capsys.readouterr().out
     assert call(capsys, "list")["reviews"][0]["screened"] == 3  # as in the flow of PRISMA, where a conflict was screened
     for name in ("x.csv", "x.ris"):
         assert run(["review", "export", "otters", "-o", str(folder / name)]) == 0

@@ -216,8 +216,7 @@ def status(
         out.print(plain(f"{number:,} excluded: {why}", indent=2))
     if rest := [*found.excluded_by_reason.values()][MAX_SHOWN:]:
         out.print(plain(f"{sum(rest):,} excluded for {count(len(rest), 'other reason')}; --json lists all", indent=2))
-    for one in found.by_reviewer:
-        out.print(plain(f"{one.by}: {count(one.decided, 'decision')}, the last at {one.last}", "dim"))
+    _show_reviewers(found)
     for view in conflicts.conflicts[:MAX_SHOWN]:
         verdicts = ", ".join(f"{one.by} {one.verdict}" for one in view.decisions)
         out.print(plain(f"conflict: {view.number}. {one_line(view.record.title)} ({verdicts})", "red"), soft_wrap=True)
@@ -229,6 +228,18 @@ def status(
         note(f"{remark[0].upper()}{remark[1:]}")
     if found.conflicts:
         note(f"To resolve one: outrider review label {name} ID DECISION --resolve")
+
+
+def _show_reviewers(state: ReviewStatus) -> None:
+    """What each reviewer decided, and how alike each two of them."""
+    out = console()
+    for one in state.by_reviewer:
+        out.print(plain(f"{one.by}: {count(one.decided, 'decision')}, the last at {one.last}", "dim"))
+    for pair in state.agreement[:MAX_SHOWN]:
+        kappa = "undefined, since both decided the same on each" if pair.kappa is None else f"{pair.kappa:.2f}"
+        out.print(
+            plain(f"{' and '.join(pair.reviewers)}: alike on {pair.agreed:,} of {count(pair.records, 'record')}, Cohen's kappa {kappa}")
+        )
 
 
 @review_app.command()
