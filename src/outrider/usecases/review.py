@@ -131,22 +131,42 @@ async def import_text(
     by: str | None = None,
     options: SourceOptions = SourceOptions(),  # noqa: B008
 ) -> ImportReport:
-    """Add the records of a file that a client sent. Errors of `import_records`."""
+    """Add the records of a file that a client sent as a text. Errors of `import_records`."""
     from tempfile import TemporaryDirectory
 
-    session, limits = await _open(services, name), services.settings.ingest
+    session = await _open(services, name)
 
     def read() -> SourceRecords:
         plain = re.sub(r"[^\w.() -]", "_", Path(file_name).name)[-MAX_NAME_CHARS:] or "file"
         with TemporaryDirectory(prefix="outrider-review-") as folder:
             path = Path(folder) / plain
             path.write_bytes(content)
-            try:
-                return read_file(path, options, ReadOptions(max_bytes=limits.max_bytes, max_pages=limits.max_pages))
-            except SearchError as error:
-                raise BadRequest(str(error).replace(str(path), plain)) from error
+            return _read_sent_file(services, path, options)
 
     return await _import(services, session, await run_in_thread(read), by, link=True)
+
+
+async def import_file(
+    services: Services,
+    name: str,
+    path: Path,
+    *,
+    by: str | None = None,
+    options: SourceOptions = SourceOptions(),  # noqa: B008
+) -> ImportReport:
+    """Add the records of a file that a client sent, which is at `path` for now. Errors of `import_records`."""
+    session = await _open(services, name)
+    source = await run_in_thread(lambda: _read_sent_file(services, path, options))
+    return await _import(services, session, source, by, link=True)
+
+
+def _read_sent_file(services: Services, path: Path, options: SourceOptions) -> SourceRecords:
+    """No error names its folder, which is no business of the client."""
+    limits = services.settings.ingest
+    try:
+        return read_file(path, options, ReadOptions(max_bytes=limits.max_bytes, max_pages=limits.max_pages))
+    except SearchError as error:
+        raise BadRequest(str(error).replace(str(path), path.name)) from error
 
 
 async def get_next(

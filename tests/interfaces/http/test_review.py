@@ -145,3 +145,34 @@ async def test_a_read_only_server_shows_and_changes_nothing(tmp_path: Path) -> N
         ):
             assert (await client.post(f"/api/reviews{path}", json=body)).status_code == 403
         assert (await client.delete("/api/reviews/otters")).status_code == 403
+
+
+async def test_a_file_is_imported_as_it_is(tmp_path: Path) -> None:
+    """Larger than the body of another request, in the encoding of its program, or no text at all."""
+    binary = {"Content-Type": "application/octet-stream"}
+    services = await make_services(tmp_path, **{"serve.body_bytes": 5_000})
+    async with open_client(services) as client:
+        await begin(client, {}, reviewers=2)
+        table = "title,abstract,included\n" + "".join(f"Die Fähre Nr. {number},{'Wörter ' * 20},1\n" for number in range(60))
+        params = {"name": "../großes.csv", "by": "ann", "labels": "false"}
+        added = await client.post("/api/reviews/otters/files", params=params, content=table.encode("cp1252"), headers=binary)
+        assert (added.status_code, added.json()["records"], added.json()["labels"], added.json()["first"]) == (200, 60, 0, 5)
+        assert "/" not in added.json()["source"]
+        record = (await client.get("/api/reviews/otters/records/5", params={"by": "ann"})).json()["record"]["record"]
+        assert record["title"] == "Die Fähre Nr. 0"
+        project = (await client.get("/api/reviews/otters/export", params={"format": "asreview"})).content
+        await client.post("/api/reviews", json={"name": "copy"})
+        copied = await client.post("/api/reviews/copy/files", params={"name": "p.asreview", "by": "ann"}, content=project, headers=binary)
+        assert (copied.status_code, copied.json()["records"]) == (200, 64)
+        for path, name, status, detail in (
+            ("copy", "x.exe", 422, "x.exe: "),
+            ("copy", "p.asreview", 422, "p.asreview is no "),
+            ("none", "x.csv", 404, "no such review"),
+        ):
+            refused = await client.post(f"/api/reviews/{path}/files", params={"name": name, "by": "ann"}, content=b"x", headers=binary)
+            assert (refused.status_code, detail in refused.json()["detail"]) == (status, True), refused.text
+            assert "outrider-upload" not in refused.text
+        assert (await client.post("/api/reviews/copy/files", params={"name": "x.csv"}, json={"text": "title"})).status_code == 415
+    async with open_client(await make_services(tmp_path, **{"serve.read_only": True})) as client:
+        refused = await client.post("/api/reviews/copy/files", params={"name": "x.csv"}, content=b"title\nx", headers=binary)
+        assert refused.status_code == 403

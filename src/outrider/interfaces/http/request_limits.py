@@ -13,6 +13,7 @@ import hashlib
 import json
 import logging
 import math
+import re
 import time
 from asyncio import TimerHandle, Transport
 from collections.abc import AsyncIterator, Iterator
@@ -194,9 +195,9 @@ FILE_TYPE = "application/octet-stream"
 
 @dataclass(slots=True)
 class UploadReceiver:
-    """Receives files at one path: each into a folder of its own, which lives as long as its request."""
+    """Receives files at some paths: each into a folder of its own, which lives as long as its request."""
 
-    path: str
+    path: re.Pattern[str]
     max_bytes: int
     at_once: int
     read_only: bool = False
@@ -261,7 +262,7 @@ class RequestLimits:
             await self.app(scope, receive, send)
             return
         try:
-            if self.uploads and scope["method"] == "POST" and scope["path"] == self.uploads.path:
+            if self.uploads and scope["method"] == "POST" and self.uploads.path.fullmatch(scope["path"]):
                 await self._take_upload(self.uploads, scope, receive, send)
                 return
             body = bytearray()

@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
-from outrider.interfaces.http.library import READ_ONLY
+from outrider.interfaces.http.library import FILE_BODY, READ_ONLY
 from outrider.interfaces.http.problems import refuse_field
 from outrider.interfaces.web.routes import FILE, MEDIA_TYPES
 from outrider.reviews.export import FORMATS
@@ -42,8 +42,11 @@ if TYPE_CHECKING:
 
     from outrider.interfaces.http.request_limits import Admission
     from outrider.services import Services
+    from outrider.usecases.ingest import Upload
 
 BASE = "/api/reviews"
+FILES = rf"{BASE}/{REVIEW_NAME.pattern}/files"
+"""The paths of files to import."""
 MAX_REASONS, MAX_SKIPPED = 50, 500
 BINARY = "application/octet-stream"
 SUFFIXES = {"bibtex": "bib", "csl": "csl.json", "markdown": "md", "prisma-markdown": "md", "prisma-json": "json"}
@@ -141,6 +144,19 @@ class ReviewRoutes:
                 return await reviews.import_text(self.services, name, body.file_name, body.text.encode(), by=body.by, options=options)
             return await reviews.import_records(self.services, name, body.source, by=body.by, options=options)
 
+    async def import_file(
+        self,
+        request: Request,
+        name: Name,
+        file_name: Annotated[str, Query(alias="name", max_length=200, description="Of the file; its suffix names the format.")],
+        by: By = None,
+        labels: Annotated[bool, Query(description="Whether labels of the records become decisions.")] = True,
+    ) -> ImportReport:
+        """Add the records of a file, which may be large and of any encoding."""
+        upload: Upload = request.state.upload
+        async with self._work():
+            return await reviews.import_file(self.services, name, upload.path, by=by, options=SourceOptions(labels=labels))
+
     async def next(
         self,
         name: Name,
@@ -209,6 +225,7 @@ def make_router(handlers: ReviewRoutes) -> APIRouter:
     add("/{name}", handlers.status, methods=["GET"], summary="Counts of a review")
     add("/{name}", handlers.delete, methods=["DELETE"], summary="Delete a review", status_code=204, response_class=Response)
     add("/{name}/import", handlers.import_records, methods=["POST"], summary="Add records")
+    add("/{name}/files", handlers.import_file, methods=["POST"], summary="Add the records of a file", openapi_extra=FILE_BODY)
     add("/{name}/next", handlers.next, methods=["GET"], summary="The next record")
     add("/{name}/records/{record}", handlers.record, methods=["GET"], summary="A record")
     add("/{name}/decisions", handlers.decide, methods=["POST"], summary="Decide on a record")

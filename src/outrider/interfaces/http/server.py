@@ -310,7 +310,9 @@ def _open_run_store(settings: Settings) -> RunStore | None:
 
 def _make_middleware(all_settings: Settings, admission: Admission, metrics: Metrics, host: str, *, needs_key: bool) -> list[Middleware]:
     settings = all_settings.serve
-    uploads = UploadReceiver(library.FILES, all_settings.ingest.max_bytes, settings.uploads, settings.read_only)
+    uploads = UploadReceiver(
+        re.compile(f"{library.FILES}|{review.FILES}"), all_settings.ingest.max_bytes, settings.uploads, settings.read_only
+    )
     cors = Middleware(
         CORSMiddleware,
         allow_origins=list(settings.origins),

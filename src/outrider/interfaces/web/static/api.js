@@ -18,8 +18,10 @@ export class Problem extends Error {
 export async function ask(path, { method = "GET", body, headers = {}, signal } = {}) {
   for (;;) {
     const key = sessionStorage.getItem(KEY_STORAGE);
-    const sent = { ...headers, ...(body ? { "Content-Type": "application/json" } : {}), ...(key ? { Authorization: `Bearer ${key}` } : {}) };
-    const response = await fetchOrFail(path, { method, headers: sent, body: body && JSON.stringify(body), signal, cache: "no-store" });
+    const isFile = body instanceof Blob;
+    const type = isFile ? "application/octet-stream" : "application/json";
+    const sent = { ...headers, ...(body ? { "Content-Type": type } : {}), ...(key ? { Authorization: `Bearer ${key}` } : {}) };
+    const response = await fetchOrFail(path, { method, headers: sent, body: body && !isFile ? JSON.stringify(body) : body, signal, cache: "no-store" });
     if (response.ok) return response;
     const problem = await readProblem(response);
     if (response.status !== 401 || !(await askForKey(problem.message))) throw problem;

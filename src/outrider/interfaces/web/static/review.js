@@ -338,15 +338,16 @@ function drawConflicts(mine, place, conflicts) {
 function drawMore(mine) {
   const said = el("p", { role: "status" });
   const source = el("input", { name: "source", type: "text", maxlength: "500", placeholder: "label:NAME, a thread, a systematic run" });
-  const file = el("input", { type: "file", accept: ".ris,.csv,.tsv,.bib,.nbib,.ciw,.enw,.txt,.json,.jsonl,.xml" });
+  const file = el("input", { type: "file", accept: ".ris,.csv,.tsv,.xlsx,.bib,.nbib,.ciw,.enw,.txt,.json,.jsonl,.xml,.asreview" });
   const submit = async (event) => {
     event.preventDefault();
     const chosen = file.files[0];
-    const body = chosen ? { file_name: chosen.name, text: await chosen.text() } : { source: source.value };
     said.textContent = "Adding ...";
     try {
-      const by = reviewer();
-      const report = await json(path(mine, "/import"), { method: "POST", body: { ...body, ...(by && { by }) } });
+      const by = reviewer() ? { by: reviewer() } : {};
+      const report = chosen
+        ? await json(path(mine, `/files?${new URLSearchParams({ name: chosen.name, ...by })}`), { method: "POST", body: chosen })
+        : await json(path(mine, "/import"), { method: "POST", body: { source: source.value, ...by } });
       const added = `${report.source}: ${plural(report.records, "record")}, ${plural(report.duplicates, "duplicate")}, ${plural(report.labels, "label")}.`;
       fill(said, added, report.remarks.map((one) => el("span", { class: "caution meta" }, el("br"), one)));
       event.target.reset();
