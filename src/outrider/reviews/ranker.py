@@ -71,7 +71,9 @@ class Ranker:
     def rank(self, labels: Mapping[int, bool], pool: Sequence[int], order: Order = "model") -> Ranking:
         """The records of the pool, by the model where both classes are labelled."""
         numbers = np.asarray(sorted(pool), np.int64)
-        if order == "model" and len({*labels.values()}) == 2 and len(numbers) and self.learns:
+        if not len(numbers):  # of a review without records the question fits nothing
+            return Ranking((), "shuffled")
+        if order == "model" and len({*labels.values()}) == 2 and self.learns:
             ranking = self._rank_by_model(labels, numbers)
             if ranking is not None:
                 return ranking

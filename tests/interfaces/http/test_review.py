@@ -176,3 +176,11 @@ async def test_a_file_is_imported_as_it_is(tmp_path: Path) -> None:
     async with open_client(await make_services(tmp_path, **{"serve.read_only": True})) as client:
         refused = await client.post("/api/reviews/copy/files", params={"name": "x.csv"}, content=b"title\nx", headers=binary)
         assert refused.status_code == 403
+
+
+async def test_a_review_without_records_has_no_next_one(tmp_path: Path) -> None:
+    async with open_client(await make_services(tmp_path)) as client:
+        await client.post("/api/reviews", json={"name": "otters", "question": "what do otters eat?"})
+        for order in ("model", "random"):
+            answer = await client.get("/api/reviews/otters/next", params={"by": "ann", "order": order})
+            assert (answer.status_code, answer.json()["record"], answer.json()["left"]) == (200, None, 0)
