@@ -128,6 +128,7 @@ class RunDifference(Model):
     works_after: int
     works: tuple[WorkChange, ...] = ()
     counts_only: int = Field(0, description="Works of which only counts changed, such as citations and stars; they are not listed.")
+    still_missing: int = Field(0, description="Works that were missing before, and still are, since their source failed again; not listed.")
     remarks: tuple[str, ...] = Field((), description="Limits of the comparison.")
 
     def count(self, change: Change) -> int:

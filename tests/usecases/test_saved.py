@@ -14,8 +14,9 @@ from outrider.saved_searches.store import SavedStore
 from outrider.services.saved_queue import find_next_run, list_due, queue_due_searches
 from outrider.state.errors import BadRequest, LibraryError, NoSuchSaved, NothingSearchable, SavedBusy, SourceUnavailable, StoreDamaged
 from outrider.state.records import Identifiers
+from outrider.systematic_search.prisma import make_update_flow
 from outrider.usecases.run_saved import run_saved
-from outrider.usecases.saved import add_saved, diff_runs, find_due, list_saved, remove_saved, run_saved_job, show_saved
+from outrider.usecases.saved import add_saved, diff_runs, find_due, list_saved, read_run, remove_saved, run_saved_job, show_saved
 from support.fakes import NOON, Shelf
 from support.saved_searches import SavedWorld, article, list_changes, replace_record
 from support.systematic_runs import LibraryVersions, MemorySource
@@ -71,7 +72,12 @@ async def test_what_a_failed_source_had_is_not_gone(tmp_path: Path) -> None:
     assert list_changes(failed) == [("missing", "pubmed:5", "source failed"), ("missing", "pubmed:6", "source failed")]
     assert failed is not None
     assert "pubmed was not read to its end" in failed.remarks[0]
-    assert list_changes(await world.run()) == [], "a second failure is no news"
+    again = await world.run()
+    assert list_changes(again) == [], "a second failure is no news"
+    assert again is not None
+    assert (again.works_before, again.works_after, again.still_missing) == (4, 2, 2)
+    flow = make_update_flow(*await read_run(world.services, "alert"))
+    assert flow.previous == flow.known + flow.gone + flow.unknown == 4
     world.world["pubmed"].fails_after = None
     world.world["pubmed"].records = [*world.world["pubmed"].records[1:], article(8, doc_id="pubmed:8")]
     back = await world.run()

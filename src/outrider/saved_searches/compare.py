@@ -125,6 +125,7 @@ class _Comparison:
             works_after=sum(not work.is_carried for work in new),
             works=tuple(sorted(self.changes, key=lambda one: (order[one.change], one.doc_id))),
             counts_only=self.counts_only,
+            still_missing=sum(new[place].is_carried for place in known),
             remarks=causes.remarks(),
         )
 

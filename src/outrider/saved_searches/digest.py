@@ -59,6 +59,8 @@ def write_markdown(saved: SavedSearch, difference: RunDifference) -> str:
         lines += ["Nothing changed.", ""]
     if difference.counts_only:
         lines += [f"Only counts, such as citations, changed in {difference.counts_only:,} more.", ""]
+    if difference.still_missing:
+        lines += [f"{difference.still_missing:,} more were missing before, and still are: their source failed again.", ""]
     if difference.remarks:
         lines += ["## Remarks", "", *(f"- {_escape(remark)}" for remark in difference.remarks), ""]
     return "\n".join(lines)

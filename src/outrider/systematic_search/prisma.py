@@ -256,7 +256,7 @@ def make_update_flow(run: SavedRun, difference: RunDifference | None) -> UpdateF
     retracted = sum(work.cause == "retracted" for work in difference.works)
     return UpdateFlow(
         flow, difference.works_before, difference.works_after - new, new, difference.count("changed"), retracted, difference.count("gone"),
-        difference.count("missing"),
+        difference.count("missing") + difference.still_missing,
     )  # fmt: skip
 
 

@@ -308,6 +308,8 @@ def _show_difference(difference: RunDifference) -> None:
     note(f"{difference.name}: run {difference.before} to run {difference.after}: {', '.join(counts)}")
     if difference.counts_only:
         note(f"Only counts, such as citations, changed in {difference.counts_only:,} more")
+    if difference.still_missing:
+        note(f"{difference.still_missing:,} more were missing before, and still are: their source failed again")
     for remark in difference.remarks:
         note(remark)
 
