@@ -94,11 +94,15 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     review = make_review(tmp_path / "otters")
     review.decide([NewDecision(1, "include", "ann"), NewDecision(2, "exclude", "ann", "wrong animal"), NewDecision(3, "maybe", "ann")], AT)
     review.decide([NewNote(1, "ask Bob", "ann")], AT)
+    review.decide([NewDecision(4, "include", "ann"), NewDecision(4, "exclude", "bob", "no data")], AT)
+    review.decide([NewDecision(4, "include", "ann", resolves=True)], AT)
     path = tmp_path / "x.asreview"
     path.write_bytes(write_project("otters", [review.view(number, "") for number in range(1, 6)], AT))
     again = read_project(path, 10**8)
     assert [one.record.title for one in again] == [record.title for record in review.all_records()]
-    assert [(one.included, one.note) for one in again[:3]] == [(True, "ask Bob"), (False, "wrong animal"), (None, "")]
+    assert [(one.included, one.note) for one in again] == [
+        (True, "ask Bob"), (False, "wrong animal"), (None, ""), (True, ""), (None, ""),
+    ]  # fmt: skip
     with zipfile.ZipFile(path) as archive:
         config = json.loads(archive.read("project.json"))
         rows = [*csv.DictReader(io.StringIO(archive.read("data/otters.csv").decode()))]

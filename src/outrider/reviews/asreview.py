@@ -27,7 +27,7 @@ from outrider.ingest.readers.select_reader import NoReader, select_reader
 from outrider.linkage.identifiers import normal_doi
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Identifiers, Paper, Record
-from outrider.state.reviews import Decision, ReviewRecord
+from outrider.state.reviews import ReviewRecord, list_reasons
 from outrider.text.screening_labels import drop_labels
 
 SUFFIX = ".asreview"
@@ -165,7 +165,7 @@ def _make_record(row: sqlite3.Row) -> Record:
 
 
 def write_project(name: str, views: Sequence[ReviewRecord], created: str) -> bytes:
-    """A project of ASReview 3 with the records and their final verdicts. `maybe` and conflicts stay unlabelled; notes say so."""
+    """A project of ASReview 3 with the records and their final verdicts. `maybe` and conflicts stay unlabelled."""
     dataset = f"{name}.csv"
     stream = io.StringIO(newline="")
     writer = ScreeningWriter(stream)
@@ -213,12 +213,8 @@ def _list_results(views: Sequence[ReviewRecord]) -> Iterator[tuple[int, int | No
     for place, view in enumerate(views):
         if view.state in ("include", "exclude"):
             last = max(view.decisions, key=lambda one: one.at)
-            yield place, int(view.state == "include"), _to_seconds(last.at), _describe(view.decisions, view)
-
-
-def _describe(decisions: Sequence[Decision], view: ReviewRecord) -> str | None:
-    reasons = dict.fromkeys(one.reason for one in decisions if one.reason)
-    return "; ".join([*reasons, *(note.text for note in view.notes)]) or None
+            texts = [*list_reasons(view.state, view.decisions), *(note.text for note in view.notes)]
+            yield place, int(view.state == "include"), _to_seconds(last.at), "; ".join(texts) or None
 
 
 def _to_seconds(at: str) -> float:
