@@ -19,7 +19,7 @@ from outrider.reviews.review import NewBatch, NewDecision, NewNote, Review
 from outrider.reviews.session import ReviewSession
 from outrider.state.errors import BadRequest
 from outrider.state.reviews import Presentation, ReviewDamaged
-from support.fakes import paper
+from support.fakes import doi, paper
 from support.review_folder import AT, make_review
 
 
@@ -266,3 +266,14 @@ def test_agreement_is_that_of_the_decisions_made_blind(tmp_path: Path) -> None:
     decide(alone, 1, "include")
     decide(alone, 1, "include", "bob")
     assert alone.state.pair_verdicts() == {}
+
+
+def test_an_id_of_several_works_names_none(tmp_path: Path) -> None:
+    """Such as the DOI of a supplement, or what two files call their first record."""
+    review = make_review(tmp_path / "r", records=1)
+    batch = [paper("p1", "Another study", identifiers=doi("10.1000/s")), paper("p3", "A third", identifiers=doi("10.1000/s"))]
+    review.import_batch(NewBatch("b", [*batch, batch[1]], {2: 3}), [], "ann", AT, 1)
+    for name, numbers in (("p1", "1, 2"), ("10.1000/S", "2, 3"), ("doi:10.1000/s", "2, 3")):
+        with pytest.raises(BadRequest, match=f"names different works: records {numbers}; write a number"):
+            review.find_numbers(["1", name])
+    assert review.find_numbers(["p3", "2"]) == [3, 2]  # its copy is a duplicate of it

@@ -169,12 +169,17 @@ class Review:
         return (self._parse(number) for number in range(1, self.state.total + 1))
 
     def find_numbers(self, ids: Sequence[str]) -> list[int]:
-        """The numbers of records by number, DOI, PMID or another id. Raises `BadRequest` that names the unknown ones."""
+        """The numbers of records by number, DOI, PMID or another id. Raises `BadRequest` for unknown and for ambiguous ones."""
         total = self.state.total
         numbers = {one: int(one) for one in ids if one.isdecimal() and len(one) < 10 and 1 <= int(one) <= total}
         if rest := {one for one in ids if one not in numbers}:
             names = _name_records(self.all_records())
-            numbers |= {one: names[one.strip().lower()] for one in rest if one.strip().lower() in names}
+            found = {one: names[one.strip().lower()] for one in rest if one.strip().lower() in names}
+            for one, places in found.items():
+                if len(works := {self.state.leader(number): number for number in reversed(places)}) > 1:
+                    listed = ", ".join(map(str, sorted(works.values())[:MAX_NAMED]))
+                    raise BadRequest(f"{shorten(one)} names different works: records {listed}; write a number. Nothing was written")
+            numbers |= {one: places[0] for one, places in found.items()}
         if unknown := [one for one in dict.fromkeys(ids) if one not in numbers]:
             more = f" and {len(unknown) - MAX_NAMED} more" if len(unknown) > MAX_NAMED else ""
             listed = ", ".join(shorten(one) for one in unknown[:MAX_NAMED])
@@ -284,11 +289,11 @@ def _join_texts(row: Mapping[str, Any]) -> str:
     return f"{row.get('title', '')} {row.get('abstract') or row.get('description') or row.get('text', '')}"
 
 
-def _name_records(records: Iterable[Record]) -> dict[str, int]:
-    names: dict[str, int] = {}
+def _name_records(records: Iterable[Record]) -> dict[str, list[int]]:
+    names: dict[str, list[int]] = {}
     for number, record in enumerate(records, start=1):
         own = [value for scheme, value in record.identifiers.pairs() if scheme == "doi"]
         own += [f"{scheme}:{value}" for scheme, value in record.identifiers.pairs()]
-        for name in (record.doc_id, *own):
-            names.setdefault(name.lower(), number)
+        for name in dict.fromkeys((record.doc_id, *own)):
+            names.setdefault(name.lower(), []).append(number)
     return names
