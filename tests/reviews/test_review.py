@@ -16,9 +16,9 @@ import pytest
 
 from outrider.reviews.decision_log import NAME
 from outrider.reviews.review import NewBatch, NewDecision, NewNote, Review
-from outrider.reviews.session import ReviewSession
+from outrider.reviews.session import OpenReviews, ReviewSession
 from outrider.state.errors import BadRequest
-from outrider.state.reviews import Presentation, ReviewDamaged
+from outrider.state.reviews import NoSuchReview, Presentation, ReviewDamaged
 from support.fakes import doi, paper
 from support.review_folder import AT, make_review
 
@@ -277,3 +277,21 @@ def test_an_id_of_several_works_names_none(tmp_path: Path) -> None:
         with pytest.raises(BadRequest, match=f"names different works: records {numbers}; write a number"):
             review.find_numbers(["1", name])
     assert review.find_numbers(["p3", "2"]) == [3, 2]  # its copy is a duplicate of it
+
+
+def test_a_review_that_was_begun_anew_under_its_name_is_another(tmp_path: Path) -> None:
+    """By another process, while this one has the first open. One that was cut is still told from it."""
+    opened = OpenReviews(tmp_path)
+    decide(make_review(tmp_path / "r", records=3), 1, "include")
+    first = opened.open(tmp_path / "r")
+    assert opened.open(tmp_path / "r") is first
+    OpenReviews(tmp_path).delete(tmp_path / "r")
+    with pytest.raises(NoSuchReview):
+        opened.open(tmp_path / "r")
+    make_review(tmp_path / "r", records=2, question="what do otters eat?")
+    again = opened.open(tmp_path / "r")
+    assert (again.review.state.total, again.review.state.count_screened()) == (2, 0)
+    log = tmp_path / "r" / NAME
+    log.write_bytes(log.read_bytes().splitlines(keepends=True)[0])
+    with pytest.raises(ReviewDamaged, match="was cut"):
+        opened.open(tmp_path / "r")

@@ -47,6 +47,8 @@ class DecisionLog:
         self.path = folder / NAME
         self._on_entry = on_entry
         self._chain, self._offset, self._lines = GENESIS, 0, 0
+        self._head = b""
+        """The first line."""
         self.torn = 0
         """Bytes behind the last whole line when the log was last read."""
 
@@ -62,6 +64,7 @@ class DecisionLog:
         except OSError as error:
             raise NoSuchReview(f"there is no review at {self.folder} ({error.strerror or error})") from error
         lines = raw[: raw.rfind(b"\n") + 1].splitlines(keepends=True)
+        self._head = self._head or next(iter(lines), b"")
         start, chain = self._offset, self._chain
         pending: list[tuple[Entry, str, int]] = []
         for number, line in enumerate(lines, start=self._lines + 1):
@@ -80,6 +83,14 @@ class DecisionLog:
         self.torn = len(raw) - (self._offset - start)
         if not self._lines:
             raise ReviewDamaged(f"{self.path} is cut off in its first line; restore it from a copy, or delete the folder {self.folder}")
+
+    def is_replaced(self) -> bool:
+        """Whether the log of another review stands in its place, or none: this one was deleted, and another begun under its name."""
+        try:
+            with self.path.open("rb") as stream:
+                return stream.read(len(self._head)) != self._head
+        except OSError:
+            return True
 
     def _take(self, entry: Entry, chain: str, size: int) -> None:
         self._chain = chain

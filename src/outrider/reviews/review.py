@@ -111,6 +111,10 @@ class Review:
         with self._lock:
             self._log.read()
 
+    def is_replaced(self) -> bool:
+        """Whether another process deleted the review, and perhaps began another one under its name."""
+        return self._log.is_replaced()
+
     @property
     def remarks(self) -> tuple[str, ...]:
         """What was found when the log was read, for a person."""

@@ -159,7 +159,7 @@ class OpenReviews:
         """Raises `NoSuchReview`, `ReviewDamaged`."""
         with self._lock:
             session = self._sessions.get(folder)
-            if session is None or not (folder / decision_log.NAME).is_file():
+            if session is None or session.review.is_replaced():
                 session = self._sessions[folder] = ReviewSession(Review(folder))
         session.review.refresh()
         return session
