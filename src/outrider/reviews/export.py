@@ -18,7 +18,7 @@ from outrider.ingest.export.csv_json import ScreeningWriter
 from outrider.reviews.asreview import write_project
 from outrider.state.records import Record
 from outrider.state.reviews import ReviewRecord, ReviewStatus, list_reasons
-from outrider.text.screening_labels import LABEL_CELLS, LABEL_NOTES, drop_labels
+from outrider.text.screening_labels import LABEL_CELLS, LABEL_NOTES, REASON, drop_labels
 
 PRISMA = ("prisma-markdown", "prisma-json")
 FORMATS: Final = (*RECORD_FORMATS, "asreview", *PRISMA)
@@ -54,7 +54,7 @@ def _label_record(view: ReviewRecord, form: str) -> Record:
     metadata = drop_labels(record.metadata)
     decisions, reasons = view.decisions, list_reasons(view.state, view.decisions)
     if field := NOTE_FIELDS.get(form):
-        excluded = (f"Excluded: {one}" for one in reasons if view.state == "exclude")
+        excluded = (f"{REASON}{one}" for one in reasons if view.state == "exclude")
         labels = [LABEL_NOTES.get(view.state, "ASReview_not_seen"), *excluded]
         metadata[field] = [*labels, *list_own_notes(metadata, (field,)), *(note.text for note in view.notes)]
         return record.model_copy(update={"metadata": metadata})

@@ -19,7 +19,7 @@ from outrider.state.errors import BadRequest
 from outrider.state.records import Record
 from outrider.state.reviews import MAX_NAME_CHARS, Verdict
 from outrider.text.encoding import NotText, decode_text
-from outrider.text.screening_labels import COLUMNS, UNSCREENED, join_notes, list_note_labels, parse_verdict
+from outrider.text.screening_labels import COLUMNS, UNSCREENED, join_notes, list_note_labels, list_noted_reasons, parse_verdict
 from outrider.text.words import fold_name
 
 RAYYAN_REASONS = re.compile(r"RAYYAN-EXCLUSION-REASONS:\s*([^|\n]+)")
@@ -56,7 +56,7 @@ def read_labels(record: Record, column: str = "") -> tuple[Label, ...]:
     if verdict := next(filter(None, map(parse_verdict, _list_cells(record))), None):
         return (Label(verdict, _read_reason(record, verdict)),)
     match = RAYYAN_REASONS.search(join_notes(record.metadata))
-    reasons: Mapping[Verdict, str] = {"exclude": match[1].strip()} if match else {}
+    reasons: Mapping[Verdict, str] = {"exclude": match[1].strip() if match else "; ".join(list_noted_reasons(record.metadata))}
     labels = (Label(verdict, reasons.get(verdict, ""), by[:MAX_NAME_CHARS]) for by, verdict in list_note_labels(record.metadata))
     return tuple(dict.fromkeys(labels))
 

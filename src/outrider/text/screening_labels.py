@@ -7,7 +7,7 @@ Tables: the columns that ASReview reads. Notes: `ASReview_relevant` and `ASRevie
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from outrider.state.notices import NOTES
@@ -38,6 +38,8 @@ LABEL_NOTES: Final[Mapping[str, str]] = {"include": "ASReview_relevant", "exclud
 RELEVANT = re.compile(r"\bASReview_(relevant|irrelevant)\b")
 RAYYAN = re.compile(r"RAYYAN-INCLUSION:\s*\{([^}]*)\}")
 LABEL = re.compile(rf"\bASReview_(?:relevant|irrelevant|not_seen)\b|{RAYYAN.pattern}")
+REASON = "Excluded: "
+"""Begins the notes with reasons that follow the note of an exclusion."""
 RAYYAN_VERDICT = re.compile(r'"([^"]*)"\s*=>\s*"(Included|Excluded|Maybe)"')
 RAYYAN_VERDICTS: Mapping[str, Verdict] = {"Included": "include", "Excluded": "exclude", "Maybe": "maybe"}
 
@@ -86,9 +88,25 @@ def drop_labels(metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     rest = {name: value for name, value in metadata.items() if fold_name(name) not in COLUMNS or not _is_label(value)}
     for name, value in _list_notes(rest):
         items = value if isinstance(value, list) else [value]
-        texts: list[JsonValue] = [LABEL.sub("", item).strip() if isinstance(item, str) else item for item in items]
+        reasons = _find_reasons(items)
+        texts = [LABEL.sub("", item).strip() if isinstance(item, str) else item for place, item in enumerate(items) if place not in reasons]
         rest[name] = [text for text in texts if text != ""] if isinstance(value, list) else texts[0]
     return rest
+
+
+def list_noted_reasons(metadata: Mapping[str, JsonValue]) -> list[str]:
+    """The reasons for an exclusion in notes that follow its own, as exports of reviews write them."""
+    return [reason for _, value in _list_notes(metadata) if isinstance(value, list) for reason in _find_reasons(value).values()]
+
+
+def _find_reasons(items: Sequence[JsonValue]) -> dict[int, str]:
+    """By place; any other note that begins as they do is somebody's own."""
+    found: dict[int, str] = {}
+    for place, item in enumerate(items):
+        before = items[place - 1] if place else None
+        if isinstance(item, str) and item.startswith(REASON) and (before == LABEL_NOTES["exclude"] or place - 1 in found):
+            found[place] = item.removeprefix(REASON).strip()
+    return found
 
 
 def join_notes(metadata: Mapping[str, JsonValue]) -> str:

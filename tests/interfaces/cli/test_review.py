@@ -326,11 +326,19 @@ def test_an_exported_table_comes_back_with_its_reasons(folder: Path, capsys: pyt
     call(capsys, "new", "otters")
     call(capsys, "import", "otters", str(folder / "papers.csv"))
     call(capsys, "label", "otters", "4", "exclude", "-r", "wrong animal")
-    for name in ("x.csv", "x.jsonl", "x.bib"):
+    for note in ("ask Bob", "Excluded: this is my own"):
+        call(capsys, "label", "otters", "4", "--note", note)
+    for name in ("x.csv", "x.jsonl", "x.bib", "x.ris"):
         assert run(["review", "export", "otters", "-o", str(folder / name)]) == 0
         call(capsys, "new", name)
         call(capsys, "import", name, str(folder / name))
         assert call(capsys, "status", name)["excluded_by_reason"] == {"no reason given": 1, "wrong animal": 1}, name
+    # what was decided later replaces the notes, and no others
+    call(capsys, "label", "x.ris", "4", "maybe", "--by", "bob")
+    call(capsys, "label", "x.ris", "4", "include", "--resolve")
+    assert run(["review", "export", "x.ris", "--only", "include", "-o", str(folder / "y.ris")]) == 0
+    assert "Excluded: this is my own" in (folder / "y.ris").read_text(encoding="utf-8")
+    assert "wrong animal" not in (folder / "y.ris").read_text(encoding="utf-8")
     # the table is also a list of decisions, without those that were not made
     call(capsys, "new", "second")
     call(capsys, "import", "second", str(folder / "papers.csv"), "--no-labels")
