@@ -15,6 +15,7 @@ from outrider.citations.build_graph import DirectSteps, GraphBuilder, Seed, find
 from outrider.library.citation_network import load_network
 from outrider.library.citation_tables import LinkCounts, work_name
 from outrider.library.library import Library
+from outrider.services.citations import parse_identifier
 from outrider.state.citations import CitationBudget, CitationLink, CitationNetwork, GraphReport
 from outrider.state.records import Identifiers, Paper
 from support.citation_world import (
@@ -333,3 +334,8 @@ async def test_metadata_that_the_budget_cut_off_or_a_service_failed_to_give_is_r
 class NoStore:
     async def add(self, works: Sequence[Paper], links: Sequence[CitationLink]) -> LinkCounts:
         raise AssertionError("nothing was found")
+
+
+@pytest.mark.parametrize("text", ["openalex:w2020123164", "https://openalex.org/W2020123164", "openalex.org/works/W2020123164"])
+def test_a_work_of_openalex_is_named_by_its_number_or_its_link(text: str) -> None:
+    assert parse_identifier(text) == ("openalex:w2020123164", Identifiers(openalex="W2020123164"))

@@ -14,6 +14,7 @@ from outrider.ingest.targets import PAGE, parse_target
 from outrider.library.citation_network import as_paper, find_records
 from outrider.library.citation_tables import LinkCounts, work_name
 from outrider.library.entity_names import parse_entity
+from outrider.linkage.identifiers import find_openalex_work
 from outrider.nodes.citations import Citations
 from outrider.runtime.tape import without_port
 from outrider.state.citations import CitationLink, CitationsRequest, CitationsResult, CitationsState
@@ -127,6 +128,8 @@ async def find_seeds(library: Library, targets: Sequence[str]) -> tuple[tuple[Se
 
 def parse_identifier(target: str) -> tuple[str, Identifiers | None]:
     """The name that an identifier has in the graph, and the identifier; the target itself and None for anything else."""
+    if openalex := find_openalex_work(target):
+        return str(parse_entity(f"openalex:{openalex}")), Identifiers(openalex=openalex)
     text = f"doi:{target}" if target.startswith("10.") else target
     try:
         parsed = parse_target(text)
