@@ -17,6 +17,7 @@ from outrider.distiller.engines.by_kind_of_text import ByKindOfText, shift_by_ra
 from outrider.distiller.engines.closeness import TOKEN_FEATURES, compute_closeness
 from outrider.distiller.engines.lexical import Lexical
 from outrider.distiller.engines.question_cues import CUES, find_answer_marks, share_of_marks
+from outrider.distiller.engines.select import make_engine
 from outrider.distiller.engines.shortlist import share_tokens
 from outrider.distiller.selection import NOISE, THRESHOLD, SelectionSettings
 from outrider.distiller.units import SegmentedText, segment_text
@@ -213,6 +214,20 @@ def test_a_sentence_with_most_words_of_the_question_answers_for_certain() -> Non
     for text, why in (("Aspirin harms the liver at high doses.", "relevant"), ("Aspirin is well known for the liver.", "best")):
         (unit,) = Distiller(engine, selection=settings).distil("does aspirin harm the liver of adults", [Reading("a", text)]).units
         assert unit.why == why
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("Wie viel wog eine Votivkerze?", "Eine Votivkerze wog meist 250 Gramm. Der Preis stieg nach der Pest um das Dreifache."),
+        ("Where in town do friars buy wax candles?", "Friars buy wax here. Nobody knows why."),
+    ],
+)
+def test_a_short_abstract_that_has_most_words_of_the_question_in_one_sentence_may_answer(query: str, text: str) -> None:
+    settings = SelectionSettings(max_units=3, max_units_first=3)
+    result = Distiller(make_engine("words"), selection=settings).distil(query, [Reading("a", text)])
+    assert result.units[0].start == 0
+    assert result.unanswered == ()
 
 
 @given(st.text(max_size=60), st.lists(st.floats(0, 1), min_size=2, max_size=2))

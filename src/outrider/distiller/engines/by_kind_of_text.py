@@ -18,7 +18,9 @@ from outrider.distiller.units import SegmentedText
 from outrider.text.words import stems
 
 NONE_KNOWN, FEW_KNOWN = 0.3, 0.5
-"""Shares of the question's words that an abstract has: below the first nothing answers, up to the second an answer is uncertain."""
+"""Shares of the question's words that an abstract has: below the first nothing answers, up to the second an answer is uncertain. One
+sentence with more than the second may answer, however short the abstract is.
+"""
 WELL_KNOWN = 2 / 3
 """Share that one sentence exceeds: it answers for certain. Two words of three are often chance. Five times as many abstracts with evidence
 for a claim of SciFact have such a sentence as others that a search by words ranks first.
@@ -92,4 +94,6 @@ def _scale(query_stems: frozenset[str], segmented: SegmentedText, scores: list[f
         judged = max(best, THRESHOLD)
     else:
         judged = min(best, math.nextafter(THRESHOLD, 0)) if len(known) <= FEW_KNOWN * size else best
+        if max(map(len, shared)) > FEW_KNOWN * size:  # its place and length alone do not make it noise
+            judged = max(judged, NOISE)
     return [score * judged / best for score in scores]
