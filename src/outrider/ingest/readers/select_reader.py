@@ -68,7 +68,7 @@ REFWORKS = FileReader("refworks", module="tagged")
 BIBTEX = FileReader("bibtex", version=4)
 TABLES = FileReader("tables", version=5)
 JSON_LINES = FileReader("json_lines", version=5)
-HTML = FileReader("html", version=2, single=True, module="text_documents")
+HTML = FileReader("html", version=3, single=True, module="text_documents")
 MARKDOWN = FileReader("markdown", single=True, module="text_documents")
 PLAIN_TEXT = FileReader("plain_text", single=True, module="text_documents")
 

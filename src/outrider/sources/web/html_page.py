@@ -219,7 +219,7 @@ def _cut(tree: HtmlElement, most: int) -> bool:
 
 
 def _main_text(tree: HtmlElement, *, thorough: bool = True) -> tuple[str, str]:
-    """The main text and the date in the mark-up; all of the text for a page too small to have a main part.
+    """The main text and the date in the mark-up; all of the text for a page too small to have a main part, by its own blocks.
 
     If `thorough`, justext is used, too; its time is quadratic in the number of paragraphs.
     """
@@ -228,12 +228,18 @@ def _main_text(tree: HtmlElement, *, thorough: bool = True) -> tuple[str, str]:
     from lxml.etree import LxmlError
     from trafilatura import bare_extraction, html2txt
 
+    from outrider.sources.web.page_text import HTML_NAMES, render_blocks
+
     dates = {"original_date": True, "extensive_search": False}
     try:
         extracted: Any = bare_extraction(
             deepcopy(tree), with_metadata=True, include_comments=False, date_extraction_params=dates, fast=not thorough
         )
-        text = (extracted.text if extracted else "") or html2txt(deepcopy(tree)) or ""
+        text = render_blocks(extracted.body) if extracted else ""
+        if "\n" not in text:  # nothing, or a small page as one block
+            whole = render_blocks(tree, HTML_NAMES)
+            text = whole if not text or list(filter(str.isalnum, whole)) == list(filter(str.isalnum, text)) else text
+        text = text or html2txt(deepcopy(tree)) or ""
     except (LxmlError, RecursionError, ValueError, AttributeError, TypeError) as broken:  # errors that trafilatura does not catch
         raise Malformed(f"its text cannot be extracted: {type(broken).__name__}: {broken}") from broken
     return text.strip(), (extracted.date if extracted else "") or ""

@@ -1,0 +1,110 @@
+"""Text of a page as Markdown, block by block
+
+Headings, lists, tables and code have their marks, and all blocks stand apart.
+Trafilatura's own text puts every block on the next line, and that of a small page all on one: a reader cannot tell where a heading ends
+and its paragraph begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element  # type: ignore[import-untyped]
+
+BLOCKS = frozenset({"ab", "body", "code", "div", "head", "item", "list", "p", "quote", "row", "table"})
+"""Of the vocabulary that trafilatura extracts, which is that of TEI. A `quote` may be preformatted text: its lines are kept."""
+INLINE_PARENTS = frozenset({"head", "item", "p"})
+"""Code in one of these is a part of its line."""
+HTML_NAMES = {
+    **dict.fromkeys(("h1", "h2", "h3", "h4", "h5", "h6"), "head"), **dict.fromkeys(("ul", "ol", "dl"), "list"),
+    **dict.fromkeys(("li", "dt", "dd"), "item"), "tr": "row", "td": "cell", "th": "cell", "br": "lb", "pre": "code", "code": "hi",
+    **dict.fromkeys(("address", "article", "blockquote", "caption", "center", "details", "figcaption", "figure", "form", "header", "hr",
+                     "main", "nav", "section", "summary"), "div"),
+    **dict.fromkeys(("aside", "footer", "head", "noscript", "script", "style", "template", "title"), ""),
+}  # fmt: skip
+"""The names of HTML's elements in that vocabulary; empty for those that are not read."""
+CONTROLS = dict.fromkeys([*range(9), *range(11, 32), 127])
+"""Control characters, which are no text."""
+
+
+def render_blocks(body: Element, names: Mapping[str, str] | None = None) -> str:
+    """The text of a tree, in time linear in its size, without recursion; `names` for another vocabulary than trafilatura's."""
+    from lxml.etree import iterwalk
+
+    blocks: list[tuple[str, str]] = []
+    parts: list[str] = []
+    within: list[tuple[str, Element]] = []
+    group = depth = 0
+
+    def close_block() -> None:
+        tag, element = within[-1] if within else ("", body)
+        lines = [" ".join(line.split()) for line in "".join(parts).split("\n")]
+        parts.clear()
+        if not (text := (" " if tag in ("head", "item") else "\n").join(filter(None, lines))):
+            return
+        if tag == "head":
+            level = (element.get("rend") or element.tag)[1:]
+            text = f"{'#' * (int(level) if level in tuple('123456') else 2)} {text}"
+        elif tag == "item":
+            text = f"{'  ' * (depth - 1)}- {text}"
+        blocks.append((f"list {group}" if tag == "item" else "", text))
+
+    walk = iterwalk(body, events=("start", "end", "comment", "pi"))
+    for event, element in walk:
+        tag = (names or {}).get(element.tag, element.tag)
+        is_block = tag in BLOCKS and not (tag == "code" and bool(within) and within[-1][0] in INLINE_PARENTS)
+        if is_block:
+            close_block()
+        depth += (tag == "list") * {"start": 1, "end": -1}.get(event, 0)
+        if event != "start":
+            if is_block and within and within[-1][1] is element:
+                within.pop()
+            parts.append(_fold_lines(element.tail if element is not body else ""))
+        elif not tag:
+            walk.skip_subtree()
+        elif tag == "row":
+            blocks.append((f"table {group}", _render_row(element, is_first=not blocks or blocks[-1][0] != f"table {group}")))
+            walk.skip_subtree()
+        elif tag == "code" and is_block:
+            blocks.append(("", _fence("".join(element.itertext()).strip("\n"))))
+            walk.skip_subtree()
+        else:
+            group += tag == "table" or (tag == "list" and depth == 1)
+            if is_block:
+                within.append((tag, element))
+            parts.append("\n" if tag == "lb" else (element.text or "") if tag == "quote" else _fold_lines(element.text))
+    close_block()
+    return "".join(_join_blocks(blocks)).translate(CONTROLS)
+
+
+def _join_blocks(blocks: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Items of one list and rows of one table follow each other, other blocks with a line between them."""
+    last = None
+    for kind, text in blocks:
+        if last is not None:
+            yield "\n" if kind and kind == last else "\n\n"
+        yield text
+        last = kind
+
+
+def _fold_lines(text: str | None) -> str:
+    """Line ends of the source are blanks."""
+    return (text or "").replace("\r", " ").replace("\n", " ")
+
+
+def _render_row(row: Element, *, is_first: bool) -> str:
+    """A row; the first one of a table comes with the rule that makes it a table."""
+    cells = [cell for cell in row if cell.tag in ("cell", "td", "th")]
+    line = f"| {' | '.join(' '.join(' '.join(cell.itertext()).split()).replace('|', chr(92) + '|') for cell in cells)} |"
+    if not is_first:
+        return line
+    rule = f"|{'---|' * len(cells)}"
+    has_head = any(cell.tag == "th" or cell.get("role") == "head" for cell in cells)
+    return f"{line}\n{rule}" if has_head else f"|{'  |' * len(cells)}\n{rule}\n{line}"
+
+
+def _fence(code: str) -> str:
+    marks = "````" if "```" in code else "```"
+    return f"{marks}\n{code}\n{marks}" if code.strip() else ""
