@@ -220,6 +220,55 @@ def test_numbers_that_are_no_issn_survive_ris() -> None:
     assert sorted(again.splitlines()) == sorted(text.splitlines())
 
 
+BOOKS = {
+    "bibtex": (
+        "@incollection{a, author={Dyer, C.}, title={Peasants}, booktitle={Campagnes}, editor={Mornet, E. and Second, Ed}, "
+        "publisher={Sorbonne}, address={Paris}, year=1995, edition={2}, series={Studies}}\n"
+        "@phdthesis{b, author={Kind, A.}, title={Wax}, school={Tartu}, year=2019}\n"
+    ),
+    "ris": (
+        "TY  - CHAP\nAU  - Dyer, C.\nTI  - Peasants\nT2  - Campagnes\nA2  - Mornet, E.\nA2  - Second, Ed\nPB  - Sorbonne\nCY  - Paris\n"
+        "PY  - 1995\nET  - 2\nT3  - Studies\nER  - \n\nTY  - THES\nAU  - Kind, A.\nTI  - Wax\nPB  - Tartu\nPY  - 2019\nER  - \n"
+    ),
+    "csl": (
+        '[{"type": "chapter", "title": "Peasants", "container-title": "Campagnes", "author": [{"family": "Dyer", "given": "C."}], '
+        '"editor": [{"family": "Mornet", "given": "E."}, {"family": "Second", "given": "Ed"}], "publisher": "Sorbonne", '
+        '"publisher-place": "Paris", "issued": {"date-parts": [[1995]]}, "edition": "2", "collection-title": "Studies"},\n'
+        '{"type": "thesis", "title": "Wax", "author": [{"family": "Kind", "given": "A."}], "publisher": "Tartu", '
+        '"issued": {"date-parts": [[2019]]}}]'
+    ),
+    "csv": (
+        '"Item Type","Publication Year","Author","Title","Publication Title","Publisher","Place","Editor","Edition","Series"\n'
+        '"bookSection","1995","Dyer, C.","Peasants","Campagnes","Sorbonne","Paris","Mornet, E.; Second, Ed","2","Studies"\n'
+        '"thesis","2019","Kind, A.","Wax","","Tartu","","","",""\n'
+    ),
+}
+"""A chapter and a thesis as each format has them; the table is Zotero's."""
+
+
+@pytest.mark.parametrize("form", BOOKS)
+def test_books_keep_type_publisher_and_editors_in_every_bibliography(form: str) -> None:
+    chapter, thesis = read_again(form, BOOKS[form])
+    bibtex = {one.entry_type: one.fields_dict for one in bibtexparser.parse_string(write_records("bibtex", [chapter, thesis])).entries}
+    wanted = {"booktitle": "Campagnes", "editor": "Mornet, E. and Second, Ed", "publisher": "Sorbonne", "edition": "2", "series": "Studies"}
+    assert {name: bibtex["incollection"][name].value for name in wanted} == wanted
+    assert (bibtex["incollection"]["address"].value, bibtex["phdthesis"]["school"].value) == ("Paris", "Tartu")
+    first, second = (block.splitlines() for block in write_records("ris", [chapter, thesis]).strip().split("\n\n"))
+    expected = ["A2  - Mornet, E.", "A2  - Second, Ed", "CY  - Paris", "ET  - 2", "PB  - Sorbonne", "T3  - Studies", "TY  - CHAP"]
+    assert sorted(line for line in first if line[:2] in ("A2", "CY", "ET", "PB", "T3", "TY")) == expected
+    assert {"TY  - THES", "PB  - Tartu"} < set(second)
+    items = json.loads(write_records("csl", [chapter, thesis]))
+    assert [(item["type"], item["publisher"]) for item in items] == [("chapter", "Sorbonne"), ("thesis", "Tartu")]
+    assert [name["family"] for name in items[0]["editor"]] == ["Mornet", "Second"]
+    assert (items[0]["publisher-place"], items[0]["edition"], items[0]["collection-title"]) == ("Paris", "2", "Studies")
+
+
+def test_an_article_of_proceedings_stays_an_article_in_bibtex_and_ris() -> None:
+    paper = Paper(doc_id="d", title="T", venue="J", metadata={"publication_types": ["Article", "Proceedings Paper"]})
+    assert write_records("bibtex", [paper]).startswith("@article{")
+    assert write_records("ris", [paper]).startswith("TY  - JOUR")
+
+
 def test_bibtex_keys(tmp_path: Path) -> None:
     """The record's own key is kept, a generated one has author, year and title; no key comes twice."""
     own = Paper(doc_id="", title="T", metadata={"key": "Own:2019", "entry_type": "book", "publisher": "P & Sons"})

@@ -1,8 +1,9 @@
 """BibTeX export (UTF-8), one field a line.
 
 LaTeX's special characters are escaped, letters of any script are kept.
-Written: title, authors, abstract, year, venue, volume, issue (`number`), pages, DOI, PMID, PMCID, ISBN, arXiv (`eprint`), URL, keywords,
-language, notices of retraction and correction (`note`), and texts in the metadata whose names can be BibTeX fields. White space becomes
+Written: type, title, authors, abstract, year, venue, volume, issue (`number`), pages, DOI, PMID, PMCID, ISBN, arXiv (`eprint`), URL,
+keywords, language, editors, publisher (also `school`, `institution`), place (`address`), edition, series, notices of retraction and
+correction (`note`), and texts in the metadata whose names can be BibTeX fields. White space becomes
 single blanks, a semicolon within a keyword becomes a comma, hyphens between pages are single. Lost: text, MeSH terms, counts, edges,
 other metadata, `doc_id` (the citation key is the record's own, or made of author, year and title), the kind of repositories and pages
 except for the type (`software`, `online`).
@@ -12,10 +13,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import TextIO
 from urllib.parse import quote
 
 from outrider.ingest.export.base_writer import Writer, find_link, join_keywords, make_note
+from outrider.ingest.export.publication import find_publication, find_type
 from outrider.ingest.field_values import one_line
 from outrider.ingest.latex import encode
 from outrider.state.records import BaseRecord, Paper, web_link
@@ -25,6 +28,14 @@ FIELD_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 ENTRY_TYPE = re.compile(r"[a-z]+")
 AND = re.compile(r"\band\b", re.IGNORECASE)
 TYPES = {"paper": "article", "repository": "software", "page": "online", "document": "misc"}
+PAPER_TYPES = {
+    "conference": "inproceedings",
+    "book": "book",
+    "chapter": "incollection",
+    "dissertation": "phdthesis",
+    "report": "techreport",
+}
+"""Our types -> BibTeX's; all others are articles in journals, or `misc`."""
 RESERVED = frozenset({"comment", "string", "preamble"})
 RECORD_FIELDS = frozenset({
     "title", "author", "year", "journal", "journaltitle", "booktitle", "volume", "number", "issue", "pages", "doi", "pmid", "pmcid", "isbn",
@@ -52,13 +63,16 @@ class BibtexWriter(Writer):
         entry_type = record.metadata.get("entry_type")
         if not (isinstance(entry_type, str) and ENTRY_TYPE.fullmatch(entry_type) and entry_type not in RESERVED):
             kind = str(record.model_dump()["kind"])
-            entry_type = "misc" if kind == "paper" and not record.venue else TYPES[kind]
+            known = PAPER_TYPES.get(find_type(record)) if kind == "paper" else None
+            entry_type = known or ("misc" if kind == "paper" and not record.venue else TYPES[kind])
         values = _list_fields(record, entry_type)
         texts = {name: value for name, value in record.metadata.items() if isinstance(value, str)}
         for name, text in texts.items():
             is_link = name in LINK_FIELDS or (name in FILE_FIELDS and ADDRESS.match(text))
             if FIELD_NAME.fullmatch(name) and name not in RECORD_FIELDS and name != "note" and (not is_link or web_link(text)):
                 values.append((name, _escape_link(text) if name in VERBATIM_FIELDS else _escape(text)))
+        own = {name for name, value in values if value}
+        values += [(name, value) for name, value in _list_publication(record, entry_type) if name not in own]
         values.append(("note", _escape(make_note(record))))
         fields = [f"  {name} = {{{value}}}" for name, value in values if value]
         self.stream.write(",\n".join([f"@{entry_type}{{{self._make_key(record)}", *fields]) + "\n}\n\n")
@@ -83,16 +97,13 @@ class BibtexWriter(Writer):
 
 
 def _list_fields(record: BaseRecord, entry_type: str) -> list[tuple[str, str]]:
-    # braces keep a name whole that holds an `and`, or is the word that stands for more names
-    names = filter(None, map(_escape, record.authors))
-    authors = (f"{{{name}}}" if AND.search(name) or name.casefold() == "others" else name for name in names)
     keywords = "\n".join(map(_escape, join_keywords(record.tags).split("\n")))
     ids = record.identifiers
     volume, issue, pages = (record.volume, record.issue, record.pages) if isinstance(record, Paper) else (None, None, None)
     schemes = (("doi", ids.doi), ("pmid", ids.pmid), ("pmcid", ids.pmcid), ("isbn", ids.isbn), ("eprint", ids.arxiv))
     return [
         ("title", _escape(record.title)),
-        ("author", " and ".join(authors)),
+        ("author", _join_names(record.authors)),
         ("year", str(record.year) if record.year is not None else ""),
         ("journal" if entry_type == "article" else "booktitle", _escape(record.venue)),
         ("volume", _escape(volume)),
@@ -104,6 +115,26 @@ def _list_fields(record: BaseRecord, entry_type: str) -> list[tuple[str, str]]:
         ("abstract", _escape(record.abstract or record.description)),
         ("keywords", keywords),
         ("language", _escape(record.language)),
+    ]
+
+
+def _join_names(names: Iterable[str]) -> str:
+    """Braces keep a name whole that holds an `and`, or is the word that stands for more names."""
+    escaped = filter(None, map(_escape, names))
+    return " and ".join(f"{{{name}}}" if AND.search(name) or name.casefold() == "others" else name for name in escaped)
+
+
+def _list_publication(record: BaseRecord, entry_type: str) -> list[tuple[str, str]]:
+    """Who published it, which the metadata of other formats name otherwise."""
+    known = find_publication(record)
+    publisher = {"phdthesis": "school", "mastersthesis": "school", "techreport": "institution"}.get(entry_type, "publisher")
+    has_location = isinstance(record.metadata.get("location"), str)  # of biblatex; it is written as it is
+    return [
+        ("editor", _join_names(known.editors)),
+        (publisher, _escape(known.publisher)),
+        ("address", "" if has_location else _escape(known.place)),
+        ("edition", _escape(known.edition)),
+        ("series", _escape(known.series)),
     ]
 
 

@@ -1,10 +1,10 @@
 """CSL-JSON export, one item a line: for Zotero, pandoc and citation processors.
 
 Schema: Citation Style Language 1.0.2 (resource.citationstyles.org/schema/v1.0/input/json/csl-data.json).
-Written: id, type, title, authors, year, venue, volume, issue, pages, DOI, PMID, PMCID, ISBN, ISSN, URL, abstract, keywords, language and
-publisher; notices of retraction and correction as `note`, and `status` for a work that is retracted or doubted. A semicolon within a
-keyword becomes a comma. Lost: text, MeSH terms, counts, edges, other metadata and identifiers, and the kind of repositories and pages
-except for their type (`software`, `webpage`).
+Written: id, type, title, authors, year, venue, volume, issue, pages, DOI, PMID, PMCID, ISBN, ISSN, URL, abstract, keywords, language,
+editors, publisher, its place, edition and series; notices of retraction and correction as `note`, and `status` for a work that is
+retracted or doubted. A semicolon within a keyword becomes a comma. Lost: text, MeSH terms, counts, edges, other metadata and identifiers,
+and the kind of repositories and pages except for their type (`software`, `webpage`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TextIO
 from pydantic import JsonValue
 
 from outrider.ingest.export.base_writer import Writer, find_link, join_keywords, make_note
+from outrider.ingest.export.publication import TYPED_BY, find_publication
 from outrider.ingest.field_values import clean, format_scalar, one_line
 from outrider.state.notices import is_alarming, list_notices
 from outrider.state.records import BaseRecord, Paper
@@ -27,7 +28,6 @@ TYPES = {
     "standard": "standard",
 }  # fmt: skip
 """Our types -> CSL's; all others are articles in journals."""
-TYPED_BY = ("type", "entry_type", "ref-type", "TY", "publication_types")
 CSL_TYPES = frozenset(
     "article article-journal article-magazine article-newspaper bill book broadcast chapter classic collection dataset document entry "
     "entry-dictionary entry-encyclopedia event figure graphic hearing interview legal_case legislation manuscript map motion_picture "
@@ -67,6 +67,7 @@ class CslJsonWriter(Writer):
 def _make_item(record: BaseRecord) -> dict[str, JsonValue]:
     ids = record.identifiers
     paper = record if isinstance(record, Paper) else Paper(doc_id="")
+    publication = find_publication(record)
     return {
         "id": "",
         "type": _find_type(record),
@@ -87,7 +88,11 @@ def _make_item(record: BaseRecord) -> dict[str, JsonValue]:
         "abstract": record.abstract or record.description,
         "keyword": join_keywords(record.tags),
         "language": record.language,
-        "publisher": format_scalar(record.metadata.get("publisher")),
+        "editor": [_make_name(name) for name in publication.editors],
+        "publisher": publication.publisher,
+        "publisher-place": publication.place,
+        "edition": publication.edition,
+        "collection-title": publication.series,
         "note": make_note(record) or None,
         "status": next((notice.kind for notice in list_notices(record) if is_alarming(notice)), None),
     }

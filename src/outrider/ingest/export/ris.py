@@ -1,10 +1,11 @@
 """RIS export (2011 tag set, UTF-8): one tag a line, and each value on one line.
 
-Written: title, authors, abstract, year (1000 to 2199), venue, volume, issue, pages, DOI, PMID (as `AN` of the database PubMed), PMCID
-(C2), ISBN and ISSN (SN), URL, keywords, language, types of publication (M3), notes, the label of screening and notices of
-retraction and correction (N1, one a line, which reference managers show as notes), the place of a fetched full text (L1, L2), and the
-metadata that came from RIS tags. Lost: text, description, MeSH terms (written as keywords), other identifiers, counts, edges, other
-metadata, `doc_id` if the record has an `ID` of its own, and the kind of repositories and pages except for their type (COMP, ELEC).
+Written: type, title, authors, abstract, year (1000 to 2199), venue, volume, issue, pages, DOI, PMID (as `AN` of the database PubMed),
+PMCID (C2), ISBN and ISSN (SN), URL, keywords, language, editors (A2), publisher, place, edition, series, types of publication (M3),
+notes, the label of screening and notices of retraction and correction (N1, one a line, which reference managers show as notes), the place
+of a fetched full text (L1, L2), and the metadata that came from RIS tags. Lost: text, description, MeSH terms (written as keywords),
+other identifiers, counts, edges, other metadata, `doc_id` if the record has an `ID` of its own, and the kind of repositories and pages
+except for their type (COMP, ELEC).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import re
 
 from outrider.ingest.export.base_writer import Writer, find_link, format_untitled, list_new_notes, list_own_notes
+from outrider.ingest.export.publication import find_publication, find_type
 from outrider.ingest.field_values import format_scalar, one_line
 from outrider.state.full_text import parse_origin
 from outrider.state.records import BaseRecord, Paper, Repository, web_link
@@ -20,6 +22,11 @@ from outrider.text.screening_labels import LABEL_NOTES, find_verdict
 RANGE = re.compile(r"([^\s-]+)-([^\s-]+)")
 TYPE = re.compile(r"[A-Z]{2,8}")
 TYPES = {"paper": "JOUR", "repository": "COMP", "page": "ELEC", "document": "GEN"}
+PAPER_TYPES = {
+    "conference": "CONF", "book": "BOOK", "chapter": "CHAP", "dissertation": "THES", "dataset": "DATA", "report": "RPRT", "news": "NEWS",
+    "standard": "STAND", "reference-entry": "ENCYC",
+}  # fmt: skip
+"""Our types -> those of RIS; all others are articles in journals, or `GEN`."""
 METADATA_TAGS = (
     "A2", "A3", "A4", "AD", "C1", "C3", "C4", "C5", "C6", "C7", "C8", "CA", "CN", "CY", "DA", "ET", "J2", "L1", "L2", "L4", "LB", "M1",
     "M3", "NV", "OP", "PB", "RI", "RN", "RP", "SE", "SN", "ST", "T3", "TA", "TT", "Y2",
@@ -52,11 +59,21 @@ def _list_text_links(record: BaseRecord) -> list[tuple[str, str]]:
     return [] if origin is None or origin.url in own or not web_link(origin.url) else [("L1" if origin.form == "pdf" else "L2", origin.url)]
 
 
+def _list_publication(record: BaseRecord) -> list[tuple[str, str]]:
+    """Who published it, which the metadata of other formats name otherwise."""
+    known = find_publication(record)
+    own = record.metadata.get("A2")
+    editors = () if isinstance(own, list) and own else known.editors
+    texts = (("PB", known.publisher), ("CY", known.place), ("ET", known.edition), ("T3", known.series))
+    return [*(("A2", name) for name in editors), *((tag, text) for tag, text in texts if text)]
+
+
 def _list_tags(record: BaseRecord) -> list[tuple[str, str | None]]:
     kind = "repository" if isinstance(record, Repository) else str(record.model_dump()["kind"])
     own_type = record.metadata.get("TY")
     if not (isinstance(own_type, str) and TYPE.fullmatch(own_type)):
-        own_type = "GEN" if kind == "paper" and not record.venue else TYPES[kind]
+        known_type = PAPER_TYPES.get(find_type(record)) if kind == "paper" else None
+        own_type = known_type or ("GEN" if kind == "paper" and not record.venue else TYPES[kind])
     paper = record if isinstance(record, Paper) else None
     pages = paper.pages if paper else None
     first_and_last = RANGE.fullmatch(one_line(pages or ""))
@@ -88,6 +105,7 @@ def _list_tags(record: BaseRecord) -> list[tuple[str, str | None]]:
             for item in (items if isinstance(items, list) else [items])
             if (text := format_scalar(item)) and (tag not in LINK_TAGS or web_link(text))
         ),
+        *((tag, text) for tag, text in _list_publication(record) if not format_scalar(record.metadata.get(tag))),
         *_list_text_links(record),
         *(("N1", text) for text in _list_notes(record)),
     ]
