@@ -39,6 +39,24 @@ def test_the_summary_names_failures_with_reasons_and_the_exit_code_is_0(tmp_path
     assert "\x1b[31m" not in out
 
 
+def test_many_files_skipped_for_one_reason_do_not_hide_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(1_200):
+        (source / f"module{number}.py").write_text("x = 1")
+    for number in range(5):
+        (source / f"chapter{number}.docx").write_text("x")
+    (source / "zero.md").write_text("")
+    assert run(["ingest", str(source), "-l", str(tmp_path / "library")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("no reader for .py" in line for line in lines) == 4
+    assert sum("and 1,197 more files" in line for line in lines) == 1
+    assert sum("no reader for .docx; save it as PDF or text" in line for line in lines) == 5
+    assert sum("zero.md" in line for line in lines) == 1
+    assert run(["ingest", str(source), "--json", "-l", str(tmp_path / "library")]) == 0
+    assert len(json.loads(capsys.readouterr().out)["files"]) == 1_206
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

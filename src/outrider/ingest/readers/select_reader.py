@@ -132,7 +132,12 @@ OTHER_TEXTS = (
 )  # fmt: skip
 """Exports that no reader takes: their name, what to export instead, and how they begin."""
 INSTEAD = {
-    ".xls": "save it as .xlsx or .csv", ".doc": "save it as PDF or text", ".docx": "save it as PDF or text",
+    ".xls": "save it as .xlsx or .csv", ".ods": "save it as .xlsx or .csv",
+    **dict.fromkeys((".doc", ".docx", ".odt", ".rtf", ".pages", ".epub", ".tex"), "save it as PDF or text"),
+    **dict.fromkeys((".ppt", ".pptx", ".odp", ".key"), "save it as PDF"),
+    **dict.fromkeys((".ipynb", ".org", ".adoc"), "export it as Markdown or HTML"),
+    **dict.fromkeys((".eml", ".msg", ".mbox"), "save it as text or HTML"),
+    **dict.fromkeys((".mht", ".mhtml", ".webarchive"), "save the page as HTML"),
     ".enl": "export it from EndNote as XML", ".enlx": "export it from EndNote as XML", ".rdf": "export RIS, BibTeX or CSL JSON",
     ".mrc": "export MODS or RIS", ".marc": "export MODS or RIS", ".net": "export NoteExpress as RIS",
     ".zip": "unpack it first", ".gz": "unpack it first", ".tar": "unpack it first", ".7z": "unpack it first",

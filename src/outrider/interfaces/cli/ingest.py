@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from outrider.ingest.report import IngestReport
 
 STYLES = {"failed": "red", "skipped": "yellow", "partial": "yellow"}
+MAX_ALIKE = 10
+"""Files skipped for one reason that are all named. A folder of code would hide the failures between thousands of lines."""
 
 
 def ingest(
@@ -108,10 +111,19 @@ def _show(report: IngestReport, library: str | None) -> None:
     listed = [file for file in report.files if file.status in STYLES or file.remarks or (file.target and file.reasons)]
     if listed:
         listing = table("file or target", "status", "why")
+        alike = Counter(file.reasons for file in listed if file.status == "skipped")
+        shown: Counter[tuple[str, ...]] = Counter()
         for file in listed:
+            name = file.path
+            if file.status == "skipped" and alike[file.reasons] > MAX_ALIKE:
+                shown[file.reasons] += 1
+                if shown[file.reasons] > MAX_REASONS + 1:
+                    continue
+                if shown[file.reasons] > MAX_REASONS:
+                    name = f"and {alike[file.reasons] - MAX_REASONS:,} more files, which --json lists"
             reasons = (*file.remarks, *file.reasons) if file.status in STYLES or file.target else file.remarks
             why = "; ".join(reasons[:MAX_REASONS]) + ("; ..." if len(reasons) > MAX_REASONS else "")
-            listing.add_row(plain(file.path), plain(file.status, STYLES.get(file.status, "")), plain(why))
+            listing.add_row(plain(name), plain(file.status, STYLES.get(file.status, "")), plain(why))
         console().print(listing)
     counts = ", ".join(f"{getattr(report, name):,} {name}" for name in ("added", "updated", "unchanged", "skipped", "failed"))
     took = f"in {report.took_ms / 1000:.1f} s ({report.records_per_s:,.0f} records/s)"
