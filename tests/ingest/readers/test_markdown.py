@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.ingest.entry import Entry, ReadOptions
+from outrider.ingest.entry import Entry, FileNote, ReadOptions
 from outrider.ingest.readers.text_documents import first_heading, read_markdown, split_front
 from outrider.state.records import Document
 
 
 def document(path: Path, text: str) -> Document:
     path.write_text(text, encoding="utf-8")
-    (entry,) = read_markdown(path, ReadOptions())
+    *_, entry = read_markdown(path, ReadOptions())
     assert isinstance(entry, Entry)
     assert isinstance(entry.record, Document)
     return entry.record
@@ -58,6 +58,15 @@ def test_front_matter_that_cannot_be_used_stays_in_the_text(tmp_path: Path, fron
     assert record.title == "Title"
     assert front in record.text
     assert str(record.metadata["front_matter"]).startswith(why)
+
+
+@pytest.mark.parametrize(("front", "notes"), [("title: Bees: a history", 1), ("between two rules", 0), ("", 0), ("title: Bees", 0)])
+def test_front_matter_that_is_not_valid_is_reported(tmp_path: Path, front: str, notes: int) -> None:
+    path = tmp_path / "a.md"
+    path.write_text(f"---\n{front}\n---\n# Title\n")
+    texts = [one.text for one in read_markdown(path, ReadOptions()) if isinstance(one, FileNote)]
+    assert len(texts) == notes
+    assert all("not valid YAML" in text for text in texts)
 
 
 def test_a_rule_is_no_front_matter() -> None:

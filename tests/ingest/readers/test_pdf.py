@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.ingest.entry import Entry, ReadOptions
+from outrider.ingest.entry import Entry, FileNote, ReadOptions
 from outrider.ingest.readers.front_matter import Title, choose_title
 from outrider.ingest.readers.pdf import clean, is_garbled, read
 from outrider.state.errors import UnreadableFile
@@ -18,8 +18,9 @@ from support.shared_data import DATA
 
 
 def record(path: Path, options: ReadOptions | None = None) -> Record:
-    (entry,) = read(path, options or ReadOptions())
+    entry, *notes = read(path, options or ReadOptions())
     assert isinstance(entry, Entry)
+    assert all(isinstance(note, FileNote) for note in notes)
     return entry.record
 
 
@@ -107,6 +108,16 @@ def test_what_is_not_read_is_named(tmp_path: Path) -> None:
     """A scanned page among others, and a declared author that is none."""
     paper = record(write_pdf(tmp_path / "a.pdf", "text", "", "text", Author="user1"))
     assert paper.metadata == {"pages_read": 3, "pages_total": 3, "pages_without_text": [2], "declared_author": "user1"}
+
+
+def test_pages_that_are_not_read_are_reported(tmp_path: Path) -> None:
+    path = write_pdf(tmp_path / "a.pdf", "text", *[""] * 7, "text", "text")
+    notes = [one.text for one in read(path, ReadOptions(max_pages=9)) if isinstance(one, FileNote)]
+    assert notes == [
+        "the last 1 of its 10 pages were not read",
+        "7 of its 10 pages without text (OCR scanned pages first): 2, 3, 4, 5, 6, ...",
+    ]
+    assert not [one for one in read(write_pdf(path, "text"), ReadOptions()) if isinstance(one, FileNote)]
 
 
 XMP = """<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"

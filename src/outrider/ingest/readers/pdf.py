@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from outrider.ingest.entry import Entry, Parsed, ReadOptions
+from outrider.ingest.entry import Entry, FileNote, Parsed, ReadOptions
 from outrider.ingest.field_values import split_name_line
 from outrider.ingest.readers.front_matter import HEADING, choose_authors, choose_title, find_abstract, find_title
 from outrider.ingest.readers.pdfium import Line, PasswordRequired, PdfError, PdfFile, UnknownEncryption
@@ -39,6 +39,7 @@ FIRST_PAGES = 2
 ABSTRACT_PAGES = 12
 """A thesis has its abstract behind a cover, a dedication and acknowledgements."""
 GARBLE_SAMPLE, MIN_GARBLE_CHARS = 20_000, 200
+LISTED_PAGES = 5
 MAX_TEXT_CHARS = 64 * 2**20
 MAX_XMP_BYTES = 4 * 2**20
 MAX_XMP_PACKETS = 20
@@ -64,7 +65,8 @@ def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
             raise UnreadableFile(f"{path}: is empty")
     try:
         with PdfFile(path) as document:
-            entry = _make_entry(path, document, options)
+            pages = _read_pages(document, options)
+            entry = _make_entry(path, document, pages)
     except PasswordRequired as error:  # the empty password, which many are locked with, was tried
         raise UnreadableFile(f"{path}: encrypted; save a copy without its password first") from error
     except UnknownEncryption as error:
@@ -72,10 +74,20 @@ def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
     except PdfError as error:
         raise UnreadableFile(f"{path}: not a readable PDF: {error}") from error
     yield entry
+    yield from map(FileNote, _list_unread(pages))
 
 
-def _make_entry(path: Path, document: PdfFile, options: ReadOptions) -> Entry:
-    pages = _read_pages(document, options)
+def _list_unread(pages: PageTexts) -> Iterator[str]:
+    """What of the file was not read, for a person."""
+    if unread := pages.total - len(pages.texts):
+        yield f"the last {unread:,} of its {pages.total:,} pages were not read"
+    for numbers, why in ((pages.without_text, "without text (OCR scanned pages first)"), (pages.failed, f"not read: {pages.why}")):
+        if numbers:
+            listed = ", ".join(map(str, numbers[:LISTED_PAGES])) + (", ..." if len(numbers) > LISTED_PAGES else "")
+            yield f"{len(numbers):,} of its {pages.total:,} pages {why}: {listed}"
+
+
+def _make_entry(path: Path, document: PdfFile, pages: PageTexts) -> Entry:
     text = join_divided("\n\n".join(filter(None, pages.texts)))
     if not text:
         if pages.failed:

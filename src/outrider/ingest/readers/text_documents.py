@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from outrider.ingest.entry import Entry, Parsed, ReadOptions
+from outrider.ingest.entry import Entry, FileNote, Parsed, ReadOptions
 from outrider.ingest.field_values import one_line, parse_year
 from outrider.ingest.readers.open_text import read_text
 from outrider.linkage.identifiers import normal_doi
@@ -29,6 +29,8 @@ SETEXT = re.compile(r"^ {0,3}=+[ \t]*$")
 MARKUP = re.compile(r"!\[[^\]]*\]\([^)]*\)|[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}|\]\([^)]*\)|\[(?=[^\]]*\]\()")
 MAX_FRONT_CHARS = 64 * 1024
 MAX_FRONT_DEPTH = 20
+NO_MAPPING = ("empty", "not a mapping")
+"""Problems of what is no front matter: text between two rules."""
 FIELDS = frozenset("title author authors tags keywords categories date year doi url lang language abstract description".split())
 """Keys of front matter that fill fields of the record. Others go to its metadata."""
 
@@ -59,6 +61,8 @@ def read_markdown(path: Path, options: ReadOptions) -> Iterator[Parsed]:
     }
     if problem:
         metadata["front_matter"] = problem
+    if problem and problem not in NO_MAPPING:
+        yield FileNote(f"its front matter is not read but kept as text: {problem}")
     authors = front.get("authors") or front.get("author")
     if isinstance(authors, Mapping):
         authors = [authors]
@@ -111,7 +115,7 @@ def parse_mapping(source: str, max_chars: int) -> tuple[Mapping[str, Any], str]:
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2020-13-45
         return {}, f"not valid YAML: {' '.join(str(error).split())}"
     if not isinstance(mapping, Mapping):
-        return {}, "empty" if mapping is None else "not a mapping"
+        return {}, NO_MAPPING[mapping is not None]
     return mapping, ""
 
 
