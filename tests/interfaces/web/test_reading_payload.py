@@ -138,6 +138,7 @@ def test_examples_ask_for_what_the_library_holds() -> None:
     ]
     chosen = choose_examples(records)
     assert set(chosen[:2]) == {"General purpose retrying library", "Liver injury by common drugs in adults"}
+    assert choose_examples(records[:2]) == ("General purpose retrying library",), "and none that it cannot answer"
     assert choose_examples(list(reversed(records))) == chosen
     assert choose_examples([]) == GENERAL
 

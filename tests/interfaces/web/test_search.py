@@ -205,6 +205,9 @@ async def test_a_hit_says_whether_it_answers_and_shows_code_as_code(results_page
     nothing = {"answers": "no", "reading": {"pieces": [], "summary": "A package for retries.", "hidden": 0}}
     about = ["P", "passage about", "About: A package for retries."]
     assert await results_page.evaluate(PASSAGES, nothing) == [["P", "verdict", "No sentence here answers."], about]
+    right_to_left = {"answers": "no", "reading": {"pieces": [], "summary": "عدد التلميذات أربعين.", "hidden": 0}}
+    isolated = "async (hit) => (await import('/page/hits.js')).passages(hit)[1].querySelector('bdi').textContent"
+    assert await results_page.evaluate(isolated, right_to_left) == "عدد التلميذات أربعين.", "its full stop stands at its end"
 
 
 async def test_a_script_in_a_title_is_text_without_a_link(results_page: Page) -> None:

@@ -37,7 +37,7 @@ class Landing(Model):
     records: int | None = Field(description="Records of the library; None where it cannot be read.")
     problem: str = Field("", description="`missing` where there is no library yet, `broken` where it cannot be read.")
     labels: dict[str, int] = Field({}, description="Labels that users gave to records, and of how many.")
-    examples: tuple[str, ...] = Field(description="Requests that the library can answer; general ones where it is empty.")
+    examples: tuple[str, ...] = Field(description="Requests that the library can answer; general ones where it holds nothing to ask for.")
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class LandingReader:
 
 
 def choose_examples(records: Sequence[Record]) -> tuple[str, ...]:
-    """Descriptions of repositories and titles of others, of as many kinds as there are; general ones fill up."""
+    """Descriptions of repositories and titles of others, of as many kinds as there are; general ones where the library has none."""
     texts = {text: record.kind for record in records if (text := _ask_for(record))}
     chosen: list[str] = []
     for is_new in (True, False):
@@ -73,7 +73,7 @@ def choose_examples(records: Sequence[Record]) -> tuple[str, ...]:
             if len(chosen) < EXAMPLES and text not in chosen and (not is_new or kind not in kinds) and _is_other(text, chosen):
                 chosen.append(text)
                 kinds.add(kind)
-    return (*chosen, *GENERAL)[:EXAMPLES]
+    return tuple(chosen) or GENERAL
 
 
 def _ask_for(record: Record) -> str:

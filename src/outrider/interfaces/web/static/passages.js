@@ -20,7 +20,8 @@ export function passages(hit, open) {
   const { pieces, summary, known, hidden } = readHit(hit);
   if (!pieces.length && !summary) return known ? [el("p", { class: "meta", dir: "auto" }, el("span", {}, known))] : [];
   const verdict = VERDICTS[hit.answers] ? el("p", { class: "verdict" }, VERDICTS[hit.answers]) : null;
-  if (!pieces.length) return [verdict, summary ? el("p", { class: "passage about", dir: "auto" }, hit.answers === "no" ? el("b", {}, "About: ") : null, summary) : null];
+  if (!pieces.length && hit.answers === "no" && summary) return [verdict, el("p", { class: "passage about" }, el("b", {}, "About: "), el("bdi", {}, summary))];
+  if (!pieces.length) return [verdict, summary ? el("p", { class: "passage about", dir: "auto" }, summary) : null];
   const shown = pieces.map((piece) => {
     const node = piece.kind === "code"
       ? el("pre", { tabindex: "0", "aria-label": "Code" }, piece.parts[0].text, piece.more_lines ? `\n… ${plural(piece.more_lines, "more line")}` : null)
