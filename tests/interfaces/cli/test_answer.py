@@ -274,6 +274,8 @@ def test_a_program_gets_all_hits(capsys: pytest.CaptureFixture[str]) -> None:
         ({"kind": "paper", "authors": ("Ada Meier",)}, " 1. Package 1 · Ada Meier"),
         ({"kind": "repository", "authors": ("Ada Meier",), "stars": 3}, " 1. Package 1 · ★ 3"),
         ({"kind": "document", "file": "coffee.md"}, " 1. Package 1 · coffee.md"),
+        ({"kind": "page", "file": "coffee.html"}, " 1. Package 1 · coffee.html"),
+        ({"kind": "page", "file": "coffee.html", "url": "https://a.example/c"}, " 1. Package 1 · https://a.example/c"),
         ({"kind": "paper", "file": "many.bib"}, " 1. Package 1"),
     ],
 )

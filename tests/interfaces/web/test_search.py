@@ -210,6 +210,20 @@ async def test_a_hit_says_whether_it_answers_and_shows_code_as_code(results_page
     assert await results_page.evaluate(isolated, right_to_left) == "عدد التلميذات أربعين.", "its full stop stands at its end"
 
 
+@pytest.mark.parametrize(
+    ("hit", "shown"),
+    [
+        ({"kind": "document", "file": "notes.md", "year": 2020}, ["2020", "notes.md"]),
+        ({"kind": "page", "file": "saved.html", "url": None}, ["saved.html"]),
+        ({"kind": "page", "file": "saved.html", "url": "https://a.example/"}, []),
+        ({"kind": "paper", "file": "refs.bib"}, []),
+    ],
+)
+async def test_a_note_or_saved_page_names_its_file(results_page: Page, hit: dict[str, object], shown: list[str]) -> None:
+    names = "async (hit) => (await import('/page/hits.js')).meta(hit).map((node) => node.textContent)"
+    assert await results_page.evaluate(names, hit) == shown
+
+
 async def test_a_script_in_a_title_is_text_without_a_link(results_page: Page) -> None:
     title = results_page.locator(".hit h3", has_text="onerror")
     assert await title.inner_text() == HOSTILE

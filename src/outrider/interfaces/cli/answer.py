@@ -205,7 +205,7 @@ def _make_title(view: View, hit: Hit) -> tuple[list[Text], list[Text]]:
     facts += [f"score {hit.score:.2f} (model)" if hit.scored_by == "model" else "not scored" if hit.scored_by == "unscored" else ""]
     known = " · ".join(filter(None, facts))
     addresses = [one_line(hit.url)] if hit.url else []
-    addresses += [one_line(hit.file)] if hit.file and hit.kind == "document" else []
+    addresses += [one_line(hit.file)] if hit.file and hit.kind in ("document", "page") else []
     addresses += [one_line(f"{scheme}:{value}") for scheme, value in hit.identifiers.pairs()]
     shown, line = view.highlight(title, "bold"), " · ".join(filter(None, (known, *addresses[:1])))
     if view.width is not None:

@@ -43,7 +43,8 @@ export function meta(hit) {
   const more = authors.length - SHOWN_AUTHORS;
   const by = authors.slice(0, SHOWN_AUTHORS).join("; ") + (more > 0 ? ` and ${count(more)} more` : "");
   const known = (value) => value !== null && value !== undefined;
-  return [by, hit.year, hit.venue, known(hit.citations) ? plural(hit.citations, "citation") : "", known(hit.stars) ? plural(hit.stars, "star") : "", hit.kind === "repository" ? hit.language : ""]
+  const file = !hit.url && ["document", "page"].includes(hit.kind) ? hit.file : "";
+  return [by, hit.year, hit.venue, known(hit.citations) ? plural(hit.citations, "citation") : "", known(hit.stars) ? plural(hit.stars, "star") : "", hit.kind === "repository" ? hit.language : "", file]
     .filter(Boolean)
     .map((part) => el("span", {}, el("bdi", {}, String(part))));
 }
