@@ -1,13 +1,15 @@
 """Listing of a library's records: words in their fields, labels, order, and counts by year.
 
 Words are looked for in short columns, not in texts: every word must be part of a title, an author, a keyword, a venue, the year, an
-identifier or the origin of the record. That needs no index, so that records are found in the moment they are written.
+identifier or the origin of the record, whatever their case and accents. That needs no index, so that records are found in the moment they
+are written.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -33,6 +35,19 @@ SORT_COLUMNS: Mapping[Order, tuple[list[str], list[tuple[str, str]]]] = {
 """Columns that an order reads, and how they are sorted; missing values come last. A row's address rises with each write."""
 
 
+def _list_accented() -> Iterator[tuple[str, str]]:
+    """Small letters with accents, of Latin, Greek and Cyrillic, and the letters without."""
+    for letter in map(chr, (*range(0xDF, 0x250), *range(0x386, 0x460), *range(0x1E00, 0x2000))):
+        parts = unicodedata.normalize("NFD", letter)
+        if letter.islower() and len(parts) > 1 and all(map(unicodedata.combining, parts[1:])):
+            yield letter, parts[0]
+    yield from zip("øłđı", "oldi", strict=True)
+
+
+ACCENTED, PLAIN = map("".join, zip(*_list_accented(), strict=True))
+PLAIN_LETTERS = str.maketrans(ACCENTED, PLAIN)
+
+
 @dataclass(frozen=True, slots=True)
 class RecordQuery:
     """What to list."""
@@ -43,7 +58,7 @@ class RecordQuery:
     order: Order = "id"
 
     def words(self) -> list[str]:
-        return list(dict.fromkeys(self.text.lower().split()))[:MAX_WORDS]
+        return list(dict.fromkeys(_fold(self.text).split()))[:MAX_WORDS]
 
 
 def build_condition(query: RecordQuery, labels: Mapping[str, Sequence[str]]) -> str | None:
@@ -52,14 +67,18 @@ def build_condition(query: RecordQuery, labels: Mapping[str, Sequence[str]]) -> 
     if query.label:
         parts.append(in_list("doc_id", sorted(doc_id for doc_id, names in labels.items() if query.label in names)))
     for word in query.words():
-        labelled = sorted(doc_id for doc_id, names in labels.items() if any(word in name.lower() for name in names))
+        labelled = sorted(doc_id for doc_id, names in labels.items() if any(word in _fold(name) for name in names))
         parts.append(_contains(word) + (f" OR {in_list('doc_id', labelled)}" if labelled else ""))
     return " AND ".join(f"({part})" for part in parts) or None
 
 
+def _fold(text: str) -> str:
+    return unicodedata.normalize("NFC", text).lower().translate(PLAIN_LETTERS)
+
+
 def _contains(word: str) -> str:
     texts = ", ".join([*TEXTS, *(f"array_to_string({name}, ' ')" for name in LISTS)])
-    found = f"contains(lower(concat_ws(' ', {texts})), {literal(word)})"
+    found = f"contains(translate(lower(concat_ws(' ', {texts})), {literal(ACCENTED)}, {literal(PLAIN)}), {literal(word)})"
     return f"{found} OR year = {int(word)}" if word.isascii() and word.isdigit() and len(word) < 10 else found
 
 
