@@ -287,7 +287,7 @@ def test_a_hit_shows_its_author_or_its_file(fields: dict[str, object], line: str
 
 def test_a_document_without_an_abstract_shows_its_first_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     output = screen(monkeypatch, 100)
-    show_answer(make_answer(make_hit(1, kind="document", original_text="# Coffee\n\nThe machine stands upstairs. It is old.")))
+    show_answer(make_answer(make_hit(1, kind="document", original_text="# Coffee\n\nThe **machine** stands [upstairs](a.md). It is old.")))
     assert "    About: The machine stands upstairs." in lines(output)
 
 

@@ -31,7 +31,7 @@ from outrider.interfaces.cli.screen import (
 from outrider.interfaces.cli.terminal import MIN_WIDTH, console, count, exit_code, note, note_remarks, one_line, plain, wrap_note
 from outrider.state.code_links import OWN
 from outrider.state.response import FINAL_NODES, asks_for_work, explain_removed, explain_unanswered
-from outrider.text.readable import hide_markup, split_inline
+from outrider.text.readable import hide_markup, read_plainly, split_inline
 from outrider.text.sanitize import code_lines
 from outrider.text.words import stems
 from outrider.usecases.explain_hit import list_clauses, name_source
@@ -186,7 +186,7 @@ def _make_block(view: View, hit: Hit, units: Mapping[tuple[int, int], ContextUni
     ranked = sorted(answering, key=lambda span: (-(units[span].score if span in units else 0.0), span))
     pieces = [_make_piece(view, hit, span, units.get(span)) for span in ranked]
     pieces = [piece for piece in pieces if piece.lines]
-    if not pieces and (summary := one_line(hit.summary) or one_line(describe_hit(hit))):
+    if not pieces and (summary := read_plainly(one_line(hit.summary) or one_line(describe_hit(hit)))):
         text = Text.assemble(("About: ", "dim"), view.highlight(summary, "dim"))
         pieces = [Piece(0, 0, view.wrap(text, GUTTER, None if view.explain else SUMMARY_LINES))]
     return Block(title, [*facts, *_explain_hit(view, hit, why)], pieces, hit.original_text)
