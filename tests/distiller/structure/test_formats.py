@@ -149,6 +149,35 @@ def test_markdown() -> None:
     ]
 
 
+def test_links_between_notes_citations_and_tags_alone_are_no_sentences() -> None:
+    text = """# Wax
+
+#wax #novgorod/trade
+The abbot bought wax.
+
+See [[Wax trade]] and ![[map.png]].
+
+- [[Hanse]], [[Peterhof|the kontor]]
+- @rybina2001
+- [@rybina2001, pp. 12-14; -@smith1999]
+- [[The abbot of the house bought three hundred candles in one year.]]
+- see @rybina2001
+- #1 of three
+- https://example.org/wax
+
+Write to ann@example.org
+"""
+    assert [text[unit.start : unit.end] for unit in find_units(text)] == [
+        "The abbot bought wax.",
+        "See [[Wax trade]] and ![[map.png]].",
+        "[[The abbot of the house bought three hundred candles in one year.]]",
+        "see @rybina2001",
+        "#1 of three",
+        "https://example.org/wax",
+        "Write to ann@example.org",
+    ]
+
+
 def test_code_that_draws_a_picture_is_none() -> None:
     text = "# T\n\n```mermaid\nflowchart LR\n  a --> b\n```\n\n```sh\nrun it\n```\n"
     assert shown(text, read_markdown) == [("heading", "# T"), ("furniture", "flowchart LR\n  a --> b"), ("code", "run it")]
@@ -276,6 +305,8 @@ MARKED = "Title\n=====\n\nA ``literal``.\n\n"
         "# A\n\n" + "[a](" * 25_000,
         "# A\n\n| a |\n|---|\n| " + "[a](" * 25_000 + " |\n",
         "# A\n\n```\n" + "x\n\n" * 33_000 + "```\n",
+        "# A\n\n" + "[[" * 140 + "a" * 100_000,
+        "# A\n\n" + "-@a" * 33_000 + " #b" * 33_000 + " word",
         "<p>One.</p>" + "<li>x " * 20_000,
         "<p>One.</p>" + "<!--" * 25_000,
         "<p>One.</p>" + "<?" * 50_000,
@@ -285,7 +316,7 @@ MARKED = "Title\n=====\n\nA ``literal``.\n\n"
         MARKED + "".join(f".. other::\n\n   Text number {number}.\n\n" for number in range(2_000)),
         MARKED + "Code::\n\n" + "   a b c\n" * 12_000,
     ],
-    ids=range(12),
+    ids=range(14),
 )
 def test_texts_of_marks_without_end_take_linear_time(text: str) -> None:
     began = time.process_time()

@@ -26,6 +26,11 @@ NO_WORD_FIRST = re.compile(r"^\W", re.MULTILINE)
 """A line that begins with a word holds text, not badges or links alone."""
 DIAGRAMS = [["mermaid"], ["plantuml"], ["graphviz"], ["dot"]]
 """Languages of code that draws a picture (https://docs.github.com/en/get-started/writing-on-github)."""
+LINK_BEFORE_WORDS = re.compile(r"\[\[|(?<!\S)\[?-?@\w|(?<!\S)#\w")
+NOTE_LINK = re.compile(r"!?\[\[([^\[\]\n]{1,300})\]\]|\[[^\[\]\n]{0,300}@\w[^\[\]\n]{0,300}\]")
+"""A link between notes (`[[Wax trade]]`), or a citation with its place (`[@rybina2001, p. 12]`), as Obsidian and Pandoc write them."""
+NO_WORDS = re.compile(r"\W*|-?@\w\S*|#\w[\w/-]*|\^[\w-]+")
+"""A mark, the key of a citation, a tag, the name of a block: no word of a sentence."""
 MAX_BRACKETS = 300
 """A paragraph with more of them is text: the parser takes quadratic time for those that nothing closes."""
 
@@ -67,7 +72,9 @@ def _blocks(text: str, lines: Lines, tokens: Sequence[Token], definitions: dict[
 def _divide_paragraph(lines: Lines, inline: Token, kind: BlockKind, definitions: dict[str, object]) -> Iterator[Block]:
     """The paragraph without its lines that hold badges or links alone, which are blocks of their own."""
     first, last = inline.map or (0, 0)
-    if inline.content.count("[") > MAX_BRACKETS or not NO_WORD_FIRST.search(inline.content):
+    texts = inline.content.split("\n")
+    has_links = LINK_BEFORE_WORDS.search(inline.content) is not None
+    if inline.content.count("[") > MAX_BRACKETS or not (has_links or NO_WORD_FIRST.search(inline.content)):
         yield Block(lines.offset(first), lines.offset(last), kind)
         return
     rows: list[list[Token]] = [[]]
@@ -79,6 +86,8 @@ def _divide_paragraph(lines: Lines, inline: Token, kind: BlockKind, definitions:
     if len(rows) != last - first:  # a line break within a link or code: the lines cannot be told apart
         rows = [[child for row in rows for child in row]]
     kinds = [_kind_of_line(row) or kind for row in rows]
+    if has_links and len(texts) == len(kinds):
+        kinds = ["links" if _holds_links_alone(text) else own for text, own in zip(texts, kinds, strict=True)]
     begin = 0
     for at in range(1, len(kinds) + 1):
         if at == len(kinds) or kinds[at] != kinds[begin]:
@@ -98,6 +107,13 @@ def _kind_of_line(tokens: Sequence[Token]) -> BlockKind | None:
                 return None
             linked = True
     return "links" if linked else "badge"
+
+
+def _holds_links_alone(line: str) -> bool:
+    """Whether a line is made of links between notes, citations and tags, none of which is a sentence."""
+    if not WORD.search(line) or any(is_sentence(match[1] or "") for match in NOTE_LINK.finditer(line)):
+        return False
+    return all(NO_WORDS.fullmatch(part) for part in NOTE_LINK.sub(" ", line).split())
 
 
 def _without_marker(text: str, block: Block) -> Block:
