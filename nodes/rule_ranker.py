@@ -157,7 +157,9 @@ def rank_by_rules(
     matches += [Matches(None, {}, "by its place in the lists") for _ in candidates[depth:]]
     scored = [_score(candidate, match, weights, this_year) for candidate, match in zip(candidates, matches, strict=True)]
     title, identifiers = title_words(query), frozenset(find_identifiers(query))
-    scored = [_put_first(one) if _is_named(one.record, title, identifiers) else one for one in scored]
+    named = [_is_named(one.record, title, identifiers) for one in scored]
+    if any(named):
+        scored = [_put_first(one) if is_named else _put_behind(one) for one, is_named in zip(scored, named, strict=True)]
     return tuple(sorted(scored, key=lambda candidate: (-candidate.score, candidate.record.title, candidate.record.doc_id)))
 
 
@@ -170,6 +172,12 @@ def _put_first(candidate: Candidate) -> Candidate:
     """Several works may have one title: their order stays."""
     score = NAMED_SCORE + (1 - NAMED_SCORE) * candidate.score
     return replace(candidate, score=score, scores={**candidate.scores, "rules": score}, reason=NAMED)
+
+
+def _put_behind(candidate: Candidate) -> Candidate:
+    """Below every work that was named: a note may have all numbers of a DOI."""
+    score = min(candidate.score, math.nextafter(NAMED_SCORE, 0))
+    return replace(candidate, score=score, scores={**candidate.scores, "rules": score})
 
 
 def compare_subjects(candidates: Sequence[Candidate], terms: Collection[str], pairs: Collection[Pair]) -> list[dict[str, float]]:

@@ -72,6 +72,15 @@ def test_a_work_that_the_request_names_comes_first(query: str) -> None:
     assert second.score < 0.99 <= first.score <= 1.0
 
 
+def test_a_note_with_the_numbers_of_an_identifier_stands_behind_the_work_that_has_it() -> None:
+    note = paper("note", "Meeting of 2015-01-01", abstract="At 10:00, room 1000. d")
+    named = paper("z", "Deep Learning", identifiers=doi("10.1000/d.2015.01"))
+    works = [candidate(note, scores={"fused": 1.0}), candidate(named, scores={"fused": 0.3})]
+    first, second = rank_by_rules(works, "10.1000/d.2015.01", WEIGHTS, 2026)
+    assert first.record.doc_id == "z"
+    assert second.score < 0.99
+
+
 def test_an_empty_title_is_no_name() -> None:
     (one,) = rank_by_rules([candidate(paper("a", ""))], "??", WEIGHTS, 2026)
     assert one.score < 0.99
