@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from os import PathLike
@@ -21,6 +21,7 @@ from outrider.state.records import BaseRecord, Record
 
 if TYPE_CHECKING:
     from outrider.distiller.calibration import LabelledText
+    from outrider.ingest.file_walk import InputFile
     from outrider.services import Services
     from outrider.state.distilling import Calibration
     from outrider.state.ports import OnCount
@@ -102,29 +103,36 @@ def _make_reading(text: Any, number: int) -> Reading:
     raise BadRequest(f"text {number} is {shorten(text)}; {TAKES}")
 
 
-def read_files(paths: Sequence[Path], max_bytes: int, max_pages: int, piped: bytes | None = None) -> list[Reading]:
-    """The records of files, each under its file's name, and first the text that was `piped` to a command. Blocking.
+def read_files(paths: Sequence[Path], max_bytes: int, max_pages: int, piped: bytes | None = None) -> tuple[list[Reading], list[str]]:
+    """The records of files, each under its file's name, and first the text that was `piped` to a command; then what could not be read of
+    files in folders, and of files with other records. Blocking.
 
-    Raises `BadRequest` for a missing path, `UnreadableFile` for a file that no reader takes or that holds no text.
+    Raises `BadRequest` for a missing path, `UnreadableFile` where a file that is named, or all files of the folders, give no text.
     """
     from outrider.ingest.file_walk import walk
 
     readings = [] if piped is None else [_read_piped(piped)]
+    named = {form for path in paths if not path.is_dir() for form in (path.resolve(), path.absolute())}
+    unread: list[str] = []
     counts: dict[str, int] = {}
     for file in walk(paths) if paths else ():
-        if file.problem or file.skip_reason:
-            raise UnreadableFile(f"{file.path}: {file.problem or file.skip_reason}")
-        records = [record for record in _read_records(file.path, max_bytes, max_pages) if record.full_text().strip()]
-        if not records:
-            raise UnreadableFile(f"{file.path}: no text in it")
+        try:
+            records, problems = _read_file(file, max_bytes, max_pages)
+        except UnreadableFile as error:
+            if file.path in named:
+                raise
+            records, problems = [], [str(error)]
+        unread += problems
         for position, record in enumerate(records, start=1):
             name = file.path.name if len(records) == 1 else f"{file.path.name}#{position}"
             count = counts[name] = counts.get(name, 0) + 1
             doc_id = name if count == 1 else f"{name} ({count})"  # files of one name in several folders
             readings.append(Reading(doc_id, record.full_text(), record.title, f"[{len(readings) + 1}]"))
+    if not readings and unread:
+        raise UnreadableFile(unread[0])
     if not readings:
         raise BadRequest("no file was found there; hidden files and folders are left out")
-    return readings
+    return readings, unread
 
 
 def _read_piped(data: bytes) -> Reading:
@@ -139,21 +147,28 @@ def _read_piped(data: bytes) -> Reading:
     return Reading(PIPED, text, key="[1]")
 
 
-def _read_records(path: Path, max_bytes: int, max_pages: int) -> Iterator[Record]:
+def _read_file(file: InputFile, max_bytes: int, max_pages: int) -> tuple[list[Record], list[str]]:
+    """The records with a text, and what is said of entries that could not be read. Raises `UnreadableFile` where there is no text."""
     from outrider.ingest.entry import BadEntry, Entry, ReadOptions
     from outrider.ingest.readers.select_reader import NoReader, select_reader
 
+    records: list[Record] = []
+    problems = [f"{file.path}: {why}" for why in (file.problem or file.skip_reason,) if why]
     try:
-        reader = select_reader(path)
+        reader = select_reader(file.path) if not problems else None
         if isinstance(reader, NoReader):
-            raise UnreadableFile(f"{path}: {reader.reason}")
-        for entry in reader.read(path, ReadOptions(max_bytes=max_bytes, max_pages=max_pages)):
-            if isinstance(entry, BadEntry):
-                raise UnreadableFile(f"{path}: {entry.where}: {entry.why}")
-            if isinstance(entry, Entry):
-                yield entry.record
+            problems.append(f"{file.path}: {reader.reason}")
+        elif reader:
+            for entry in reader.read(file.path, ReadOptions(max_bytes=max_bytes, max_pages=max_pages)):
+                if isinstance(entry, BadEntry):
+                    problems.append(f"{file.path}: {entry.where}: {entry.why}")
+                elif isinstance(entry, Entry) and entry.record.full_text().strip():
+                    records.append(entry.record)
     except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from error
+        raise UnreadableFile(f"{file.path}: {error.strerror or error}") from error
+    if not records:
+        raise UnreadableFile(problems[0] if problems else f"{file.path}: no text in it")
+    return records, problems
 
 
 @dataclass(frozen=True, slots=True)

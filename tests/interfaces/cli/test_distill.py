@@ -54,6 +54,31 @@ def test_text_markdown_html_are_read_and_named(here: Path, capsys: pytest.Captur
     assert places == {"a.txt", "b.md", "c.html"}
 
 
+def test_of_a_folder_what_can_be_read_is_and_the_rest_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "notes").mkdir()
+    (here / "notes" / "b.md").write_text(f"# Liver\n\n{PROSE.format('Aspirin')}\n")
+    for name in ("c.docx", "d.docx", "e.docx", "f.docx"):
+        (here / "notes" / name).write_bytes(b"PK")
+    text, about = run_command(capsys, "distill", QUERY, "notes")
+    assert "Aspirin harms the liver" in text
+    assert about.count("Not read: ") == 3
+    assert "c.docx: no reader for .docx" in about
+    assert "And 1 more that could not be read" in about
+    notes = json.loads(run_command(capsys, "distill", QUERY, "notes", "--json")[0])["notes"]
+    assert len(notes) == 4
+    (here / "notes" / "b.md").unlink()
+    assert "no reader for .docx" in run_command(capsys, "distill", QUERY, "notes", code=2)[1]
+
+
+def test_a_broken_entry_costs_itself(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = "@article{a, title={Aspirin}, abstract={Aspirin harms the liver of adults at high doses. The weather was fine.}}"
+    (here / "refs.bib").write_text(good + "\n@article{b, title={No end}\n")
+    text, about = run_command(capsys, "distill", QUERY, "refs.bib")
+    assert "Aspirin harms the liver" in text
+    assert "Not read: " in about
+    assert "cannot be parsed" in about
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

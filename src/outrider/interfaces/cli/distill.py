@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
-from outrider.interfaces.cli.terminal import MIN_WIDTH, Progress, console, count, note, print_json
+from outrider.interfaces.cli.terminal import MAX_REASONS, MIN_WIDTH, Progress, console, count, note, print_json
 from outrider.state.errors import BadRequest
 from outrider.text.sanitize import without_control
 
@@ -75,7 +75,7 @@ def distill(
 
         limits = services.settings.ingest
         with Progress("reading", quiet=as_json) as bar:
-            readings = await asyncio.to_thread(read_files, paths, limits.max_bytes, limits.max_pages, piped)
+            readings, unread = await asyncio.to_thread(read_files, paths, limits.max_bytes, limits.max_pages, piped)
             bar.show("choosing sentences", 0, 0)
             options: dict[str, Any] = {
                 "engine": engine or "",
@@ -84,7 +84,10 @@ def distill(
                 "max_units": max_units,
                 "bypass": bypass,
             }
-            return await distil(services, query, readings, **options)
+            context = await distil(services, query, readings, **options)
+            more = [f"and {len(unread) - MAX_REASONS:,} more that could not be read"] if len(unread) > MAX_REASONS else []
+            notes = [*context.notes, *(f"not read: {why}" for why in unread[:MAX_REASONS]), *more]
+            return context.model_copy(update={"notes": tuple(notes)})
 
     context = wait_for(run())
     if as_json:
