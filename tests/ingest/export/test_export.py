@@ -23,13 +23,14 @@ from outrider.ingest.entry import Entry, ReadOptions
 from outrider.ingest.export import FORMATS, make_writer
 from outrider.ingest.field_values import is_absent
 from outrider.ingest.readers import bibtex, json_lines, tables
-from outrider.ingest.readers.tagged import read_ris
+from outrider.ingest.readers.tagged import read_endnote_refer, read_ris
 from outrider.state.errors import BadRequest
 from outrider.state.records import RECORD, BaseRecord, Document, Edge, Identifiers, Page, Paper, Record, Repository
 
 READERS = {
     "bibtex": (bibtex.read, "x.bib"),
     "ris": (read_ris, "x.ris"),
+    "refer": (read_endnote_refer, "x.enw"),
     "csl": (json_lines.read, "x.csljson"),
     "csv": (tables.read, "x.csv"),
     "json": (json_lines.read, "x.json"),
@@ -229,6 +230,10 @@ BOOKS = {
     "ris": (
         "TY  - CHAP\nAU  - Dyer, C.\nTI  - Peasants\nT2  - Campagnes\nA2  - Mornet, E.\nA2  - Second, Ed\nPB  - Sorbonne\nCY  - Paris\n"
         "PY  - 1995\nET  - 2\nT3  - Studies\nER  - \n\nTY  - THES\nAU  - Kind, A.\nTI  - Wax\nPB  - Tartu\nPY  - 2019\nER  - \n"
+    ),
+    "refer": (
+        "%0 Book Section\n%A Dyer, C.\n%T Peasants\n%B Campagnes\n%E Mornet, E.\n%E Second, Ed\n%I Sorbonne\n%C Paris\n%D 1995\n%7 2\n"
+        "%S Studies\n\n%0 Thesis\n%A Kind, A.\n%T Wax\n%I Tartu\n%D 2019\n"
     ),
     "csl": (
         '[{"type": "chapter", "title": "Peasants", "container-title": "Campagnes", "author": [{"family": "Dyer", "given": "C."}], '

@@ -16,12 +16,12 @@ from outrider.text.languages_and_work_types import GENRES, normal_type
 from outrider.text.words import fold_name
 
 TYPED_BY = ("type", "entry_type", "ref-type", "TY", "publication_types")
-PUBLISHERS = ("publisher", "pb", "school", "institution")
-PLACES = ("place", "publisher_place", "address", "location", "pub_location", "cy")
-EDITORS = ("editor", "editors", "secondary_authors", "a2")
-EDITIONS = ("edition", "et")
-SERIES = ("series", "collection_title", "t3")
-"""Folded names of BibTeX, RIS, CSL, EndNote and Zotero's tables, in the order in which they count."""
+PUBLISHERS = ("publisher", "pb", "school", "institution", "%I")
+PLACES = ("place", "publisher_place", "address", "location", "pub_location", "cy", "%C")
+EDITORS = ("editor", "editors", "secondary_authors", "a2", "%E")
+EDITIONS = ("edition", "et", "%7")
+SERIES = ("series", "collection_title", "t3", "%S")
+"""Names of BibTeX, RIS, CSL, EndNote and Zotero's tables, folded but for those of Refer, in the order in which they count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Publication:
 
 
 def find_publication(record: BaseRecord) -> Publication:
-    fields = {fold_name(name): value for name, value in reversed(record.metadata.items())}
+    fields = {name if name.startswith("%") else fold_name(name): value for name, value in reversed(record.metadata.items())}
     return Publication(
         find_type(record),
         _find_text(fields, PUBLISHERS),
