@@ -189,6 +189,12 @@ def test_a_hit_says_whether_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "works answers" not in output.getvalue()
 
 
+def test_a_name_that_only_the_authors_have_is_named_among_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = screen(monkeypatch, 100)
+    show_answer(make_answer(make_hit(1, authors=("Call, Ada",), content="x")))
+    assert "    Matched by words (call) and by meaning" in lines(output)
+
+
 @pytest.mark.parametrize(("width", "explain"), [(36, False), (100, True)])
 def test_the_remark_on_uncertain_sentences_is_never_cut_and_comes_last(monkeypatch: pytest.MonkeyPatch, width: int, explain: bool) -> None:
     related = (Related(relation="retracted by", doc_id="n", title="Retraction: x"),)
