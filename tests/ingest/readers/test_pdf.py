@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from outrider.distiller.units import find_units
 from outrider.ingest.entry import Entry, FileNote, ReadOptions
 from outrider.ingest.readers.front_matter import Title, choose_title
 from outrider.ingest.readers.pdf import clean, is_garbled, read
@@ -108,6 +109,60 @@ def test_what_is_not_read_is_named(tmp_path: Path) -> None:
     """A scanned page among others, and a declared author that is none."""
     paper = record(write_pdf(tmp_path / "a.pdf", "text", "", "text", Author="user1"))
     assert paper.metadata == {"pages_read": 3, "pages_total": 3, "pages_without_text": [2], "declared_author": "user1"}
+
+
+def lines_from(y: float, *texts: str, x: float = 72, size: float = 10, step: float = 12) -> list[Run]:
+    return [Run(x, y - step * place, text, size) for place, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize(
+    ("runs", "text"),
+    [
+        (  # a title of two lines, a name, paragraphs with a gap, a heading in larger type without one
+            [
+                *lines_from(720, "The gardens of", "the duchess", size=20, step=24),
+                Run(72, 670, "Magda Smith"),
+                *lines_from(640, "She planted trees. It", "was hard."),
+                Run(72, 608, "Goethe came."),
+                Run(72, 592, "Results", 13),
+                Run(72, 577, "All survived."),
+            ],
+            "The gardens of\nthe duchess\n\nMagda Smith\n\nShe planted trees. It\nwas hard.\n\nGoethe came.\n\nResults\n\nAll survived.",
+        ),
+        (  # a sentence that runs on below a formula, and into the next column; a superscript
+            [
+                *lines_from(700, "The rate is given by", "the formula"),
+                Run(110, 664, "a = b + c"),
+                Run(72, 640, "where b is known. The"),
+                Run(300, 700, "Next line of it ends"),
+                Run(300, 688, "here", 10),
+                Run(322, 692, "1", 7),
+                Run(300, 676, "And more."),
+            ],
+            "The rate is given by\nthe formula\na = b + c\nwhere b is known. The\nNext line of it ends\nhere\n1\nAnd more.",
+        ),
+        (  # a right column in smaller type
+            [*lines_from(700, "One.", "Two."), *lines_from(700, "Three.", "Four.", x=300, size=8, step=10), Run(300, 670, "Five.", 8)],
+            "One.\nTwo.\nThree.\nFour.\n\nFive.",
+        ),
+        (lines_from(700, *("Double spaced line",) * 5, step=24), "\n".join(["Double spaced line"] * 5)),
+    ],
+    ids=["headings", "sentences", "columns", "spacing"],
+)
+def test_blank_lines_stand_where_a_page_has_gaps(tmp_path: Path, runs: list[Run], text: str) -> None:
+    (tmp_path / "a.pdf").write_bytes(typeset(runs))
+    assert record(tmp_path / "a.pdf").text == text
+
+
+def test_no_sentence_of_a_pdf_begins_with_the_heading_above(tmp_path: Path) -> None:
+    runs = [
+        Run(72, 720, "The gardens of the duchess", 20),
+        Run(72, 690, "Magda Smith"),
+        *lines_from(660, "She planted 320", "trees in 1776."),
+    ]
+    (tmp_path / "a.pdf").write_bytes(typeset(runs))
+    text = record(tmp_path / "a.pdf").text
+    assert [text[unit.start : unit.end] for unit in find_units(text)] == ["She planted 320\ntrees in 1776."]
 
 
 def test_pages_that_are_not_read_are_reported(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,9 @@ WRONG_PASSWORD, UNKNOWN_SECURITY = 4, 5
 REASONS = {1: "unknown error", 2: "the file cannot be read", 3: "no PDF, or damaged beyond repair", 6: "the page is missing or damaged"}
 HYPHEN = "\x02"
 """PDFium's mark of a hyphen that ends a line, among the characters of a page. No line end follows it. Its text has U+FFFE there."""
+PRINTED_LINE = re.compile(r"[^\s](?:[^\r\n]*[^\s])?")
+GAP = 1.45
+"""Step to a line that begins a paragraph, at least: in usual steps of the page, and in sizes of type."""
 MAX_LINE_CHARS = 40_000
 """Layout is read from this many characters of a page at most: a title page has fewer, and each costs calls."""
 
@@ -124,9 +127,40 @@ class PdfFile:
             buffer = (ctypes.c_ushort * (count * 2 + 1))()
             written = self._api.FPDFText_GetText(text, 0, count, buffer)
             whole = bytes(buffer)[: max(written - 1, 0) * 2].decode("utf-16-le", errors="replace")
-            if RIGHT_TO_LEFT.search(whole):
-                whole = _pair_surrogates("".join(char for _, char in self._list_characters(text, count)))
-            return repair(whole.replace("\ufffe", "-\n")), True
+            places: Sequence[int] = range(count)
+            if len(whole) != count or RIGHT_TO_LEFT.search(whole):  # a character that PDFium's text lacks or has in two parts
+                characters = self._list_characters(text, count)
+                whole, places = "".join(char for _, char in characters), [index for index, _ in characters]
+            parts = [whole[start:end] for start, end in pairwise((0, *self._find_gaps(text, whole, places), len(whole)))]
+            return repair(_pair_surrogates("\n".join(parts)).replace("\ufffe", "-\n")), True
+
+    def _find_gaps(self, text: Any, whole: str, places: Sequence[int]) -> list[int]:
+        """Where in the text of a page a line begins that stands apart from the one above: below a heading, a title, a paragraph.
+
+        `places` are the numbers of its characters. Measured are the first and the last character of each line, of which PDFium's may be
+        several on the page, joined by hyphens.
+        """
+        api, lines = self._api, [match.span() for match in PRINTED_LINE.finditer(whole)]
+        x, y, matrix = ctypes.c_double(), ctypes.c_double(), self._api.FS_MATRIX()
+        measured: list[tuple[float, float, float]] = []
+        for start, end in lines:
+            api.FPDFText_GetCharOrigin(text, places[end - 1], x, y)
+            last = y.value
+            api.FPDFText_GetCharOrigin(text, places[start], x, y)
+            api.FPDFText_GetMatrix(text, places[start], matrix)
+            size = api.FPDFText_GetFontSize(text, places[start]) * math.hypot(matrix.c, matrix.d)
+            before, _, bottom = measured[-1] if measured else (0.0, 0.0, 0.0)
+            is_raised = size < before and -before < bottom - y.value < 0.5 * before  # the mark of a footnote belongs to its line
+            measured.append((before, bottom, bottom) if is_raised else (size, y.value, last))
+        steps = [(size, other, bottom - y) for (size, _, bottom), (other, y, _) in pairwise(measured)]
+        even = sorted(step for size, other, step in steps if _is_same_size(size, other) and 0 < step < 3 * size)
+        usual = even[len(even) // 4] if even else 0.0
+        return [
+            start
+            for (start, end), (size, other, step) in zip(lines[1:], steps, strict=True)
+            if step > (0.5 * max(size, other) if not _is_same_size(size, other) else max(GAP * usual, GAP * other))
+            and not next(filter(str.isalpha, whole[start:end]), "").islower()
+        ]
 
     def read_lines(self, number: int) -> list[Line]:
         """The lines of a page (from 0) in its main direction. Raises `PdfError`."""
@@ -266,6 +300,10 @@ class _Word:
         for _ in range(quarters):
             self.corners = [(y, -x) for x, y in self.corners]
         return self
+
+
+def _is_same_size(size: float, other: float) -> bool:
+    return abs(size - other) <= 0.06 * max(size, other)
 
 
 def _pair_surrogates(text: str) -> str:

@@ -53,7 +53,7 @@ class NoReader:
     reason: str
 
 
-PDF = FileReader("pdf", version=2, single=True)
+PDF = FileReader("pdf", version=3, single=True)
 JATS = FileReader("jats", single=True)
 PUBMED = FileReader("pubmed")
 ENDNOTE = FileReader("endnote", version=2)
