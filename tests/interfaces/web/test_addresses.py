@@ -158,6 +158,8 @@ APA = """async (hit) => (await import("/page/cite.js")).makeApa({ doc_id: "x", k
             {"title": "T", "authors": ["Jean-Luc Roe", "Doe, J."], "identifiers": {"doi": "10.1/x"}},
             "Roe, J.-L., & Doe, J. (n.d.). T. https://doi.org/10.1/x",
         ),
+        ({"title": "T", "authors": ["World Health Organization"], "year": 2021}, "World Health Organization. (2021). T."),
+        ({"title": "T", "authors": ["Universität Leipzig", "Ada Groupman"]}, "Universität Leipzig, & Groupman, A. (n.d.). T."),
         ({"title": "T", "year": 1999, "venue": "V"}, "T. (1999). V."),
     ],
 )

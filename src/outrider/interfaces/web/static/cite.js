@@ -4,6 +4,8 @@ import { ask } from "./api.js";
 import { el } from "./dom.js";
 
 const MAX_AUTHORS = 20;
+/** Words that name a body and no person. */
+const GROUP = /(?<!\p{L})(?:agency|archives?|associat\p{L}*|bank|cent(?:er|re)|collaboration|commission|committee|consortium|council|department|federation|foundation|gesellschaft|group|institut\p{L}*|laborator\p{L}*|library|ministr\p{L}*|museum|network|office|organi[sz]ation|program(?:me)?|project|societ\p{L}*|stiftung|team|union|universi\p{L}*)(?!\p{L})/iu;
 
 /** "Jane Mary Doe" and "Doe, Jane Mary" as "Doe, J. M."; a name of one word, or of a group, as it is. */
 export function makeInitials(author) {
@@ -12,7 +14,7 @@ export function makeInitials(author) {
   const words = name.split(/\s+/);
   const family = comma > 0 ? name.slice(0, comma).trim() : words.at(-1);
   const given = comma > 0 ? name.slice(comma + 1).trim().split(/\s+/) : words.slice(0, -1);
-  if (comma <= 0 && (words.length < 2 || words.length > 4 || !/^\p{Lu}/u.test(family))) return name;
+  if (comma <= 0 && (words.length < 2 || words.length > 4 || !/^\p{Lu}/u.test(family) || GROUP.test(name))) return name;
   const initials = given.filter(Boolean).map((word) => word.split("-").map((part) => `${Array.from(part)[0]}.`).join("-"));
   return initials.length ? `${family}, ${initials.join(" ")}` : family;
 }
