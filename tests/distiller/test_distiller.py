@@ -159,6 +159,13 @@ def test_only_the_beginning_of_a_book_is_read_and_this_is_reported() -> None:
     assert distilled.notes == (f"of a only the first {MAX_CHARS_READ:,} characters were read",)
 
 
+def test_a_book_of_which_only_the_beginning_was_read_is_not_said_to_hold_no_answer() -> None:
+    book = Reading("a", "The weather was fine. " * 100_000 + "Aspirin prevents a stroke.", "A book")
+    distilled = Distiller(Fixed([0.0])).distil("stroke", [book, Reading("b", "The weather was fine.")])
+    assert (distilled.units, distilled.unanswered) == ((), ("b",))
+    assert distilled.notes == (f"of a (A book) only the first {MAX_CHARS_READ:,} characters were read",)
+
+
 def test_the_compressed_text_is_stored_with_the_verbatim_unit() -> None:
     distilled = Distiller(Fixed([0.9]), compressor=_FirstWord()).distil("q", [Reading("a", "One mouse.\n\n- an item")])
     assert [(unit.text, unit.compressed) for unit in distilled.units] == [("One mouse.", "One"), ("an item", "")]

@@ -108,8 +108,9 @@ class Distiller:
                 else ""
             )
             promise = calibration.promise(few or too_many or explain_mismatch(calibration, self.engine, segmented, scores))
-        long = [reading for reading in readings if len(reading.text) > MAX_CHARS_READ]
-        notes += [f"of {reading.doc_id} only the first {MAX_CHARS_READ:,} characters were read" for reading in long]
+        long = {reading.doc_id: reading.title for reading in readings if len(reading.text) > MAX_CHARS_READ}
+        names = [f"{doc_id} ({title})" if title else doc_id for doc_id, title in long.items()]
+        notes += [f"of {name} only the first {MAX_CHARS_READ:,} characters were read" for name in names]
         if selected.least_tokens:
             notes.append(
                 f"the budget of {settings.max_tokens:,} tokens holds none of the {selected.over_budget:,} sentences that were chosen; "
@@ -126,7 +127,7 @@ class Distiller:
             chars=sum(len(reading.text) for reading in readings),
             kept_chars=sum(unit.end - unit.start for unit in selected.units),
             over_budget=selected.over_budget,
-            unanswered=selected.unanswered,
+            unanswered=tuple(doc_id for doc_id in selected.unanswered if doc_id not in long),  # the rest of it may answer
             notes=tuple(notes),
         )
 
