@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.text.readable import read_plainly, split_inline
+from outrider.text.readable import name_cells, read_plainly, split_inline
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,21 @@ from outrider.text.readable import read_plainly, split_inline
 )
 def test_marks_go_and_words_stay(text: str, shown: str) -> None:
     assert read_plainly(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "shown"),
+    [
+        ("| year | price |", "| 1391 | 22 |", "year 1391 · price 22"),
+        ("year | price", "1391 | ", "year 1391"),
+        ("| | price |", "| Riga | 22 |", "Riga · price 22"),
+        ("| year |", "| 1391 | 22 |", "1391 · 22"),
+        ("", "| 1391 | 22 |", "1391 · 22"),
+        ("| a | b |", "| x \\| y | z |", "a x \\| y · b z"),
+    ],
+)
+def test_a_row_has_the_names_of_its_columns(header: str, row: str, shown: str) -> None:
+    assert name_cells(header, row) == shown
 
 
 def test_code_is_told_from_text() -> None:

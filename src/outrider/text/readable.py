@@ -35,6 +35,7 @@ RST_ESCAPE = re.compile(r"\\ |(?<!`)``(?!`)")
 TEX_QUOTE = re.compile(r"(?<!`)``([^`']+)''")
 ROLE_TARGET = re.compile(r"^~(?:.*\.)?|^!|\s*<[^<>]*>$")
 """Of a role's text: the path of a name that is shown by its end, and the target of a link."""
+CELL_END = re.compile(r"(?<!\\)\|")
 AUTOLINK = re.compile(r"<(https?://[^<>\s]+)>")
 
 
@@ -72,6 +73,16 @@ def _read_role(role: str, text: str) -> Run:
 def read_plainly(text: str) -> str:
     """The text of `split_inline` in one piece, for titles and summaries."""
     return "".join(run.text for run in split_inline(text)).strip()
+
+
+def name_cells(header: str, row: str) -> str:
+    """`year 1391 · price 22` for a row below the header of its table; the cells alone where the header has not as many."""
+    lines = (line.strip() for line in (header, row))
+    inner = (line[1:].removesuffix("|") if line.startswith("|") else line for line in lines)
+    names, cells = ([cell.strip() for cell in CELL_END.split(line)] for line in inner)
+    if len(names) != len(cells):
+        names = [""] * len(cells)
+    return " · ".join(f"{name} {cell}".strip() for name, cell in zip(names, cells, strict=True) if cell)
 
 
 def _plain(text: str) -> list[Run]:

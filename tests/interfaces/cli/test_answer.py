@@ -291,6 +291,17 @@ def test_a_hit_shows_its_author_or_its_file(fields: dict[str, object], line: str
     assert lines(output)[0] == line
 
 
+def test_a_row_of_a_table_is_shown_with_the_names_of_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "# Wax\n\n| year | casks | **price** |\n|---|---|---|\n| 1370 | 212 | 14 |\n| 1391 | 87 |  |\n"
+    row = "| 1391 | 87 |  |"
+    start, end = text.index(row), text.index(row) + len(row)
+    unit = ContextUnit(doc_id="pypi:p1", key="[1]", start=start, end=end, text=row, score=0.9, kind="row")
+    hit, _ = make_hit(1, kind="document", original_text=text, spans=((start, end),), answers="yes")
+    output = screen(monkeypatch, 100)
+    show_answer(make_answer((hit, (unit,))))
+    assert "    │ year 1391 · casks 87" in lines(output)
+
+
 def test_a_document_without_an_abstract_shows_its_first_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     output = screen(monkeypatch, 100)
     show_answer(make_answer(make_hit(1, kind="document", original_text="# Coffee\n\nThe **machine** stands [upstairs](a.md). It is old.")))

@@ -78,6 +78,15 @@ def test_kept_code_keeps_its_lines() -> None:
     assert (piece.kind, piece.parts[0].text) == ("code", "for x in y:\n    retry(x)")
 
 
+def test_a_row_of_a_table_has_the_names_of_its_columns_on_the_card_and_in_its_text() -> None:
+    table = "# Wax\n\n| year | price |\n|---|---|\n| 1391 | 22 |\n| 1399 | 17 |\n"
+    hit = _make_hit(1, table, "| 1399 | 17 |")
+    (piece,) = read_answer(_make_answer(hit, kind="row"), Settings()).hits[0].pieces
+    assert [part.text for part in piece.parts] == ["year 1399 · price 17"]
+    rows = [(block.parts[0].text, block.parts[0].kept) for block in read_text(hit).blocks if block.kind == "row"]
+    assert rows == [("year 1391 · price 22", None), ("year 1399 · price 17", table.index("| 1399"))]
+
+
 def test_the_best_sentences_come_from_several_hits_and_a_hit_that_may_not_answer_comes_last() -> None:
     sentences = [f"Sentence number {number} says enough of it." for number in range(4)]
     first = _make_hit(1, " ".join(sentences), *sentences)

@@ -58,3 +58,8 @@ def read_structure(text: str) -> list[Block]:
         except Exception:
             LOG.debug("docutils cannot read the text; it is read as plain text", exc_info=True)
     return read_plain_text(text)
+
+
+def find_header(text: str, start: int) -> str:
+    """The header of the table in which a row begins at `start`; empty if it has none."""
+    return next((block.introduced_by for block in read_structure(text) if block.kind == "row" and block.start <= start < block.end), "")

@@ -31,7 +31,7 @@ from outrider.interfaces.cli.screen import (
 from outrider.interfaces.cli.terminal import MIN_WIDTH, console, count, exit_code, note, note_remarks, one_line, plain, wrap_note
 from outrider.state.code_links import OWN
 from outrider.state.response import FINAL_NODES, asks_for_work, explain_removed, explain_unanswered
-from outrider.text.readable import hide_markup, read_plainly, split_inline
+from outrider.text.readable import hide_markup, name_cells, read_plainly, split_inline
 from outrider.text.sanitize import code_lines
 from outrider.text.words import stems
 from outrider.usecases.explain_hit import list_clauses, name_source
@@ -304,6 +304,10 @@ def _list_details(hit: Hit) -> list[str]:
 def _make_piece(view: View, hit: Hit, span: tuple[int, int], unit: ContextUnit | None) -> Piece:
     start, end = span
     text = hit.original_text[start:end]
+    if unit is not None and unit.kind == "row" and "|" in text:
+        from outrider.distiller.structure.read_structure import find_header
+
+        text = name_cells(find_header(hit.original_text, start), text)
     if unit is None or unit.kind != "code":
         sentence = view.highlight(hide_markup(one_line(text)) if view.explain else _read_plainly(text))
         gutter = GUTTER + Text(SENTENCE_MARK, "cyan")

@@ -18,7 +18,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field
 
-from outrider.distiller.structure.block import BlockKind
+from outrider.distiller.structure.block import Block
 from outrider.ingest.file_changes import UPLOAD
 from outrider.ingest.installed_packages import ORIGIN
 from outrider.ingest.pipeline import IngestProgress, OnProgress
@@ -34,7 +34,7 @@ from outrider.state.filters import And, Compare, Filter
 from outrider.state.model import Model
 from outrider.state.notices import list_notices
 from outrider.state.records import Kind, Record
-from outrider.text.readable import Run, read_plainly, split_inline
+from outrider.text.readable import Run, name_cells, read_plainly, split_inline
 from outrider.usecases.code_links import WorkLinks, get_code_links, queue_code_links
 from outrider.usecases.deduplicate import UnsurePair, find_unsure_pairs, record_decision
 from outrider.usecases.full_text import afetch_full_text, queue_full_text, select_works
@@ -188,7 +188,7 @@ class LibraryRoutes:
         if part > max(1, len(parts)):
             raise refuse_field("part", f"this text has {len(parts):,} parts")
         blocks = [
-            {"kind": block.kind, "level": block.level, "parts": [run._asdict() for run in _read_runs(block.kind, text)]}
+            {"kind": block.kind, "level": block.level, "parts": [run._asdict() for run in _read_runs(block, text)]}
             for block, text in (parts[part - 1] if parts else ())
         ]
         record = stored.record
@@ -344,8 +344,10 @@ def _describe_notices(record: Record) -> list[dict[str, Any]]:
     return [notice.model_dump(mode="json", exclude_defaults=True) for notice in list_notices(record)]
 
 
-def _read_runs(kind: BlockKind, text: str) -> tuple[Run, ...]:
-    return (Run(text, is_code=True),) if kind == "code" else split_inline(text)
+def _read_runs(block: Block, text: str) -> tuple[Run, ...]:
+    if block.kind == "code":
+        return (Run(text, is_code=True),)
+    return split_inline(name_cells(block.introduced_by, text) if block.kind == "row" and "|" in text else text)
 
 
 def _name_origin(origin: str | None) -> str:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from outrider.distiller.structure.read_structure import read_structure
+from outrider.distiller.structure.read_structure import find_header, read_structure
 from outrider.interfaces.web.score_parts import ScorePart, read_parts
 from outrider.state.model import Model
 from outrider.state.response import explain_unanswered
-from outrider.text.readable import read_plainly, split_inline
+from outrider.text.readable import name_cells, read_plainly, split_inline
 from outrider.text.sanitize import code_lines
 from outrider.usecases.explain_hit import list_clauses
 
@@ -160,8 +160,11 @@ def _read_beginning(text: str) -> str:
 
 def _read_piece(hit: Hit, span: tuple[int, int], unit: ContextUnit | None) -> Piece:
     start, end = span
+    text = hit.original_text[start:end]
+    if unit is not None and unit.kind == "row" and "|" in text:
+        text = name_cells(find_header(hit.original_text, start), text)
     if unit is None or unit.kind != "code":
-        return Piece(start=start, parts=tuple(_read_inline(hit.original_text[start:end], start)))
+        return Piece(start=start, parts=tuple(_read_inline(text, start)))
     lines = code_lines(hit.original_text, start, end)
     parts = (Part(text="\n".join(lines[:MAX_CODE_LINES]), is_code=True, kept=start),) if lines else ()
     return Piece(start=start, kind="code", parts=parts, more_lines=max(0, len(lines) - MAX_CODE_LINES))
@@ -216,13 +219,13 @@ def _read_block(text: str, block: Block, spans: Sequence[tuple[int, int]]) -> Te
         code = "\n".join(code_lines(text, block.start, block.end))
         parts = [Part(text=code, is_code=True, kept=own[0][0] if own else None)] if code else []
         return TextBlock(kind="code", parts=tuple(parts))
+    if block.kind == "row" and "|" in (row := text[block.start : block.end]):
+        return TextBlock(kind="row", parts=tuple(_read_inline(name_cells(block.introduced_by, row), own[0][0] if own else None)))
     parts, at = [], block.start
     for start, end in own:
         parts += [*_read_inline(text[at:start]), *_read_inline(text[start:end], start)]
         at = end
     parts += _read_inline(text[at : block.end])
-    if block.kind == "row":
-        parts = [part.model_copy(update={"text": part.text.replace("|", " · ").strip(" ·")}) for part in parts]
     return TextBlock(kind=block.kind, level=block.level, parts=tuple(part for part in parts if part.text.strip() or len(parts) > 1))
 
 
