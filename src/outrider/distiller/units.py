@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from outrider.distiller.structure.block import Block, BlockKind
+from outrider.distiller.structure.block import Block, BlockKind, holds_links_alone
 from outrider.distiller.structure.inline_markup import strip_inline_markup
 from outrider.distiller.structure.read_structure import read_structure
 from outrider.state.distilling import Reading, UnitKind
@@ -54,6 +54,8 @@ MAX_KEPT_CHARS = 20_000
 KEPT_BYTES = 16 * 2**20
 BYTES_A_UNIT, BYTES_A_CHAR = 500, 5
 """Measured on abstracts: a unit, its text and a list of its stems, which are shared strings."""
+LINK_STARTS = "[!@#^-"
+"""Characters with which a sentence begins that is made of links between notes, citations and tags alone."""
 T = TypeVar("T")
 KINDS: dict[BlockKind, UnitKind] = {"paragraph": "sentence", "item": "item", "row": "row", "code": "code", "caption": "sentence"}
 """Kinds of blocks that can answer. Headings name the section of others; badges, links alone and furniture are left out."""
@@ -175,7 +177,8 @@ def _spans(text: str, block: Block) -> list[tuple[int, int]]:
         spans = [(block.start, block.end)]
     else:
         spans = [(block.start + start, block.start + end) for start, end in sentence_spans(text[block.start : block.end])]
-    return [span for span in spans if len(WORD_CHARACTER.findall(text, *span)) >= MIN_WORD_CHARS]
+    spans = [span for span in spans if len(WORD_CHARACTER.findall(text, *span)) >= MIN_WORD_CHARS]
+    return [span for span in spans if block.kind == "code" or text[span[0]] not in LINK_STARTS or not holds_links_alone(text[slice(*span)])]
 
 
 def _is_drawn(code: str) -> bool:

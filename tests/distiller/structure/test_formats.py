@@ -153,7 +153,7 @@ def test_links_between_notes_citations_and_tags_alone_are_no_sentences() -> None
     text = """# Wax
 
 #wax #novgorod/trade
-The abbot bought wax.
+The abbot bought wax. #wax #abbot ^bought
 
 See [[Wax trade]] and ![[map.png]].
 

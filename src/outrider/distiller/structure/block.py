@@ -12,6 +12,10 @@ BlockKind = Literal["paragraph", "item", "row", "code", "heading", "caption", "b
 LINE_BREAK = re.compile(r"\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 SENTENCE_WORDS = 5
+NOTE_LINK = re.compile(r"!?\[\[([^\[\]\n]{1,300})\]\]|\[[^\[\]\n]{0,300}@\w[^\[\]\n]{0,300}\]")
+"""A link between notes (`[[Wax trade]]`), or a citation with its place (`[@rybina2001, p. 12]`), as Obsidian and Pandoc write them."""
+NO_WORDS = re.compile(r"\W*|-?@\w\S*|#\w[\w/-]*|\^[\w-]+")
+"""A mark, the key of a citation, a tag, the name of a block: no word of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,13 @@ def in_order(text: str, blocks: list[Block]) -> list[Block]:
 def is_sentence(link: str) -> bool:
     """Whether the text of a link says something by itself: "Read the documentation of all settings" does, "Documentation" does not."""
     return len(link.split()) >= SENTENCE_WORDS
+
+
+def holds_links_alone(line: str) -> bool:
+    """Whether a line or sentence is made of links between notes, citations and tags, none of which is a sentence."""
+    if not re.search(r"\w", line) or any(is_sentence(match[1] or "") for match in NOTE_LINK.finditer(line)):
+        return False
+    return all(NO_WORDS.fullmatch(part) for part in NOTE_LINK.sub(" ", line).split())
 
 
 class Lines:

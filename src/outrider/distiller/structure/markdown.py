@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from outrider.distiller.structure.block import Block, BlockKind, Lines, in_order, is_sentence
+from outrider.distiller.structure.block import Block, BlockKind, Lines, holds_links_alone, in_order, is_sentence
 from outrider.distiller.structure.html import read_html
 
 MARKER = re.compile(r"(?:[ \t]*(?:>|[-*+](?=[ \t])|\d{1,9}[.)](?=[ \t])))*[ \t]*(?:\[[ xX]\][ \t]+)?")
@@ -27,10 +27,6 @@ NO_WORD_FIRST = re.compile(r"^\W", re.MULTILINE)
 DIAGRAMS = [["mermaid"], ["plantuml"], ["graphviz"], ["dot"]]
 """Languages of code that draws a picture (https://docs.github.com/en/get-started/writing-on-github)."""
 LINK_BEFORE_WORDS = re.compile(r"\[\[|(?<!\S)\[?-?@\w|(?<!\S)#\w")
-NOTE_LINK = re.compile(r"!?\[\[([^\[\]\n]{1,300})\]\]|\[[^\[\]\n]{0,300}@\w[^\[\]\n]{0,300}\]")
-"""A link between notes (`[[Wax trade]]`), or a citation with its place (`[@rybina2001, p. 12]`), as Obsidian and Pandoc write them."""
-NO_WORDS = re.compile(r"\W*|-?@\w\S*|#\w[\w/-]*|\^[\w-]+")
-"""A mark, the key of a citation, a tag, the name of a block: no word of a sentence."""
 MAX_BRACKETS = 300
 """A paragraph with more of them is text: the parser takes quadratic time for those that nothing closes."""
 
@@ -87,7 +83,7 @@ def _divide_paragraph(lines: Lines, inline: Token, kind: BlockKind, definitions:
         rows = [[child for row in rows for child in row]]
     kinds = [_kind_of_line(row) or kind for row in rows]
     if has_links and len(texts) == len(kinds):
-        kinds = ["links" if _holds_links_alone(text) else own for text, own in zip(texts, kinds, strict=True)]
+        kinds = ["links" if holds_links_alone(text) else own for text, own in zip(texts, kinds, strict=True)]
     begin = 0
     for at in range(1, len(kinds) + 1):
         if at == len(kinds) or kinds[at] != kinds[begin]:
@@ -107,13 +103,6 @@ def _kind_of_line(tokens: Sequence[Token]) -> BlockKind | None:
                 return None
             linked = True
     return "links" if linked else "badge"
-
-
-def _holds_links_alone(line: str) -> bool:
-    """Whether a line is made of links between notes, citations and tags, none of which is a sentence."""
-    if not WORD.search(line) or any(is_sentence(match[1] or "") for match in NOTE_LINK.finditer(line)):
-        return False
-    return all(NO_WORDS.fullmatch(part) for part in NOTE_LINK.sub(" ", line).split())
 
 
 def _without_marker(text: str, block: Block) -> Block:
