@@ -717,6 +717,25 @@ def test_a_failure_that_ends_the_run_names_no_node(capsys: pytest.CaptureFixture
     assert capsys.readouterr().err.splitlines()[:2] == ["Failed: github cannot be searched", "Failed: reranker: no memory"]
 
 
+def test_services_without_a_network_do_not_hide_that_there_is_no_library(capsys: pytest.CaptureFixture[str]) -> None:
+    missing, address = "no library at x; create one with: outrider ingest PATH...", "is unreachable: https://a.example/x"
+    rows = (
+        row("library", "off", missing),
+        row("library", "off", missing),
+        row("arxiv", "unavailable", address),
+        row("web", "unavailable", "x"),
+    )
+    failure = Failure(node="scout", error="NothingSearchable", message=f"library: {missing}; arxiv: arxiv {address}; web: x")
+    answer = SearchResponse(query="liver", mode="discovery", failures=(failure,), sources=rows)
+    show_answer(answer)
+    expected = f"Failed: your library: {missing}; 2 services could not be reached (no network?); --explain says why"
+    assert capsys.readouterr().err.splitlines()[0] == expected
+    show_answer(answer, explain=True)
+    assert f"Failed: {failure.message}" in capsys.readouterr().err
+    show_answer(answer.model_copy(update={"sources": rows[:3]}))
+    assert f"Failed: {failure.message}" in capsys.readouterr().err
+
+
 def test_advice_is_due_again_after_a_day(tmp_path: Path) -> None:
     path = tmp_path / "advice.json"
     assert select_due(["a 1", "b", "b"], path, 1_000.0) == ["a 1", "b"]

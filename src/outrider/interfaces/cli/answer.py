@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 from rich.text import Text
 
-from outrider.interfaces.cli.limits import list_limits
+from outrider.interfaces.cli.limits import explain_failure, list_limits
 from outrider.interfaces.cli.screen import (
     CODE_MARK,
     CONTINUED,
@@ -84,7 +84,7 @@ def show_answer(
     is_ranked = answer.result_set is None and not exit_code(answer)  # else it ended early: no hits do not mean that there are none
     # a failure of the short answer is shown above as the reason why there is none
     failures = [
-        f"Failed: {'' if one.node in FINAL_NODES else f'{one.node}: '}{one.message}"
+        f"Failed: {'' if one.node in FINAL_NODES else f'{one.node}: '}{explain_failure(answer, one, explain=explain)}"
         for one in answer.failures
         if one.node != "answer" or not answer.answer
     ]

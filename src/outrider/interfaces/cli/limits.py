@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from outrider.interfaces.cli.terminal import errors, select_due
+from outrider.state.errors import NothingSearchable
 from outrider.state.records import LIBRARY
 from outrider.state.reranking import NOT_PROBED
 from outrider.usecases.explain_hit import name_source
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from outrider.state.response import SearchResponse, SourceReport
+    from outrider.state.response import Failure, SearchResponse, SourceReport
 
 ABOUT_REQUEST = frozenset({"filters", "rest of the query", "user_feedback", "new queries"})
 """Steps whose reason lies in this request. The reasons of others lie in the set-up and are repeated once a day."""
@@ -61,6 +62,18 @@ def list_limits(answer: SearchResponse, advice_file: Path | None, *, explain: bo
         names = [short.get(why, text) for why, text in advice.items() if text in due]
         remarks.append(f"Not used: {', '.join(names)}; `outrider doctor` says what they need")
     return remarks
+
+
+def explain_failure(answer: SearchResponse, failure: Failure, *, explain: bool) -> str:
+    """Why the search failed. Of services without a network only their number, which a reader would look for among addresses."""
+    by_source: dict[str, list[SourceReport]] = {}
+    for row in answer.sources:
+        by_source.setdefault(row.source, []).append(row)
+    unreachable = [name for name, rows in by_source.items() if all(row.status == "unavailable" for row in rows)]
+    if explain or failure.error != NothingSearchable.__name__ or len(unreachable) < 2:
+        return failure.message
+    reasons = [f"{name_source(name)}: {row.message}" for name, rows in by_source.items() if name not in unreachable for row in rows]
+    return "; ".join(dict.fromkeys([*reasons, f"{len(unreachable)} services could not be reached (no network?); --explain says why"]))
 
 
 def _is_limited(row: SourceReport) -> bool:
