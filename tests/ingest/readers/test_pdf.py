@@ -145,9 +145,21 @@ def lines_from(y: float, *texts: str, x: float = 72, size: float = 10, step: flo
             [*lines_from(700, "One.", "Two."), *lines_from(700, "Three.", "Four.", x=300, size=8, step=10), Run(300, 670, "Five.", 8)],
             "One.\nTwo.\nThree.\nFour.\n\nFive.",
         ),
+        (  # headings that are only bold, one of two lines; bold words within and at the beginning of a paragraph
+            [
+                Run(72, 700, "Results of the", bold=True),
+                Run(72, 688, "survey", bold=True),
+                Run(72, 676, "All trees survived. It was"),
+                Run(72, 664, "a wonder.", bold=True),
+                Run(72, 652, "Discussion", bold=True),
+                Run(72, 640, "Frost.", bold=True),
+                Run(110, 640, "None of them froze."),
+            ],
+            "Results of the\nsurvey\n\nAll trees survived. It was\na wonder.\n\nDiscussion\n\nFrost. None of them froze.",
+        ),
         (lines_from(700, *("Double spaced line",) * 5, step=24), "\n".join(["Double spaced line"] * 5)),
     ],
-    ids=["headings", "sentences", "columns", "spacing"],
+    ids=["headings", "sentences", "columns", "bold", "spacing"],
 )
 def test_blank_lines_stand_where_a_page_has_gaps(tmp_path: Path, runs: list[Run], text: str) -> None:
     (tmp_path / "a.pdf").write_bytes(typeset(runs))

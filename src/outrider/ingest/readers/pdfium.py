@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby, pairwise
+from operator import ne
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ REASONS = {1: "unknown error", 2: "the file cannot be read", 3: "no PDF, or dama
 HYPHEN = "\x02"
 """PDFium's mark of a hyphen that ends a line, among the characters of a page. No line end follows it. Its text has U+FFFE there."""
 PRINTED_LINE = re.compile(r"[^\s](?:[^\r\n]*[^\s])?")
+ENDS_SENTENCE = re.compile(r"[.!?…。！？:;,]\W*$")
 GAP = 1.45
 """Step to a line that begins a paragraph, at least: in usual steps of the page, and in sizes of type."""
 MAX_LINE_CHARS = 40_000
@@ -138,7 +140,7 @@ class PdfFile:
         """Where in the text of a page a line begins that stands apart from the one above: below a heading, a title, a paragraph.
 
         `places` are the numbers of its characters. Measured are the first and the last character of each line, of which PDFium's may be
-        several on the page, joined by hyphens.
+        several on the page, joined by hyphens. A bold line that ends no sentence is a heading.
         """
         api, lines = self._api, [match.span() for match in PRINTED_LINE.finditer(whole)]
         x, y, matrix = ctypes.c_double(), ctypes.c_double(), self._api.FS_MATRIX()
@@ -153,12 +155,14 @@ class PdfFile:
             is_raised = size < before and -before < bottom - y.value < 0.5 * before  # the mark of a footnote belongs to its line
             measured.append((before, bottom, bottom) if is_raised else (size, y.value, last))
         steps = [(size, other, bottom - y) for (size, _, bottom), (other, y, _) in pairwise(measured)]
+        bold = [self._is_bold(text, places[start]) and self._is_bold(text, places[end - 1]) for start, end in lines]
+        titled = [one and not ENDS_SENTENCE.search(whole[start:end]) for one, (start, end) in zip(bold, lines, strict=True)]
         even = sorted(step for size, other, step in steps if _is_same_size(size, other) and 0 < step < 3 * size)
         usual = even[len(even) // 4] if even else 0.0
         return [
             start
-            for (start, end), (size, other, step) in zip(lines[1:], steps, strict=True)
-            if step > (0.5 * max(size, other) if not _is_same_size(size, other) else max(GAP * usual, GAP * other))
+            for (start, end), (size, other, step), changes in zip(lines[1:], steps, map(ne, titled, titled[1:]), strict=True)
+            if step > (0.5 * max(size, other) if changes or not _is_same_size(size, other) else max(GAP * usual, GAP * other))
             and not next(filter(str.isalpha, whole[start:end]), "").islower()
         ]
 
@@ -250,6 +254,11 @@ class PdfFile:
             word = []
             new_line = new_line or char in "\r\n\ufffe"
 
+    def _is_bold(self, text: Any, index: int) -> bool:
+        name = ctypes.create_string_buffer(100)
+        self._api.FPDFText_GetFontInfo(text, index, name, 100, None)
+        return bool(BOLD.search(name.value.decode("utf-8", errors="replace")))
+
     def _measure_word(self, text: Any, word: Sequence[tuple[int, str]]) -> _Word | None:
         api = self._api
         first = word[0][0]
@@ -265,9 +274,7 @@ class PdfFile:
             api.FPDFText_GetLooseCharBox(text, index, box)
             corners += [(box.left, box.bottom), (box.right, box.top)]
         size = api.FPDFText_GetFontSize(text, first) * math.hypot(matrix.c, matrix.d)
-        name = ctypes.create_string_buffer(100)
-        api.FPDFText_GetFontInfo(text, first, name, 100, None)
-        bold = bool(BOLD.search(name.value.decode("utf-8", errors="replace")))
+        bold = self._is_bold(text, first)
         characters = repair(_pair_surrogates("".join(char for _, char in word)))
         return _Word(characters, size, bold, math.atan2(matrix.b, matrix.a), corners)
 
