@@ -175,8 +175,8 @@ def _put_first(candidate: Candidate) -> Candidate:
 
 
 def _put_behind(candidate: Candidate) -> Candidate:
-    """Below every work that was named: a note may have all numbers of a DOI."""
-    score = min(candidate.score, math.nextafter(NAMED_SCORE, 0))
+    """Below every work that was named, in the same order: a note may have all numbers of a DOI."""
+    score = math.nextafter(NAMED_SCORE, 0) * candidate.score
     return replace(candidate, score=score, scores={**candidate.scores, "rules": score})
 
 

@@ -75,10 +75,11 @@ def test_a_work_that_the_request_names_comes_first(query: str) -> None:
 def test_a_note_with_the_numbers_of_an_identifier_stands_behind_the_work_that_has_it() -> None:
     note = paper("note", "Meeting of 2015-01-01", abstract="At 10:00, room 1000. d")
     named = paper("z", "Deep Learning", identifiers=doi("10.1000/d.2015.01"))
-    works = [candidate(note, scores={"fused": 1.0}), candidate(named, scores={"fused": 0.3})]
-    first, second = rank_by_rules(works, "10.1000/d.2015.01", WEIGHTS, 2026)
-    assert first.record.doc_id == "z"
-    assert second.score < 0.99
+    later = note.model_copy(update={"doc_id": "later", "title": "A meeting of 2015-01-01"})
+    works = [candidate(note, scores={"fused": 1.0}), candidate(later, scores={"fused": 0.999}), candidate(named, scores={"fused": 0.3})]
+    first, second, third = rank_by_rules(works, "10.1000/d.2015.01", WEIGHTS, 2026)
+    assert [one.record.doc_id for one in (first, second, third)] == ["z", "note", "later"]
+    assert third.score < second.score < 0.99
 
 
 def test_an_empty_title_is_no_name() -> None:
