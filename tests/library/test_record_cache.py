@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from outrider.library import record_cache, record_table
+from outrider.library import record_cache, record_table, text_search
 from outrider.library.library import Library
 from outrider.library.record_cache import RecordCache, TableState
+from outrider.runtime.run_reads import share_reads
 from outrider.state.filters import Compare
 from outrider.state.records import Paper
 
@@ -43,6 +45,43 @@ async def test_a_record_is_read_once_while_the_table_stays_as_it_is(library: Lib
         assert await find(library, "fox") == [("p0", "red fox"), ("p1", "grey fox")]
     assert [record.title for record in await library.brief(["p1", "p2", "none"])] == ["grey fox", "hen"]
     assert [sorted(asked) for asked in reads] == [["none", "p2"]]
+
+
+async def test_records_and_places_of_one_text_are_kept_apart_within_a_run(library: Library) -> None:
+    """The graph asks for places where a search asks for as many records, as does a scout that misses records of places."""
+    await library.upsert(papers(*(f"fox {number}" for number in range(30))))
+    for _ in range(2):
+        with share_reads():
+            places = await library.rank("fox", limit=20)
+            hits = await library.search("fox", limit=20)
+        assert [(hit.record.doc_id, hit.score) for hit in hits] == [(place.doc_id, place.score) for place in places]
+        with share_reads():
+            hits, places, best = await asyncio.gather(*(ask("fox", limit=20) for ask in (library.search, library.rank, library.best_ids)))
+        assert [hit.record.doc_id for hit in hits] == [place.doc_id for place in places] == best
+
+
+async def test_parts_of_a_run_share_one_search_and_one_look_at_all_records(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    await library.upsert([*papers("red fox", "grey fox"), Paper(doc_id="r", title="RETRACTED: fox")])
+    asked: list[str] = []
+    for module, name in ((text_search, "search"), (text_search, "rank"), (record_table, "find_retracted")):
+        find = getattr(module, name)
+
+        def note(*arguments: object, name: str = name, find: Any = find) -> object:
+            asked.append(name)
+            return find(*arguments)
+
+        monkeypatch.setattr(module, name, note)
+    with share_reads():
+        await asyncio.gather(library.search("fox"), library.best_ids("fox", limit=20))
+        assert set(await asyncio.gather(*(library.retracted_ids() for _ in range(3)))) == {("r",)}
+    assert asked == ["search", "find_retracted"]
+
+
+async def test_a_search_within_a_filter_reads_its_records_in_one_call(library: Library, reads: list[list[str]]) -> None:
+    await library.upsert([Paper(doc_id="old", title="fox", year=1990), Paper(doc_id="new", title="fox", year=2020)])
+    for _ in range(3):
+        assert [hit.record.doc_id for hit in await library.search("fox", Compare("year", "$gte", 2000))] == ["new"]
+    assert reads == []
 
 
 async def test_a_search_finds_what_another_writer_changed_removed_and_compacted(library: Library) -> None:
@@ -120,7 +159,17 @@ def test_the_last_records_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) 
         assert len(cache.rows) <= 5
     known = cache.find([f"p{number}" for number in range(20)])
     assert {"p0", "p19", "p18", "p17"} <= set(known)
-    assert len(known) <= 9
+    assert len(known) <= 8
+
+
+@pytest.mark.parametrize("size", [3, 50])
+def test_no_more_are_kept_of_many_at_once_or_used_again(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_cache, "MOST_RECORDS", 4)
+    cache, doc_ids = RecordCache(TableState(1, 1)), [f"p{number}" for number in range(600)]
+    for start in range(0, 600, size):
+        cache.find(doc_ids)
+        cache.keep([Paper(doc_id=doc_id) for doc_id in doc_ids[start : start + size]])
+        assert len(cache.find(doc_ids)) <= 8
 
 
 def test_rows_are_looked_up_alone_where_most_are_known() -> None:

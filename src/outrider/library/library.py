@@ -247,12 +247,16 @@ class Library:
 
     async def _read_fact(self, name: str, read: Callable[[], Awaitable[T]]) -> T:
         """What `read` finds in all records, which it looks through once as long as the table stays as it is."""
-        state = await self._find_state()
-        known = self._facts.get(name)
-        if known is None or known[0] != state:
-            known = self._facts[name] = state, await read()
-        fact: T = known[1]
-        return fact
+
+        async def find() -> T:
+            state = await self._find_state()
+            known = self._facts.get(name)
+            if known is None or known[0] != state:
+                known = self._facts[name] = state, await read()
+            fact: T = known[1]
+            return fact
+
+        return await read_once((name, id(self)), find)  # parts of a run that ask at once wait for one look
 
     # Search
 
@@ -304,50 +308,52 @@ class Library:
         The terms of `widened` and the `phrases` count less than the words of `text`.
         """
         where = await self.resolve(where)
-        with share_reads():  # one look for the latest version
-            cache = await self._find_cache()
-            if cache is not None and cache.knows_rows:
-                places = await self.rank(text, where, limit, widened, phrases)
-                records = {record.doc_id: record for record in await self.brief([place.doc_id for place in places], where)}
-                return [Scored(records[place.doc_id], place.score) for place in places if place.doc_id in records]
 
         async def search() -> list[Scored]:
+            cache = await self._find_cache()
+            if where is None and cache is not None and cache.knows_rows:
+                places = await self._rank(text, where, limit, widened, phrases)
+                records = {record.doc_id: record for record in await self.brief([place.doc_id for place in places])}
+                return [Scored(records[place.doc_id], place.score) for place in places if place.doc_id in records]
             with self._reading(where):
                 async with self._records() as table:
                     hits = await text_search.search(table, text, where, limit, widened, phrases, cache)
                 self._run_records(where).update({hit.record.doc_id: hit.record for hit in hits})
             return hits
 
-        return await self._search_once((text, where, widened, phrases), limit, search)
+        with share_reads():  # one look for the latest version
+            return await self._search_once("records", (text, where, widened, phrases), limit, search)
 
     async def rank(
         self, text: str, where: Filter | None = None, limit: int = 100, widened: Sequence[str] = (), phrases: Sequence[str] = ()
     ) -> list[Ranked]:
         """As `search`, without the records."""
         where = await self.resolve(where)
+        ranking = partial(self._rank, text, where, limit, widened, phrases)
+        return await self._search_once("places", (text, where, widened, phrases), limit, ranking)
 
-        async def rank() -> list[Ranked]:
-            cache = await self._find_cache()
-            async with self._records() as table:
-                return await text_search.rank(table, text, where, limit, widened, phrases, cache)
+    async def _rank(
+        self, text: str, where: Filter | None, limit: int, widened: Sequence[str] = (), phrases: Sequence[str] = ()
+    ) -> list[Ranked]:
+        cache = await self._find_cache()
+        async with self._records() as table:
+            return await text_search.rank(table, text, where, limit, widened, phrases, cache)
 
-        return await self._search_once((text, where, widened, phrases), limit, rank)
-
-    async def _search_once(self, searched: Searched, limit: int, search: Callable[[], Awaitable[list[T]]]) -> list[T]:
-        """A run searches once for the words of a text alone, for which the graph asks as well."""
+    async def _search_once(self, kind: str, searched: Searched, limit: int, search: Callable[[], Awaitable[list[T]]]) -> list[T]:
+        """A run searches once for the words of a text alone, for which the graph asks as well; `kind` is what a result is."""
         text, where, *more = searched
         if any(more):
             return await search()
         key = ("search", id(self), text, where)
-        get_run_dict(key)[limit] = True
-        return await read_once((*key, limit), search)
+        get_run_dict(key)[limit] = kind
+        return await read_once((*key, limit, kind), search)
 
     async def best_ids(self, text: str, where: Filter | None = None, limit: int = 100) -> list[str]:
         """As `search`, without the records. A run that searches for the same with a larger limit searches once."""
         where = await self.resolve(where)
         key = ("search", id(self), text, where)
-        largest = max(get_run_dict(key), default=0)
-        searching = find_read((*key, largest)) if largest >= limit else None
+        largest, kind = max(get_run_dict(key).items(), default=(0, ""))
+        searching = find_read((*key, largest, kind)) if largest >= limit else None
         if searching is not None:
             await asyncio.wait({searching})
             if not searching.cancelled():
@@ -465,10 +471,10 @@ class Library:
         """Records of the latest version that earlier searches have read; None for a library on object storage, which has its own copies."""
         if not self.caches_records:
             return None
-        state = await self._find_state()
-        if self._cache is None or self._cache.state != state:
-            self._cache = RecordCache(state)
-        return self._cache
+        state, cache = await self._find_state(), self._cache
+        if cache is None or cache.state != state:  # another thread may look at the same time, and at another version
+            cache = self._cache = RecordCache(state)
+        return cache
 
     def _run_records(self, where: Filter | None) -> dict[str, Record]:
         """Records that this run has read within a filter, by id."""

@@ -52,18 +52,21 @@ class RecordCache:
     def find(self, doc_ids: Iterable[str]) -> dict[str, Record]:
         """Those that are kept, by id, in the order of the ids."""
         found: dict[str, Record] = {}
+        used_again: list[Record] = []
         for doc_id in doc_ids:
             record = self._last.get(doc_id)
             if record is None and (record := self._before.get(doc_id)) is not None:
-                self._last[doc_id] = record
+                used_again.append(record)
             if record is not None:
                 found[doc_id] = record
+        self.keep(used_again)
         return found
 
-    def keep(self, records: Iterable[Record]) -> None:
-        self._last.update((record.doc_id, record) for record in records)
-        if len(self._last) >= MOST_RECORDS:
-            self._before, self._last = self._last, {}
+    def keep(self, records: Sequence[Record]) -> None:
+        for record in records[-MOST_RECORDS:]:
+            self._last[record.doc_id] = record
+            if len(self._last) >= MOST_RECORDS:
+                self._before, self._last = self._last, {}
 
     def note_rows(self, rows: Sequence[int], doc_ids: Sequence[str]) -> None:
         """What a search found, with the ids that it read."""
