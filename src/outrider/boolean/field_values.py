@@ -96,9 +96,13 @@ def is_author(words: tuple[str, ...], author: str) -> bool:
 
 
 def author_initials(author: str) -> list[str]:
-    """The initials that `is_author` accepts for this author: `j`, `ja`."""
-    readings = ("".join(name[0] for name in forenames) for _, forenames in _read_author(author))
-    return [initials[:length] for initials in readings for length in range(1, min(len(initials), MOST_INITIALS) + 1)]
+    """The initials that `is_author` accepts for this author: `j`, `ja`, and each letter of `Smith JA`, which is no word of the name."""
+    forms: list[str] = []
+    for _, forenames in _read_author(author):
+        initials = "".join(name[0] for name in forenames)
+        forms += [initials[:length] for length in range(1, min(len(initials), MOST_INITIALS) + 1)]
+        forms += [name for name in forenames if len(name) == 1]
+    return list(dict.fromkeys(forms))
 
 
 def _read_author(author: str) -> Iterator[tuple[list[str], list[str]]]:

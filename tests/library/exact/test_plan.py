@@ -9,8 +9,9 @@ import re
 import tempfile
 import unicodedata
 from collections import defaultdict
-from itertools import pairwise
+from itertools import pairwise, product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -130,6 +131,22 @@ def test_a_record_with_other_characters_is_marked() -> None:
         assert str(to_row(Paper(doc_id="1", abstract=text), "")[OTHER]).endswith(ODD), text
     for text in ("naïve", "β-lactam", "x² ½", "東京", "Ж", "ﬁne", "“quoted” – 5 µm ≥ 3 €", "e\u0301", "𝐀𝐁", "a\u200db", "soft\u00adhyphen"):
         assert ODD not in str(to_row(Paper(doc_id="1", abstract=text), "")[OTHER]), text
+
+
+@pytest.mark.parametrize(
+    "author", ["Smith JA", "van der Meer JWM", "Wei LI", "O'Brien JA", "Müller ẞA", "Smith J.A.", "Smith, J A", "ANNA LEE"]
+)
+def test_an_author_that_matches_is_a_candidate(author: str) -> None:
+    record = Paper(doc_id="1", title="t", authors=(author,))
+    words = separate_words(fold_text(author)).split()
+    parts = sorted({*words, *(word[:length] for word in words for length in (1, 2)), *words[-1]})
+    matched = 0
+    for query in (" ".join(some) for count in (1, 2, 3) for some in product(parts, repeat=count)):
+        tree = parse(f"{query}[au]", "pubmed").tree
+        if Evaluator(tree).matches(record):
+            matched += 1
+            assert lets_through(make_plan(tree, ()), to_row(record, "")), query
+    assert matched
 
 
 def test_names_are_indexed_in_the_forms_that_are_searched() -> None:
