@@ -71,6 +71,9 @@ class TaskResult(NamedTuple):
     read: ReadRecords | None = None
 
 
+Outcome = tuple[SourceReport, TaskResult | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Scout:
     """Reads strategy, filters; writes lists, candidates, sources, and a failure if no source could be searched."""
@@ -97,29 +100,30 @@ class Scout:
         write = runtime.stream_writer if runtime else _discard  # outside of a graph nobody listens
         last_first = [run_task(task, query, write) for task, query in zip(reversed(tasks), reversed(queries), strict=True)]
         outcomes = (await asyncio.gather(*last_first))[::-1]
+        order, records = await self._choose(outcomes, limit, state.fusion_enabled)
+        if order.keys() != records.keys():  # some works are gone, and their vectors took the places of others; or none could be read
+            is_named = [bool(answer and answer.read) for _, answer in outcomes]
+            wanted = [replace(query, places_only=False) for query in queries]
+            again = [run_task(task, query, _discard) for task, query, named in zip(tasks, wanted, is_named, strict=True) if named]
+            with_records = iter(await asyncio.gather(*again))
+            outcomes = [next(with_records) if named else outcome for outcome, named in zip(outcomes, is_named, strict=True)]
+            order, records = await self._choose(outcomes, limit, state.fusion_enabled)
         reports = tuple(report for report, _ in outcomes)
         if state.strategy.queries and not any(report.status in SUCCESSES for report in reports):
             why = "; ".join(dict.fromkeys(f"{report.source}: {report.message}" for report in reports)) or NO_SOURCE
             failure = Failure(node="scout", error=NothingSearchable.__name__, message=why)
             return {"sources": reports, "failures": (*state.failures, failure)}
-        answers = [answer for _, answer in outcomes if answer]
-        order, records = await self._choose(answers, limit, state.fusion_enabled)
-        if order.keys() != records.keys():  # some works are gone, and their vectors took the places of others
-            again = [
-                run_task(task, replace(query, places_only=False), _discard)
-                for task, query, (_, answer) in zip(tasks, queries, outcomes, strict=True)
-                if answer and answer.read
-            ]
-            with_records = iter(await asyncio.gather(*again))
-            answers = [one for answer in answers if (one := next(with_records)[1] if answer.read else answer)]
-            order, records = await self._choose(answers, limit, state.fusion_enabled)
-        lists = tuple(answer.ranking for answer in answers)
+        lists = tuple(answer.ranking for _, answer in outcomes if answer)
         return {"lists": lists, "candidates": make_candidates(order, lists, records), "sources": reports}
 
-    async def _choose(self, answers: Sequence[TaskResult], limit: int, is_fused: bool) -> tuple[Mapping[str, float], Mapping[str, Record]]:
+    async def _choose(self, outcomes: Sequence[Outcome], limit: int, is_fused: bool) -> tuple[Mapping[str, float], Mapping[str, Record]]:
         """The works that are kept, with their fused scores and their records; without the records of those that are gone."""
+        answers = [answer for _, answer in outcomes if answer]
         order = fuse_answers(answers, self.fuse, limit) if is_fused else self.interleave([answer.ranking for answer in answers])
-        return order, await read_records(answers, order)
+        try:
+            return order, await read_records(answers, order)
+        except SearchError:  # the strategies that are asked for records say what is wrong; the other sources have answered
+            return order, {}
 
 
 async def read_records(answers: Sequence[TaskResult], doc_ids: Collection[str]) -> dict[str, Record]:
@@ -209,7 +213,7 @@ def make_boolean_query(task: Task) -> BooleanQuery | None:
     return read_planned_query(source.name, query.boolean_query)
 
 
-async def run_task(task: Task, query: SourceQuery, write: Callable[[Any], None]) -> tuple[SourceReport, TaskResult | None]:
+async def run_task(task: Task, query: SourceQuery, write: Callable[[Any], None]) -> Outcome:
     """Search, report the outcome and make the list at once, while other sources are still running."""
     report, answer = await search_source(task.source, query, find_excluded(task.query))
     write({"node": "scout", "event": "searched", "report": report.model_dump(mode="json")})

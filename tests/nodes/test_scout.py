@@ -275,6 +275,40 @@ async def test_a_work_that_is_gone_costs_no_other_its_place() -> None:
     assert [one.record.doc_id for one in update["candidates"]] == ["b"]
     assert [[place.doc_id for place in one.results] for one in update["lists"]] == [["b"], ["b"]]
     assert [query.places_only for query in shelf.queries] == [True, True, False, False]
+    assert [row.returned for row in update["sources"]] == [1, 1]
+
+
+@dataclass
+class DamagedShelf(NamingShelf):
+    """Records cannot be read by id, and with `fails` in a search neither."""
+
+    fails: bool = False
+
+    async def search(self, query: SourceQuery) -> SourceAnswer:
+        if self.fails and not query.places_only:
+            raise LibraryCorrupt("broken page")
+        return await super().search(query)
+
+    async def read(self, doc_ids: Sequence[str]) -> dict[str, Record]:
+        raise LibraryCorrupt("no index on ids")
+
+
+async def test_a_library_that_cannot_read_by_id_is_searched_for_records() -> None:
+    update = await scouted(DamagedShelf([paper("a", "liver")], strategies=BOTH), strategy=TWO_LISTS)
+    assert [one.record.doc_id for one in update["candidates"]] == ["a"]
+    assert [row.status for row in update["sources"]] == ["ok", "ok"]
+
+
+async def test_a_library_whose_records_cannot_be_read_costs_only_its_own_results() -> None:
+    shelf = DamagedShelf([paper("a", "liver")], fails=True)
+    update = await scouted(shelf, Shelf([paper("b", "liver")], name="shelf"))
+    assert [one.record.doc_id for one in update["candidates"]] == ["b"]
+    assert [(row.source, row.status, row.message) for row in update["sources"]] == [
+        ("library", "unavailable", "broken page"),
+        ("shelf", "ok", ""),
+    ]
+    update = await scouted(shelf)
+    assert [(row.error, row.message) for row in update["failures"]] == [("NothingSearchable", "library: broken page")]
 
 
 async def test_what_a_query_excludes_is_judged_on_records() -> None:
