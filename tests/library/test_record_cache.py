@@ -174,9 +174,11 @@ def test_no_more_are_kept_of_many_at_once_or_used_again(size: int, monkeypatch: 
 
 def test_rows_are_looked_up_alone_where_most_are_known() -> None:
     cache = RecordCache(TableState(1, 1))
-    cache.note_rows([1, 2, 3], ["a", "b", "c"])
+    rows = range(100)
+    doc_ids = [f"p{row}" for row in rows]
+    cache.note_rows(rows, doc_ids)
     assert not cache.knows_rows
-    cache.note_rows([1, 2, 4], ["a", "b", "d"])
+    cache.note_rows([*rows[1:], 100], doc_ids)
     assert cache.knows_rows
-    cache.note_rows([5, 6], ["e", "f"])
+    cache.note_rows([*rows[10:], *range(200, 210)], doc_ids)
     assert not cache.knows_rows

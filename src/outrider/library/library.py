@@ -311,10 +311,6 @@ class Library:
 
         async def search() -> list[Scored]:
             cache = await self._find_cache()
-            if where is None and cache is not None and cache.knows_rows:
-                places = await self._rank(text, where, limit, widened, phrases)
-                records = {record.doc_id: record for record in await self.brief([place.doc_id for place in places])}
-                return [Scored(records[place.doc_id], place.score) for place in places if place.doc_id in records]
             with self._reading(where):
                 async with self._records() as table:
                     hits = await text_search.search(table, text, where, limit, widened, phrases, cache)

@@ -14,8 +14,9 @@ from outrider.state.records import Record
 MOST_RECORDS = 10_000
 """Of 3 to 5 kB each. At least as many of the last ones are kept, and up to twice as many."""
 MOST_ROWS = 200_000
-MOSTLY_KNOWN = 0.6
-"""Share of known rows from which on a second call for the others takes less time than reading all in the first."""
+MOSTLY_KNOWN = 0.98
+"""Share of known rows from which on rows are found alone: a second call for a few others takes nearly as long as reading all with the
+first."""
 
 
 @dataclass(frozen=True, slots=True)

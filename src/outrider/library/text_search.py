@@ -89,15 +89,39 @@ async def search(
 
     `widened` are terms that the query does not name: their BM25 counts one `OWN_WEIGHT`th. The BM25 of `phrases` in the exact index of
     abstracts counts `PHRASE_WEIGHT`, for records that are among the first or tie with them, and the few after these that are read anyway.
-    The records are added to the `cache`.
+    Rows that the `cache` knows are not read again, and the others are added to it.
     """
-    (scores, columns), bonus = await asyncio.gather(_find_best(table, text, where, limit, widened, BRIEF), _score_phrases(table, phrases))
-    records = brief_records(columns)
+    columns = [] if cache is not None and cache.knows_rows else BRIEF
+    (scores, found), bonus = await asyncio.gather(_find_best(table, text, where, limit, widened, columns), _score_phrases(table, phrases))
+    rows = found["_rowid"]
+    records = brief_records(found) if columns or cache is None else await _read_rows(table, rows, cache)
+    if records is None:
+        return await search(table, text, where, limit, widened, phrases)
     if cache is not None:
-        cache.note_rows(columns["_rowid"], [record.doc_id for record in records])
+        cache.note_rows(rows, [record.doc_id for record in records])
         cache.keep(records)
-    hits = map(Scored, records, _add_bonus(scores, columns["_rowid"], bonus))
+    hits = map(Scored, records, _add_bonus(scores, rows, bonus))
     return sorted(hits, key=lambda hit: (-hit.score, hit.record.doc_id))[:limit]
+
+
+async def _read_rows(table: AsyncTable, rows: Sequence[int], cache: RecordCache) -> list[Record] | None:
+    """The records of these rows; those not known are read. None where a row is gone: it was just compacted."""
+    kept = cache.find(cache.rows[row] for row in rows if row in cache.rows)
+    records = {row: kept[doc_id] for row in rows if (doc_id := cache.rows.get(row)) in kept}
+    if missing := [row for row in rows if row not in records]:
+        read = await _take(table, missing, BRIEF)
+        records.update(zip(read["_rowid"], brief_records(read), strict=True))
+    return [records[row] for row in rows] if len(records) == len(rows) else None
+
+
+async def _take(table: AsyncTable, rows: Sequence[int], columns: Sequence[str]) -> Mapping[str, Sequence[Any]]:
+    """These rows, in no order, with `_rowid`; none of them where one is gone."""
+    try:
+        taken = await table.take_row_ids(list(rows)).select(list(columns)).with_row_id().to_arrow()
+    except (RuntimeError, OSError, ValueError):
+        return {name: [] for name in (*columns, "_rowid")}
+    values: dict[str, list[Any]] = taken.to_pydict()
+    return values
 
 
 async def rank(
@@ -125,10 +149,7 @@ async def _read_ids(table: AsyncTable, rows: Sequence[int], known: Mapping[int, 
     """The ids of these rows; only those not known are read. None where a row is gone: it was just compacted."""
     doc_ids = {row: known[row] for row in rows if row in known}
     if missing := [row for row in rows if row not in doc_ids]:
-        try:
-            read = (await table.take_row_ids(missing).select(["doc_id"]).with_row_id().to_arrow()).to_pydict()
-        except (RuntimeError, OSError, ValueError):
-            return None
+        read = await _take(table, missing, ["doc_id"])
         doc_ids.update(zip(read["_rowid"], read["doc_id"], strict=True))
     return [doc_ids[row] for row in rows] if len(doc_ids) == len(rows) else None
 
