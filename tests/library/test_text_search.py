@@ -157,6 +157,15 @@ async def test_the_first_hits_are_searched_again_only_after_a_change(library: Li
     assert searched == ["kangaroo", "kangaroo"]
 
 
+def test_function_words_of_other_languages_widen_no_query() -> None:
+    """In a library of many languages they tell one language from the others, and so the first hits of a German question from the rest."""
+    german = [Paper(doc_id=f"d{number}", title="Die Obstbäume der Herzogin und das Schloss") for number in range(10)]
+    french = [Paper(doc_id=f"f{number}", title="Les vergers de la duchesse avec une clôture") for number in range(10)]
+    english = [Paper(doc_id=f"e{number}", title="Orchards of the duchess") for number in range(20)]
+    assert related_terms("Herzogin Obstbäume", [*german, *english], 5) == ("schloss",)
+    assert related_terms("vergers duchesse", [*french, *english], 5) == ("clôture",)
+
+
 @pytest.fixture
 async def engine(library: Library) -> Engine:
     titles = {

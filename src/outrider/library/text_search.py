@@ -23,7 +23,7 @@ from outrider.state.hits import Ranked, Scored
 from outrider.state.records import Record
 from outrider.state.request import MAX_QUERY_CHARS, MAX_QUERY_TERMS
 from outrider.text.strip_markup import fold_text
-from outrider.text.words import STOP_WORDS, WORD, stem, words
+from outrider.text.words import OTHER_FUNCTION_WORDS, STOP_WORDS, WORD, stem, words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -300,7 +300,7 @@ def related_terms(query: str, hits: Sequence[Record], limit: int) -> tuple[str, 
 
 
 def _is_term(word: str) -> bool:
-    return MIN_LETTERS <= len(word) <= MAX_LETTERS and word.isalpha() and word not in STOP_WORDS
+    return MIN_LETTERS <= len(word) <= MAX_LETTERS and word.isalpha() and word not in STOP_WORDS and word not in OTHER_FUNCTION_WORDS
 
 
 def _read_beginning(record: Record) -> list[str]:

@@ -48,6 +48,30 @@ STOP_WORDS = frozenset(
 and `war` from English text.
 """
 
+OTHER_FUNCTION_WORDS = frozenset(
+    """
+    der die das des dem ein eine einen einem einer eines und oder aber nicht kein keine keinen mit von vom zum zur bei
+    aus auf für über unter
+    nach vor zwischen durch gegen ohne ist sind waren wird werden wurde wurden worden sein seine seinen seiner haben
+    hatte hatten kann können
+    muss soll sich auch nur noch schon sehr wie wer warum wann welche welcher welches dass weil wenn als dann damit
+    sowie sondern diese dieser
+    dieses diesem jede jeder jedes ihr ihre ihren ich wir sie uns
+    les une dans sur avec est sont était étaient être avoir ont avait que qui quoi dont cette ces cet ses leur leurs aux
+    entre chez pas nous vous
+    ils elle elles donc ainsi aussi mais comme sans lors
+    los las una unos unas del para por sobre desde hasta pero como quien cual donde cuando este esta estos estas sus fue
+    fueron muy también
+    gli dei delle della dello degli nel nella nelle che chi cui quando sono erano stato stata questo questa questi
+    queste anche più non
+    das uma umas pelo pela pelos pelas com não quem qual onde são foi foram muito seus suas
+    een het voor niet zijn werd naar ook maar bij uit deze dit dat wordt
+    """.split()
+)
+"""Function words of German, French, Spanish, Italian, Portuguese and Dutch that are hardly ever content words of English. The ranking index
+has them, since a text of another language may be all that a library holds, but none of them names a topic.
+"""
+
 _stemming = threading.Lock()
 UNSEGMENTED = re.compile(
     "[\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ecd\u0edc-\u0edf"  # Thai, Lao
