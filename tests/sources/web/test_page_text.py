@@ -72,6 +72,17 @@ def test_a_table_without_a_head_keeps_its_first_row() -> None:
             f"{LONG}\n\na poem\nof two lines\n\nSecond: {LONG}",
         ),
         ("<pre></pre><h1></h1><p>x</p>", "x"),
+        ("<pre><code>one()<br>two()<!-- no --></code></pre>", "```\none()\ntwo()\n```"),
+        ("<pre><div>one()</div><div>two()\n</div>three()</pre>", "```\none()\ntwo()\nthree()\n```"),
+        (
+            f"<article><p>{LONG}</p><ul><li><p>one</p></li><li><p>two</p></li></ul><p>Second: {LONG}</p></article>",
+            f"{LONG}\n\n- one\n- two\n\nSecond: {LONG}",
+        ),
+        ("<select><option>one</option><option>two</option></select>", "one\n\ntwo"),
+        (
+            "<p>x</p><table><tr><th>H<sub>2</sub>O<script>no()</script></th><th><p>one</p><p>two<br>three</p></th></tr></table>",
+            "x\n\n| H2O | one two three |\n|---|---|",
+        ),
     ],
 )
 def test_odd_pages_are_rendered(body: str, expected: str) -> None:
@@ -80,6 +91,11 @@ def test_odd_pages_are_rendered(body: str, expected: str) -> None:
 
 def test_deep_pages_are_rendered() -> None:
     assert page_text("<ul><li>x" * 3_000).count("x") >= 100
+
+
+def test_line_breaks_in_code_of_a_main_text_are_kept() -> None:
+    text = page_text(f"<article><p>{LONG}</p><pre><code>one()<br>two()</code></pre><p>Second: {LONG}</p></article>")
+    assert text == f"{LONG}\n\n```\none()\ntwo()\n```\n\nSecond: {LONG}"
 
 
 @pytest.mark.skipif(not DATA.exists(), reason=f"no data at {DATA}; set OUTRIDER_DATA")

@@ -18,10 +18,10 @@ BLOCKS = frozenset({"ab", "body", "code", "div", "head", "item", "list", "p", "q
 INLINE_PARENTS = frozenset({"head", "item", "p"})
 """Code in one of these is a part of its line."""
 HTML_NAMES = {
-    **dict.fromkeys(("h1", "h2", "h3", "h4", "h5", "h6"), "head"), **dict.fromkeys(("ul", "ol", "dl"), "list"),
+    **dict.fromkeys(("h1", "h2", "h3", "h4", "h5", "h6"), "head"), **dict.fromkeys(("ul", "ol", "dl", "menu"), "list"),
     **dict.fromkeys(("li", "dt", "dd"), "item"), "tr": "row", "td": "cell", "th": "cell", "br": "lb", "pre": "code", "code": "hi",
-    **dict.fromkeys(("address", "article", "blockquote", "caption", "center", "details", "figcaption", "figure", "form", "header", "hr",
-                     "main", "nav", "section", "summary"), "div"),
+    **dict.fromkeys(("address", "article", "blockquote", "caption", "center", "details", "fieldset", "figcaption", "figure", "form",
+                     "header", "hr", "legend", "main", "nav", "option", "section", "summary"), "div"),
     **dict.fromkeys(("aside", "footer", "head", "noscript", "script", "style", "template", "title"), ""),
 }  # fmt: skip
 """The names of HTML's elements in that vocabulary; empty for those that are not read."""
@@ -65,15 +65,16 @@ def render_blocks(body: Element, names: Mapping[str, str] | None = None) -> str:
         elif not tag:
             walk.skip_subtree()
         elif tag == "row":
-            blocks.append((f"table {group}", _render_row(element, is_first=not blocks or blocks[-1][0] != f"table {group}")))
+            blocks.append((f"table {group}", _render_row(element, names or {}, is_first=not blocks or blocks[-1][0] != f"table {group}")))
             walk.skip_subtree()
         elif tag == "code" and is_block:
-            blocks.append(("", _fence("".join(element.itertext()).strip("\n"))))
+            blocks.append(("", _fence(_join_texts(element, names or {}, "\n").strip("\n"))))
             walk.skip_subtree()
         else:
             group += tag == "table" or (tag == "list" and depth == 1)
             if is_block:
-                within.append((tag, element))
+                is_in_item = tag in ("div", "p") and bool(within) and within[-1][0] == "item"
+                within.append(("item" if is_in_item else tag, element))
             parts.append("\n" if tag == "lb" else (element.text or "") if tag == "quote" else _fold_lines(element.text))
     close_block()
     return "".join(_join_blocks(blocks)).translate(CONTROLS)
@@ -94,15 +95,36 @@ def _fold_lines(text: str | None) -> str:
     return (text or "").replace("\r", " ").replace("\n", " ")
 
 
-def _render_row(row: Element, *, is_first: bool) -> str:
+def _render_row(row: Element, names: Mapping[str, str], *, is_first: bool) -> str:
     """A row; the first one of a table comes with the rule that makes it a table."""
     cells = [cell for cell in row if cell.tag in ("cell", "td", "th")]
-    line = f"| {' | '.join(' '.join(' '.join(cell.itertext()).split()).replace('|', chr(92) + '|') for cell in cells)} |"
+    texts = (" ".join(_join_texts(cell, names, " ").split()).replace("|", "\\|") for cell in cells)
+    line = f"| {' | '.join(texts)} |"
     if not is_first:
         return line
     rule = f"|{'---|' * len(cells)}"
     has_head = any(cell.tag == "th" or cell.get("role") == "head" for cell in cells)
     return f"{line}\n{rule}" if has_head else f"|{'  |' * len(cells)}\n{rule}\n{line}"
+
+
+def _join_texts(whole: Element, names: Mapping[str, str], gap: str) -> str:
+    """The text in a cell or in code, with a gap at the edges of the blocks within, and without comments, scripts and styles."""
+    from lxml.etree import iterwalk
+
+    parts = [""]
+    walk = iterwalk(whole, events=("start", "end", "comment", "pi"))
+    for event, element in walk:
+        tag = names.get(element.tag, element.tag)
+        if event != "start":
+            text = element.tail if element is not whole else ""
+        elif tag:
+            text = "\n" if tag == "lb" else element.text
+        else:
+            text = ""
+            walk.skip_subtree()
+        is_edge = element is not whole and (tag in BLOCKS or tag == "cell") and not parts[-1].endswith(gap)
+        parts += filter(None, (gap if is_edge else "", text))
+    return "".join(parts)
 
 
 def _fence(code: str) -> str:
