@@ -218,6 +218,14 @@ def test_hostile_text_takes_linear_time(tmp_path: Path, hostile: str) -> None:
     assert time.process_time() - started < 10
 
 
+def test_a_bold_line_of_dots_takes_linear_time(tmp_path: Path) -> None:
+    """As those of a table of contents, between a title and the number of its page."""
+    (tmp_path / "a.pdf").write_bytes(typeset([Run(72, 700, f"Dose {'.' * 30_000} 5", bold=True), *lines_from(676, "One.", "Two.")]))
+    started = time.process_time()
+    assert record(tmp_path / "a.pdf").text.endswith(" 5\n\nOne.\nTwo.")
+    assert time.process_time() - started < 2
+
+
 def test_glyphs_without_characters_are_no_text() -> None:
     """TeX's bitmap fonts came out as dingbats in one manual. A few symbols in a text, or a short one, are none of that."""
     assert is_garbled("P❡♥❛❧✐③❡❞ ❧❡❛st sq✉❛r❡s ✈❡rs✉s " * 20)

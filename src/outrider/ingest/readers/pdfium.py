@@ -156,7 +156,7 @@ class PdfFile:
             measured.append((before, bottom, bottom) if is_raised else (size, y.value, last))
         steps = [(size, other, bottom - y) for (size, _, bottom), (other, y, _) in pairwise(measured)]
         bold = [self._is_bold(text, places[start]) and self._is_bold(text, places[end - 1]) for start, end in lines]
-        titled = [one and not ENDS_SENTENCE.search(whole[start:end]) for one, (start, end) in zip(bold, lines, strict=True)]
+        titled = [one and not ENDS_SENTENCE.search(whole, max(start, end - 20), end) for one, (start, end) in zip(bold, lines, strict=True)]
         even = sorted(step for size, other, step in steps if _is_same_size(size, other) and 0 < step < 3 * size)
         usual = even[len(even) // 4] if even else 0.0
         return [
