@@ -50,8 +50,8 @@ TYPES = {
     "preprint": "postedcontent",
     "conference": "proceedingsarticle conferencepaper conferencepublication conferenceproceedings inproceedings proceedings cpaper conf "
     "proceedingspaper paperconference meetingabstract conferenceabstract",
-    "book": "monograph editedbook referencebook bookwhole",
-    "chapter": "bookchapter booksection bookpart inbook incollection chap",
+    "book": "monograph editedbook edbook ebook referencebook bookwhole",
+    "chapter": "bookchapter booksection bookpart inbook incollection chap echap",
     "dissertation": "thesis phdthesis mastersthesis academicdissertation thes",
     "dataset": "data",
     "report": "techreport technicalreport reportcomponent rprt",

@@ -274,6 +274,22 @@ def test_an_article_of_proceedings_stays_an_article_in_bibtex_and_ris() -> None:
     assert write_records("ris", [paper]).startswith("TY  - JOUR")
 
 
+@pytest.mark.parametrize(
+    ("metadata", "ris", "bib", "csl"),
+    [
+        ({"type": "article-newspaper"}, "NEWS", "article", "article-newspaper"),
+        ({"publication_types": ["Journal Article", "Editorial"]}, "JOUR", "article", "article-journal"),
+        ({"TY": "EDBOOK"}, "EDBOOK", "book", "book"),
+        ({"TY": "ECHAP"}, "ECHAP", "incollection", "chapter"),
+    ],
+)
+def test_types_are_those_of_the_format(metadata: dict[str, JsonValue], ris: str, bib: str, csl: str) -> None:
+    paper = Paper(doc_id="d", title="T", venue="V", metadata=metadata)
+    assert write_records("ris", [paper]).startswith(f"TY  - {ris}\n")
+    assert write_records("bibtex", [paper]).startswith(f"@{bib}{{")
+    assert json.loads(write_records("csl", [paper]))[0]["type"] == csl
+
+
 def test_bibtex_keys(tmp_path: Path) -> None:
     """The record's own key is kept, a generated one has author, year and title; no key comes twice."""
     own = Paper(doc_id="", title="T", metadata={"key": "Own:2019", "entry_type": "book", "publisher": "P & Sons"})

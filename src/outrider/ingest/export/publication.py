@@ -53,7 +53,7 @@ def find_type(record: BaseRecord) -> str:
     values = (record.metadata.get(name) for name in TYPED_BY)
     words = (word for value in values for word in (value if isinstance(value, list) else [value]) if isinstance(word, str))
     types = [name for word in words if (name := normal_type(word))]
-    return "" if not types or any(name == "article" or name in GENRES for name in types) else types[0]
+    return "" if not types or any(name == "article" or name in GENRES - {"news"} for name in types) else types[0]
 
 
 def _find_text(fields: Mapping[str, JsonValue], names: tuple[str, ...]) -> str:
