@@ -275,6 +275,7 @@ def test_a_real_paper() -> None:
     assert paper.title == "Construction of the Literature Graph in Semantic Scholar"
     assert paper.authors[:2] == ("Waleed Ammar", "Dirk Groeneveld")
     assert "heterogeneous graph" in paper.text
+    assert "\n\n4.4 Entity Linking Models\n\nGiven a text span" in paper.text  # NimbusRomNo9L-Medi is bold
 
 
 @pytest.mark.skipif(not DATA.exists(), reason=f"no data at {DATA}; set OUTRIDER_DATA")
