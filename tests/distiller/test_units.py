@@ -69,6 +69,12 @@ def test_what_a_paper_says_of_its_authors_answers_nothing(title: str) -> None:
     assert Answering().scores("who initiated the study?", [its])[0][1] == 0
 
 
+def test_one_word_before_the_sentences_of_a_paragraph_answers_nothing() -> None:
+    text = "Model. We train a network. It links spans.\n\nDatasets.\n\n模型。我们训练。\n\n## License\n\nMIT."
+    its = segment_text(Reading("a", text))
+    assert [its.text(at) for at in range(len(its.units)) if not its.may_answer(at)] == ["Model."]
+
+
 def test_a_drawn_table_answers_nothing_and_a_tree_of_files_does() -> None:
     table = "┏━━━━━━┳━━━━━━┓\n┃ name ┃ time ┃\n┡━━━━━━╇━━━━━━┩\n│ sum  │ 3 ns │\n└──────┴──────┘"
     tree = "project\n├── settings.toml\n└── sources\n    └── main_module.py"

@@ -43,6 +43,7 @@ MAX_CONTEXT_CHARS = 300
 """Of a heading and of what introduces a unit; each unit below has them."""
 MIN_WORD_CHARS = 3
 """Word characters of a unit; a shorter one is a bullet, a rule or a lone symbol, and says nothing."""
+HEADING_WORD = re.compile(r"[^\W\d_]+[.:]")
 WORD_CHARACTER = re.compile(r"\w")
 DRAWN = re.compile(r"[\u2500-\u257f]")
 MOST_DRAWN = 0.15
@@ -89,7 +90,12 @@ class SegmentedText:
         return self.reading.text[unit.start : unit.end]
 
     def may_answer(self, at: int) -> bool:
-        return not any(ABOUT_AUTHORS.fullmatch(title) for title in self.units[at].section)
+        """Not a section about its authors, nor one word before the sentences of its paragraph, which is their heading (`Model. We use`)."""
+        unit = self.units[at]
+        has_more = at + 1 < len(self.units) and self.units[at + 1].block == unit.block
+        if has_more and unit.kind == "sentence" and HEADING_WORD.fullmatch(self.reading.text, unit.start, unit.end):
+            return False
+        return not any(ABOUT_AUTHORS.fullmatch(title) for title in unit.section)
 
     def texts(self) -> list[str]:
         return [self.reading.text[unit.start : unit.end] for unit in self.units]

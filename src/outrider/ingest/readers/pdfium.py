@@ -24,9 +24,7 @@ from typing import Any
 
 LOCK = threading.Lock()
 """PDFium runs in one thread at a time. ctypes releases the GIL, so other threads go on during a call."""
-BOLD = re.compile(
-    r"bold|black|heavy|demi|semib|^(?:[A-Z]{6}\+)?(?:(?:CM|SF)(?:BX|B|SSBX|CSC|BSY)|Nimbus.*-Medi(?:Ital)?$)", re.IGNORECASE
-)
+BOLD = re.compile(r"bold|black|heavy|demi|semib|^(?:[A-Z]{6}\+)?(?:(?:CM|SF)(?:BX|B|SSBX|CSC|BSY)|Nimbus.*-Medi(?:Ital)?$)", re.IGNORECASE)
 """Names of bold fonts: most say so, the Computer Modern fonts of TeX do not, nor does the Times that TeX has instead (NimbusRomNo9L)."""
 COLUMN_GAP = 1.6
 """Space between two words, in sizes of type, that separates columns. Justified lines stay below one."""
