@@ -14,7 +14,7 @@ from outrider.distiller.structure.block import Block
 from outrider.distiller.structure.html import read_html
 from outrider.distiller.structure.markdown import read_markdown
 from outrider.distiller.structure.plain_text import read_plain_text
-from outrider.distiller.structure.read_structure import detect_format, read_structure
+from outrider.distiller.structure.read_structure import detect_format, find_header, read_structure
 from outrider.distiller.structure.restructured_text import read_restructured_text
 from outrider.distiller.units import find_units
 from support.distiller_fakes import ODD, texts
@@ -362,3 +362,12 @@ def test_a_table_of_contents_names_no_section() -> None:
 def test_a_title_that_docutils_writes_is_not_looked_up() -> None:
     text = "Title\n=====\n\n.. contents::\n\nFirst\n-----\n\nOne ``x`` here.\n\nSecond\n------\n\nThe word Contents, and two.\n"
     assert [unit.section for unit in find_units(text)] == [("Title", "First"), ("Title", "Second")]
+
+
+def test_the_headers_of_several_rows_take_one_reading() -> None:
+    text = "| year | price |\n|---|---|\n" + "| 1391 | 22 |\n" * 5_000 + "\nSome *prose* with `code`.\n" * 500
+    places = [text.index("| 1391") + 14 * number for number in range(40)]
+    started = time.process_time()
+    assert {find_header(text, place) for place in places} == {"| year | price |"}
+    assert time.process_time() - started < 3
+    assert not find_header(text, 0)

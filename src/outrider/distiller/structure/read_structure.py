@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from functools import lru_cache
 from typing import Literal
 
 from outrider.distiller.structure.block import Block
@@ -62,4 +63,10 @@ def read_structure(text: str) -> list[Block]:
 
 def find_header(text: str, start: int) -> str:
     """The header of the table in which a row begins at `start`; empty if it has none."""
-    return next((block.introduced_by for block in read_structure(text) if block.kind == "row" and block.start <= start < block.end), "")
+    return next((header for first, end, header in _list_headers(text) if first <= start < end), "")
+
+
+@lru_cache(maxsize=4)
+def _list_headers(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Start, end and header of each row: several rows of one text are shown, and to read a long one takes a second."""
+    return tuple((block.start, block.end, block.introduced_by) for block in read_structure(text) if block.kind == "row")
