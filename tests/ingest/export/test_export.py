@@ -427,5 +427,7 @@ def test_a_record_without_title_and_abstract_can_be_read_again(form: str, tmp_pa
 def test_a_work_that_is_known_by_a_number_alone_can_be_read_again(form: str) -> None:
     """As works of a citation chase are, of which only the links are known."""
     numbers = [Identifiers(openalex="W2020123164"), Identifiers(arxiv="2101.00001"), Identifiers(pmid="31452104")]
-    text = write_records(form, [Paper(doc_id=str(place), identifiers=ids) for place, ids in enumerate(numbers)])
+    metadata: dict[str, JsonValue] = {"record": 2}
+    text = write_records(form, [Paper(doc_id=str(place), identifiers=ids, metadata=metadata) for place, ids in enumerate(numbers)])
     assert [record.identifiers for record in read_again(form, text)] == numbers
+    assert "record: 2" not in text  # no note is needed, so there is none

@@ -76,8 +76,11 @@ def join_keywords(keywords: Iterable[str]) -> str:
 def format_untitled(record: BaseRecord) -> str:
     """The note for a record without title, abstract and description: its text, or its metadata as text; else empty.
 
-    Without a note, such a record could not be read from a bibliography again.
+    Without a note, such a record could not be read from a bibliography again, unless it has a number or an address.
     """
     if record.title or record.abstract or record.description:
         return ""
-    return record.text or "; ".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in record.metadata.items())
+    ids = record.identifiers
+    if record.text or record.url or any((ids.doi, ids.pmid, ids.pmcid, ids.isbn, ids.arxiv, ids.openalex)):
+        return record.text
+    return "; ".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in record.metadata.items())
