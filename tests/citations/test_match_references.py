@@ -1,4 +1,4 @@
-"""References without a usable identifier: 40 that are made to mislead, and four forms of real ones."""
+"""References without a usable identifier: 57 that are made to mislead, and four forms of real ones."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ WORKS = {
     "editorial": work("Editorial", "Adams, D", 2015, "Nature", "520", "1"),
     "preprint": work("Otters learn to juggle stones", "Allison, M; Bandini, E", 2019, "bioRxiv", doi="10.1101/868943"),
     "noise": work("Stochasticity and cell fate", "Losick, R; Desplan, C", 2008, "Science", "320", "65-68", pmid="18388284"),
+    "section": work("Levels of excited helium", "Berg, B", 1971, "Physical Review A", "4", "1006-1012"),
     "thesis": work(
         "Learning with noise",
         "Kim, B",
@@ -73,6 +74,13 @@ CASES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("a line of a place, other year", {"unstructured": "J. Biol. Chem. 255, 100 (1983)."}, ""),
     ("a line of a place, other page", {"unstructured": "J. Biol. Chem. 255, 105 (1980)."}, ""),
     ("a line of a place with another title", {"unstructured": "Losick R. Dice in cells. Science 320, 65 (2008)"}, ""),
+    ("a line of a page and a volume", {"unstructured": "J. Biol. Chem. 100, 255 (1980)."}, ""),
+    ("a line of a place, another work's last page", {"unstructured": "J. Biol. Chem. 255, 98–100 (1980)."}, ""),
+    ("a line of a place, an issue for a page", {"unstructured": "J. Biol. Chem. 255(100), 90 (1980)."}, ""),
+    ("a line of a place, an issue's name for a page", {"unstructured": "J. Biol. Chem. 255, no. 100, 90 (1980)."}, ""),
+    ("a line of a place, an author's initial for a section", {"unstructured": "Phys. Rev. B 4, 1006 (1971)"}, ""),
+    ("a line of a place with its section", {"unstructured": "B. Berg, Phys. Rev. A 4, 1006 (1971)"}, "section"),
+    ("a line of a place, initials behind the name", {"unstructured": "Berg B 1971 Phys. Rev. A 4 1006"}, "section"),
     ("numbers alone", {"unstructured": "320, 65 (2008)"}, ""),
     ("a line of a short title", {"unstructured": "Pearson H (2006) What is a gene? Nature 441: 398-401."}, "gene"),
     ("a short title in another line", {"unstructured": "Gerstein M (2007) What is a gene, post-ENCODE? Genome Res 17: 669-681."}, ""),
@@ -171,8 +179,8 @@ def matcher() -> ReferenceMatcher:
     return ReferenceMatcher(WORKS)
 
 
-def test_there_are_fifty() -> None:
-    assert len(CASES) == 50
+def test_there_are_fifty_seven() -> None:
+    assert len(CASES) == 57
 
 
 @pytest.mark.parametrize(("fields", "key"), [pytest.param(fields, key, id=name) for name, fields, key in CASES])

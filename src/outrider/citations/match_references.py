@@ -11,7 +11,7 @@ a false one.
    and year and first author must not contradict.
 3. **One line of text**: the title of the work must stand in it between two signs of punctuation, or behind its authors and a colon, with
    the family name of its first author and its year, or its volume and first page. A line without a title, as physicists write them, must
-   have nothing but journal, volume, first page, year and authors of the work.
+   have nothing but journal, volume and behind it the first page, year and authors of the work.
 
 A supplement, a correction or a comment repeats the title of another work: a word of the kind in only one of the two refuses (`NOTE`).
 """
@@ -22,7 +22,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from html import unescape
-from itertools import permutations
+from itertools import combinations
 
 from outrider.citations.compare_reference import (
     MARGIN,
@@ -52,7 +52,11 @@ LEAST_CHARS = 20
 YEAR = re.compile(r"(?<!\d)(1[5-9]\d\d|20\d\d)(?!\d)")
 NUMBER = re.compile(r"\d+")
 MOST_NUMBERS = 8
-"""Of a line without a title: volume, issue, pages and a date."""
+"""Of a line without a title: volume, page and a date."""
+LAST_PAGE = re.compile(r"(?<=\d)\s*[-\u2010-\u2015]+\s*\d+")
+"""Where another work may begin."""
+ISSUE = re.compile(r"(?<=\d)\s*\(\s*(?!(?:1[5-9]|20)\d\d\b)\d+\s*\)|\b(?:no|nr|issue)\b\.?\s*\d+", re.IGNORECASE)
+"""Behind a volume; four digits in parentheses may be a year."""
 BESIDE_PLACE = frozenset("and et al ibid in no nr p pp page pages s seite v vol volume".split())
 LINE_CHARS = 1_000
 WORD = re.compile(r"[^\W_]+")
@@ -131,14 +135,15 @@ class ReferenceMatcher:
 
     def _match_place_in_line(self, line: str, citing: str) -> ReferenceMatch | None:
         """By journal, volume, first page and year, where the line has nothing besides but authors: "Phys. Fluids 4, 1006 (1961)"."""
-        years, numbers = {int(year) for year in YEAR.findall(line)}, list(dict.fromkeys(NUMBER.findall(line)))[:MOST_NUMBERS]
+        years = {int(year) for year in YEAR.findall(line)}
+        numbers = NUMBER.findall(ISSUE.sub(" ", LAST_PAGE.sub("", line)))[:MOST_NUMBERS]
         words = [word for word in normal_title(line).split() if not word.isdecimal()]
-        features = (f"page {volume} {page}" for volume, page in permutations(numbers, 2))
+        places = dict.fromkeys(combinations(numbers, 2))  # the volume stands before the page
         scored = []
-        for work in self._candidates(features, citing):
+        for work in self._candidates((f"page {volume} {page}" for volume, page in places), citing):
             keys = work.keys
             if (
-                {keys.volume, keys.pages.first} <= set(numbers)
+                (keys.volume, keys.pages.first) in places
                 and keys.year in years
                 and _is_venue(_leave_out_names(words, keys.authors), keys.venue)
             ):
@@ -187,16 +192,26 @@ def _is_list_of(authors: Sequence[Name], text: str) -> bool:
 
 
 def _leave_out_names(words: Sequence[str], authors: Sequence[Name]) -> list[str]:
-    """The words but for family names and initials of these authors, and what stands between names and numbers."""
-    own = {word for name in authors for word in (name.family, name.initials, *name.initials, *name.words)}
-    return [word for word in words if word not in own and word not in BESIDE_PLACE]
+    """The words but for these authors, and what stands between names and numbers.
+
+    A letter behind the last author and his initials belongs to the venue, even if it is an initial: `Phys. Rev. B`.
+    """
+    families = {word for name in authors for word in (name.family, *name.words)}
+    initials = {word for name in authors for word in (name.initials, *name.initials)}
+    end = max((at for at, word in enumerate(words, start=1) if word in families), default=0)
+    while 0 < end < len(words) and words[end] in initials:
+        end += 1
+    own = families | initials
+    return [word for at, word in enumerate(words) if not (at < end and word in own) and word not in BESIDE_PLACE]
 
 
 def _is_venue(words: Sequence[str], venue: str) -> bool:
     """Whether the words are the venue or its abbreviation, each of them."""
     own = venue.split()
     each = all(any(word.startswith(one) or one.startswith(word) for one in own) for word in words)
-    return compare_venues(*sorted((" ".join(words), venue))) == "alike" and (each or len(words) == 1)
+    sections = {word for word in words if len(word) == 1 and word in own}  # the A of Phys. Rev. A, which is no abbreviation
+    names = (" ".join(word for word in name if word not in sections) for name in (words, own))
+    return compare_venues(*sorted(names)) == "alike" and (each or len(words) == 1)
 
 
 def _list_features(work: Work) -> list[str]:
