@@ -219,3 +219,17 @@ async def test_maintenance_elsewhere_is_seen_whatever_a_read_may_miss(s3: S3Serv
     assert (await library.snapshot(), await library.count()) == (await fresh.snapshot(), 3)
     assert len(await library.search("fox")) == 3
     assert await library.check() == ()
+
+
+async def test_a_library_that_is_created_anew_keeps_no_retractions_of_the_old_one(s3: S3Server) -> None:
+    """Its versions have the same numbers."""
+    address, handles = "s3://shelf/anew", []
+    for titles in (("RETRACTED: fox", "hen"), ("fox", "RETRACTED: hen")):
+        client = s3.client()
+        for key in s3.read_objects():
+            client.delete_object(Bucket=object_store.BUCKET, Key=key)
+        library = await Library.open(address, create=True, storage_options=s3.options)
+        await library.upsert([Paper(doc_id=title[-3:], title=title) for title in titles])
+        handles.append(library)
+        retracted = await handles[0].retracted_ids()
+        assert retracted == tuple(title[-3:] for title in titles if title.startswith("RETRACTED"))

@@ -110,10 +110,12 @@ async def test_a_library_that_is_deleted_and_created_anew_keeps_nothing_of_the_o
     library = await Library.open(first)
     for _ in range(3):
         assert [title for _, title in await find(library, "red grey")] == ["red fox", "grey fox"]
+    assert await library.related_terms("red hen", 3) == ()
     shutil.rmtree(first)
     shutil.copytree(second, first, copy_function=shutil.copy)
     assert [title for _, title in await find(library, "red grey")] == ["red hen", "grey hen"]
     assert [record.title for record in await library.brief(["p0", "p1"])] == ["red hen", "grey hen"]
+    assert await library.best_ids("red hen", limit=20) == ["p0", "p1"]
     library.close()
 
 

@@ -133,8 +133,8 @@ class Library:
         self.citations = CitationTables(location, connection)
         self.code_links = CodeLinkTable(location, connection)
         self.code_repositories = CodeRepositoryTable(location, connection)
-        self._ranking: tuple[str, int, list[str]] = ("", -1, [])
-        """A text, the version that was searched for it, and its first hits: a search needs them twice."""
+        self._ranking: tuple[str, TableState | None, list[str]] = ("", None, [])
+        """A text, the state of the table that was searched for it, and its first hits: a search needs them twice."""
         self._facts: dict[str, tuple[TableState, Any]] = {}
         """What was read of all records, by what it is, with the state of the table."""
         self._cache: RecordCache | None = None
@@ -227,23 +227,20 @@ class Library:
             yield table
 
     async def _version(self) -> int:
-        """The latest version of the records; a run reads it once."""
-        return await read_once(("version", id(self)), self._read_version)
-
-    async def _read_version(self) -> int:
-        async with self._records() as table:
-            return int(await table.version())
+        """The latest version of the records."""
+        return (await self._find_state()).version
 
     async def _find_state(self) -> TableState:
         """Of the latest version of the records; a run reads it once."""
         return await read_once(("state", id(self)), self._read_state)
 
     async def _read_state(self) -> TableState:
-        if self._location.path is None:
-            return TableState(await self._version())
-        written = asyncio.to_thread(read_time, self._location.path / f"{TABLE}.lance")
-        written_ns, version = await asyncio.gather(written, self._version())
-        return TableState(version, written_ns)
+        path = self._location.path
+        written_ns = None if path is None else await asyncio.to_thread(read_time, path / f"{TABLE}.lance")
+        async with self._records() as table:
+            version = int(await table.version())
+            library_id = "" if self._standing is None else record_table.read_library_id(self._location, await table.schema())
+        return TableState(version, written_ns, library_id)
 
     async def _read_fact(self, name: str, read: Callable[[], Awaitable[T]]) -> T:
         """What `read` finds in all records, which it looks through once as long as the table stays as it is."""
@@ -354,16 +351,16 @@ class Library:
             await asyncio.wait({searching})
             if not searching.cancelled():
                 return [place.doc_id for place in searching.result()[:limit]]
-        read_text, version, ids = self._ranking
-        if where is None and limit <= term_expansion.POOL and text == read_text and version == await self._version():
+        read_text, state, ids = self._ranking
+        if where is None and limit <= term_expansion.POOL and text == read_text and state == await self._find_state():
             return ids[:limit]
         return [place.doc_id for place in await self.rank(text, where, limit)]
 
     async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
         """Terms that are frequent in the first hits of `text` and rare in the later ones, best first."""
-        version = await self._version()  # before the search: a later version is then noticed
+        state = await self._find_state()  # before the search: a later version is then noticed
         hits = await self.search(text, limit=term_expansion.POOL)
-        self._ranking = text, version, [hit.record.doc_id for hit in hits]
+        self._ranking = text, state, [hit.record.doc_id for hit in hits]
         return term_expansion.related_terms(text, [hit.record for hit in hits], limit)
 
     async def match(self, phrase: str, field: str = "any", where: Filter | None = None, limit: int = ALL_ROWS) -> list[str]:

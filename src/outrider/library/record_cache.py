@@ -21,10 +21,13 @@ first."""
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """What a table holds: a version, and of one in a folder when one was last written, since it may be deleted and created anew."""
+    """What a table holds: a version, and what tells it from another with this version, since it may be deleted and created anew."""
 
     version: int
     written_ns: int | None = None
+    """Of one in a folder: when a version was last written."""
+    library_id: str = ""
+    """Of one on object storage that is opened for each read."""
 
 
 def read_time(folder: Path) -> int | None:
