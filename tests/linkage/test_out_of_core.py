@@ -118,6 +118,16 @@ def test_each_candidate_pair_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert set(judged.values()) == {1}
 
 
+def test_few_judgements_of_copies_are_kept_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(out_of_core, "MOST_COPIES", 3)
+    with closing(OutOfCoreResolver(tmp_path)) as work:
+        titles = [f"Aspirin and acute injury of organ {at}" for at in range(10)] * 2
+        work.add_records((str(at), paper(str(at), title, year=2020, pages="1-9")) for at, title in enumerate(titles))
+        resolution = work.resolve()
+        assert all(group.reasons == (out_of_core.COPIES,) for group in resolution.groups())
+        assert 0 < len(resolution._judge._copies) <= 3
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(papers(), max_size=8), st.randoms())
 def test_decisions_override_evidence_on_disk_too(drawn: list[Paper], random: object) -> None:

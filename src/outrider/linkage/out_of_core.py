@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 REPORT_EVERY = 5_000
 """Components between two progress reports."""
+MOST_COPIES = 10_000
+"""Records whose judgement against their own copy is kept, of 1 kB each; among millions it is made again."""
 RECORDS_AT_ONCE, PAIRS_AT_ONCE = 500, 2_000
 """Of one task."""
 
@@ -197,6 +199,8 @@ class _PairJudge:
         if one != other:
             return judge_keys(self._keys.key(one), self._keys.key(other), self._weights)
         if one not in self._copies:
+            if len(self._copies) >= MOST_COPIES:
+                self._copies.clear()
             key = self._keys.key(one)
             self._copies[one] = judge_keys(key, key, self._weights)
         return self._copies[one]
