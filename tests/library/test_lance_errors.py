@@ -15,6 +15,7 @@ import pytest
 from outrider.ingest.pipeline import ingest
 from outrider.library import address_and_locks
 from outrider.library.lance_errors import DELAY_S, ShutdownDelay, translate_error
+from outrider.library.lance_query import READING
 from outrider.library.library import Library
 from outrider.state.errors import LibraryCorrupt, LibraryError
 
@@ -32,7 +33,9 @@ async def test_a_call_that_was_cancelled_is_waited_for(delay: ShutdownDelay, tmp
     assert await library.search("words") == []
     assert delay.remaining_s() == 0
     search = asyncio.create_task(library.search("words"))
-    for _ in range(3):  # until it has asked the table
+    for _ in range(10_000):
+        if READING:  # it has asked the table
+            break
         await asyncio.sleep(0)
     search.cancel()
     with pytest.raises(asyncio.CancelledError):

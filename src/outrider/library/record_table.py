@@ -44,9 +44,7 @@ async def open_table(connection: AsyncConnection, name: str = TABLE) -> AsyncTab
         if "was not found" in str(error):
             return None
         raise
-    from outrider.library.lance_table import as_library_table
-
-    return as_library_table(table)
+    return _as_library_table(table)
 
 
 async def open_kept_table(connection: AsyncConnection, name: str = TABLE) -> AsyncTable | None:
@@ -102,7 +100,14 @@ async def create_table(location: Location, connection: AsyncConnection) -> Async
         if table is None:
             table = await connection.create_table(TABLE, schema=schema.build_schema(uuid.uuid4().hex))
         await maintenance.ensure_indexes(table)
-    return table if location.path is not None else await open_kept_table(connection) or table
+    kept = None if location.path is not None else await open_kept_table(connection)
+    return kept or _as_library_table(table)
+
+
+def _as_library_table(table: AsyncTable) -> AsyncTable:
+    from outrider.library.lance_table import as_library_table
+
+    return as_library_table(table)
 
 
 def read_library_id(location: Location, columns: pa.Schema) -> str:
