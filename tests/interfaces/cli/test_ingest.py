@@ -48,11 +48,11 @@ def test_many_files_skipped_for_one_reason_do_not_hide_a_failure(tmp_path: Path,
         (source / f"chapter{number}.docx").write_text("x")
     (source / "zero.md").write_text("")
     assert run(["ingest", str(source), "-l", str(tmp_path / "library")]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert sum("no reader for .py" in line for line in lines) == 4
-    assert sum("and 1,197 more files" in line for line in lines) == 1
-    assert sum("no reader for .docx; save it as PDF or text" in line for line in lines) == 5
-    assert sum("zero.md" in line for line in lines) == 1
+    out = " ".join(capsys.readouterr().out.split())  # long paths wrap
+    assert out.count("no reader for .py") == 4
+    assert out.count("and 1,197 more files") == 1
+    assert out.count("no reader for .docx; save it as PDF or text") == 5
+    assert out.count("zero.md") == 1
     assert run(["ingest", str(source), "--json", "-l", str(tmp_path / "library")]) == 0
     assert len(json.loads(capsys.readouterr().out)["files"]) == 1_206
 
