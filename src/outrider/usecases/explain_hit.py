@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from outrider.library.schema import RANKED_AUTHORS
 from outrider.state.records import LIBRARY
 from outrider.text.sanitize import collapse_spaces, without_control
 from outrider.text.words import content_words, stem, stems
@@ -26,8 +27,6 @@ MAX_LISTS = 3
 """Services that are named."""
 MAX_WORDS, MAX_READ_CHARS = 5, 10_000
 """Words of the query that are named, and the beginning of a text in which they are looked for."""
-MAX_AUTHORS = 50
-"""Of a hit, whose names the index of words holds."""
 ENTITY_NOUNS = {"keyword": "keyword", "classifier": "classifier", "mesh": "MeSH term", "venue": "venue"}
 ENTITY_VERBS = {"author": "by", "suggests": "can use"}
 IDENTIFIER_NAMES = {
@@ -82,7 +81,9 @@ def _name_words(hit: Hit, query: str) -> str:
     """`by words (progress, bar)`: those of the query that the hit has, in the beginning of its text if there are any."""
     asked = dict.fromkeys(content_words(query))
     for size in sorted({min(MAX_READ_CHARS, len(hit.original_text)), len(hit.original_text)}):
-        known = set(stems(f"{hit.title} {hit.description} {hit.original_text[:size]} {' '.join((*hit.tags, *hit.authors[:MAX_AUTHORS]))}"))
+        known = set(
+            stems(f"{hit.title} {hit.description} {hit.original_text[:size]} {' '.join((*hit.tags, *hit.authors[:RANKED_AUTHORS]))}")
+        )
         if matched := [word for word in asked if stem(word) in known]:
             return f"{BY_WORDS} ({', '.join(matched[:MAX_WORDS])}{', …' * (len(matched) > MAX_WORDS)})"
     return BY_WORDS

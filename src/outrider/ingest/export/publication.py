@@ -26,9 +26,8 @@ SERIES = ("series", "collection_title", "t3", "%S")
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Empty fields are unknown. `type` is one of `normal_type`; empty for an article and for what names no type."""
+    """Empty fields are unknown."""
 
-    type: str = ""
     publisher: str = ""
     place: str = ""
     editors: tuple[str, ...] = ()
@@ -39,7 +38,6 @@ class Publication:
 def find_publication(record: BaseRecord) -> Publication:
     fields = {name if name.startswith("%") else fold_name(name): value for name, value in reversed(record.metadata.items())}
     return Publication(
-        find_type(record),
         _find_text(fields, PUBLISHERS),
         _find_text(fields, PLACES),
         next(filter(None, (_split_names(fields.get(name)) for name in EDITORS)), ()),
@@ -49,7 +47,7 @@ def find_publication(record: BaseRecord) -> Publication:
 
 
 def find_type(record: BaseRecord) -> str:
-    """The first type that is named; empty if a name says that it is an article, also of a special kind."""
+    """The first type that is named, by `normal_type`; empty for none, and if a name says that it is an article, also of a special kind."""
     values = (record.metadata.get(name) for name in TYPED_BY)
     words = (word for value in values for word in (value if isinstance(value, list) else [value]) if isinstance(word, str))
     types = [name for word in words if (name := normal_type(word))]
