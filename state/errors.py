@@ -7,6 +7,7 @@
     │   ├── NotBuilt                 2   the feature is known but not built yet
     │   ├── NoSuchThread             2   no search was saved under this name
     │   ├── ThreadBusy               2   a search of this thread is under way
+    │   ├── NotWaiting               2   it waits for no answer, or has just been given one
     │   ├── OtherLibrary             2   the last search of this thread read another library
     │   ├── NoSuchJob                2   no background job has this number or target
     │   ├── TargetPaused             2   its jobs are paused, so no new one is queued
@@ -82,6 +83,10 @@ class NoSuchThread(BadRequest):
 
 
 class ThreadBusy(BadRequest):
+    pass
+
+
+class NotWaiting(BadRequest):
     pass
 
 

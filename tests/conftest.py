@@ -1,4 +1,4 @@
-"""Isolation from the shell's keys, caches and the network, and Hypothesis profiles.
+"""Isolation from the shell's keys, terminal, caches and the network, and Hypothesis profiles.
 
 Only the live suite sees the keys of the services. Caches go to a temporary folder.
 """
@@ -44,6 +44,8 @@ MAY_BLOCK = (
 )
 of_services = () if os.environ.get("OUTRIDER_LIVE") else (name for names in SERVICE_KEYS.values() for name in names)
 for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "DEEPSEEK_API_KEY", *of_services):
+    os.environ.pop(variable, None)
+for variable in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):  # a machine that runs tests may set them for its log
     os.environ.pop(variable, None)
 os.environ["OUTRIDER_SOURCES__OFFLINE"] = "true"
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # several workers with as many threads as cores each would mostly wait for one another

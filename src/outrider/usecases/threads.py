@@ -24,7 +24,7 @@ from outrider.services.checkpoints import CheckpointStore, open_store
 from outrider.services.citation_queue import is_local_database
 from outrider.services.thread_ledger import AFTER_LAST_S, Lease, RunAnswers, Status, ThreadRun, find_place, name_process
 from outrider.state.checkpoints import PlanAnswer, Review, check_review_answer, parse_review, read_interrupt
-from outrider.state.errors import BadRequest, NoSuchThread, OtherLibrary, ThreadBusy, ThreadError
+from outrider.state.errors import BadRequest, NoSuchThread, NotWaiting, OtherLibrary, ThreadBusy, ThreadError
 from outrider.state.pipeline import RunContext
 from outrider.state.request import SearchRequest, check_request
 from outrider.state.response import SearchResponse
@@ -98,7 +98,7 @@ class Threads:
         return make_response(state.values, find_review(state, thread)) if "query" in state.values else None
 
     async def check_answer(self, thread: str, answer: object) -> dict[str, Any]:
-        """An answer to what waits, complete and checked as the run itself checks it. Raises `BadRequest`, also if nothing waits."""
+        """An answer to what waits, complete and checked as the run checks it. Raises `BadRequest`, and `NotWaiting` if nothing waits."""
         run = (await self.runs(thread))[-1]
         checked = check_state_answer(run, await self._read_state(thread), answer)
         await self._require_library(run)
@@ -383,10 +383,10 @@ def find_review(state: StateSnapshot, thread: str) -> Review | None:
 
 
 def check_state_answer(run: ThreadRun, state: StateSnapshot, answer: object) -> dict[str, Any]:
-    """An answer to what waits in a thread's state, complete and checked. Raises `BadRequest`."""
+    """An answer to what waits in a thread's state, complete and checked. Raises `BadRequest`, and `NotWaiting` if nothing waits."""
     review = find_review(state, run.thread) if run.status == "waiting" else None
     if review is None:
-        raise BadRequest(f"thread {run.thread!r} waits for no answer; `outrider threads list` shows which do")
+        raise NotWaiting(f"thread {run.thread!r} waits for no answer; `outrider threads list` shows which do")
     checked = check_review_answer(review, answer)
     if isinstance(checked, PlanAnswer) and checked.queries:
         tuple(make_queries(checked.queries, state.values["strategy"]))

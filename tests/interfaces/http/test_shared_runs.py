@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from outrider.interfaces.http.access import hash_key
+from outrider.interfaces.http.problems import translate_error
 from outrider.interfaces.http.run_store import Order, RunStore, StoreAway
 from outrider.interfaces.http.search_events import EventWriter, make_event
 from outrider.interfaces.http.search_run import Run, Sharing
@@ -22,6 +23,7 @@ from outrider.interfaces.http.search_runs import GIVEN_UP, MAX_TAKEOVERS
 from outrider.services import Services
 from outrider.settings.model import CheckpointSettings, Settings, SharedSettings, ThreadSettings
 from outrider.settings.sections import ServeSettings
+from outrider.state.errors import NotWaiting
 from support import fakes
 from support.fakes import Shelf
 from support.http_app import ASPIRIN, BlockingLibrary, open_client, until
@@ -286,6 +288,20 @@ async def test_one_of_two_answers_at_two_processes_is_taken(redis_url: str, tmp_
     assert state["status"] == "done"
     assert whole[: len(first)] == first
     assert whole[-1][1] == "response"
+
+
+async def test_an_answer_after_another_one_was_taken_is_no_wrong_answer(redis_url: str, tmp_path: Path) -> None:
+    threads = str(tmp_path / "threads.sqlite")
+    async with process(redis_url, None, threads) as one, process(redis_url, None, threads) as other:
+        accepted = await one.post("/api/search", json={"query": "aspirin", "checkpoints": ["plan"]}, headers=LATER)
+        place = accepted.headers["location"]
+        await read_events(other, place)
+        late = await other.runs.find(place.rsplit("/", 1)[-1], "")
+        taken = await one.post(f"{place}/resume", json={})
+        with pytest.raises(NotWaiting) as refused:
+            await other.runs.answer(late, {})
+    assert taken.status_code == 200
+    assert translate_error(refused.value).status == 409
 
 
 @pytest.mark.parametrize("is_begun", [True, False])

@@ -21,6 +21,7 @@ from outrider.state.errors import (
     NoSuchJob,
     NoSuchSaved,
     NoSuchThread,
+    NotWaiting,
     OtherLibrary,
     SavedBusy,
     SavedError,
@@ -76,6 +77,7 @@ STATUSES: Mapping[type[SearchError], int] = {
     NoSuchRun: 404,
     NoSuchThread: 404,
     ThreadBusy: 409,
+    NotWaiting: 409,
     OtherLibrary: 409,
     NoSuchJob: 404,
     TargetPaused: 409,
@@ -87,6 +89,7 @@ STATUSES: Mapping[type[SearchError], int] = {
 RUN_ERRORS: Mapping[type[SearchError], str] = {
     NoSuchThread: "there is no such thread",
     ThreadBusy: "a search of this thread is under way; ask again when it has ended, or name another thread",
+    NotWaiting: "this search waits for no answer",
     OtherLibrary: "this search read another library than that of this server",
     NoSuchJob: "there is no such job, or no job of this target",
     TargetPaused: "the jobs of this target are paused; resume them first",

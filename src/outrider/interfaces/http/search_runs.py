@@ -22,7 +22,7 @@ from outrider.runtime.threads_and_loops import is_cancelled
 from outrider.services.checkpoints import store_exists
 from outrider.state.analysis import Analysis
 from outrider.state.comparison import Comparison
-from outrider.state.errors import SearchError, is_disk_full
+from outrider.state.errors import NotWaiting, SearchError, is_disk_full
 from outrider.state.pipeline import RunContext
 from outrider.state.request import SearchRequest
 from outrider.state.response import SearchResponse
@@ -41,7 +41,6 @@ MAX_KEPT_CHARS = 64 * 2**20
 """Of all answers together that are kept; the newest is kept whatever its size."""
 Answers = type[SearchResponse | Analysis | Comparison]
 INTERNAL = Refusal(500, "internal", "an error of this server; its log has details under this search's number")
-NOT_WAITING = Refusal(409, "not-waiting", "this search waits for no answer")
 MAX_TAKEOVERS = 2
 GIVEN_UP = Refusal(500, "given-up", f"{MAX_TAKEOVERS + 1} processes of this server ended while they ran this search, which is run no more")
 SIGNS = 3
@@ -90,10 +89,10 @@ class RunRegistry:
         return await self._start(run, place, self.runner.resume(thread), SearchResponse, Order("resume"))
 
     async def answer(self, run: Run, answer: object, *, has_events: bool = False) -> Run:
-        """Let a search that waits for a person go on. Raises `BadRequest` for a wrong answer, and it still waits."""
+        """Let a search that waits for a person go on. Raises `BadRequest` for a wrong answer, and it still waits, and `NotWaiting`."""
         checked = await (await self.runner.threads()).check_answer(run.thread, answer) if run.review else None
         if run.review is None or checked is None:  # also where two answers came at once
-            raise NOT_WAITING
+            raise NotWaiting(f"search {run.run_id} waits for no answer")
         order = Order("answer", review=run.review.model_dump_json(), answer=json.dumps(checked))
         place = self._admit()
         if isinstance(run, RemoteRun):
@@ -338,13 +337,13 @@ class RunRegistry:
         return None if fields is None else RemoteRun.read(self.store, run_id, fields)
 
     async def _claim_waiting(self, run: RemoteRun, order: Order) -> Run:
-        """The run as one of this process. Raises `Refusal` if it waits no more."""
+        """The run as one of this process. Raises `NotWaiting`."""
         sharing = Sharing(run.store, order)
         self._claiming.add(run.run_id)
         try:
             with refuse_away():
                 if not await run.store.claim_waiting(run.run_id, sharing.token, order.write()):
-                    raise NOT_WAITING
+                    raise NotWaiting(f"search {run.run_id} waits for no answer")
                 return await self._adopt(run, sharing)
         finally:
             self._claiming.discard(run.run_id)
