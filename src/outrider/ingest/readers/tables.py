@@ -25,7 +25,8 @@ from outrider.ingest.column_mapping import CONTENT, FIELD_OF, NAMES, check_colum
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.exported_rows import COLUMNS, FORMER_COLUMNS, InvalidRow, parse_csv_cells, unescape_formula
 from outrider.ingest.readers.damaged_quotes import Lines, iterate_rows
-from outrider.ingest.readers.open_text import read_entries, refuse_large
+from outrider.ingest.readers.open_text import read_entries
+from outrider.ingest.readers.packed_file import open_packed
 from outrider.state.errors import NothingToRead, UnreadableFile
 from outrider.text.words import fold_name
 
@@ -38,7 +39,6 @@ MAX_SHEET_ROWS = 2**20
 MISSING = "NA"
 """R's word for a missing value. In the columns `MAY_MISS` it is read as empty."""
 MAY_MISS = frozenset(NAMES) - {"id", "title", "authors"}
-OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
@@ -149,21 +149,12 @@ def _make_row(names: Sequence[str], cells: Sequence[JsonValue]) -> dict[str, Jso
 def _read_workbook(path: Path, options: ReadOptions) -> Iterator[Parsed]:
     from openpyxl import load_workbook
 
-    refuse_large(path, options)
-    with path.open("rb") as stream:  # closed here: openpyxl keeps its own open if a sheet is not read to its end
-        if stream.read(len(OLD_OFFICE)) == OLD_OFFICE:
-            raise UnreadableFile(f"{path}: an old .xls or an encrypted workbook; save it as plain .xlsx")
-        with _workbook_errors(path), zipfile.ZipFile(path) as archive:
-            # the archive's directory bounds its unpacked size: zipfile reads no member beyond the size stated there
-            unpacked = sum(member.file_size for member in archive.infolist())
-        if unpacked > options.max_bytes:
-            raise UnreadableFile(
-                f"{path}: {unpacked:,} bytes when unpacked, more than the limit of {options.max_bytes:,} (ingest.max_bytes)"
-            )
-        stream.seek(0)
+    old = "an old .xls or an encrypted workbook; save it as plain .xlsx"
+    with open_packed(path, options, ".xlsx workbook", old) as archive:  # openpyxl would keep it open if a sheet is not read to its end
+        archive.stream.seek(0)
         with _workbook_errors(path), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # features that openpyxl does not support (styles, validation) are not read anyway
-            book = load_workbook(stream, read_only=True, data_only=True, keep_links=False)
+            book = load_workbook(archive.stream, read_only=True, data_only=True, keep_links=False)
         empty = True
         problems: list[UnreadableFile] = []
         for sheet in book.worksheets:
