@@ -23,7 +23,19 @@ from outrider.moved import MOVED
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "outrider"
-HEAVY = ("torch", "lancedb", "pyarrow", "transformers", "trafilatura", "pypdfium2_raw", "openpyxl", "fastapi", "langserve", "numpy")
+HEAVY = (
+    "torch",
+    "lancedb",
+    "pyarrow",
+    "transformers",
+    "trafilatura",
+    "pypdfium2_raw",
+    "openpyxl",
+    "mammoth",
+    "fastapi",
+    "langserve",
+    "numpy",
+)
 
 
 @pytest.fixture(scope="module")

@@ -57,17 +57,17 @@ def test_text_markdown_html_are_read_and_named(here: Path, capsys: pytest.Captur
 def test_of_a_folder_what_can_be_read_is_and_the_rest_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "notes").mkdir()
     (here / "notes" / "b.md").write_text(f"# Liver\n\n{PROSE.format('Aspirin')}\n")
-    for name in ("c.docx", "d.docx", "e.docx", "f.docx"):
+    for name in ("c.odt", "d.odt", "e.odt", "f.odt"):
         (here / "notes" / name).write_bytes(b"PK")
     text, about = run_command(capsys, "distill", QUERY, "notes")
     assert "Aspirin harms the liver" in text
     assert about.count("Not read: ") == 3
-    assert "c.docx: no reader for .docx" in about
+    assert "c.odt: no reader for .odt" in about
     assert "And 1 more that could not be read" in about
     notes = json.loads(run_command(capsys, "distill", QUERY, "notes", "--json")[0])["notes"]
     assert len(notes) == 4
     (here / "notes" / "b.md").unlink()
-    assert "no reader for .docx" in run_command(capsys, "distill", QUERY, "notes", code=2)[1]
+    assert "no reader for .odt" in run_command(capsys, "distill", QUERY, "notes", code=2)[1]
 
 
 def test_a_broken_entry_costs_itself(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,7 +83,7 @@ def test_a_broken_entry_costs_itself(here: Path, capsys: pytest.CaptureFixture[s
     ("arguments", "message"),
     [
         ((QUERY, "none.txt"), "there is no such file"),
-        ((QUERY, "x.docx"), "no reader for .docx"),
+        ((QUERY, "x.odt"), "no reader for .odt"),
         ((QUERY, "empty.txt"), "empty.txt"),
         ((" ", "a.txt"), "the query is empty"),
         ((QUERY, "a.txt", "--engine", "lexicl"), "did you mean 'lexical'?"),
@@ -92,7 +92,7 @@ def test_a_broken_entry_costs_itself(here: Path, capsys: pytest.CaptureFixture[s
     ],
 )
 def test_bad_input_is_one_line(arguments: tuple[str, ...], message: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (here / "x.docx").write_bytes(b"PK")
+    (here / "x.odt").write_bytes(b"PK")
     (here / "empty.txt").write_text(" \n")
     capsys.readouterr()
     assert run(["distill", *arguments]) in (2, 3)

@@ -227,6 +227,8 @@ WRONG_FILES = (
     ("archive.zip", b"PK\x03\x04" + bytes(100)),
     ("cut.jsonl.gz", b"\x1f\x8b\x08\x00" + bytes(10)),
     ("table.xlsx", b"PK\x03\x04 no workbook"),
+    ("letter.docx", b"PK\x03\x04 no document"),
+    ("locked.docx", b"\xd0\xcf\x11\xe0" + bytes(600)),
     ("entities.xml", b'<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><article>&b;</article>'),
     ("outside.xml", b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><article>&a;</article>'),
 )

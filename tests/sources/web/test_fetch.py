@@ -436,7 +436,7 @@ def test_a_long_page_keeps_its_beginning() -> None:
     st.integers(1, 60), st.recursive(st.just("<i>x</i>y"), lambda inner: st.lists(inner, max_size=4).map(lambda p: f"<p>{''.join(p)}</p>z"))
 )
 def test_a_page_is_cut_after_so_many_elements(most: int, body: str) -> None:
-    whole, cut = pages_html._tree(f"<body>{body}</body>"), pages_html._tree(f"<body>{body}</body>")
+    whole, cut = pages_html.parse_tree(f"<body>{body}</body>"), pages_html.parse_tree(f"<body>{body}</body>")
     tags = [node.tag for node in whole.iter()]
     assert pages_html._cut(cut, most) == (len(tags) > most)
     assert [node.tag for node in cut.iter()] == tags[:most]

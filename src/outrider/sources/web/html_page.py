@@ -62,7 +62,7 @@ def parse_page(html: str, about: Mapping[str, JsonValue] | None = None, most_nod
     `most_nodes`, for untrusted pages: elements after that number are not read, which `metadata.cut` reports, and a large page is read
     only by the part of trafilatura whose time is linear in its size. Raises `Malformed` if it is not HTML.
     """
-    tree = _tree(html)
+    tree = parse_tree(html)
     cut = most_nodes is not None and _cut(tree, most_nodes)
     page = PageDeclarations(tree)
     text, marked_date = _main_text(
@@ -192,8 +192,8 @@ def _relations(element: HtmlElement) -> frozenset[str]:
     return frozenset((element.get("rel") or "").lower().split())
 
 
-def _tree(html: str) -> HtmlElement:
-    """A whole page or a fragment, also invalid HTML."""
+def parse_tree(html: str) -> HtmlElement:
+    """A whole page or a fragment, also invalid HTML. Raises `Malformed`."""
     from lxml.etree import LxmlError  # type: ignore[import-untyped]
     from lxml.html import HTMLParser, document_fromstring
 

@@ -7,6 +7,7 @@ and its paragraph begins.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ HTML_NAMES = {
     **dict.fromkeys(("aside", "footer", "head", "noscript", "script", "style", "template", "title"), ""),
 }  # fmt: skip
 """The names of HTML's elements in that vocabulary; empty for those that are not read."""
+STOP = re.compile(r"[.!?…]+[\"'”’»)]*\Z")
 CONTROLS = dict.fromkeys([*range(9), *range(11, 32), 127])
 """Control characters, which are no text."""
 
@@ -78,6 +80,21 @@ def render_blocks(body: Element, names: Mapping[str, str] | None = None) -> str:
             parts.append("\n" if tag == "lb" else (element.text or "") if tag == "quote" else _fold_lines(element.text))
     close_block()
     return "".join(_join_blocks(blocks)).translate(CONTROLS)
+
+
+def put_before_stop(mark: Element) -> None:
+    """Put the full stop before a raised number of a note behind it, as in `an hour[1].`: only there does it end a sentence."""
+    if mark.getparent().tag == "sup" and len(mark.getparent()) == 1:
+        mark = mark.getparent()
+    before, parent = mark.getprevious(), mark.getparent()
+    text = (parent.text if before is None else before.tail) or ""
+    if stop := STOP.search(text[-8:]):
+        text = text[: len(text) - len(stop[0])]
+        mark.tail = stop[0] + (mark.tail or "")
+        if before is None:
+            parent.text = text
+        else:
+            before.tail = text
 
 
 def _join_blocks(blocks: Sequence[tuple[str, str]]) -> Iterator[str]:
