@@ -229,6 +229,7 @@ WRONG_FILES = (
     ("table.xlsx", b"PK\x03\x04 no workbook"),
     ("letter.docx", b"PK\x03\x04 no document"),
     ("locked.docx", b"\xd0\xcf\x11\xe0" + bytes(600)),
+    ("book.epub", b"PK\x03\x04 no book"),
     ("entities.xml", b'<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><article>&b;</article>'),
     ("outside.xml", b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><article>&a;</article>'),
 )

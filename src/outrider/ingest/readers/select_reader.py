@@ -55,6 +55,7 @@ class NoReader:
 
 PDF = FileReader("pdf", version=3, single=True)
 DOCX = FileReader("docx", single=True)
+EPUB = FileReader("epub", single=True)
 JATS = FileReader("jats", single=True)
 PUBMED = FileReader("pubmed")
 ENDNOTE = FileReader("endnote", version=2)
@@ -74,7 +75,7 @@ MARKDOWN = FileReader("markdown", single=True, module="text_documents")
 PLAIN_TEXT = FileReader("plain_text", single=True, module="text_documents")
 
 BY_SUFFIX = {
-    ".pdf": PDF, ".docx": DOCX,
+    ".pdf": PDF, ".docx": DOCX, ".epub": EPUB,
     ".bib": BIBTEX, ".bibtex": BIBTEX,
     ".tsv": TABLES, ".tab": TABLES, ".xlsx": TABLES,
     ".json": JSON_LINES, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".csljson": JSON_LINES,
@@ -135,7 +136,8 @@ OTHER_TEXTS = (
 INSTEAD = {
     ".xls": "save it as .xlsx or .csv", ".ods": "save it as .xlsx or .csv",
     **dict.fromkeys((".doc", ".docm", ".odt", ".rtf", ".pages"), "save it as .docx or PDF"),
-    **dict.fromkeys((".epub", ".tex"), "save it as PDF or text"),
+    **dict.fromkeys((".mobi", ".azw", ".azw3", ".kfx", ".fb2", ".djvu"), "convert it to EPUB or PDF"),
+    ".tex": "save it as PDF or text",
     **dict.fromkeys((".ppt", ".pptx", ".odp", ".key"), "save it as PDF"),
     **dict.fromkeys((".ipynb", ".org", ".adoc"), "export it as Markdown or HTML"),
     **dict.fromkeys((".eml", ".msg", ".mbox"), "save it as text or HTML"),
