@@ -22,7 +22,7 @@ def choose_reader(path: Path, content: bytes = b"") -> str:
     [
         ("a.pdf", "pdf"), ("A.PDF", "pdf"), ("a.bib", "bibtex"), ("a.ris", "ris"), ("a.csv", "tables"), ("a.tab", "tables"),
         ("a.xlsx", "tables"), ("a.json", "json_lines"), ("a.v2.jsonl.gz", "json_lines"), ("a.JSON.GZ", "json_lines"), ("a.md", "markdown"),
-        ("a.docx", "docx"), ("A.EPUB", "epub"), ("a.odt", "no reader for .odt; save it as .docx or PDF"),
+        ("a.docx", "docx"), ("A.EPUB", "epub"), ("a.ipynb", "notebook"), ("a.odt", "no reader for .odt; save it as .docx or PDF"),
         ("a.mobi", "no reader for .mobi; convert it to EPUB or PDF"),
         ("a.htm", "html"), ("a.rst", "plain_text"), ("a.txt", "plain_text"),
         ("a.vec", "no reader for .vec"), ("a.png", "no reader for .png"), ("README", "no reader for a file without a suffix"),

@@ -230,6 +230,7 @@ WRONG_FILES = (
     ("letter.docx", b"PK\x03\x04 no document"),
     ("locked.docx", b"\xd0\xcf\x11\xe0" + bytes(600)),
     ("book.epub", b"PK\x03\x04 no book"),
+    ("cells.ipynb", b'{"cells": null}'),
     ("entities.xml", b'<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><article>&b;</article>'),
     ("outside.xml", b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><article>&a;</article>'),
 )

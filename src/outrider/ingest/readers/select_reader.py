@@ -56,6 +56,7 @@ class NoReader:
 PDF = FileReader("pdf", version=3, single=True)
 DOCX = FileReader("docx", single=True)
 EPUB = FileReader("epub", single=True)
+NOTEBOOK = FileReader("notebook", single=True)
 JATS = FileReader("jats", single=True)
 PUBMED = FileReader("pubmed")
 ENDNOTE = FileReader("endnote", version=2)
@@ -75,7 +76,7 @@ MARKDOWN = FileReader("markdown", single=True, module="text_documents")
 PLAIN_TEXT = FileReader("plain_text", single=True, module="text_documents")
 
 BY_SUFFIX = {
-    ".pdf": PDF, ".docx": DOCX, ".epub": EPUB,
+    ".pdf": PDF, ".docx": DOCX, ".epub": EPUB, ".ipynb": NOTEBOOK,
     ".bib": BIBTEX, ".bibtex": BIBTEX,
     ".tsv": TABLES, ".tab": TABLES, ".xlsx": TABLES,
     ".json": JSON_LINES, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".csljson": JSON_LINES,
@@ -139,7 +140,7 @@ INSTEAD = {
     **dict.fromkeys((".mobi", ".azw", ".azw3", ".kfx", ".fb2", ".djvu"), "convert it to EPUB or PDF"),
     ".tex": "save it as PDF or text",
     **dict.fromkeys((".ppt", ".pptx", ".odp", ".key"), "save it as PDF"),
-    **dict.fromkeys((".ipynb", ".org", ".adoc"), "export it as Markdown or HTML"),
+    **dict.fromkeys((".org", ".adoc"), "export it as Markdown or HTML"),
     **dict.fromkeys((".eml", ".msg", ".mbox"), "save it as text or HTML"),
     **dict.fromkeys((".mht", ".mhtml", ".webarchive"), "save the page as HTML"),
     ".enl": "export it from EndNote as XML", ".enlx": "export it from EndNote as XML", ".rdf": "export RIS, BibTeX or CSL JSON",

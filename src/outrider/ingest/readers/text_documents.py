@@ -54,9 +54,15 @@ def read_html(path: Path, options: ReadOptions) -> Iterator[Parsed]:
 
 def read_markdown(path: Path, options: ReadOptions) -> Iterator[Parsed]:
     content = read_text(path, options)
-    front, body, problem = split_front(content.text)
+    return parse_markdown(path, content.text, content.encoding.metadata())
+
+
+def parse_markdown(path: Path, text: str, about: Mapping[str, JsonValue], declared: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
+    """The record of a Markdown text. `about` is added to its metadata; `declared` are further fields, which its front matter overrides."""
+    front, body, problem = split_front(text)
+    front = {**(declared or {}), **front}
     metadata: dict[str, JsonValue] = {
-        **content.encoding.metadata(),
+        **about,
         **{str(key): _to_json(value) for key, value in front.items() if key not in FIELDS},
     }
     if problem:
