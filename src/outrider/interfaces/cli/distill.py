@@ -25,7 +25,8 @@ def distill(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[FILE...]", help="Text, Markdown, HTML, PDF, JATS, or tables and bibliographies; - or a pipe reads standard input."
+            metavar="[FILE...]",
+            help="Text, Markdown, HTML, PDF, Word, EPUB, JATS, or tables and bibliographies; - or a pipe reads standard input.",
         ),
     ] = None,
     engine: Annotated[

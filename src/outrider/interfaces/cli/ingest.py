@@ -61,9 +61,9 @@ def ingest(
 ) -> int:
     """Read papers, bibliographies, pages, repositories and packages into the library, from files or by name.
 
-    PDF, JATS and PubMed XML, BibTeX, RIS, CSL-JSON, MEDLINE, Web of Science, Ovid, EndNote, RefWorks, MODS, CITATION.cff, CSV, TSV, XLSX,
-    JSON, JSONL (also .gz), Markdown, text and HTML. Reading the same files again changes nothing. After an interruption, run the same
-    command to continue.
+    PDF, Word (.docx), EPUB, Jupyter notebooks, JATS and PubMed XML, BibTeX, RIS, CSL-JSON, MEDLINE, Web of Science, Ovid, EndNote,
+    RefWorks, MODS, CITATION.cff, CSV, TSV, XLSX, JSON, JSONL (also .gz), Markdown, text and HTML. Reading the same files again changes
+    nothing. After an interruption, run the same command to continue.
 
     A renamed file keeps its records. Records that were deleted from a file, and those of deleted files, stay in the library and are
     reported; --prune lists them, --prune --yes removes them.

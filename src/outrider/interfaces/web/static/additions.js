@@ -48,7 +48,7 @@ export function begin({ contents, done, names }) {
 function showLimits() {
   const about = library.contents();
   if (!about) return;
-  byId("add-limits").textContent = `PDF, BibTeX, RIS, EndNote, PubMed, Web of Science, Scopus, CSV, Excel, JSON, Markdown, HTML or text; up to ${count(Math.round(about.max_bytes / 2 ** 20))} MB each.`;
+  byId("add-limits").textContent = `PDF, Word, EPUB, notebooks, BibTeX, RIS, EndNote, PubMed, Web of Science, Scopus, CSV, Excel, JSON, Markdown, HTML or text; up to ${count(Math.round(about.max_bytes / 2 ** 20))} MB each.`;
   byId("files").accept = about.suffixes.join(",");
   byId("targets-note").textContent = about.online ? "DOI, arXiv, PubMed, GitHub or a web page: their records are looked up." : "This server is offline: identifiers cannot be looked up. Files can be added.";
   for (const one of byId("targets-form").elements) one.disabled = !about.online;
