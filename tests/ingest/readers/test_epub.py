@@ -82,7 +82,8 @@ def test_parts_are_read_in_order(tmp_path: Path) -> None:
 def test_markup_of_xhtml(tmp_path: Path) -> None:
     """Elements that close themselves hold nothing; named entities; ruby; numbers of pages; scripts; comments."""
     body = (
-        '<p><a id="x"/>Caf&eacute;&nbsp;<i/>one<span epub:type="pagebreak" id="p2" title="2">2</span> two</p><script src="x.js"/><title/>'
+        '<p><a id="x"/>Ca&shy;f&eacute;&nbsp;<i/>o&#173;ne<span epub:type="pagebreak" id="p2" title="2">2</span> two</p>'
+        '<script src="x.js"/><title/>'
         '<p><ruby>漢<rt>かん</rt></ruby>字 &amp; &#8212; <span class="pagenum">[3]</span>end<!-- no --></p><div/><p>last</p>'
     )
     assert book(tmp_path, {"a.xhtml": page(body)}).text == "Café one two\n\n漢字 & — end\n\nlast"

@@ -167,7 +167,7 @@ def _convert(path: Path, parts: io.BytesIO) -> HtmlElement:
         raise UnreadableFile(f"{path}: not a readable .docx document: {type(error).__name__}: {error}") from error
     if not html:
         raise NothingToRead(f"{path}: holds no text")
-    return parse_tree(html)
+    return parse_tree(html.replace("\u00ad", ""))  # a soft hyphen would part a word for the search
 
 
 def _number_notes(tree: HtmlElement) -> None:

@@ -150,7 +150,7 @@ def _read_part(archive: PackedFile, name: str) -> str:
         raise UnreadableFile(f"{archive.path}: {name}: {error}") from error
     tree = parse_tree(SELF_CLOSED.sub(lambda tag: tag[0] if tag[1].lower() in VOID else f"<{tag[1]}{tag[2]}></{tag[1]}>", html))
     _mark_notes(tree)
-    return render_blocks(tree, NAMES)
+    return render_blocks(tree, NAMES).replace("\u00ad", "")  # a soft hyphen would part a word for the search
 
 
 def _mark_notes(tree: HtmlElement) -> None:
