@@ -26,8 +26,8 @@ def test_files_come_depth_first_by_name(tmp_path: Path) -> None:
 
 
 def test_hidden_entries_are_left_out_unless_named(tmp_path: Path) -> None:
-    """A leading dot hides files and folders inside a folder, not a path that was given."""
-    fill(tmp_path, ".git/config", ".hidden.md", "seen.md")
+    """A leading dot hides files and folders inside a folder, not a path that was given. Word's locks are no documents."""
+    fill(tmp_path, ".git/config", ".hidden.md", "seen.md", "~$report.docx")
     assert names(tmp_path) == ["seen.md"]
     assert names(tmp_path, tmp_path / ".hidden.md", tmp_path / ".git") == [".hidden.md", ".git/config"]
 

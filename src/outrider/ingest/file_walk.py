@@ -1,9 +1,9 @@
 """Walk of files and folders: every file once, in a fixed order, without following a loop.
 
-Folders are walked depth first, their entries by name. Left out and not reported are hidden entries (a leading dot) inside a
-folder, folders of a LanceDB table (`*.lance`: a library may lie inside the folder) and folders reached a second time; a path
-that is named is read even if hidden. No link is followed out of a named folder. Everything else is listed, also a file that cannot
-be read, with the reason, so that a report accounts for it.
+Folders are walked depth first, their entries by name. Left out and not reported are hidden entries (a leading dot, or the `~$` of
+the files by which Word locks open documents) inside a folder, folders of a LanceDB table (`*.lance`: a library may lie inside the folder)
+and folders reached a second time; a path that is named is read even if hidden. No link is followed out of a named folder. Everything
+else is listed, also a file that cannot be read, with the reason, so that a report accounts for it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from outrider.state.errors import BadRequest
 
+HIDDEN = (".", "~$")
 KINDS = ((stat.S_ISFIFO, "a named pipe"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"))
 
 
@@ -94,7 +95,7 @@ def _walk_path(start: Path, folders: set[tuple[int, int]]) -> Iterator[InputFile
             except OSError as error:
                 yield InputFile(path.absolute(), problem=_explain(path, error))
                 continue
-            todo.extend(path / name for name in names if not name.startswith(".") and not name.endswith(".lance"))
+            todo.extend(path / name for name in names if not name.startswith(HIDDEN) and not name.endswith(".lance"))
 
 
 def _escape(text: str) -> str:
