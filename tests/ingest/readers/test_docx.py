@@ -9,6 +9,7 @@ import pytest
 
 from outrider.ingest.entry import Entry, FileNote, Parsed, ReadOptions
 from outrider.ingest.readers import docx
+from outrider.ingest.readers.packed_file import MAX_TREE_BYTES
 from outrider.state.errors import NothingToRead, UnreadableFile
 from outrider.state.records import BaseRecord
 
@@ -186,7 +187,8 @@ DEEP = f"<w:document {W}><w:body>{'<w:sdt><w:sdtContent>' * 400}{p(PROSE)}{'</w:
         ({"word/document.xml": ENTITY}, "refused, its XML declares entities"), ({"word/document.xml": OUTSIDE}, "refused, its XML"),
         ({"word/styles.xml": ENTITY}, "refused, its XML declares entities"), ({"word/document.xml": DEEP}, "nested more than"),
         ({"word/document.xml": f"<w:document {W}/>"}, "not a readable .docx document"),
-        ({"_rels/.rels": "<a"}, "not well-formed XML"),
+        ({"_rels/.rels": "<a"}, "not well-formed XML"), ({"word/document.xml": "<a><oMath><t>x</t></oMath></a>"}, "not a readable .docx"),
+        ({"_rels/.rels": b" " * (MAX_TREE_BYTES + 1)}, "bytes of XML, more than the limit"),
         ({"word/document.xml": b"<a>\xff\xfe</a>"}, "not well-formed XML"),
     ],
 )  # fmt: skip
@@ -259,7 +261,7 @@ def test_archive_bombs_are_refused(tmp_path: Path) -> None:
     path = write_docx(tmp_path / "a.docx", p(PROSE), parts={"word/media/image1.png": bytes(5_000_000)})
     with pytest.raises(UnreadableFile, match="when unpacked, more than the limit"):
         read(path, ReadOptions(max_bytes=1_000_000))
-    path = write_docx(tmp_path / "a.docx", p(PROSE), parts={"word/styles.xml": b"<a>" + b" " * docx.MAX_XML_BYTES + b"</a>"})
+    path = write_docx(tmp_path / "a.docx", p(PROSE), parts={"word/styles.xml": b"<a>" + b" " * MAX_TREE_BYTES + b"</a>"})
     assert path.stat().st_size < 100_000
     with pytest.raises(UnreadableFile, match="bytes of XML, more than the limit"):
         read(path)

@@ -10,6 +10,7 @@ import pytest
 
 from outrider.ingest.entry import Entry, FileNote, Parsed, ReadOptions
 from outrider.ingest.readers import epub
+from outrider.ingest.readers.packed_file import MAX_TREE_BYTES
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import BaseRecord
 
@@ -192,6 +193,7 @@ ENTITY = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
         ({"OEBPS/book.opf": "<package/>"}, "no text in its parts"),
         ({"OEBPS/a.xhtml": page("<img src='a.png'/>")}, "no text in its parts"), ({"OEBPS/a.xhtml": ""}, "none of its parts can be read"),
         ({"META-INF/encryption.xml": "<broken"}, "not well-formed XML"),
+        ({"OEBPS/book.opf": b" " * (MAX_TREE_BYTES + 1)}, "bytes of XML, more than the limit"),
     ],
 )  # fmt: skip
 def test_broken_books(tmp_path: Path, files: dict[str, str | bytes], message: str) -> None:
@@ -212,7 +214,7 @@ def test_no_book(tmp_path: Path, content: bytes) -> None:
 
 def test_archive_bombs_are_refused(tmp_path: Path) -> None:
     """By the sum of the sizes, and a part that is too large for a tree."""
-    pages = {"a.xhtml": page(f"<p>{PROSE}</p>"), "b.xhtml": b" " * (epub.MAX_PART_BYTES + 1)}
+    pages = {"a.xhtml": page(f"<p>{PROSE}</p>"), "b.xhtml": b" " * (MAX_TREE_BYTES + 1)}
     path = write_epub(tmp_path / "a.epub", pages)
     assert path.stat().st_size < 100_000
     with pytest.raises(UnreadableFile, match="when unpacked, more than the limit"):

@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from outrider.ingest.entry import Entry, FileNote, Parsed, ReadOptions
 from outrider.ingest.field_values import one_line, split_name_line
 from outrider.ingest.readers.front_matter import INTRODUCTION_HEADING, NO_TITLE, Title, choose_authors, choose_title
-from outrider.ingest.readers.packed_file import PackedFile, open_packed
+from outrider.ingest.readers.packed_file import MAX_TREE_BYTES, PackedFile, open_packed
 from outrider.ingest.readers.safe_xml import check_xml, local_name
 from outrider.sources.web.html_page import parse_tree
 from outrider.sources.web.page_text import HTML_NAMES, put_before_stop, render_blocks
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from lxml.html import HtmlElement  # type: ignore[import-untyped]
 
 OLD = "an old .doc or an encrypted document; save it as plain .docx"
-MAX_XML_BYTES = 32 * 2**20
-"""Of all parts: mammoth takes up to 70 bytes of memory for one of them. A book has 10 MB."""
 MAX_XML_DEPTH = 200
 """Tables within tables have ten levels each; mammoth recurses."""
 NOT_READ = re.compile(
@@ -104,8 +102,10 @@ def _copy_parts(archive: PackedFile) -> io.BytesIO:
     """The parts that mammoth is to read, checked, as an archive of their own."""
     names = [name for name in archive.members if name.endswith((".xml", ".rels")) and not NOT_READ.match(name)]
     size = sum(archive.members[name].file_size for name in names)
-    if size > MAX_XML_BYTES:
-        raise UnreadableFile(f"{archive.path}: {size:,} bytes of XML, more than the limit of {MAX_XML_BYTES:,}; save it in parts or as PDF")
+    if size > MAX_TREE_BYTES:  # mammoth takes up to 70 bytes of memory for one of them
+        raise UnreadableFile(
+            f"{archive.path}: {size:,} bytes of XML, more than the limit of {MAX_TREE_BYTES:,}; save it in parts or as PDF"
+        )
     copy = io.BytesIO()
     with zipfile.ZipFile(copy, "w") as parts:
         for name in names:
@@ -122,12 +122,12 @@ def _write_equations(data: bytes) -> bytes:
     from defusedxml.ElementTree import fromstring
 
     root = fromstring(data)
-    namespace = root.tag.rpartition("}")[0]
+    namespace = root.tag[: root.tag.rfind("}") + 1]
     for parent in list(root.iter()):
         for place, child in enumerate(parent):
             if local_name(child.tag) in EQUATIONS and local_name(parent.tag) not in EQUATIONS:
-                run = parent[place] = parent.makeelement(f"{namespace}}}r", {})
-                SubElement(run, f"{namespace}}}t").text = _linearize(child)
+                run = parent[place] = parent.makeelement(f"{namespace}r", {})
+                SubElement(run, f"{namespace}t").text = _linearize(child)
     return cast("bytes", tostring(root, encoding="utf-8"))
 
 

@@ -20,7 +20,7 @@ from pydantic import JsonValue
 
 from outrider.ingest.entry import Entry, FileNote, Parsed, ReadOptions
 from outrider.ingest.field_values import one_line, parse_year
-from outrider.ingest.readers.packed_file import PackedFile, open_packed
+from outrider.ingest.readers.packed_file import MAX_TREE_BYTES, PackedFile, open_packed
 from outrider.ingest.readers.text_documents import first_heading
 from outrider.linkage.identifiers import normal_doi, normal_isbn
 from outrider.sources.web.html_page import declared_charset, parse_tree
@@ -37,8 +37,6 @@ CONTAINER, ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 OPF = "{http://www.idpf.org/2007/opf}"
 FONT_ALGORITHMS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 """They obfuscate fonts, and protect no text."""
-MAX_PART_BYTES = 32 * 2**20
-"""The tree of a part takes ten times its size."""
 NAMES = {**HTML_NAMES, "aside": "div", "footer": "div", **dict.fromkeys(("rp", "rt", "svg"), "")}
 """Asides are notes and boxes of a book. Of ruby text the base is read, without its pronunciation."""
 SELF_CLOSED = re.compile(r"<([A-Za-z][\w:-]*)((?:\s[^<>]*)?)/>")
@@ -139,7 +137,7 @@ def _list_encrypted(archive: PackedFile) -> set[str]:
 def _read_part(archive: PackedFile, name: str) -> str:
     """The text of a part as Markdown. Raises `UnreadableFile` for one that is missing, too large or no text, `Malformed`."""
     member = archive.members.get(name)
-    if member is None or member.file_size > MAX_PART_BYTES:
+    if member is None or member.file_size > MAX_TREE_BYTES:
         raise UnreadableFile(f"{archive.path}: {name}")
     data = archive.read(name)
     if not data.strip():

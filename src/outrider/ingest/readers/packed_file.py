@@ -25,6 +25,8 @@ OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """What these formats allow. Other methods may take gigabytes of memory to unpack."""
 IS_ENCRYPTED = 0x1
+MAX_TREE_BYTES = 32 * 2**20
+"""Of XML that becomes a tree, which takes ten times as much or more. A book has 10 MB."""
 
 
 class PackedFile:
@@ -51,7 +53,11 @@ class PackedFile:
 
     def parse(self, name: str) -> Element | None:
         """The tree of an XML member, tags without namespaces; None if it does not exist. Raises `UnreadableFile`."""
-        return parse_xml_bytes(self.read(name), f"{self.path}: {name}") if name in self.members else None
+        if name not in self.members:
+            return None
+        if (size := self.members[name].file_size) > MAX_TREE_BYTES:
+            raise UnreadableFile(f"{self.path}: {name}: {size:,} bytes of XML, more than the limit of {MAX_TREE_BYTES:,}")
+        return parse_xml_bytes(self.read(name), f"{self.path}: {name}")
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
