@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import pairwise
-from zoneinfo import ZoneInfo
 
+from outrider.settings.model import load_time_zone
 from outrider.state.errors import BadRequest
 
 WORDS = {"daily": "0 6 * * *", "weekly": "0 6 * * 1", "monthly": "0 6 1 * *"}
@@ -31,7 +31,7 @@ TAKES = "a schedule is daily, weekly, monthly, an interval such as 'every 6 h', 
 class Schedule:
     """Exactly one of `cron` and `interval` is set."""
 
-    zone: ZoneInfo
+    zone: tzinfo
     cron: str = ""
     interval: timedelta | None = None
 
@@ -53,18 +53,15 @@ def parse_schedule(text: str, zone: str) -> Schedule:
     """Raises `BadRequest` for a text that is no schedule, an unknown time zone, and a schedule of less than 15 minutes."""
     from croniter import CroniterError, croniter
 
-    try:
-        found = ZoneInfo(zone)
-    except (KeyError, ValueError, OSError) as error:
-        raise BadRequest(f"there is no time zone {zone[:MOST_CHARS]!r}; name one such as Europe/Berlin or UTC") from error
+    time_zone = load_time_zone(zone)
     words = " ".join(text.split()).lower()
     if match := EVERY.fullmatch(words):
-        schedule = Schedule(found, interval=int(match["count"]) * UNITS[match["unit"]])
+        schedule = Schedule(time_zone, interval=int(match["count"]) * UNITS[match["unit"]])
     else:
         cron = WORDS.get(words, words)
         if len(cron) > MOST_CHARS or not CRON.fullmatch(cron):
             raise BadRequest(f"{text[:MOST_CHARS]!r} is no schedule; {TAKES}")
-        schedule = Schedule(found, cron=cron)
+        schedule = Schedule(time_zone, cron=cron)
     start = datetime(2026, 1, 1, tzinfo=UTC)
     try:
         times = [schedule.next_after(start)]

@@ -7,6 +7,7 @@ Values are validated strictly: `"100"` is not a number and `1` is not a flag, so
 from __future__ import annotations
 
 import re
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,6 +15,7 @@ import platformdirs
 from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
 from outrider.settings.sections import Addresses, ApiKey, CacheSettings, Section, ServeSettings, SourcesSettings
+from outrider.state.errors import BadRequest
 from outrider.text.languages_and_work_types import TYPES, normal_language, normal_type
 
 if TYPE_CHECKING:
@@ -444,6 +446,18 @@ class ClusterSettings(Section):
     )
 
 
+def load_time_zone(name: str) -> tzinfo:
+    """A time zone of the IANA database; raises `BadRequest` for one that it lacks."""
+    if name == "UTC":  # known without the database, which some containers lack
+        return UTC
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise BadRequest(f"there is no time zone {name[:100]!r}; name one such as Europe/Berlin or UTC") from error
+
+
 class SavedSettings(Section):
     """Saved searches that run again: `outrider saved`."""
 
@@ -457,6 +471,15 @@ class SavedSettings(Section):
     webhook_secret: ApiKey = Field(
         SecretStr(""), description="Signs what is sent to webhooks (HMAC-SHA-256); without one no webhook can be added. Never shown."
     )
+
+    @field_validator("timezone")
+    @classmethod
+    def check_time_zone(cls, name: str) -> str:
+        try:
+            load_time_zone(name)
+        except BadRequest as error:
+            raise ValueError(f"is wrong: {error}") from error
+        return name
 
 
 class LearningSettings(Section):

@@ -49,6 +49,20 @@ def test_a_wrong_setting_is_named_with_its_place(tmp_path: Path, capsys: pytest.
     assert run(["search", "x"]) == 2
 
 
+@pytest.mark.parametrize(("zone", "code"), [("Mars/Olympus", 2), ("../../etc/passwd", 2), ("UTC", 0), ("Europe/Berlin", 0)])
+def test_settings_and_saved_searches_accept_the_same_time_zones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], zone: str, code: int
+) -> None:
+    add = ["saved", "add", "liver", "aspirin", "--schedule", "daily"]
+    monkeypatch.setenv("OUTRIDER_SAVED__URI", str(tmp_path / "saved.sqlite"))
+    assert run([*add, "--timezone", zone]) == code
+    monkeypatch.setenv("OUTRIDER_SAVED__TIMEZONE", zone)
+    capsys.readouterr()
+    assert run(["config", "check"]) == code
+    assert ("saved.timezone is wrong: there is no time zone" in capsys.readouterr().err) == bool(code)
+    assert run([*add, "--replace"]) == code
+
+
 def test_doctor_reports_what_is_available_and_what_is_missing(shelved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", "--json", "-l", str(shelved)]) == 0
     rows = {row["what"]: row for row in json.loads(capsys.readouterr().out)["checks"]}
