@@ -383,8 +383,14 @@ async def test_without_a_network_what_the_library_has_is_taken_from_it(tmp_path:
     assert "must be fetched" in result.works[1].reason
     listing = await list_candidates(services, TARGET)
     assert "were not read yet, and none are read here" in listing.remarks[0]
-    assert [job.request for job in await read_jobs(services)] == [{"targets": ["w4"]}]  # of the fetched work alone
+    assert await read_jobs(services) == []  # a citations job could only fail
+    assert (result.citations_job, "citations of these works were not read" in result.remarks[0]) == ("", True)
     services.close()
+    online = Services(make_settings(tmp_path, "http://127.0.0.1:9"), pages=CountingPages())  # type: ignore[arg-type]
+    await list_candidates(online, TARGET)  # queues what was not read
+    (job,) = await read_jobs(online)
+    assert (job.kind, job.request) == ("citations", {"targets": ["w1", "w2", "w4"]})
+    online.close()
 
 
 async def test_candidates_of_a_reference_list_have_its_titles_before_any_service_is_asked(tmp_path: Path) -> None:

@@ -139,9 +139,13 @@ async def run_fetch_job(services: Services, request: dict[str, JsonValue], steps
     async def queue() -> JsonValue:
         return await _queue_citations(services, job.target, ids)
 
-    queued = await steps.step("queue citations", queue) if ids else ""
-    remarks = () if queued or not ids else (f"the target is paused; its citations are read after: outrider jobs resume {job.target!r}",)
-    fields: dict[str, JsonValue] = FetchResult(works=tuple(works), citations_job=str(queued), remarks=remarks).model_dump(mode="json")
+    queued = ""
+    remarks: tuple[str, ...] = ()
+    if ids and services.settings.sources.offline:  # the next listing of the target with a network queues it
+        remarks = (f"citations of these works were not read: services have them, {OFFLINE}",)
+    elif ids and not (queued := str(await steps.step("queue citations", queue))):
+        remarks = (f"the target is paused; its citations are read after: outrider jobs resume {job.target!r}",)
+    fields: dict[str, JsonValue] = FetchResult(works=tuple(works), citations_job=queued, remarks=remarks).model_dump(mode="json")
     return fields
 
 
