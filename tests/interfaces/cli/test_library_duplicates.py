@@ -56,12 +56,41 @@ def test_records_split_by_hand_stay_separate(library: str, capsys: pytest.Captur
     assert find_groups(capsys, "-l", library)["groups"] == [["a", "c"]]
 
 
-def test_the_summary_counts_records_and_works(library: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["library", "dedup", "--dry-run", "-l", library]) == 0
+def dedup(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str]:
+    """The last line of the output, and the note."""
+    capsys.readouterr()
+    assert run(["library", "dedup", *arguments]) == 0
     output = capsys.readouterr()
-    assert TITLE in output.out
-    assert "3 of 4 records are 1 works." in output.out
-    assert "without --dry-run they are remembered" in output.err
+    return output.out.splitlines()[-1], " ".join(output.err.split())
+
+
+def test_the_summary_says_what_is_one_work_and_what_would_happen(library: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["library", "dedup", "--dry-run", "-l", library]) == 0
+    assert TITLE in capsys.readouterr().out
+    summary = "3 of 4 records describe 1 work."
+    would = "Nothing was stored. Without --dry-run the library remembers 1 new work, and searches show it as one hit."
+    assert dedup(capsys, "--dry-run", "-l", library) == (summary, would)
+    assert dedup(capsys, "-l", library) == (summary, "1 new work is remembered; `outrider library split ID` undoes it.")
+    assert dedup(capsys, "-l", library) == (summary, "The library remembers all of this already.")
+    assert dedup(capsys, "--dry-run", "-l", library) == (summary, "The library remembers all of this already; nothing would change.")
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    (tmp_path / "more.jsonl").write_text(json.dumps({**rows[3], "doc_id": "e", "year": 2020}) + "\n")
+    assert run(["ingest", "more.jsonl", "--offline", "-l", library]) == 0
+    summary = "5 of 5 records describe 2 works."
+    assert dedup(capsys, "--dry-run", "-l", library) == (summary, would)
+    for doc_id in "abcd":
+        assert run(["library", "decisions", "--forget", doc_id, "-l", library]) == 0
+    would = "Nothing was stored. Without --dry-run the library remembers 2 new works, and searches show each as one hit."
+    assert dedup(capsys, "--dry-run", "-l", library) == (summary, would)
+    assert dedup(capsys, "-l", library) == (summary, "2 new works are remembered; `outrider library split ID` undoes one.")
+
+
+def test_a_library_without_duplicates(library: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["library", "split", "a", "-l", library]) == 0
+    assert run(["library", "split", "b", "-l", library]) == 0
+    assert dedup(capsys, "--dry-run", "-l", library) == ("No two of 4 records describe one work.", "")
+    assert run(["library", "remove", "b", "c", "d", "-l", library]) == 0
+    assert dedup(capsys, "-l", library) == ("The library has 1 record, so there is nothing to compare.", "")
 
 
 def test_without_a_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

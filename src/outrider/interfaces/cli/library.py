@@ -517,14 +517,24 @@ def dedup_library(
     for work in works:
         remembered = " (remembered)" if work.remembered else ""
         show_work((titles.get(work.ids[0]) or "without a title") + remembered, work.ids, work.reasons)
-    records = sum(len(work.ids) for work in works)
-    console().print(plain(f"{records:,} of {source.records:,} records are {len(works):,} works.", "bold"))
+    _report_works(source.records, sum(len(work.ids) for work in works), len(works), new, dry_run=dry_run)
+
+
+def _report_works(records: int, shared: int, works: int, new: int, *, dry_run: bool) -> None:
+    """Of `records`, `shared` describe `works`, of which `new` are not remembered yet."""
+    if not works:
+        few = f"The library has {count(records, 'record')}, so there is nothing to compare."
+        console().print(plain(few if records < 2 else f"No two of {records:,} records describe one work.", "bold"))
+        return
+    console().print(plain(f"{shared:,} of {count(records, 'record')} describe {count(works, 'work')}.", "bold"))
     if not new:
-        note("Nothing new to remember." if dry_run else "All of that is remembered already.")
+        note("The library remembers all of this already" + ("; nothing would change." if dry_run else "."))
     elif dry_run:
-        note(f"{new:,} works are new; without --dry-run they are remembered.")
+        them = "it" if new == 1 else "each"
+        note(f"Nothing was stored. Without --dry-run the library remembers {count(new, 'new work')}, and searches show {them} as one hit.")
     else:
-        note(f"{new:,} works are remembered; `outrider library split ID` undoes one.")
+        verb, them = ("is", "it") if new == 1 else ("are", "one")
+        note(f"{count(new, 'new work')} {verb} remembered; `outrider library split ID` undoes {them}.")
 
 
 def split(
