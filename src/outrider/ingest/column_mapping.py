@@ -1,6 +1,7 @@
 """Mapping of table columns and JSON fields to fields of a record, by known names or `--map`.
 
-Names are compared without case, spaces and punctuation. A column with an unknown name stays in the record's metadata under that name.
+Names are compared without case, spaces and punctuation. Those in other languages are in `translated_columns`. A column with an unknown
+name stays in the record's metadata under that name.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pydantic import JsonValue
 from outrider.ingest.entry import BadEntry, Entry, Parsed
 from outrider.ingest.field_values import TooDeep, clean, format_scalar, is_absent, is_empty, one_line, parse_source, split_authors
 from outrider.ingest.record_draft import OWN_ID, Columns, Draft, read_identifiers, read_metadata, replace_own_ids
+from outrider.ingest.translated_columns import translate_columns
 from outrider.linkage.identifiers import find_openalex_work
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile, did_you_mean
 from outrider.state.records import BaseRecord, Document, Page, Paper, Record, Repository
@@ -97,7 +99,10 @@ def check_fields(columns: Mapping[str, str]) -> None:
 
 
 def find_columns(names: Iterable[str], columns: Mapping[str, str]) -> dict[str, str]:
-    """Each known name -> the column that holds it. A column mapped by `columns` holds its field and no other."""
+    """Each known name -> the column that holds it. A column mapped by `columns` holds its field and no other.
+
+    A column that is named in another language stands under the first English name, where no column has an English one.
+    """
     headers = list(names)
     by_folded: dict[str, str] = {}
     for name in headers:
@@ -108,6 +113,11 @@ def find_columns(names: Iterable[str], columns: Mapping[str, str]) -> dict[str, 
     number = by_folded.get("number")
     if number and number not in mapped_columns and any(FIELD_OF[name] in BESIDE_NUMBER for name in known):
         known.setdefault("issue", number)
+    fields = {*map(FIELD_OF.__getitem__, known), *mapped}
+    for column, field in translate_columns(headers).items():
+        if field not in fields and column not in mapped_columns:
+            fields.add(field)
+            known[NAMES[field][0]] = column
     return known | {NAMES[field][0]: column for field, column in mapped.items()}
 
 

@@ -6,6 +6,7 @@ import csv
 import datetime as dt
 import io
 import re
+import unicodedata
 import zipfile
 from pathlib import Path
 
@@ -14,10 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openpyxl import Workbook
 
+from outrider.ingest.column_mapping import FIELD_OF, NAMES
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.export.csv_json import CsvWriter
 from outrider.ingest.readers import tables
 from outrider.ingest.readers.damaged_quotes import Lines, iterate_rows
+from outrider.ingest.translated_columns import TRANSLATIONS, fold_accents
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Paper, Repository
 from support.shared_data import DATA
@@ -65,6 +68,80 @@ def test_every_known_name(tmp_path: Path) -> None:
     assert (read.identifiers.doi, read.identifiers.pmid, read.metadata) == ("10.1000/x", "12", {"id": "7"})
     (missing,) = entries(tmp_path, "title,volume,note\nT,NA,NA\n")
     assert (paper(missing).volume, paper(missing).metadata) == (None, {"note": "NA"})
+
+
+TRANSLATED = {
+    "German": "Titel;Zusammenfassung;Autoren;Jahr;Zeitschrift;Band;Heft;Seiten;Schlagwörter",
+    "French": "Titre;Résumé;Auteurs;Année;Revue;Volume;Numéro;Pages;Mots-clés",
+    "Spanish": "Título;Resumen;Autores;Año;Revista;Volumen;Número;Páginas;Palabras clave",
+    "Portuguese": "Título;Resumo;Autores;Ano;Revista;Volume;Número;Páginas;Palavras-chave",
+    "Italian": "Titolo;Riassunto;Autori;Anno;Rivista;Volume;Numero;Pagine;Parole chiave",
+    "Chinese": "题名;摘要;作者;年份;期刊;卷;期;页码;关键词",
+    "Japanese": "タイトル;要旨;著者;年;雑誌;巻;号;ページ;キーワード",
+}
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD", "upper"])
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_headers_in_other_languages(tmp_path: Path, language: str, form: str) -> None:
+    header = TRANSLATED[language]
+    header = header.upper() if form == "upper" else unicodedata.normalize(form, header)  # type: ignore[arg-type]
+    (only,) = entries(tmp_path, f'{header}\nOtters;They swim.;"Müller, J; Curie, M";2019;Fauna;3;4;5-9;"sea; fur"\n')
+    read = paper(only)
+    assert (read.title, read.abstract, read.authors, read.year, read.venue) == (
+        "Otters",
+        "They swim.",
+        ("Müller, J", "Curie, M"),
+        2019,
+        "Fauna",
+    )
+    assert (read.volume, read.issue, read.pages, read.tags, read.metadata) == ("3", "4", "5-9", ("sea", "fur"), {})
+
+
+def test_headers_in_other_languages_in_a_workbook_and_in_text_files(tmp_path: Path) -> None:
+    book = Workbook()
+    for row in (["Ausfuhr vom 3.1.2026"], ["Titel", "Autoren", "Jahr", "Seiten"], ["Otters", "Müller, J", 2019, "NA"]):
+        book.active.append(row)
+    book.save(tmp_path / "some.xlsx")
+    (only,) = tables.read(tmp_path / "some.xlsx", ReadOptions())
+    assert (paper(only).title, paper(only).year, paper(only).pages) == ("Otters", 2019, None)
+    assert tables.is_table("Titel;Autoren;Jahr\nOtters;Müller, J;2019\n")
+    assert not tables.is_table("Titel;Band;Heft\n")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_english_header_wins_over_another_one_also_where_it_is_empty(tmp_path: Path, order: int) -> None:
+    rows = (
+        ("Title", "Journal", "Revue", "Auteur", "Année"),
+        ("Otters", "Fauna", "by AB", "Curie, M", "2019"),
+        ("Seals", "", "by CD", "", ""),
+    )
+    first, second = map(paper, entries(tmp_path, "\n".join(";".join(row[::order]) for row in rows)))
+    assert (first.venue, first.authors, first.year, first.metadata) == ("Fauna", ("Curie, M",), 2019, {"Revue": "by AB"})
+    assert (second.venue, second.metadata) == (None, {"Revue": "by CD"})
+
+
+def test_names_with_other_meanings_count_only_beside_their_language(tmp_path: Path) -> None:
+    """A titre of antibodies, a frequency band; a person's resume."""
+    (only,) = entries(tmp_path, "title;titre;band;anno\nOtters;1:64;UHF;x\n")
+    assert paper(only).metadata == {"titre": "1:64", "band": "UHF", "anno": "x"}
+    (only,) = entries(tmp_path, "title;resume;year\nOtters;CV;2019\n")
+    assert (paper(only).abstract, paper(only).metadata) == ("", {"resume": "CV"})
+    with pytest.raises(UnreadableFile, match="none of its columns is known"):
+        entries(tmp_path, "sample;titre\n1;1:64\n")
+
+
+def test_no_name_in_another_language_changes_an_english_one() -> None:
+    names = {fold_accents(name): field for fields in TRANSLATIONS.values() for field, names in fields.items() for name in names}
+    assert not names.keys() & FIELD_OF.keys()
+    assert {*names.values()} <= NAMES.keys()
+    fields_of = {(fold_accents(name), field) for fields in TRANSLATIONS.values() for field, some in fields.items() for name in some}
+    assert len(fields_of) == len(names)  # no name is two fields
+
+
+def test_a_mapped_column_wins_over_a_translated_one(tmp_path: Path) -> None:
+    (only,) = entries(tmp_path, "Titel;Thema;Jahr\nDr.;Otters;2019\n", title="Thema")
+    assert (paper(only).title, paper(only).metadata) == ("Otters", {"Titel": "Dr."})
 
 
 def test_mapped_columns(tmp_path: Path) -> None:

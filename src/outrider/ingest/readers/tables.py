@@ -27,6 +27,7 @@ from outrider.ingest.exported_rows import COLUMNS, FORMER_COLUMNS, InvalidRow, p
 from outrider.ingest.readers.damaged_quotes import Lines, iterate_rows
 from outrider.ingest.readers.open_text import read_entries
 from outrider.ingest.readers.packed_file import open_packed
+from outrider.ingest.translated_columns import translate_columns
 from outrider.state.errors import NothingToRead, UnreadableFile
 from outrider.text.words import fold_name
 
@@ -108,7 +109,8 @@ def is_table(text: str) -> bool:
     lines = [line for line in text.split("\n") if line.strip() and not SEPARATOR_LINE.fullmatch(line)]
     header, row = (*lines, "", "")[:2]
     separator = _choose_separator(header, Path())
-    fields = {FIELD_OF.get(fold_name(cell)) for cell in next(csv.reader([header], delimiter=separator), [])} - {None}
+    cells = next(csv.reader([header], delimiter=separator), [])
+    fields = {FIELD_OF.get(fold_name(cell)) for cell in cells} - {None} | {*translate_columns(cells).values()}
     few = 2 if separator == "\t" else 3  # commas and semicolons are in prose, too
     return separator in ",;\t" and separator in row and "title" in fields and len(fields) >= few
 
@@ -118,7 +120,7 @@ def _choose_separator(header: str, path: Path) -> str:
 
     def rate(separator: str) -> tuple[int, int, int]:
         cells = next(csv.reader([header], delimiter=separator), [])
-        names = sum(fold_name(cell) in FIELD_OF for cell in cells)
+        names = sum(fold_name(cell) in FIELD_OF for cell in cells) + len(translate_columns(cells))
         return names, len(cells) if separator != "%" else 0, -SEPARATORS.index(separator)
 
     if path.suffix.lower() in (".tsv", ".tab") and "\t" in header:
@@ -143,7 +145,8 @@ def _make_row(names: Sequence[str], cells: Sequence[JsonValue]) -> dict[str, Jso
     row: dict[str, JsonValue] = {name: cell for name, cell in zip([*names, *extra], cells, strict=False) if cell not in (None, "")}
     if MISSING not in row.values():
         return row
-    return {name: cell for name, cell in row.items() if cell != MISSING or FIELD_OF.get(fold_name(name)) not in MAY_MISS}
+    field_of = translate_columns(names) | {name: FIELD_OF[folded] for name in names if (folded := fold_name(name)) in FIELD_OF}
+    return {name: cell for name, cell in row.items() if cell != MISSING or field_of.get(name) not in MAY_MISS}
 
 
 def _read_workbook(path: Path, options: ReadOptions) -> Iterator[Parsed]:
