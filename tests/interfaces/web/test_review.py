@@ -152,6 +152,26 @@ async def test_a_record_takes_keys_while_conflicts_are_read(opens: Opens, review
         await tab.get_by_role("button", name=f"Include record {number}").wait_for()
 
 
+async def test_the_agreement_of_two_blind_reviewers_stands_with_the_counts(
+    opens: Opens, review_site: str, review_services: Services
+) -> None:
+    async with opens(review_site) as tab:
+        await tab.evaluate(BEGIN, ["alike", 2, RIS])
+        await expect(tab, "4 records left for you.")
+        assert "alike on" not in await tab.locator("#review-counts").inner_text()
+        for by, decision in (("ann", "include"), ("bob", "include")):
+            await decide(review_services, "alike", [("1", decision, "")], by=by)
+        await tab.reload()
+        undefined = "ann and bob: alike on 1 of 1 record, Cohen's kappa undefined, since both decided the same on each"
+        await tab.locator("#review-counts p", has_text=undefined).wait_for()
+        for by, decisions in (("ann", "ie"), ("bob", "ee")):
+            words = [{"i": "include", "e": "exclude"}[one] for one in decisions]
+            await decide(review_services, "alike", [(str(number), word, "") for number, word in enumerate(words, start=2)], by=by)
+        await tab.reload()
+        await tab.locator("#review-counts p", has_text="ann and bob: alike on 2 of 3 records, Cohen's kappa 0.40").wait_for()
+        await check(tab)
+
+
 async def test_an_unknown_review_is_explained(opens: Opens, review_site: str) -> None:
     async with opens(review_site, viewport={"width": 360, "height": 800}, color_scheme="dark") as tab:
         await tab.evaluate("localStorage.setItem('outrider.reviewer', 'eve')")

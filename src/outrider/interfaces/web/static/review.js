@@ -13,6 +13,7 @@ const ACTIONS = { i: "Include", e: "Exclude", m: "Maybe", u: "Undo", n: "Note", 
 const DONE = { include: "Included", exclude: "Excluded", maybe: "Set aside as maybe" };
 const FORMATS = { csv: "CSV with labels", ris: "RIS with labels", asreview: "ASReview project", jsonl: "JSON Lines", "prisma-markdown": "PRISMA counts" };
 const NUMBERED = 9;
+const MOST_PAIRS = 10;
 let shown = null;
 let now = null;
 
@@ -130,7 +131,7 @@ const say = (text) => (byId("review-said").textContent = text);
 const describeLeft = ({ candidate }) => (candidate.left ? `${plural(candidate.left, "record")} left for you.` : "");
 
 function drawCounts(mine) {
-  const { records, duplicates, included, excluded, maybe, conflicts, unscreened, waiting, stop, question, remarks, reviewers } = mine.status;
+  const { records, duplicates, included, excluded, maybe, conflicts, unscreened, waiting, agreement, stop, question, remarks, reviewers } = mine.status;
   const works = records - duplicates;
   const parts = [`${count(included)} included`, `${count(excluded)} excluded`, maybe ? `${count(maybe)} maybe` : "", conflicts.length ? plural(conflicts.length, "conflict") : "", reviewers > 1 ? `${count(waiting)} waiting for a reviewer` : "", `${count(unscreened)} unscreened`];
   fill(
@@ -138,10 +139,17 @@ function drawCounts(mine) {
     question ? el("p", { dir: "auto" }, question) : null,
     works ? el("progress", { max: String(works), value: String(works - unscreened - waiting), "aria-label": "Records screened" }) : null,
     el("p", { class: "meta" }, works ? `${plural(works, "work")}: ${parts.filter(Boolean).join(", ")}` : "No record yet: add some below."),
+    agreement.slice(0, MOST_PAIRS).map((one) => el("p", { class: "meta" }, describeAgreement(one))),
     stop.map((one) => el("p", { class: "meta" }, one.replace(/: outrider review screen .*$/, "."))), // the command is for a terminal
     works && unscreened ? drawBox(mine) : null,
     remarks.map((one) => el("p", { class: "caution meta" }, one)),
   );
+}
+
+/** In the words of `outrider review status`. */
+function describeAgreement({ reviewers, records, agreed, kappa }) {
+  const value = kappa === null ? "undefined, since both decided the same on each" : kappa.toFixed(2);
+  return `${reviewers.join(" and ")}: alike on ${count(agreed)} of ${plural(records, "record")}, Cohen's kappa ${value}`;
 }
 
 function drawBox(mine) {
