@@ -95,7 +95,11 @@ class Candidate(Model):
     sentences: tuple[tuple[int, int], ...] = Field((), description="Sentences of the abstract that answer the question: [start, end].")
     left: int = Field(0, description="Records that this reviewer may still decide on, this one included.")
     decided: int = Field(0, description="Records that this reviewer decided on.")
-    reasons: tuple[str, ...] = Field((), description="Reasons for exclusion, the most used first.")
+    reasons: tuple[str, ...] = Field(
+        (),
+        description="Reasons for exclusion, the most used first; where a record takes several reviewers, those of others once all works "
+        "have a verdict.",
+    )
     remarks: tuple[str, ...] = ()
 
 

@@ -242,6 +242,33 @@ def test_a_resolution_holds_where_the_decisions_below_it_are_taken_back(tmp_path
     assert (state.state(1), state.find_open("ann"), state.list_screened()) == ("unscreened", [1, 2], [])
 
 
+def test_a_reason_that_another_blind_reviewer_typed_is_not_offered_until_all_works_have_a_verdict(tmp_path: Path) -> None:
+    review = make_review(tmp_path / "r", records=2, reviewers=2)
+    review.state.reasons = ("no data", "wrong animal")
+    decide(review, 1, "exclude", reason="too old")
+    decide(review, 1, "exclude", "bob", reason="in Latin")
+    decide(review, 2, "exclude", reason="too old")
+    decide(review, 2, "include", "bob")
+    own, others = ("too old", "no data", "wrong animal"), ("in Latin", "no data", "wrong animal")
+    assert [review.state.list_reasons(by) for by in ("ann", "bob", "cay", None)] == [
+        own,
+        others,
+        review.state.reasons,
+        review.state.reasons,
+    ]
+    decide(review, 2, "include", "cay", resolves=True)
+    everyone = ("too old", "in Latin", "no data", "wrong animal")
+    assert [review.state.list_reasons(by) for by in ("ann", "bob", None)] == [everyone] * 3
+    review.undo("ann", AT, 1)
+    assert review.state.list_reasons("bob") == others
+
+
+def test_reviewers_who_share_the_records_share_their_reasons(tmp_path: Path) -> None:
+    review = make_review(tmp_path / "r", records=2)
+    decide(review, 1, "exclude", reason="too old")
+    assert review.state.list_reasons("bob") == ("too old",)
+
+
 def test_agreement_is_that_of_the_decisions_made_blind(tmp_path: Path) -> None:
     review = make_review(tmp_path / "r", records=4, reviewers=2)
     for number, ann, bob in ((1, "include", "include"), (2, "include", "exclude"), (3, "exclude", "exclude")):

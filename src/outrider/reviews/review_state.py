@@ -7,7 +7,7 @@ Decisions of others on a record are visible to a reviewer once its verdict is fi
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations, count
@@ -79,7 +79,8 @@ class ReviewState:
     """By work: the other records that describe it."""
     notes: dict[int, list[ReviewNote]] = field(default_factory=dict)
     """By work."""
-    reasons_used: Counter[str] = field(default_factory=Counter)
+    reasons_used: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """By reviewer."""
     lines: int = 0
     """Entries of the log so far."""
     _decided: dict[int, dict[str, Entry]] = field(default_factory=dict)
@@ -144,7 +145,7 @@ class ReviewState:
         if self.reviewers > 1 and record not in self._independent and not resolves and not self.is_open(record):
             self._independent[record] = {name: entry.verdict for name, entry in self._decided[record].items() if not entry.imported}
         if reason:
-            self.reasons_used[reason] += 1
+            self.reasons_used[by][reason] += 1
 
     def _undo(self, record: int, by: str) -> None:
         recent = self._recent[by]
@@ -162,7 +163,7 @@ class ReviewState:
         if self.is_open(record):
             self._independent.pop(record, None)
         if undone.reason:
-            self.reasons_used[undone.reason] -= 1
+            self.reasons_used[by][undone.reason] -= 1
 
     def find_undone(self, by: str, record: int) -> Presentation:
         """How a record was shown for the last decision on it that the reviewer took back; `chosen` for none."""
@@ -319,7 +320,16 @@ class ReviewState:
             names.append(PurePosixPath(*path.parts[-depth:]).as_posix() if depth > 1 else batch.fields["source"])
         return tuple(names)
 
-    def list_reasons(self) -> tuple[str, ...]:
-        """Reasons for exclusion: the most used first, then those of the review that were not used yet."""
-        used = sorted((+self.reasons_used), key=lambda reason: (-self.reasons_used[reason], reason))
-        return tuple(dict.fromkeys([*used, *self.reasons]))
+    def list_reasons(self, viewer: str | None = None) -> tuple[str, ...]:
+        """Reasons for exclusion to offer: the most used first, then those of the review that were not used yet.
+
+        Where a work takes several reviewers, those of others are left out until every work has a verdict: they would tell a blind reviewer
+        what the others look for.
+        """
+        is_blind = self.reviewers > 1 and any(self.state(number) not in VERDICTS for number in self.leaders())
+        used: Counter[str] = Counter()
+        for by, reasons in self.reasons_used.items():
+            if by == viewer or not is_blind:
+                used.update(reasons)
+        ordered = sorted(+used, key=lambda reason: (-used[reason], reason))
+        return tuple(dict.fromkeys([*ordered, *self.reasons]))

@@ -444,7 +444,7 @@ async def _make_candidate(
                 by=reviewer,
                 left=left,
                 decided=state.count_decided(reviewer),
-                reasons=state.list_reasons(),
+                reasons=state.list_reasons(reviewer),
                 remarks=session.remarks(),
             )
             if number is None:

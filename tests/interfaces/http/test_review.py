@@ -44,7 +44,7 @@ async def begin(client: httpx.AsyncClient, headers: dict[str, str], **fields: An
 async def test_two_reviewers_are_blind_until_both_decided(tmp_path: Path) -> None:
     services = await make_services(tmp_path, **{"serve.api_keys": KEYS, "serve.authentication": "always"})
     async with open_client(services, needs_key=True) as client:
-        await begin(client, be("ann"), reviewers=2)
+        await begin(client, be("ann"), reviewers=2, reasons=["wrong animal"])
         first = (await client.get("/api/reviews/otters/next", headers=be("ann"))).json()
         number = first["record"]["number"]
         body = {"record": str(number), "decision": "include", "shown": first["shown"]}
@@ -53,6 +53,8 @@ async def test_two_reviewers_are_blind_until_both_decided(tmp_path: Path) -> Non
         other = await client.post("/api/reviews/otters/decisions", json={**body, "by": "ann"}, headers=be("bob"))
         body |= {"decision": "exclude", "reason": "no data"}
         await client.post("/api/reviews/otters/decisions", json=body, headers=be("bob"))
+        reasons = [(await client.get("/api/reviews/otters/next", headers=be(name))).json()["reasons"] for name in KEYS]
+        offered = (await client.get("/api/reviews/otters", headers=be("ann"))).json()["reasons"]
         conflicts = (await client.get("/api/reviews/otters/conflicts", headers=be("bob"))).json()["conflicts"]
         await client.post("/api/reviews/otters/decisions", json={**body, "resolve": True}, headers=be("ann"))
         status = (await client.get("/api/reviews/otters", headers=be("ann"))).json()
@@ -61,6 +63,7 @@ async def test_two_reviewers_are_blind_until_both_decided(tmp_path: Path) -> Non
     assert done.json()["states"] == {str(number): "waiting"}
     assert (seen["record"]["decisions"], seen["record"]["state"]) == ([], "waiting")
     assert other.status_code == 422
+    assert (reasons, offered) == ([["wrong animal"], ["no data", "wrong animal"]], ["wrong animal"])
     assert [[one["by"] for one in view["decisions"]] for view in conflicts] == [["ann", "bob"]]
     assert (status["excluded"], status["conflicts"], status["excluded_by_reason"]) == (1, [], {"no data": 1})
     assert exported.headers["Content-Disposition"] == 'attachment; filename="otters.csv"'
