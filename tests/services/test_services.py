@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from pydantic import SecretStr
@@ -76,6 +78,22 @@ def test_parts_are_replaced_by_keyword_also_by_an_empty_tuple() -> None:
     assert Services(Settings(), sources=()).sources == ()
     off = Settings(sources=SourcesSettings(offline=True, library=LibrarySourceSettings(enabled=False)))
     assert Services(off).source_names == ()
+
+
+def test_offline_services_have_every_part_that_a_caller_brought(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that a later version adds."""
+    names = [name for name in inspect.signature(Services).parameters if name not in ("settings", "clock")]
+    parts = {name: MagicMock(name=name) for name in names}
+    services = Services(Settings(), clock=lambda: 1.0, **parts)
+    passed: dict[str, object] = {}
+
+    def make(settings: Settings, **options: object) -> None:
+        passed.update(options, offline=settings.sources.offline)
+
+    monkeypatch.setattr(services_module, "Services", make)
+    services.clock = lambda: 2.0  # `Services.at` changes it
+    services.go_offline()
+    assert passed == {**parts, "clock": services.clock, "offline": True}
 
 
 def test_a_saved_run_reads_no_full_texts(tmp_path: Path) -> None:

@@ -153,7 +153,11 @@ class Services:
         pin: OpenLibrary | None = None,
         world: Mapping[str, RemoteSource] | None = None,
     ) -> None:
-        self._brought = {name: part for name, part in locals().items() if name not in ("self", "settings")}  # for `go_offline`
+        # as the caller named them, for `go_offline`: the attributes below have defaults in place of None
+        self._replaced_parts: dict[str, Any] = {
+            "shelf": shelf, "sources": sources, "embedder": embedder, "graph": graph, "reranker": reranker, "chat": chat, "pages": pages,
+            "keeper": keeper, "texts": texts, "pin": pin, "world": world,
+        }  # fmt: skip
         self.settings, self.clock = settings, clock
         self.pin, self.world = pin, world
         """For systematic runs: the library at one version, and services that are read to their last hit; None for those of the settings."""
@@ -543,7 +547,7 @@ class Services:
     def go_offline(self) -> Services:
         """Others that contact nothing but this machine, with the parts that a caller brought. Close them."""
         sources = self.settings.sources.model_copy(update={"offline": True})
-        return Services(self.settings.model_copy(update={"sources": sources}), **self._brought | {"clock": self.clock})
+        return Services(self.settings.model_copy(update={"sources": sources}), clock=self.clock, **self._replaced_parts)
 
     async def find_library_address(self) -> str:
         """The place of the library of the settings, without a password; empty where another shelf is searched, or none."""
