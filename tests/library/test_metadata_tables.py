@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from contextvars import Context
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from outrider.library.library import Library
 from outrider.library.metadata_tables import RerankEvaluationTable
 from outrider.runtime.run_reads import share_reads
+from outrider.state.citations import CitationLink
 from outrider.state.duplicate_decisions import Decision, Decisions
+from outrider.state.errors import LibraryMissing
 from outrider.state.reranking import Verdict
 from support.fakes import doi, paper
 
@@ -54,6 +59,57 @@ async def test_the_next_run_sees_what_another_process_wrote(library: Library, tm
         await library.decide(THEN)
         assert await library.decisions() == (FIRST, THEN, THEN, THEN)  # also in the run that wrote
     other.close()
+
+
+async def make_library(folder: Path, name: str, **tables: bool) -> None:
+    """One whose records, and other tables as far as asked for, name `name`."""
+    made = await Library.open(folder, create=True)
+    await made.upsert([paper(name, f"red {name}", authors=("Fox, Ann",))])
+    if tables.get("decisions"):
+        await made.decide(FIRST.model_copy(update={"by": name}))
+    if tables.get("verdicts"):
+        await made.remember_verdicts([verdict(name, "2026-01-01T00:00:00+00:00")])
+    if tables.get("labels"):
+        await made.label([name], [name])
+    if tables.get("citations"):
+        works = (paper("x", "Cited", identifiers=doi("10.1000/x")), paper("y", "Citing", identifiers=doi(f"10.1000/{name}")))
+        await made.citations.add(
+            works, [CitationLink(citing=f"doi:10.1000/{name}", cited="doi:10.1000/x", source="openalex", date="2026-01-01")]
+        )
+    made.close()
+
+
+async def read_all(library: Library) -> dict[str, list[str]]:
+    return {
+        "records": [record.doc_id for record in await library.brief(["old", "new"])],
+        "edges": [row[0] for row in await library.edges("kind = 'author'")],
+        "decisions": [decision.by for decision in await library.decisions()],
+        "verdicts": [one.reranker for one in await library.verdicts()],
+        "labels": [*await library.labels()],
+        "citations": sorted(await library.citations.find_keys(["doi:10.1000/old", "doi:10.1000/new"])),
+        "code": [*await library.code_links.read_own_names()],
+    }
+
+
+@pytest.mark.parametrize("tables", [True, False])
+async def test_a_library_deleted_and_created_anew_under_a_handle_is_read_whole(tmp_path: Path, tables: bool) -> None:
+    """Its tables have the numbers of versions that the old ones had, or are not there."""
+    everything = dict.fromkeys(("decisions", "verdicts", "labels", "citations"), True)
+    await make_library(tmp_path / "l", "old", **everything)
+    library = await Library.open(tmp_path / "l")
+    before = await read_all(library)
+    assert all(before[name] for name in ("records", "edges", *everything))
+    shutil.rmtree(tmp_path / "l")
+    with pytest.raises(LibraryMissing):
+        await library.decisions()
+    await make_library(tmp_path / "l", "new", **dict.fromkeys(everything, tables))
+    fresh = await Library.open(tmp_path / "l")
+    assert await read_all(library) == await read_all(fresh)
+    assert "old" not in str(await read_all(library))
+    await library.decide(THEN)
+    assert await library.decisions() == await fresh.decisions()
+    library.close()
+    fresh.close()
 
 
 # Rerank evaluations

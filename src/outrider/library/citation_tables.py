@@ -25,7 +25,7 @@ from outrider.library.entity_names import RECORD, Entity, make_entity, parse_ent
 from outrider.library.filter_sql import in_list
 from outrider.library.lance_errors import retry_conflicts
 from outrider.library.maintenance import KEEP_METADATA
-from outrider.library.record_table import CHUNK, open_listed_table, open_table
+from outrider.library.record_table import CHUNK, KeptTable, open_table
 from outrider.library.schema import PRIMARY_KEY
 from outrider.library.text_search import ALL_ROWS
 from outrider.linkage.lookup_match import identifiers_contradict
@@ -102,11 +102,11 @@ class CitationTables:
     def __init__(self, location: Location, connection: AsyncConnection) -> None:
         self._location = location
         self._connection = connection
-        self._readers: dict[str, AsyncTable] = {}
+        self._kept = {name: KeptTable(location, connection, name) for name in (WORKS, LINKS)}
 
     def close(self) -> None:
-        for reader in self._readers.values():
-            reader.close()  # type: ignore[no-untyped-call]
+        for table in self._kept.values():
+            table.close()
 
     # Writing
 
@@ -224,7 +224,7 @@ class CitationTables:
     async def find_anchor_links(self, names: Collection[str]) -> list[AnchorLink]:
         """The citations of records with these names: two reads, or none where no citation was ever stored."""
         with self._location.translate_errors():
-            works, links = await self._reader(WORKS), await self._reader(LINKS)
+            works, links = await self._kept[WORKS].open(), await self._kept[LINKS].open()
             if works is None or links is None or not names:
                 return []
             anchors = defaultdict(list)
@@ -249,13 +249,13 @@ class CitationTables:
     async def find_keys(self, names: Collection[str]) -> dict[str, str]:
         """The keys of works by name, of those that are stored."""
         with self._location.translate_errors():
-            table = await self._reader(WORKS)
+            table = await self._kept[WORKS].open()
             return {} if table is None else {row["name"]: row["key"] for row in await _read_each(table, "name", names, ("name", "key"))}
 
     async def read_works(self, keys: Collection[str]) -> dict[str, _StoredWork]:
         """By key."""
         with self._location.translate_errors():
-            table = await self._reader(WORKS)
+            table = await self._kept[WORKS].open()
             return {} if table is None else _collect_works(await _read_each(table, "key", keys, WORK_COLUMNS))
 
     async def read_links(self, keys: Collection[str]) -> list[CitationLink]:
@@ -263,7 +263,7 @@ class CitationTables:
         from outrider.state.citations import CitationLink  # many models, which no search needs
 
         with self._location.translate_errors():
-            table = await self._reader(LINKS)
+            table = await self._kept[LINKS].open()
             if table is None:
                 return []
             rows: dict[str, dict[str, Any]] = {}
@@ -287,14 +287,6 @@ class CitationTables:
             loose = sum(not {citing, cited} <= stored for citing, cited in zip(ends["citing"], ends["cited"], strict=True))
             problems += [f"{loose:,} citations connect works that are not stored; {FIX}"] if loose else []
         return tuple(problems)
-
-    async def _reader(self, name: str) -> AsyncTable | None:
-        if name not in self._readers:
-            table = await open_listed_table(self._connection, name)
-            if table is None:
-                return None
-            self._readers[name] = table
-        return self._readers[name]
 
 
 @dataclass(frozen=True, slots=True)

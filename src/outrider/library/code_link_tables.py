@@ -86,7 +86,7 @@ class CodeLinkTable(MetadataTable[LinkEvidence]):
     async def find(self, names: Collection[str]) -> list[LinkEvidence]:
         """The evidence about works or targets with one of these names; no read where none was ever stored."""
         with self._location.translate_errors():
-            reader = await self._open_reader()
+            reader = await self._kept.open()
             if reader is None or not names:
                 return []
             rows: dict[str, str] = {}
@@ -143,7 +143,7 @@ class CodeRepositoryTable(MetadataTable[KnownRepository]):
 
     async def find(self, names: Collection[str]) -> Mapping[str, Repository]:
         with self._location.translate_errors():
-            reader = await self._open_reader()
+            reader = await self._kept.open()
             if reader is None or not names:
                 return {}
             found: dict[str, Repository] = {}

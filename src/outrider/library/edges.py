@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from outrider.library import maintenance
+from outrider.library.address_and_locks import Location
 from outrider.library.copies.ask_table import ask_table
 from outrider.library.entity_names import RECORD, Entity, make_entity, parse_entity
 from outrider.library.filter_sql import in_list
-from outrider.library.record_table import CHUNK, chunk_ids, open_kept_table, open_table
+from outrider.library.record_table import CHUNK, KeptTable, chunk_ids, open_table
 from outrider.library.schema import WITH_EDGES, records_with_edges
 from outrider.library.text_search import ALL_ROWS
 from outrider.state.ports import OnCount
@@ -112,19 +113,16 @@ class EdgeMismatch:
 class EdgeTable:
     """The edges of one library. Every method that writes needs the library's lock."""
 
-    def __init__(self, connection: AsyncConnection) -> None:
+    def __init__(self, location: Location, connection: AsyncConnection) -> None:
         self._connection = connection
-        self._reader: AsyncTable | None = None
+        self._kept = KeptTable(location, connection, NAME, listed=False)
 
     def close(self) -> None:
-        if self._reader is not None:
-            self._reader.close()  # type: ignore[no-untyped-call]
+        self._kept.close()
 
     async def reader(self) -> AsyncTable | None:
         """A handle for lookups at the latest version; None where the table does not exist."""
-        if self._reader is None:
-            self._reader = await open_kept_table(self._connection, NAME)
-        return self._reader
+        return await self._kept.open()
 
     async def count(self) -> int:
         table = await self._open()

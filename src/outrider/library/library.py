@@ -122,7 +122,7 @@ class Library:
         self._vectors = Vectors(location, connection)
         self._tokens = TokenIndex(location, connection)
         self._probed: frozenset[tuple[str, int, int]] | None = None
-        self._edges = EdgeTable(connection)
+        self._edges = EdgeTable(location, connection)
         self._files = FileTable(location, connection)
         self._renamed = RenamedFileTable(location, connection)
         self._decisions = DecisionTable(location, connection)

@@ -15,7 +15,8 @@ from outrider.library.address_and_locks import Location
 from outrider.library.filter_sql import in_list
 from outrider.library.lance_errors import retry_conflicts
 from outrider.library.maintenance import KEEP_METADATA
-from outrider.library.record_table import open_listed_table, open_table
+from outrider.library.record_cache import TableState
+from outrider.library.record_table import KeptTable, open_table
 from outrider.library.schema import PRIMARY_KEY
 from outrider.library.text_search import ALL_ROWS
 from outrider.runtime.threads_and_loops import finish
@@ -44,12 +45,11 @@ class MetadataTable(ABC, Generic[T]):
     def __init__(self, location: Location, connection: AsyncConnection) -> None:
         self._location = location
         self._connection = connection
-        self._reader: AsyncTable | None = None
-        self._parsed: tuple[int, Any] | None = None
+        self._kept = KeptTable(location, connection, self.name)
+        self._parsed: tuple[TableState, Any] | None = None
 
     def close(self) -> None:
-        if self._reader is not None:
-            self._reader.close()  # type: ignore[no-untyped-call]
+        self._kept.close()
 
     async def add(self, items: Sequence[T]) -> None:
         """Write these in one commit, under the library's lock."""
@@ -71,26 +71,20 @@ class MetadataTable(ABC, Generic[T]):
         return [] if table is None else (await table.query().limit(ALL_ROWS).to_arrow()).to_pylist()
 
     async def _read_parsed(self, parse: Callable[[list[dict[str, Any]]], Parsed], absent: Parsed) -> Parsed:
-        """The parsed rows, read again only where the version has changed: for small tables that every search reads."""
-        reader = await self._open_reader()
+        """The parsed rows, read again only where the table has changed: for small tables that every search reads."""
+        reader = await self._kept.open()
         if reader is None:
             return absent
-        version = int(await reader.version())
-        if self._parsed is None or self._parsed[0] != version:
-            self._parsed = version, parse((await reader.query().limit(ALL_ROWS).to_arrow()).to_pylist())
+        state = await self._kept.find_state(reader)
+        if self._parsed is None or self._parsed[0] != state:
+            self._parsed = state, parse((await reader.query().limit(ALL_ROWS).to_arrow()).to_pylist())
         parsed: Parsed = self._parsed[1]
         return parsed
 
     async def exists(self) -> bool:
         """Whether anything was ever stored."""
         with self._location.translate_errors():
-            return await self._open_reader() is not None
-
-    async def _open_reader(self) -> AsyncTable | None:
-        """The table, opened once for all reads; None where nothing was ever stored."""
-        if self._reader is None:
-            self._reader = await open_listed_table(self._connection, self.name)
-        return self._reader
+            return await self._kept.open() is not None
 
     async def _open(self) -> AsyncTable | None:
         return await open_table(self._connection, self.name)

@@ -17,6 +17,7 @@ from outrider.library import maintenance, schema
 from outrider.library.address_and_locks import TABLE, Location
 from outrider.library.copies.ask_table import ask_table
 from outrider.library.filter_sql import in_list, literal, to_sql
+from outrider.library.record_cache import TableState, read_time
 from outrider.library.schema import BRIEF, FULL, brief_records, full_records
 from outrider.library.text_search import ALL_ROWS
 from outrider.runtime.run_reads import read_once
@@ -81,6 +82,43 @@ async def open_listed_table(connection: AsyncConnection, name: str) -> AsyncTabl
     """As `open_kept_table`; which tables there are, a run asks once."""
     names = await read_once(("tables", id(connection)), lambda: _list_names(connection))
     return None if names is not None and name not in names else await open_kept_table(connection, name)
+
+
+class KeptTable:
+    """A handle of a table beside the records, opened once for all reads of the latest version.
+
+    A library in a folder may be deleted and created anew meanwhile: a handle reads the new table of its name, but has to be opened again
+    once there is none, and a new table may have the version number of the old one.
+    """
+
+    def __init__(self, location: Location, connection: AsyncConnection, name: str, *, listed: bool = True) -> None:
+        """A `listed` one, which most libraries lack, is looked up among the names of the tables, which a run asks for once."""
+        self._location = location
+        self._connection = connection
+        self._open_new = open_listed_table if listed else open_kept_table
+        self.name = name
+        self.handle: AsyncTable | None = None
+        self._written_ns: int | None = None
+
+    def close(self) -> None:
+        if self.handle is not None:
+            self.handle.close()  # type: ignore[no-untyped-call]
+
+    async def open(self) -> AsyncTable | None:
+        """None where nothing is stored; `LibraryMissing` where the folder of the library is gone."""
+        path = self._location.path
+        self._written_ns = None if path is None else await asyncio.to_thread(read_time, path / f"{self.name}.lance")
+        if self.handle is not None and path is not None and self._written_ns is None:
+            if await self._location.find_state() != "library":
+                raise self._location.missing_error()
+            self.handle = None  # not closed: another read may be under way
+        if self.handle is None:
+            self.handle = await self._open_new(self._connection, self.name)
+        return self.handle
+
+    async def find_state(self, table: AsyncTable) -> TableState:
+        """Of the table that `open` returned last."""
+        return TableState(int(await table.version()), self._written_ns)
 
 
 async def _list_names(connection: AsyncConnection) -> frozenset[str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from outrider.library.library import Library
 from outrider.library.vectors.write import NO_TEXT, EmbeddingReport, document_text
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TokensRead
-from outrider.state.errors import BadVectors, EmbeddingSpaceMismatch, ModelUnavailable
+from outrider.state.errors import BadVectors, EmbeddingSpaceMismatch, ModelUnavailable, NoVectors
 from outrider.state.filters import parse_filter
 from outrider.state.records import Document, Paper, Record
 from support.word_embedder import WordEmbedder
@@ -248,11 +249,29 @@ def replace_name(space: EmbeddingSpace, name: str) -> EmbeddingSpace:
     return space.model_copy(update={"model_name": name})
 
 
+async def test_a_library_created_anew_under_a_handle_has_its_own_vectors_or_none(tmp_path: Path) -> None:
+    library = await Library.open(tmp_path / "l", create=True)
+    await put(library, paper("a", "fox"))
+    assert await near(library, "fox") == ["a"]
+    for number in range(2):
+        shutil.rmtree(tmp_path / "l")
+        fresh = await Library.open(tmp_path / "l", create=True)
+        if number:
+            await put(fresh, paper("b", "fox"))
+            assert await near(library, "fox") == ["b"]
+        else:
+            await fresh.upsert([paper("b", "fox")])
+            with pytest.raises(NoVectors):
+                await near(library, "fox")
+        fresh.close()
+    library.close()
+
+
 async def test_a_closed_library_leaves_nothing_open(tmp_path: Path) -> None:
     library = await Library.open(tmp_path / "l", create=True)
     await put(library, paper("a", "fox"))
     await near(library, "fox")
-    tables = [*library._vectors._tables.values(), library._vectors.registry._table, library._table]
+    tables = [*library._vectors._tables.values(), library._vectors.registry._kept.handle, library._table]
     library.close()
     assert len(tables) == 3
     assert not any(table.is_open() for table in tables if table is not None)

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
+from outrider.library.address_and_locks import Location
 from outrider.library.filter_sql import in_list
 from outrider.library.maintenance import KEEP_METADATA
-from outrider.library.record_table import open_listed_table, open_table
+from outrider.library.record_cache import TableState
+from outrider.library.record_table import KeptTable, open_table
 from outrider.library.schema import PRIMARY_KEY
 from outrider.library.text_search import ALL_ROWS
 from outrider.runtime.run_reads import read_once
@@ -48,16 +50,15 @@ class StoredSpace:
 
 
 class SpaceRegistry:
-    """The table of spaces, read again only where its version has changed."""
+    """The table of spaces, read again only where it has changed."""
 
-    def __init__(self, connection: AsyncConnection) -> None:
+    def __init__(self, location: Location, connection: AsyncConnection) -> None:
         self._connection = connection
-        self._table: AsyncTable | None = None
-        self._cache: tuple[int, tuple[StoredSpace, ...]] = (0, ())
+        self._kept = KeptTable(location, connection, NAME)
+        self._cache: tuple[TableState, tuple[StoredSpace, ...]] | None = None
 
     def close(self) -> None:
-        if self._table is not None:
-            self._table.close()  # type: ignore[no-untyped-call]
+        self._kept.close()
 
     async def all(self) -> tuple[StoredSpace, ...]:
         """By date and id. A run reads them once; a writer, under the lock, each time."""
@@ -67,14 +68,14 @@ class SpaceRegistry:
         table = await self._open()
         if table is None:
             return ()
-        version = int(await table.version())
-        if self._cache[0] != version:
+        state = await self._kept.find_state(table)
+        if self._cache is None or self._cache[0] != state:
             rows = (await table.query().limit(ALL_ROWS).to_arrow()).to_pylist()
             spaces = []
             for row in rows:
                 fields = {name: value for name, value in row.items() if name not in ("id", "space")}
                 spaces.append(StoredSpace(space=EmbeddingSpace.model_validate_json(row["space"]), **fields))
-            self._cache = (version, tuple(sorted(spaces, key=lambda stored: (stored.since, stored.space.id))))
+            self._cache = (state, tuple(sorted(spaces, key=lambda stored: (stored.since, stored.space.id))))
         return self._cache[1]
 
     async def current(self) -> StoredSpace | None:
@@ -107,9 +108,7 @@ class SpaceRegistry:
             await table.optimize(cleanup_older_than=KEEP_METADATA)
 
     async def _open(self) -> AsyncTable | None:
-        if self._table is None:
-            self._table = await open_listed_table(self._connection, NAME)
-        return self._table
+        return await self._kept.open()
 
 
 def _build_schema() -> pa.Schema:

@@ -63,7 +63,7 @@ class Vectors:
     """One vector per record, all of one model. Methods that write without the library's lock are documented as such."""
 
     def __init__(self, location: Location, connection: AsyncConnection) -> None:
-        self.registry = SpaceRegistry(connection)
+        self.registry = SpaceRegistry(location, connection)
         self._location = location
         self._connection = connection
         self._tables: dict[str, AsyncTable] = {}
