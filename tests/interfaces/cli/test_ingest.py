@@ -39,6 +39,42 @@ def test_the_summary_names_failures_with_reasons_and_the_exit_code_is_0(tmp_path
     assert "\x1b[31m" not in out
 
 
+def test_files_are_named_by_their_place_in_the_folder_that_was_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Relative to the folder if it is the only target, else to the working folder; in full if it is in neither."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for folder in ("inside/deep", "outside/deep"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "screened-records.csv").write_text("a;b\n1;2\n")
+    (tmp_path / "inside" / "link").symlink_to(tmp_path / "outside")
+    monkeypatch.chdir(tmp_path / "inside")
+
+    def list_names(*targets: str) -> list[str]:
+        capsys.readouterr()
+        assert run(["ingest", *targets, "--offline", "-l", str(tmp_path / "library")]) == 0
+        names, name = [], ""
+        for line in capsys.readouterr().out.splitlines()[1:]:
+            cell = line[:60].split("  ")[0].strip()
+            if "skipped" in line and "added" not in line:
+                names += [name] if name else []
+                name = cell
+            elif "added" not in line and line and not line.startswith(" "):
+                name += cell
+            else:
+                names += [name] if name else []
+                name = ""
+        return names
+
+    assert list_names(str(tmp_path / "outside")) == ["deep/screened-records.csv"]
+    assert list_names("../outside") == ["deep/screened-records.csv"]
+    assert list_names("deep") == ["screened-records.csv"]
+    assert list_names("link") == ["deep/screened-records.csv"]
+    full = str(tmp_path / "outside" / "deep" / "screened-records.csv")
+    assert list_names("deep", "../outside") == ["deep/screened-records.csv", full]
+    assert list_names("deep/screened-records.csv") == ["deep/screened-records.csv"]
+
+
 def test_many_files_skipped_for_one_reason_do_not_hide_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "source"
     source.mkdir()

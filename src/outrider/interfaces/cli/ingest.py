@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -102,19 +103,33 @@ def ingest(
     if as_json:
         print_json(report)
     else:
-        _show(report, library)
-        _show_stale(report, listed=prune)
+        names = _name_files([*(file.path for file in report.files), *(one.path for one in report.stale)], targets or [])
+        _show(report, library, names)
+        _show_stale(report, names, listed=prune)
     return 0
 
 
-def _show(report: IngestReport, library: str | None) -> None:
+def _name_files(paths: Iterable[str], targets: Sequence[str]) -> dict[str, str]:
+    """How each path is shown: relative to the folder if that is the only target, else to the working folder if it is in there."""
+    only = Path(targets[0]) if len(targets) == 1 else None
+    bases = [only.absolute(), only.resolve()] if only is not None and only.is_dir() else []
+    bases.append(Path.cwd())
+    names = {}
+    for path in paths:
+        base = next((base for base in bases if base in Path(path).parents), None)
+        names[path] = path if base is None else str(Path(path).relative_to(base))
+    alike = Counter(names.values())
+    return {path: name if alike[name] == 1 else path for path, name in names.items()}
+
+
+def _show(report: IngestReport, library: str | None, names: Mapping[str, str]) -> None:
     listed = [file for file in report.files if file.status in STYLES or file.remarks or (file.target and file.reasons)]
     if listed:
         listing = table("file or target", "status", "why")
         alike = Counter(file.reasons for file in listed if file.status == "skipped")
         shown: Counter[tuple[str, ...]] = Counter()
         for file in listed:
-            name = file.path
+            name = names[file.path]
             if file.status == "skipped" and alike[file.reasons] > MAX_ALIKE:
                 shown[file.reasons] += 1
                 if shown[file.reasons] > MAX_REASONS + 1:
@@ -150,16 +165,16 @@ def _show(report: IngestReport, library: str | None) -> None:
         note("The failures are listed above; the rest is in the library. Correct them and run the same command again.")
 
 
-def _show_stale(report: IngestReport, *, listed: bool) -> None:
+def _show_stale(report: IngestReport, names: Mapping[str, str], *, listed: bool) -> None:
     """Records that files no longer hold: listed by `--prune`, else counted."""
     if listed and report.stale:
         listing = table("file", "id", "title")
         for one in report.stale:
             rest = len(one.doc_ids) - len(one.titles)
             for doc_id, title in zip(one.doc_ids, one.titles, strict=False):
-                listing.add_row(plain(one.path), plain(doc_id), plain(title))
+                listing.add_row(plain(names[one.path]), plain(doc_id), plain(title))
             if rest > 0:
-                listing.add_row(plain(one.path), "", f"and {rest:,} more; --json has all")
+                listing.add_row(plain(names[one.path]), "", f"and {rest:,} more; --json has all")
         console().print(listing)
     lost = sum(len(one.doc_ids) for one in report.stale if not one.gone)
     deleted = sum(len(one.doc_ids) for one in report.stale if one.gone)
@@ -169,7 +184,7 @@ def _show_stale(report: IngestReport, *, listed: bool) -> None:
         console().print(plain(f"Removed: {' and '.join(parts)}.", "bold"))
     elif parts:
         remedy = "Nothing was removed; to remove them, add --yes" if listed else "--prune lists them, --prune --yes removes them"
-        files = ", ".join(f"{one.path} ({len(one.doc_ids):,})" for one in report.stale[:MAX_REASONS])
+        files = ", ".join(f"{names[one.path]} ({len(one.doc_ids):,})" for one in report.stale[:MAX_REASONS])
         more = f" and {len(report.stale) - MAX_REASONS:,} more" if len(report.stale) > MAX_REASONS else ""
         note(f"Still in the library: {' and '.join(parts)}: {files}{more}. {remedy}.")
     elif listed:
