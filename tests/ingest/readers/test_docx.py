@@ -169,6 +169,47 @@ def test_equations_are_linear_text(tmp_path: Path) -> None:
     assert document(tmp_path, f'<w:p><m:oMathPara xmlns:m="{m}"><m:oMath>{deep}</m:oMath></m:oMathPara></w:p>').text == "c^2"
 
 
+def test_signs_of_sums_and_names_of_functions(tmp_path: Path) -> None:
+    m = "http://schemas.openxmlformats.org/officeDocument/2006/math"
+    sum_of = "<m:nary><m:naryPr><m:chr m:val='∑'/></m:naryPr><m:sub>{0}</m:sub><m:sup>{1}</m:sup><m:e>{2}</m:e></m:nary>"
+    function = "<m:func><m:fName>{0}</m:fName><m:e>{1}</m:e></m:func>"
+    i, n, x, sin = (f"<m:r><m:t>{text}</m:t></m:r>" for text in ("i=1", "n", "x", "sin"))
+    body = f'<w:p><m:oMath xmlns:m="{m}">{sum_of.format(i, n, function.format(sin, x))}</m:oMath></w:p>'
+    assert document(tmp_path, body).text == "∑_(i=1)^n sin x"
+
+
+def test_text_in_every_kind_of_run_is_read(tmp_path: Path) -> None:
+    """Results of fields, runs of a direction, the base of ruby text; line ends and tabs part words."""
+
+    def run(content: str) -> str:
+        return f"<w:r>{content}</w:r>"
+
+    see, seven, end = (run(f'<w:t xml:space="preserve">{text}</w:t>') for text in ("See Table ", "7", " here."))
+    begin, separate, stop = (run(f"<w:fldChar w:fldCharType='{kind}'/>") for kind in ("begin", "separate", "end"))
+    code = run("<w:instrText> SEQ Table </w:instrText>")
+    ruby = "<w:ruby><w:rt><w:r><w:t>とう</w:t></w:r></w:rt><w:rubyBase><w:r><w:t>東</w:t></w:r></w:rubyBase></w:ruby>"
+    body = (
+        f"<w:p>{see}<w:fldSimple w:instr=' SEQ Table '>{seven}</w:fldSimple>{end}</w:p>"
+        f"<w:p>{see}{begin}{code}{separate}{seven}{stop}{end}</w:p>"
+        f"<w:p><w:dir w:val='rtl'>{run('<w:t>שלום</w:t>')}</w:dir><w:bdo w:val='rtl'>{run('<w:t>עולם</w:t>')}</w:bdo></w:p>"
+        f"<w:p>{run(ruby)}{run('<w:t>京</w:t>')}</w:p><w:p>{run('<w:t>a</w:t><w:cr/><w:t>b</w:t><w:ptab/><w:t>c</w:t>')}</w:p>"
+    )
+    assert document(tmp_path, body).text == "See Table 7 here.\n\nSee Table 7 here.\n\nשלוםעולם\n\n東京\n\na\nb c"
+
+
+def test_links_and_pictures_that_are_missing_cost_no_text(tmp_path: Path) -> None:
+    wp = "http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing"
+    a, pic = (f"http://schemas.openxmlformats.org/drawingml/2006/{name}" for name in ("main", "picture"))
+    drawing = (
+        f'<w:r><w:drawing><wp:inline xmlns:wp="{wp}"><wp:docPr><a:hlinkClick xmlns:a="{a}" r:id="no1"/></wp:docPr>'
+        f'<a:graphic xmlns:a="{a}"><a:graphicData><pic:pic xmlns:pic="{pic}"><pic:blipFill><a:blip r:embed="no2"/></pic:blipFill></pic:pic>'
+        "</a:graphicData></a:graphic></wp:inline></w:drawing></w:r>"
+    )
+    old = '<w:r><w:pict><v:shape xmlns:v="urn:schemas-microsoft-com:vml"><v:imagedata r:id="no3"/></v:shape></w:pict></w:r>'
+    body = f"<w:p><w:hyperlink r:id='no4'><w:r><w:t>{PROSE}</w:t></w:r></w:hyperlink>{drawing}{old}</w:p>"
+    assert document(tmp_path, body).text == PROSE
+
+
 @pytest.mark.parametrize("body", ["", p(""), f"<w:tbl>{row('', '')}</w:tbl>"])
 def test_a_document_without_text_is_skipped(tmp_path: Path, body: str) -> None:
     with pytest.raises(NothingToRead, match="holds no text"):
@@ -293,6 +334,19 @@ def test_an_encrypted_member_and_a_strange_method(tmp_path: Path) -> None:
 def test_many_paragraphs_take_linear_time(tmp_path: Path) -> None:
     record = document(tmp_path, p(PROSE) * 4_000)
     assert record.text.count(PROSE) == 4_000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        p("[1]" * 60_000 + "x", "Title"),
+        "<w:p>" + "<w:r><w:fldChar w:fldCharType='begin'/></w:r>" * 20_000 + "<w:r><w:t>x</w:t></w:r></w:p>",
+    ],
+)
+def test_hostile_parts_take_linear_time(tmp_path: Path, body: str) -> None:
+    """Marks of notes in a title without end, and fields without end."""
+    record = document(tmp_path, body)
+    assert (record.title, record.text[-1]) == ("study_final", "x")
 
 
 def test_nothing_is_said_of_a_whole_document(tmp_path: Path) -> None:

@@ -62,10 +62,19 @@ BACK_LINK, LINK_ID = re.compile(r"#(?:foot|end)note-ref-"), re.compile(r"(?:foot
 NOTE_MARK = re.compile(r"(?:\s?\[\d+\])+$")
 PROGRAMS = frozenset(("python-docx", "apache poi", "docx4j", "un-named", "aspose", "openxml sdk", "google docs"))
 """What libraries write as the author."""
-EQUATION = re.compile(rb"<(?:\w+:)?oMath")
 EQUATIONS = ("oMathPara", "oMath")
+RENAMED = {
+    **dict.fromkeys(("bdo", "dir", "fldSimple", "ruby", "rubyBase"), "smartTag"), "cr": "br", "ptab": "tab", "fldChar": "proofErr",
+}  # fmt: skip
+"""Elements that mammoth passes over with their text, and those that it reads alike: runs of a direction, results of fields, the base of
+ruby text. Of fields that begin and end apart it reads the result in any case, and takes time quadratic in the number of open ones."""
+REFERRING = ("blip", "hlinkClick", "hyperlink", "imagedata")
+"""Of what these refer to nothing is read, and mammoth fails where it is missing."""
+ADAPTED = re.compile(rf"<(?:\w+:)?(?:{'|'.join((*EQUATIONS, *RENAMED, *REFERRING))})\b".encode())
 SIMPLE = re.compile(r"[\w.]+")
 START_CHARS = 3_000
+MAX_HEADING_CHARS = 2_000
+"""A longer one is a body in the style of a heading, and no title."""
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
@@ -111,12 +120,12 @@ def _copy_parts(archive: PackedFile) -> io.BytesIO:
         for name in names:
             data = archive.read(name)
             check_xml(data, f"{archive.path}: {name}", MAX_XML_DEPTH)
-            parts.writestr(name, _write_equations(data) if EQUATION.search(data) else data)
+            parts.writestr(name, _adapt(data) if ADAPTED.search(data) else data)
     return copy
 
 
-def _write_equations(data: bytes) -> bytes:
-    """The part with each equation, which mammoth passes over, as a run of text: a sentence without it would have a hole."""
+def _adapt(data: bytes) -> bytes:
+    """The part with what mammoth passes over in a form that it reads. Each equation becomes a run of text."""
     from xml.etree.ElementTree import SubElement, tostring
 
     from defusedxml.ElementTree import fromstring
@@ -124,8 +133,13 @@ def _write_equations(data: bytes) -> bytes:
     root = fromstring(data)
     namespace = root.tag[: root.tag.rfind("}") + 1]
     for parent in list(root.iter()):
+        name = local_name(parent.tag)
+        if name in RENAMED and parent.tag.startswith(namespace):
+            parent.tag = namespace + RENAMED[name]
+        elif name in REFERRING:
+            parent.attrib.clear()
         for place, child in enumerate(parent):
-            if local_name(child.tag) in EQUATIONS and local_name(parent.tag) not in EQUATIONS:
+            if local_name(child.tag) in EQUATIONS and name not in EQUATIONS:
                 run = parent[place] = parent.makeelement(f"{namespace}r", {})
                 SubElement(run, f"{namespace}t").text = _linearize(child)
     return cast("bytes", tostring(root, encoding="utf-8"))
@@ -141,13 +155,22 @@ def _linearize(element: Element) -> str:
     base = parts.get("e", "")
     if name == "f":
         return f"{_group(parts.get('num', ''))}/{_group(parts.get('den', ''))}"
-    if name in ("sSup", "sSub", "sSubSup"):
-        marks = (("_", parts.get("sub")), ("^", parts.get("sup")))
-        return base + "".join(mark + _group(text) for mark, text in marks if text)
+    if name in ("sSup", "sSub", "sSubSup", "nary"):
+        marks = "".join(mark + _group(text) for mark, text in (("_", parts.get("sub")), ("^", parts.get("sup"))) if text)
+        return f"{_find_operator(element)}{marks} {base}" if name == "nary" else base + marks
+    if name == "func":
+        return f"{parts.get('fName', '')} {base}"
     if name in ("d", "rad"):
         inner = ", ".join(text for key, text in texts if key == "e")
         return f"{'√' if name == 'rad' else ''}({inner})"
     return "".join(text for _, text in texts)
+
+
+def _find_operator(element: Element) -> str:
+    """The sign of a sum or product; an integral has none."""
+    signs = (sign for properties in element if local_name(properties.tag) == "naryPr" for sign in properties)
+    declared = (value for sign in signs if local_name(sign.tag) == "chr" for key, value in sign.items() if local_name(key) == "val")
+    return next(declared, "∫")
 
 
 def _group(text: str) -> str:
@@ -189,7 +212,10 @@ def _find_title(tree: HtmlElement) -> Title:
     headings = list(tree.iter("h1", "h2", "h3", "h4", "h5", "h6"))
     titled = [heading for heading in headings if heading.get("class") == "title"]
     for heading, weight in (*((heading, 2.0) for heading in titled), *((heading, 1.0) for heading in headings[:1])):
-        text = NOTE_MARK.sub("", one_line("".join(heading.itertext())))
+        text = one_line("".join(heading.itertext()))
+        if len(text) > MAX_HEADING_CHARS:
+            continue
+        text = NOTE_MARK.sub("", text)
         if text and not NO_TITLE.match(text) and not INTRODUCTION_HEADING.match(text):
             return Title(text, weight)
     return Title()
