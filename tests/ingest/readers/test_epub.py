@@ -169,6 +169,27 @@ def test_a_part_is_read_once(tmp_path: Path) -> None:
     assert entry.record.text == PROSE
 
 
+@pytest.mark.parametrize("href", ["/OEBPS/b.xhtml", "../../OEBPS/b.xhtml", "../OEBPS/./b.xhtml", "c/../b.xhtml#p2"])
+def test_addresses_from_the_root(tmp_path: Path, href: str) -> None:
+    """As EPUB 3.3 resolves them: nothing is above the root of the archive."""
+    path = write_epub(tmp_path / "a.epub", {href: ""}, files={"OEBPS/b.xhtml": page(f"<p>{PROSE}</p>")})
+    (entry,) = read(path)
+    assert isinstance(entry, Entry)
+    assert entry.record.text == PROSE
+
+
+def test_metadata_and_page_numbers_take_linear_time(tmp_path: Path) -> None:
+    """Each author's role, and each number of a page in one long paragraph."""
+    creators = (
+        f"<dc:creator id='c{at}'>Ann{at} Lee</dc:creator><meta refines='#c{at}' property='role'>{'ill' if at else 'aut'}</meta>"
+        for at in range(20_000)
+    )
+    body = "<p>" + "word <span class='pagenum'>[3]</span>" * 100_000 + "</p>"
+    record = book(tmp_path, {"a.xhtml": page(body)}, METADATA + "".join(creators))
+    assert record.authors == ("Ann0 Lee",)
+    assert record.text.count("word") == 100_000
+
+
 def test_encrypted_text_is_refused_and_encrypted_fonts_are_not(tmp_path: Path) -> None:
     pages = {"a.xhtml": page(f"<p>{PROSE}</p>")}
     drm = ENCRYPTED.format("http://www.w3.org/2001/04/xmlenc#aes128-cbc", "OEBPS/a.xhtml")

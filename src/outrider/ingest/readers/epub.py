@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -63,6 +64,8 @@ class Package:
 
     metadata: Sequence[Element]
     parts: Sequence[str]
+    refinements: Mapping[tuple[str, str], str]
+    """What EPUB 3 says of an element in a `meta` element, by the id of the one and the property of the other."""
 
     def values(self, name: str) -> list[tuple[str, Element]]:
         """The elements of a name with their text as one line; empty ones are left out."""
@@ -71,10 +74,7 @@ class Package:
 
     def refinement(self, element: Element, name: str) -> str:
         """What EPUB 2 says in an attribute and EPUB 3 in a `meta` element that refers to this one."""
-        own_id = element.get("id")
-        metas = ((text, meta.get("refines"), meta.get("property")) for text, meta in self.values("meta"))
-        refined = (text for text, target, kind in metas if own_id and target == f"#{own_id}" and kind == name)
-        return element.get(f"{OPF}{name}") or next(refined, "")
+        return element.get(f"{OPF}{name}") or self.refinements.get((element.get("id", ""), name), "")
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
@@ -114,13 +114,17 @@ def _read_package(archive: PackedFile) -> Package:
         if item is None or "nav" in item.get("properties", "").split() or item.get("media-type", "").startswith("image/"):
             continue
         parts[_resolve(folder, item.get("href", ""))] = None
-    metadata = next(root.iter("metadata"), None)
-    return Package([*(metadata.iter() if metadata is not None else ())], [*parts])
+    metadata = [element for parent in islice(root.iter("metadata"), 1) for element in parent.iter()]
+    refinements: dict[tuple[str, str], str] = {}
+    for meta in metadata:
+        if meta.tag == "meta" and (refined := meta.get("refines", "")).startswith("#") and (text := one_line("".join(meta.itertext()))):
+            refinements.setdefault((refined[1:], meta.get("property", "")), text)
+    return Package(metadata, [*parts], refinements)
 
 
 def _resolve(folder: str, href: str) -> str:
-    """The member that an address in the package document names."""
-    return posixpath.normpath(posixpath.join(folder, unquote(href.partition("#")[0])))
+    """The member that an address in the package document names. No `..` leads above the root of the archive, where `/` begins."""
+    return posixpath.normpath(posixpath.join("/", folder, unquote(href.partition("#")[0]))).lstrip("/")
 
 
 def _list_encrypted(archive: PackedFile) -> set[str]:
@@ -157,7 +161,8 @@ def _mark_notes(tree: HtmlElement) -> None:
     for element in list(tree.iter("a", "span", "div", "hr")):
         kinds = {*f"{element.get('epub:type') or ''} {element.get('role') or ''} {element.get('class') or ''}".split()}
         if kinds & PAGE_NUMBERS:
-            element.drop_tree()
+            element.clear(keep_tail=True)  # without it, each tail would join a growing text
+            element.tag = "span"
         elif element.tag == "a":
             number = "".join(element.itertext()).strip("[]() \r\n")
             raised = element.getparent().tag == "sup" or (len(element) == 1 and element[0].tag == "sup")

@@ -55,7 +55,7 @@ class NoReader:
 
 PDF = FileReader("pdf", version=3, single=True)
 DOCX = FileReader("docx", version=2, single=True)
-EPUB = FileReader("epub", single=True)
+EPUB = FileReader("epub", version=2, single=True)
 NOTEBOOK = FileReader("notebook", single=True)
 JATS = FileReader("jats", single=True)
 PUBMED = FileReader("pubmed")
