@@ -22,11 +22,12 @@ from outrider.state.errors import NothingToRead, UnreadableFile
 
 RAW_TEXT = frozenset(("", "text/markdown", "text/x-rst", "text/plain", "text/restructuredtext"))
 PICTURE = re.compile(
-    r"!\[([^\[\]\n]*)\]\((?:data|attachment):[^()\n]*\)|<img\b[^<>]*?\bsrc\s*=\s*[\"']?(?:data|attachment):[^<>]*>"
-    r"|^ {0,3}\[[^\[\]\n]+\]:\s*<?data:\S*",
+    r"!\[([^\[\]\n]*)\]\((?:data|attachment):[^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)|<img\b[^<>]*>|^ {0,3}\[[^\[\]\n]+\]:\s*<?data:\S*",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Its bytes are in the cell or beside it. A description in brackets stays if it is more than a name of a file."""
+"""A picture whose bytes are in the cell or beside it, or any `img` element."""
+OWN_BYTES = re.compile(r"\bsrc\s*=\s*[\"']?(?:data|attachment):", re.IGNORECASE)
+"""In an `img` element."""
 FILE_NAME = re.compile(r"\S+\.\w{2,5}")
 LANGUAGE = re.compile(r"[\w+#.-]{1,30}")
 BACKTICKS = re.compile(r"`{3,}")
@@ -103,7 +104,15 @@ def _render(cell: Mapping[str, Any], language: str) -> str | None:
         metadata = _as_mapping(cell.get("metadata"))
         form = metadata.get("raw_mimetype") or metadata.get("format") or ""
         return source.strip("\n") if isinstance(form, str) and form in RAW_TEXT else ""
-    return PICTURE.sub(lambda match: "" if FILE_NAME.fullmatch(match[1] or "") else match[1] or "", source).strip("\n")
+    return PICTURE.sub(_describe_picture, source).strip("\n")
+
+
+def _describe_picture(match: re.Match[str]) -> str:
+    """The description in brackets if it is more than a name of a file; an element whose picture is elsewhere stays."""
+    if match[0].startswith("<") and not OWN_BYTES.search(match[0]):
+        return match[0]
+    description = match[1] or ""
+    return "" if FILE_NAME.fullmatch(description) else description
 
 
 def _read_language(notebook: Mapping[str, Any]) -> str:

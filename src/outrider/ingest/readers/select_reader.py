@@ -56,7 +56,7 @@ class NoReader:
 PDF = FileReader("pdf", version=3, single=True)
 DOCX = FileReader("docx", version=2, single=True)
 EPUB = FileReader("epub", version=2, single=True)
-NOTEBOOK = FileReader("notebook", single=True)
+NOTEBOOK = FileReader("notebook", version=2, single=True)
 JATS = FileReader("jats", single=True)
 PUBMED = FileReader("pubmed")
 ENDNOTE = FileReader("endnote", version=2)
