@@ -7,7 +7,7 @@ name stays in the record's metadata under that name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from outrider.ingest.entry import BadEntry, Entry, Parsed
 from outrider.ingest.field_values import TooDeep, clean, format_scalar, is_absent, is_empty, one_line, parse_source, split_authors
 from outrider.ingest.record_draft import OWN_ID, Columns, Draft, read_identifiers, read_metadata, replace_own_ids
-from outrider.ingest.translated_columns import translate_columns
+from outrider.ingest.translated_columns import fold_accents, translate_columns
 from outrider.linkage.identifiers import find_openalex_work
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile, did_you_mean
 from outrider.state.records import BaseRecord, Document, Page, Paper, Record, Repository
@@ -98,10 +98,11 @@ def check_fields(columns: Mapping[str, str]) -> None:
             raise BadRequest(f"--map: unknown field {field!r}{did_you_mean(fold_name(field), FIELD_OF)}; known: {', '.join(NAMES)}")
 
 
-def find_columns(names: Iterable[str], columns: Mapping[str, str]) -> dict[str, str]:
+def find_columns(names: Iterable[str], columns: Mapping[str, str], translated: Mapping[str, str] | None = None) -> dict[str, str]:
     """Each known name -> the column that holds it. A column mapped by `columns` holds its field and no other.
 
-    A column that is named in another language stands under the first English name, where no column has an English one.
+    A column that is named in another language stands under the first English name, where no column has an English one. `translated` are
+    these columns with their fields, if more is known than `names`: a row lacks the columns in which it has no value.
     """
     headers = list(names)
     by_folded: dict[str, str] = {}
@@ -114,11 +115,17 @@ def find_columns(names: Iterable[str], columns: Mapping[str, str]) -> dict[str, 
     if number and number not in mapped_columns and any(FIELD_OF[name] in BESIDE_NUMBER for name in known):
         known.setdefault("issue", number)
     fields = {*map(FIELD_OF.__getitem__, known), *mapped}
-    for column, field in translate_columns(headers).items():
-        if field not in fields and column not in mapped_columns:
+    for column, field in (translate_columns(headers) if translated is None else translated).items():
+        if field not in fields and column not in mapped_columns and (translated is None or column in headers):
             fields.add(field)
             known[NAMES[field][0]] = column
     return known | {NAMES[field][0]: column for field, column in mapped.items()}
+
+
+def find_translated(names: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
+    """The field of each column of a table that is named in another language, where no other column holds this field."""
+    known = find_columns(names, columns)
+    return {column: field for column, field in translate_columns(names).items() if known.get(NAMES[field][0]) == column}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +144,11 @@ class _Header:
 
 
 @lru_cache(maxsize=256)
-def _read_header(names: tuple[str, ...], mapped: tuple[tuple[str, str], ...]) -> _Header:
+def _read_header(names: tuple[str, ...], mapped: tuple[tuple[str, str], ...], translated: tuple[tuple[str, str], ...] | None) -> _Header:
     """Most rows have the columns of the row before."""
     cleaned = tuple(str(clean(name)) for name in names)
     unique = tuple(dict.fromkeys(cleaned))
-    known = find_columns(unique, dict(mapped))
+    known = find_columns(unique, dict(mapped), None if translated is None else dict(translated))
     return _Header(
         cleaned,
         Columns(known),
@@ -153,7 +160,9 @@ def _read_header(names: tuple[str, ...], mapped: tuple[tuple[str, str], ...]) ->
 
 
 def _find_column(name: str, headers: list[str], by_folded: Mapping[str, str]) -> str | None:
-    return name if name in headers else by_folded.get(fold_name(name))
+    if name in headers:
+        return name
+    return by_folded.get(fold_name(name)) or next((header for header in headers if fold_accents(header) == fold_accents(name)), None)
 
 
 def check_columns(path: Path, names: Iterable[str], columns: Mapping[str, str], where: str = "") -> None:
@@ -170,9 +179,19 @@ def check_columns(path: Path, names: Iterable[str], columns: Mapping[str, str], 
         )
 
 
-def parse_row(row: Mapping[str, JsonValue], columns: Mapping[str, str], where: str, *, scope: str = "") -> Parsed:
-    """The entry of one row, or the reason why it has none. `scope` separates the own ids of one part of a file from another's."""
-    header = _read_header(tuple(row), tuple(columns.items()))
+def parse_row(
+    row: Mapping[str, JsonValue],
+    columns: Mapping[str, str],
+    where: str,
+    *,
+    translated: Mapping[str, str] | None = None,
+    scope: str = "",
+) -> Parsed:
+    """The entry of one row, or the reason why it has none. `translated` as for `find_columns`.
+
+    `scope` separates the own ids of one part of a file from another's.
+    """
+    header = _read_header(tuple(row), tuple(columns.items()), None if translated is None else tuple(translated.items()))
     try:
         cleaned = dict(zip(header.names, map(clean, row.values()), strict=True))
     except TooDeep as error:

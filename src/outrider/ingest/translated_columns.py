@@ -94,6 +94,10 @@ AMBIGUOUS = frozenset("titre resume revue tome numero band heft anno ano sommari
 """Names that mean something else in other tables, such as a titre of antibodies: they count only beside another name of their language."""
 
 
+MAX_NAME_CHARS = 60
+"""A longer cell is no name: the first lines of a damaged file may be megabytes."""
+
+
 class _Translation(NamedTuple):
     field: str
     languages: frozenset[str]
@@ -122,7 +126,7 @@ _FIELD_OF = _list_translations()
 
 def translate_columns(names: Iterable[str]) -> dict[str, str]:
     """The field of each column that is named in another language. Ambiguous names count where another field is in the same language."""
-    known = {name: _FIELD_OF[folded] for name in names if (folded := fold_accents(name)) in _FIELD_OF}
+    known = {name: _FIELD_OF[folded] for name in names if len(name) <= MAX_NAME_CHARS and (folded := fold_accents(name)) in _FIELD_OF}
     fields: defaultdict[str, set[str]] = defaultdict(set)
     for field, languages in known.values():
         for language in languages:

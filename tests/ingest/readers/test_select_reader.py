@@ -109,11 +109,17 @@ def test_bibtex_is_known_behind_its_definitions(tmp_path: Path, start: str) -> N
 
 
 @pytest.mark.parametrize(
-    "text", ['"Title","Authors","Year"\n"One","Berg, A","2001"\n', "PMID;Title;Abstract\n1;One;Two\n", "Title\tYear\nOne\t2\n"]
-)
+    "text",
+    [
+        '"Title","Authors","Year"\n"One","Berg, A","2001"\n', "PMID;Title;Abstract\n1;One;Two\n", "Title\tYear\nOne\t2\n",
+        "Título\tAño\nOne\t2\n", "タイトル,著者,年\nOne,Berg,2\n",
+    ],
+)  # fmt: skip
 def test_a_table_is_known_by_its_header(tmp_path: Path, text: str) -> None:
     """Excel saves tables as text."""
     assert choose_reader(tmp_path / "a.txt", text.encode()) == "tables"
+    if text.isascii() or "ñ" in text:
+        assert choose_reader(tmp_path / "b.txt", text.encode("latin-1")) == "tables"
 
 
 def test_xml_in_a_text_file_is_xml(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.export.csv_json import CsvWriter
 from outrider.ingest.readers import tables
 from outrider.ingest.readers.damaged_quotes import Lines, iterate_rows
-from outrider.ingest.translated_columns import TRANSLATIONS, fold_accents
+from outrider.ingest.translated_columns import TRANSLATIONS, fold_accents, translate_columns
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Paper, Repository
 from support.shared_data import DATA
@@ -119,6 +119,27 @@ def test_an_english_header_wins_over_another_one_also_where_it_is_empty(tmp_path
     first, second = map(paper, entries(tmp_path, "\n".join(";".join(row[::order]) for row in rows)))
     assert (first.venue, first.authors, first.year, first.metadata) == ("Fauna", ("Curie, M",), 2019, {"Revue": "by AB"})
     assert (second.venue, second.metadata) == (None, {"Revue": "by CD"})
+
+
+def test_the_header_decides_what_a_column_is_and_no_row(tmp_path: Path) -> None:
+    """A row without other values keeps its title; one without an English title or with one author's column has no other."""
+    (only,) = entries(tmp_path, "Titre;DOI;Année\nLoutres;;\n")
+    assert (paper(only).title, paper(only).metadata) == ("Loutres", {})
+    (only,) = entries(tmp_path, "Title;Titel;Year;Jahr;Autoren\n;Otter;;2019;Curie, M\n")
+    assert (paper(only).title, paper(only).year, paper(only).metadata) == ("", None, {"Titel": "Otter", "Jahr": "2019"})
+
+
+def test_mapped_names_are_found_without_accents(tmp_path: Path) -> None:
+    for header, name in (("Título;Nota", "titulo"), (unicodedata.normalize("NFD", "Título;Nota"), "Título")):
+        (only,) = entries(tmp_path, f"{header}\nNutrias;N\n", abstract=name)
+        assert paper(only).abstract == "Nutrias"
+
+
+def test_long_cells_are_no_names() -> None:
+    """The first lines of a damaged file: nothing of them is kept in memory."""
+    before = fold_accents.cache_info().misses
+    assert not translate_columns(["é" * 1_000_000, "Titel" + " " * 100])
+    assert fold_accents.cache_info().misses == before
 
 
 def test_names_with_other_meanings_count_only_beside_their_language(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ OVID = FileReader("ovid", module="tagged")
 ENDNOTE_REFER = FileReader("endnote_refer", module="tagged")
 REFWORKS = FileReader("refworks", module="tagged")
 BIBTEX = FileReader("bibtex", version=4)
-TABLES = FileReader("tables", version=6)
+TABLES = FileReader("tables", version=7)
 JSON_LINES = FileReader("json_lines", version=6)
 HTML = FileReader("html", version=3, single=True, module="text_documents")
 MARKDOWN = FileReader("markdown", single=True, module="text_documents")
@@ -215,4 +215,5 @@ def _select_by_content(path: Path, default: FileReader) -> FileReader | NoReader
     readers = {reader.name: reader for reader in TAGGED}
     beginning = text[:SIGNATURE_CHARS]
     tagged = next((readers[dialect.name] for dialect in DIALECTS if dialect.starts(beginning)), None)
-    return tagged or (TABLES if is_table(beginning) else default)
+    names = beginning if beginning.isascii() else beginning.encode("latin-1").decode("utf-8", "replace")
+    return tagged or (TABLES if is_table(names) or is_table(beginning) else default)

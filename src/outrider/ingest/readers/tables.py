@@ -13,7 +13,7 @@ import datetime as dt
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 from pydantic import JsonValue
 
-from outrider.ingest.column_mapping import CONTENT, FIELD_OF, NAMES, check_columns, find_columns, parse_row
+from outrider.ingest.column_mapping import CONTENT, FIELD_OF, NAMES, check_columns, find_columns, find_translated, parse_row
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.exported_rows import COLUMNS, FORMER_COLUMNS, InvalidRow, parse_csv_cells, unescape_formula
 from outrider.ingest.readers.damaged_quotes import Lines, iterate_rows
@@ -66,6 +66,7 @@ def _parse_text(path: Path, stream: TextIO, options: ReadOptions) -> Iterator[Pa
         return
     names = _make_names(header)
     check_columns(path, names, options.columns)
+    translated, may_miss = find_translated(names, options.columns), _list_may_miss(names)
     empty = True
     for row in rows:
         if isinstance(row, BadEntry):
@@ -73,7 +74,8 @@ def _parse_text(path: Path, stream: TextIO, options: ReadOptions) -> Iterator[Pa
             yield row
         elif any(cell.strip() for cell in row[1]):
             empty = False
-            yield parse_row(_make_row(names, [unescape_formula(cell) for cell in row[1]]), options.columns, row[0])
+            cells = _make_row(names, [unescape_formula(cell) for cell in row[1]], may_miss)
+            yield parse_row(cells, options.columns, row[0], translated=translated)
     if empty:
         raise NothingToRead(f"{path}: holds a header but no row")
 
@@ -139,14 +141,17 @@ def _make_names(header: Sequence[str]) -> list[str]:
     return names
 
 
-def _make_row(names: Sequence[str], cells: Sequence[JsonValue]) -> dict[str, JsonValue]:
+def _list_may_miss(names: Sequence[str]) -> frozenset[str]:
+    """The columns in which `MISSING` is no value."""
+    field_of = translate_columns(names) | {name: FIELD_OF[folded] for name in names if (folded := fold_name(name)) in FIELD_OF}
+    return frozenset(name for name, field in field_of.items() if field in MAY_MISS)
+
+
+def _make_row(names: Sequence[str], cells: Sequence[JsonValue], may_miss: Collection[str]) -> dict[str, JsonValue]:
     """The cells that hold a value, by name."""
     extra = [f"column_{place}" for place in range(len(names) + 1, len(cells) + 1)]
-    row: dict[str, JsonValue] = {name: cell for name, cell in zip([*names, *extra], cells, strict=False) if cell not in (None, "")}
-    if MISSING not in row.values():
-        return row
-    field_of = translate_columns(names) | {name: FIELD_OF[folded] for name in names if (folded := fold_name(name)) in FIELD_OF}
-    return {name: cell for name, cell in row.items() if cell != MISSING or field_of.get(name) not in MAY_MISS}
+    row = zip([*names, *extra], cells, strict=False)
+    return {name: cell for name, cell in row if cell not in (None, "") and (cell != MISSING or name not in may_miss)}
 
 
 def _read_workbook(path: Path, options: ReadOptions) -> Iterator[Parsed]:
@@ -183,9 +188,10 @@ def _read_sheet(path: Path, sheet: Any, options: ReadOptions, *, scoped: bool) -
     place = _find_header(texts, options)
     names = _make_names(texts[place])
     check_columns(path, names, options.columns, where=f", sheet {sheet.title!r}")
+    translated, may_miss = find_translated(names, options.columns), _list_may_miss(names)
     for number, cells in chain(head[place + 1 :], rows):
         where, scope = f"sheet {sheet.title!r}, row {number}", f"{sheet.title}!" if scoped else ""
-        yield parse_row(_make_row(names, cells), options.columns, where, scope=scope)
+        yield parse_row(_make_row(names, cells, may_miss), options.columns, where, translated=translated, scope=scope)
 
 
 def _list_rows(path: Path, sheet: Any) -> Iterator[tuple[int, list[JsonValue]]]:
