@@ -99,6 +99,15 @@ def test_numbers_of_notes_are_in_brackets(tmp_path: Path) -> None:
     assert book(tmp_path, {"a.xhtml": page(body)}).text == f"{PROSE[:-1]}[1]. More[2]. See 12.\n\n[1] See Wang (2006)."
 
 
+def test_links_within_numbers(tmp_path: Path) -> None:
+    """Of pages, as Project Gutenberg writes them, and of notes, where one link is by mistake in another one."""
+    body = (
+        '<p>One<span class="pagenum"><a id="Page_12">[Pg 12]</a></span> two.</p>'
+        '<p>Three.<a href="#n1"><sup><a href="#n1">1</a></sup></a></p><aside id="n1"><p>A note.</p></aside>'
+    )
+    assert book(tmp_path, {"a.xhtml": page(body)}).text == "One two.\n\nThree[1].\n\n[1] A note."
+
+
 def test_metadata_of_epub_2(tmp_path: Path) -> None:
     metadata = (
         '<dc:title>Phages</dc:title><dc:creator opf:role="aut" opf:file-as="Smith, Ann">Ann Smith</dc:creator>'

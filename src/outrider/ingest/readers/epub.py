@@ -158,15 +158,20 @@ def _read_part(archive: PackedFile, name: str) -> str:
 def _mark_notes(tree: HtmlElement) -> None:
     """Drop numbers of pages, and put the number of a note into brackets, also before the note itself."""
     numbers: dict[str, str] = {}
+    removed: set[HtmlElement] = set()
     for element in list(tree.iter("a", "span", "div", "hr")):
+        if element in removed:
+            continue
         kinds = {*f"{element.get('epub:type') or ''} {element.get('role') or ''} {element.get('class') or ''}".split()}
         if kinds & PAGE_NUMBERS:
+            removed.update(element.iterdescendants())
             element.clear(keep_tail=True)  # without it, each tail would join a growing text
             element.tag = "span"
         elif element.tag == "a":
             number = "".join(element.itertext()).strip("[]() \r\n")
             raised = element.getparent().tag == "sup" or (len(element) == 1 and element[0].tag == "sup")
             if number and len(number) <= MAX_NUMBER_CHARS and (kinds & NOTE_LINKS or (raised and NOTE_NUMBER.fullmatch(number))):
+                removed.update(element.iterdescendants())
                 for child in list(element):
                     element.remove(child)
                 element.text = f"[{number}]"
