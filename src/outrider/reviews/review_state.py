@@ -326,7 +326,10 @@ class ReviewState:
         Where a work takes several reviewers, those of others are left out until every work has a verdict: they would tell a blind reviewer
         what the others look for.
         """
-        is_blind = self.reviewers > 1 and any(self.state(number) not in VERDICTS for number in self.leaders())
+        screened = len(self._decided.keys() | self._resolved.keys())
+        is_blind = self.reviewers > 1 and (
+            screened < self.total - len(self.duplicate_of) or any(self.state(number) not in VERDICTS for number in self.leaders())
+        )
         used: Counter[str] = Counter()
         for by, reasons in self.reasons_used.items():
             if by == viewer or not is_blind:
