@@ -11,7 +11,7 @@ import pytest
 from outrider.ingest.entry import Entry, FileNote, Parsed, ReadOptions
 from outrider.ingest.readers import epub
 from outrider.ingest.readers.packed_file import MAX_TREE_BYTES
-from outrider.state.errors import UnreadableFile
+from outrider.state.errors import NothingToRead, UnreadableFile
 from outrider.state.records import BaseRecord
 
 CONTAINER = (
@@ -170,6 +170,13 @@ def test_a_part_that_is_missing_or_damaged_costs_itself(tmp_path: Path) -> None:
     assert note == FileNote("2 of its 4 parts are missing or damaged and were not read: OEBPS/gone.xhtml, OEBPS/b.xhtml")
 
 
+@pytest.mark.parametrize("body", ["<img src='1.jpg' alt='a page'/>", "<svg><image href='1.jpg'/><text>Zap!</text></svg>", ""])
+def test_a_book_of_pictures_is_skipped(tmp_path: Path, body: str) -> None:
+    """As a Word document without text is: nothing of it is damaged."""
+    with pytest.raises(NothingToRead, match="holds no text"):
+        read(write_epub(tmp_path / "a.epub", {"a.xhtml": page(body), "b.xhtml": page(body)}))
+
+
 def test_a_part_is_read_once(tmp_path: Path) -> None:
     """However often the order names it: a small book could else become a large text."""
     path = write_epub(tmp_path / "a.epub", {"a.xhtml": page(f"<p>{PROSE}</p>")}, spine='<itemref idref="i0"/>' * 5_000)
@@ -220,8 +227,7 @@ ENTITY = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
         ({"META-INF/container.xml": ""}, "it has no META-INF/container.xml"), ({"OEBPS/book.opf": ""}, "it has no package document"),
         ({"META-INF/container.xml": "<container/>"}, "it has no package document"), ({"OEBPS/book.opf": "<package"}, "not well-formed XML"),
         ({"OEBPS/book.opf": f"{ENTITY}<package>&a;</package>"}, "refused, its XML"),
-        ({"OEBPS/book.opf": "<package/>"}, "no text in its parts"),
-        ({"OEBPS/a.xhtml": page("<img src='a.png'/>")}, "no text in its parts"), ({"OEBPS/a.xhtml": ""}, "none of its parts can be read"),
+        ({"OEBPS/book.opf": "<package/>"}, "its reading order names no text"), ({"OEBPS/a.xhtml": ""}, "none of its parts can be read"),
         ({"META-INF/encryption.xml": "<broken"}, "not well-formed XML"),
         ({"OEBPS/book.opf": b" " * (MAX_TREE_BYTES + 1)}, "bytes of XML, more than the limit"),
     ],

@@ -26,7 +26,7 @@ from outrider.ingest.readers.text_documents import first_heading
 from outrider.linkage.identifiers import normal_doi, normal_isbn
 from outrider.sources.web.html_page import declared_charset, parse_tree
 from outrider.sources.web.page_text import HTML_NAMES, put_before_stop, render_blocks
-from outrider.state.errors import Malformed, UnreadableFile
+from outrider.state.errors import Malformed, NothingToRead, UnreadableFile
 from outrider.state.records import Document, Identifiers, Paper
 from outrider.text.encoding import NotText, decode_text
 from outrider.text.languages_and_work_types import normal_language
@@ -90,8 +90,10 @@ def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
             except (Malformed, UnreadableFile):
                 failed.append(name)
     text = "\n\n".join(filter(None, texts))
+    if not text and (failed or not package.parts):
+        raise UnreadableFile(f"{path}: " + ("none of its parts can be read" if failed else "its reading order names no text"))
     if not text:
-        raise UnreadableFile(f"{path}: " + ("none of its parts can be read" if failed else "no text in its parts"))
+        raise NothingToRead(f"{path}: holds no text")
     yield Entry(_make_record(path, package, text))
     if failed:
         listed = ", ".join(failed[:LISTED_PARTS]) + (", ..." if len(failed) > LISTED_PARTS else "")
