@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from outrider.library import record_table
 from outrider.library.library import Library
 from outrider.library.metadata_tables import RerankEvaluationTable
 from outrider.runtime.run_reads import share_reads
@@ -59,6 +60,20 @@ async def test_the_next_run_sees_what_another_process_wrote(library: Library, tm
         await library.decide(THEN)
         assert await library.decisions() == (FIRST, THEN, THEN, THEN)  # also in the run that wrote
     other.close()
+
+
+async def test_a_run_looks_once_when_the_tables_were_written(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread for each read of each table takes a part of a warm search's time that can be measured."""
+    looked: list[Path] = []
+    read_times = record_table.read_times
+    monkeypatch.setattr(record_table, "read_times", lambda folder: looked.append(folder) or read_times(folder))
+    with share_reads({}):
+        await library.count()
+        for _ in range(2):
+            await library.decisions()
+            await library.verdicts()
+            await library.edges("kind = 'author'")
+    assert len(looked) == 1
 
 
 async def make_library(folder: Path, name: str, **tables: bool) -> None:

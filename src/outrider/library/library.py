@@ -44,7 +44,7 @@ from outrider.library.metadata_tables import (
     RerankEvaluationTable,
 )
 from outrider.library.object_storage import MOST_ROWS_AT_ONCE
-from outrider.library.record_cache import RecordCache, TableState, read_time
+from outrider.library.record_cache import RecordCache, TableState
 from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors.store import Vectors
 from outrider.library.vectors.token_index import TokenIndex
@@ -235,8 +235,7 @@ class Library:
         return await read_once(("state", id(self)), self._read_state)
 
     async def _read_state(self) -> TableState:
-        path = self._location.path
-        written_ns = None if path is None else await asyncio.to_thread(read_time, path / f"{TABLE}.lance")
+        written_ns = (await record_table.find_write_times(self._location)).get(TABLE)
         async with self._records() as table:
             version = int(await table.version())
             library_id = "" if self._standing is None else record_table.read_library_id(self._location, await table.schema())

@@ -6,6 +6,7 @@ Searches of one library find many works again and again, and reading them takes 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,12 +31,16 @@ class TableState:
     """Of one on object storage that is opened for each read."""
 
 
-def read_time(folder: Path) -> int | None:
-    """When a version of the table was last written or removed, in nanoseconds; None if the table is gone."""
+def read_times(library: Path) -> dict[str, int]:
+    """When a version of each table in the folder of a library was last written or removed, in nanoseconds, by its name."""
+    times: dict[str, int] = {}
     try:
-        return (folder / "_versions").stat().st_mtime_ns
+        for table in library.glob("*.lance"):
+            with suppress(OSError):
+                times[table.stem] = (table / "_versions").stat().st_mtime_ns
     except OSError:
-        return None
+        pass
+    return times
 
 
 @dataclass(slots=True)
