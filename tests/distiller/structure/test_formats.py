@@ -371,3 +371,105 @@ def test_the_headers_of_several_rows_take_one_reading() -> None:
     assert {find_header(text, place) for place in places} == {"| year | price |"}
     assert time.process_time() - started < 3
     assert not find_header(text, 0)
+
+
+GRID_TABLE = """The options are as follows:
+
++-----------+------------------------------+
+| Option    | Meaning                      |
+{header}
+| "'<'"     | Forces the field to be left  |
+|           | (this is the default).       |
++-----------+------------------------------+
+| space     | Indicates a leading space on |
+|           | positive numbers.            |
++-----------+------------------------------+
+
+The width is at least a *minimum*.
+
+Meaning
+=======
+
+A space stands here. "'<'" does too.
+"""
+
+
+@pytest.mark.parametrize("header", ["+===========+==============================+", "|===========|==============================|"])
+def test_rows_of_several_lines_stand_where_their_table_is(header: str) -> None:
+    """Sphinx writes the line below the header with other corners, which docutils does not read."""
+    text = GRID_TABLE.format(header=header)
+    blocks = read_restructured_text(text)
+    assert [(block.kind, " ".join(text[block.start : block.end].split())) for block in blocks] == [
+        ("paragraph", "The options are as follows:"),
+        ("row", "\"'<'\" | Forces the field to be left | | | (this is the default)."),
+        ("row", "space | Indicates a leading space on | | | positive numbers."),
+        ("paragraph", "The width is at least a *minimum*."),
+        ("heading", "Meaning"),
+        ("paragraph", "A space stands here. \"'<'\" does too."),
+    ]
+    assert [block.introduced_by for block in blocks if block.kind == "row"] == ["Option | Meaning"] * 2
+
+
+def test_a_row_of_a_simple_table_has_its_further_lines() -> None:
+    table = "=====  =========\nName   Meaning\n=====  =========\na      the first\n       of all\nb      c\n=====  ========="
+    text = f"Title\n=====\n\n{table}\n\nAll b here.\n"
+    assert [" ".join(text[block.start : block.end].split()) for block in read_restructured_text(text)] == [
+        "Title",
+        "a the first of all",
+        "b c",
+        "All b here.",
+    ]
+
+
+def test_a_row_of_a_list_table_ends_before_the_directive_below() -> None:
+    table = ".. list-table::\n\n    * - package\n      - a version\n        of it\n"
+    text = table + ".. |docs| image:: https://example.org/badge\n    :alt: Docs\n"
+    assert [text[block.start : block.end] for block in read_restructured_text(text)] == ["package\n      - a version\n        of it"]
+
+
+def test_a_table_in_code_stays_code() -> None:
+    text = "A table::\n\n    | a | b |\n    |===|===|\n    | c | d |\n"
+    assert [block.kind for block in read_restructured_text(text)] == ["paragraph", "code"]
+
+
+def test_a_term_that_says_something_is_a_block() -> None:
+    text = "You can also do what follows here:\n    Type help.\n\nhelp\n    It shows help.\n"
+    assert [(block.kind, text[block.start : block.end]) for block in read_restructured_text(text)] == [
+        ("paragraph", "You can also do what follows here:"),
+        ("item", "Type help."),
+        ("item", "It shows help."),
+    ]
+
+
+WORDS = st.lists(st.sampled_from(["space", "a", "'<'", "the", "width", "x1", "é", "meaning"]), min_size=1, max_size=8).map(" ".join)
+CELLS = st.lists(WORDS, min_size=1, max_size=3)
+ROWS = st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=3)
+
+
+def _draw_grid_table(rows: list[tuple[list[str], list[str]]]) -> str:
+    left, right = (max(len(line) for row in rows for line in row[column]) for column in (0, 1))
+    border = f"+-{'-' * left}-+-{'-' * right}-+"
+    lines = [border]
+    for first, second in rows:
+        lines += [f"| {one:{left}} | {other:{right}} |" for one, other in itertools.zip_longest(first, second, fillvalue="")]
+        lines.append(border)
+    return "\n".join(lines)
+
+
+def _draw_simple_table(rows: list[tuple[list[str], list[str]]]) -> str:
+    left, right = (max(len(line) for row in rows for line in row[column]) for column in (0, 1))
+    border = f"{'=' * (left + 1)}  {'=' * (right + 1)}"
+    lines = [f"{one:{left}}    {other}" for first, second in rows for one, other in itertools.zip_longest(first[:1], second, fillvalue="")]
+    return "\n".join([border, "Name".ljust(left + 3) + "Meaning", border, *lines, border])
+
+
+@given(st.lists(st.one_of(WORDS, ROWS.map(_draw_grid_table), ROWS.map(_draw_simple_table)), min_size=1, max_size=8))
+def test_no_word_of_prose_between_tables_is_lost(parts: list[str]) -> None:
+    text = "``Text``\n\n" + "\n\n".join(parts)
+    blocks = read_restructured_text(text)
+    assert all(first.end <= second.start for first, second in itertools.pairwise(blocks))
+    start = len("``Text``\n\n")
+    for part in parts:
+        if part[0] not in "+=":
+            assert any(block.start <= start and start + len(part) <= block.end for block in blocks), part
+        start += len(part) + 2
