@@ -178,6 +178,25 @@ Write to ann@example.org
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("The list of members is in\n[the README](./README.md).", ["The list of members is in\n[the README](./README.md)."]),
+        ("You can use\n[ide-configs](https://a.b)\nto debug.", ["You can use\n[ide-configs](https://a.b)\nto debug."]),
+        ("It waits.\n[Ruff](https://a.b)\nis fast.", ["It waits.", "[Ruff](https://a.b)\nis fast."]),
+        ("* A member opens an issue and mentions\n  @nodejs/tsc.", ["A member opens an issue and mentions\n  @nodejs/tsc."]),
+        ("See [a](b)\nand [c](d),\n[e](f),\n([g](h))\nor ask.", ["See [a](b)\nand [c](d),\n[e](f),\n([g](h))\nor ask."]),
+        ("It is fixed.\n[#1509](https://a.b)", ["It is fixed."]),
+        ("It is fixed by it\n([#1509](https://a.b))", ["It is fixed by it"]),
+        ("It is fixed by it  \n[Docs](https://a.b)", ["It is fixed by it"]),
+        ("The abbot bought **wax**\n#wax #abbot", ["The abbot bought **wax**"]),
+        ("[Docs](https://a.b)\n[Chat](https://a.b)\nThe tool is fast.", ["The tool is fast."]),
+    ],
+)
+def test_a_line_of_links_within_a_sentence_belongs_to_it(text: str, sentences: list[str]) -> None:
+    assert [text[unit.start : unit.end] for unit in find_units(text)] == sentences
+
+
 def test_code_that_draws_a_picture_is_none() -> None:
     text = "# T\n\n```mermaid\nflowchart LR\n  a --> b\n```\n\n```sh\nrun it\n```\n"
     assert shown(text, read_markdown) == [("heading", "# T"), ("furniture", "flowchart LR\n  a --> b"), ("code", "run it")]

@@ -27,6 +27,7 @@ NO_WORD_FIRST = re.compile(r"^\W", re.MULTILINE)
 DIAGRAMS = [["mermaid"], ["plantuml"], ["graphviz"], ["dot"]]
 """Languages of code that draws a picture (https://docs.github.com/en/get-started/writing-on-github)."""
 LINK_BEFORE_WORDS = re.compile(r"\[\[|(?<!\S)\[?-?@\w|(?<!\S)#\w")
+SENTENCE_END = re.compile(r"[.!?:…。！？]['\"”’)\]*_`]*\s*\Z")
 MAX_BRACKETS = 300
 """A paragraph with more of them is text: the parser takes quadratic time for those that nothing closes."""
 
@@ -66,7 +67,7 @@ def _blocks(text: str, lines: Lines, tokens: Sequence[Token], definitions: dict[
 
 
 def _divide_paragraph(lines: Lines, inline: Token, kind: BlockKind, definitions: dict[str, object]) -> Iterator[Block]:
-    """The paragraph without its lines that hold badges or links alone, which are blocks of their own."""
+    """The paragraph without its lines that hold badges or links alone, which are blocks of their own unless a sentence goes on there."""
     first, last = inline.map or (0, 0)
     texts = inline.content.split("\n")
     has_links = LINK_BEFORE_WORDS.search(inline.content) is not None
@@ -74,8 +75,11 @@ def _divide_paragraph(lines: Lines, inline: Token, kind: BlockKind, definitions:
         yield Block(lines.offset(first), lines.offset(last), kind)
         return
     rows: list[list[Token]] = [[]]
+    hard: set[int] = set()
+    """Rows that begin a new line when they are shown."""
     for child in INLINE.parseInline(inline.content, definitions)[0].children or ():
         if child.type in ("softbreak", "hardbreak"):
+            hard.update([len(rows)] if child.type == "hardbreak" else [])
             rows.append([])
         else:
             rows[-1].append(child)
@@ -84,12 +88,27 @@ def _divide_paragraph(lines: Lines, inline: Token, kind: BlockKind, definitions:
     kinds = [_kind_of_line(row) or kind for row in rows]
     if has_links and len(texts) == len(kinds):
         kinds = ["links" if holds_links_alone(text) else own for text, own in zip(texts, kinds, strict=True)]
+    if len(texts) == len(kinds):
+        _join_sentences(texts, kinds, kind, hard)
     begin = 0
     for at in range(1, len(kinds) + 1):
         if at == len(kinds) or kinds[at] != kinds[begin]:
             end = last if at == len(kinds) else first + at
             yield Block(lines.offset(first + begin), lines.offset(end), kinds[begin])
             begin = at
+
+
+def _join_sentences(lines: Sequence[str], kinds: list[BlockKind], kind: BlockKind, hard: set[int]) -> None:
+    """Make a line of links text where the sentence of the line before goes on, or its own in the line behind."""
+    for at in range(1, len(kinds)):
+        ends = SENTENCE_END.search(lines[at - 1]) is not None or at in hard
+        is_note = lines[at][:1] == "(" or (holds_links_alone(lines[at]) and not SENTENCE_END.search(lines[at]))  # such as `#tag`
+        if kinds[at] == "links" and kinds[at - 1] == kind and not ends and not is_note:
+            kinds[at] = kind
+    for at in reversed(range(len(kinds) - 1)):
+        goes_on = lines[at + 1].lstrip("(,;–— ")[:1].islower() and at + 1 not in hard and not SENTENCE_END.search(lines[at])
+        if kinds[at] == "links" and kinds[at + 1] == kind and goes_on:
+            kinds[at] = kind
 
 
 def _kind_of_line(tokens: Sequence[Token]) -> BlockKind | None:
