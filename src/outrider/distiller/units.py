@@ -55,6 +55,11 @@ MAX_KEPT_CHARS = 20_000
 KEPT_BYTES = 16 * 2**20
 BYTES_A_UNIT, BYTES_A_CHAR = 500, 5
 """Measured on abstracts: a unit, its text and a list of its stems, which are shared strings."""
+QUOTED = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*>")
+"""The beginning of a line that is quoted, perhaps in an item."""
+NEAR = 50
+"""Characters before a block in which its line begins if it is quoted."""
+QUOTE_MARKS = re.compile(r"(?<=\n)[ \t]*>[ \t>]*")
 LINK_STARTS = "[!@#^-"
 """Characters with which a sentence begins that is made of links between notes, citations and tags alone."""
 T = TypeVar("T")
@@ -182,7 +187,10 @@ def _spans(text: str, block: Block) -> list[tuple[int, int]]:
     elif block.kind == "row" and block.end - block.start <= MAX_SENTENCE_CHARS:
         spans = [(block.start, block.end)]
     else:
-        spans = [(block.start + start, block.start + end) for start, end in sentence_spans(text[block.start : block.end])]
+        own = text[block.start : block.end]
+        if ">" in own and QUOTED.match(text[max(0, block.start - NEAR) : block.start + 1].rpartition("\n")[2]):
+            own = QUOTE_MARKS.sub(lambda marks: " " * len(marks[0]), own)  # each further line of a quote has them
+        spans = [(block.start + start, block.start + end) for start, end in sentence_spans(own)]
     spans = [span for span in spans if len(WORD_CHARACTER.findall(text, *span)) >= MIN_WORD_CHARS]
     return [span for span in spans if block.kind == "code" or text[span[0]] not in LINK_STARTS or not holds_links_alone(text[slice(*span)])]
 
