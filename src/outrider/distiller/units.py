@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from outrider.distiller.structure.block import Block, BlockKind, holds_links_alone
 from outrider.distiller.structure.inline_markup import strip_inline_markup
 from outrider.distiller.structure.read_structure import read_structure
+from outrider.distiller.structure.references import EDIT_LINK
 from outrider.state.distilling import Reading, UnitKind
 from outrider.text.content_cache import ContentCache
 from outrider.text.sentences import MAX_SENTENCE_CHARS, sentence_spans
@@ -217,4 +218,4 @@ def _divide_code(text: str, block: Block) -> Iterator[tuple[int, int]]:
 def _plain_heading(text: str, block: Block) -> str:
     """The first line of a heading without its marks."""
     line = text[block.start : block.end].lstrip("#=-~^\"'` \t\n").split("\n")[0]
-    return " ".join(HEADING_MARKS.sub("", line[:MAX_CONTEXT_CHARS]).split())
+    return " ".join(HEADING_MARKS.sub("", EDIT_LINK.sub("", line[:MAX_CONTEXT_CHARS])).split())

@@ -15,6 +15,7 @@ from outrider.distiller.structure.html import read_html
 from outrider.distiller.structure.markdown import read_markdown
 from outrider.distiller.structure.plain_text import read_plain_text
 from outrider.distiller.structure.read_structure import detect_format, find_header, read_structure
+from outrider.distiller.structure.references import mark_references
 from outrider.distiller.structure.restructured_text import read_restructured_text
 from outrider.distiller.units import find_units
 from support.distiller_fakes import ODD, texts
@@ -243,7 +244,7 @@ def test_html() -> None:
 
 
 def test_plain_text_of_a_paper() -> None:
-    assert shown(PAPER, read_plain_text) == [
+    assert shown(PAPER, lambda text: mark_references(text, read_plain_text(text))) == [
         ("furniture", "Journal of Things 12 (2020)"),
         ("heading", "A Study of Things"),
         ("furniture", "Ann Author1, Bob Writer2, Cy Scribe1\nann@example.org"),

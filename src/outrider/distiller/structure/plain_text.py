@@ -1,6 +1,6 @@
 """Blocks of plain text, by their shape, and what frames a printed page.
 
-PDFs and articles give such text. Running heads, page numbers, lists of references and of authors are furniture: they never answer.
+PDFs and articles give such text. Running heads, page numbers and lists of authors are furniture: they never answer.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from outrider.distiller.structure.block import Block, BlockKind, Lines, in_order
 
@@ -23,10 +22,6 @@ CAPTION = re.compile(
     re.IGNORECASE,
 )
 PAGE_NUMBER = re.compile(r"[ \t]*(?:(?:page|p\.) ?)?\d{1,4}(?: ?(?:of|/) ?\d{1,4})?[ \t]*", re.IGNORECASE)
-REFERENCES = re.compile(
-    r"(?:\d+\.? )?(?:references|bibliography|literature(?: cited)?|works cited|reference list|références|literatur(?:verzeichnis)?)[ :]*",
-    re.IGNORECASE,
-)
 EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.\w+")
 NAME = re.compile(r"(?:[A-ZÀ-Þ][\w'’.-]*[ ,]*){2,4}(?:[\d*†‡§,]*)(?:,|;| and | & |$)")
 INDENTED = re.compile(r"(?: {4}|\t)[ \t]*\S")
@@ -48,7 +43,7 @@ def read_plain_text(text: str) -> list[Block]:
     furniture = [
         Block(start, end, "furniture") for start, end in lines if _shape(text[start:end]) in heads or _is_page_number(text, start, end)
     ]
-    return in_order(text, [*_mark_references(text, blocks), *furniture])
+    return in_order(text, [*blocks, *furniture])
 
 
 def _shape(line: str) -> str:
@@ -142,17 +137,3 @@ def _heading_level(line: str, *, alone: bool) -> int:
     if numbered := NUMBERED_HEADING.match(line):
         return numbered[1].count(".") + 1
     return PLAIN_LEVEL if line[0].isupper() and not ROW.match(line) else 0
-
-
-def _mark_references(text: str, blocks: Sequence[Block]) -> Iterator[Block]:
-    """Everything below a heading of references is furniture, up to the next heading of the same or a higher level."""
-    below = 0
-    for block in blocks:
-        if block.kind == "heading":
-            if below and block.level > below:
-                continue
-            title = text[block.start : block.end].strip().lstrip("# ")
-            below = block.level if REFERENCES.fullmatch(title) else 0
-            yield block
-        else:
-            yield replace(block, kind="furniture") if below else block

@@ -9,6 +9,7 @@ from typing import Literal
 
 from outrider.distiller.structure.block import Block
 from outrider.distiller.structure.plain_text import read_plain_text
+from outrider.distiller.structure.references import mark_references
 
 TextFormat = Literal["plain", "markdown", "rst", "html"]
 MAX_CHARS = 400_000
@@ -41,7 +42,11 @@ def detect_format(text: str) -> TextFormat:
 
 
 def read_structure(text: str) -> list[Block]:
-    """The blocks of a text in order, without overlap; offsets are in characters."""
+    """The blocks of a text in order, without overlap; offsets are in characters. Lists of references are furniture."""
+    return mark_references(text, _read_format(text))
+
+
+def _read_format(text: str) -> list[Block]:
     form = detect_format(text) if len(text) <= MAX_CHARS else "plain"
     if form == "html":
         from outrider.distiller.structure.html import read_html
