@@ -144,3 +144,29 @@ def test_blank_lines_separate_paragraphs() -> None:
 )
 def test_a_quoted_sentence_has_all_its_lines(text: str, sentences: list[str]) -> None:
     assert [text[unit.start : unit.end] for unit in find_units(text)] == sentences
+
+
+DEFINED = """# Terms
+
+White-box monitoring
+: Monitoring based on **metrics**.
+
+Page
+Alert
+: A notification.
+: It asks for a human.
+
+The end.
+"""
+DEFINED_IN_HTML = """<h1>Terms</h1><dl><dt>White-box <i>monitoring</i></dt><dd>Monitoring based on **metrics**.</dd>
+<dt>Page</dt><dt>Alert</dt><dd><p>A notification.</p><p>It asks for a human.</p></dd></dl><p>The end.</p>"""
+
+
+@pytest.mark.parametrize("text", [DEFINED, DEFINED_IN_HTML])
+def test_a_term_introduces_its_definitions(text: str) -> None:
+    assert [(unit.kind, text[unit.start : unit.end], unit.introduced_by) for unit in find_units(text)] == [
+        ("item", "Monitoring based on **metrics**.", "White-box monitoring"),
+        ("item", "A notification.", "Page, Alert"),
+        ("item", "It asks for a human.", "Page, Alert"),
+        ("sentence", "The end.", ""),
+    ]

@@ -65,7 +65,7 @@ LINK_STARTS = "[!@#^-"
 """Characters with which a sentence begins that is made of links between notes, citations and tags alone."""
 T = TypeVar("T")
 KINDS: dict[BlockKind, UnitKind] = {"paragraph": "sentence", "item": "item", "row": "row", "code": "code", "caption": "sentence"}
-"""Kinds of blocks that can answer. Headings name the section of others; badges, links alone and furniture are left out."""
+"""Kinds of blocks that can answer. Headings and terms are context of others; badges, links alone and furniture are left out."""
 
 
 @dataclass(frozen=True, slots=True)

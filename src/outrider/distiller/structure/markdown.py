@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -28,6 +29,10 @@ DIAGRAMS = [["mermaid"], ["plantuml"], ["graphviz"], ["dot"]]
 """Languages of code that draws a picture (https://docs.github.com/en/get-started/writing-on-github)."""
 LINK_BEFORE_WORDS = re.compile(r"\[\[|(?<!\S)\[?-?@\w|(?<!\S)#\w")
 SENTENCE_END = re.compile(r"[.!?:…。！？]['\"”’)\]*_`]*\s*\Z")
+DEFINITION = re.compile(r"^:[ \t]+(?=\S)", re.MULTILINE)
+"""The mark of a definition below its term (https://pandoc.org/MANUAL.html#definition-lists)."""
+MARKED_DEFINITION = re.compile(r"(?:[ \t]*>)*[ \t]*:[ \t]+")
+MAX_TERMS, MAX_TERM_CHARS = 3, 200
 MAX_BRACKETS = 300
 """A paragraph with more of them is text: the parser takes quadratic time for those that nothing closes."""
 
@@ -62,8 +67,29 @@ def _blocks(text: str, lines: Lines, tokens: Sequence[Token], definitions: dict[
                 header = text[start : lines.offset(first + 1)].strip()
             case "tr_open" if token.map and tokens[at - 1].type != "thead_open":
                 yield Block(start, lines.offset(first + 1), "row", introduced_by=header)
+            case "inline" if tokens[at - 1].type == "paragraph_open" and (definitions_of_terms := _list_definitions(text, lines, token)):
+                yield from definitions_of_terms
             case "inline" if tokens[at - 1].type == "paragraph_open":
                 yield from _divide_paragraph(lines, token, "item" if items else "paragraph", definitions)
+
+
+def _list_definitions(text: str, lines: Lines, inline: Token) -> list[Block]:
+    """The blocks of a paragraph that is a term with definitions below it; empty for another paragraph."""
+    mark = DEFINITION.search(inline.content)
+    if mark is None:
+        return []
+    first, last = inline.map or (0, 0)
+    rows = inline.content.split("\n")
+    marked = [at for at, row in enumerate(rows) if DEFINITION.match(row)]
+    terms = rows[: marked[0]]
+    if not 1 <= len(terms) <= MAX_TERMS or max(map(len, terms)) > MAX_TERM_CHARS:
+        return []
+    result = [Block(lines.offset(first + at), lines.offset(first + at + 1), "term") for at in range(len(terms))]
+    for begin, end in pairwise([*marked, last - first]):
+        start = lines.offset(first + begin)
+        match = MARKED_DEFINITION.match(text, start)
+        result.append(Block(match.end() if match else start, lines.offset(first + end), "item", introduced_by=", ".join(terms)))
+    return result
 
 
 def _divide_paragraph(lines: Lines, inline: Token, kind: BlockKind, definitions: dict[str, object]) -> Iterator[Block]:

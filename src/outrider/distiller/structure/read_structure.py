@@ -21,7 +21,7 @@ RST = re.compile(
 )
 MARKDOWN = re.compile(
     r"^\#{1,6} \S|^[ \t]*(?:```|~~~)|!?\[[^\[\]\n]*\]\([^()\n]*\)|^ {0,3}\[[^\]\n]+\]:[ \t]|\*\*[^*\n]+\*\*"
-    r"|^\|.*\|[ \t]*\n\|[ :|-]+\|[ \t]*$|(?<!`)`[^`\n]+`(?![`_])",
+    r"|^\|.*\|[ \t]*\n\|[ :|-]+\|[ \t]*$|(?<!`)`[^`\n]+`(?![`_])|^[^\s:][^\n]*\n:[ \t]+\S",
     re.MULTILINE,
 )
 # no class of these patterns crosses what the pattern begins with: a row of beginnings takes linear time
