@@ -493,3 +493,44 @@ def test_no_word_of_prose_between_tables_is_lost(parts: list[str]) -> None:
         if part[0] not in "+=":
             assert any(block.start <= start and start + len(part) <= block.end for block in blocks), part
         start += len(part) + 2
+
+
+@pytest.mark.parametrize(
+    ("paragraph", "level"),
+    [
+        ("3. Distribution Obligations.", 1),
+        ("     3.2. Availability of Source Code.\n     Any Modification must be made available.", 2),
+        ("7. DISCLAIMER OF WARRANTY.", 1),
+        ("     DELETING A LINE", 7),
+        ("WHAT IS THE MODE?", 7),
+    ],
+)
+def test_numbered_titles_and_lines_in_capitals_are_headings(paragraph: str, level: int) -> None:
+    first, *_ = (block for block in read_plain_text(f"A sentence.\n\n{paragraph}\n\n3.3. Notices.\nMore of it.") if block.start > 5)
+    assert (first.kind, first.level) == ("heading", level)
+
+
+@pytest.mark.parametrize(
+    "paragraph",
+    [
+        "3. Weigh the crystals.",
+        "3.2. Any Modification must be made available.\nMore of it.",
+        '1.8. "License" means this document.',
+        "3.2. Yes. No.\nMore of it.",
+        "1. Install Python.\n2. Open Visual Studio.",
+        "IT WORKS.",
+        "DO NOT USE IT!",
+        "זה טקסט?",
+        "Does it work?",
+        "To delete a line, use this command: >",
+    ],
+)
+def test_short_sentences_and_items_are_no_headings(paragraph: str) -> None:
+    blocks = read_plain_text(f"A sentence.\n\n{paragraph}\n\nAll of it, see 3.2.")
+    assert all(block.kind in ("paragraph", "item") for block in blocks)
+
+
+@pytest.mark.parametrize("text", ["Start with i_. Help is there.", "Copyright (C) ______ ______. All rights."])
+def test_a_gap_and_a_letter_with_a_line_are_no_restructured_text(text: str) -> None:
+    assert detect_format(text) == "plain"
+    assert detect_format("See the manual_ for it.") == "rst"
