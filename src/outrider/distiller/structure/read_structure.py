@@ -9,6 +9,7 @@ from typing import Literal
 
 from outrider.distiller.structure.block import Block
 from outrider.distiller.structure.plain_text import read_plain_text
+from outrider.distiller.structure.questions import introduce_answers
 from outrider.distiller.structure.references import mark_references
 
 TextFormat = Literal["plain", "markdown", "rst", "html"]
@@ -42,8 +43,11 @@ def detect_format(text: str) -> TextFormat:
 
 
 def read_structure(text: str) -> list[Block]:
-    """The blocks of a text in order, without overlap; offsets are in characters. Lists of references are furniture."""
-    return mark_references(text, _read_format(text))
+    """The blocks of a text in order, without overlap; offsets are in characters.
+
+    Lists of references are furniture, and questions introduce their answers.
+    """
+    return introduce_answers(text, mark_references(text, _read_format(text)))
 
 
 def _read_format(text: str) -> list[Block]:
