@@ -534,3 +534,4 @@ def test_short_sentences_and_items_are_no_headings(paragraph: str) -> None:
 def test_a_gap_and_a_letter_with_a_line_are_no_restructured_text(text: str) -> None:
     assert detect_format(text) == "plain"
     assert detect_format("See the manual_ for it.") == "rst"
+    assert detect_format("See the `manual\n<https://example.org>`__ for it.") == "rst"

@@ -33,7 +33,7 @@ def introduce_answers(text: str, blocks: Sequence[Block]) -> list[Block]:
         introduced_by = ""
         answer = ANSWER.match(text, block.start, block.end) if is_prose and questions else None
         if is_prose and QUESTION.match(text, block.start, block.end):
-            questions, question = [*questions, len(result)], ""
+            questions, question = [*questions, len(result)][-MAX_QUESTION_BLOCKS:], ""
         elif answer:
             introduced_by = question = " ".join(_read_question(text, result[at]) for at in questions)[:MAX_QUESTION_CHARS]
             for at in questions:

@@ -17,7 +17,7 @@ MAX_CHARS = 400_000
 """A longer text is read as plain text, whose parser takes a millisecond where the others take a hundred."""
 RST = re.compile(
     r"^\.\. (?:[\w+.-]+::|_[^:\n]+:|\|[^|\n]+\| \w+::)|^\S.*\n([=~^\"+*#-])\1{2,}[ \t]*$|[^:]::[ \t]*$|:[\w:]{1,40}:`|``[^`\n]+``"
-    r"|`[^`<\n]+<[^<>`\n]+>`_|[^\W_]{2}_{1,2}(?!\w)|^:[A-Z]\w+: ",
+    r"|`[^`<\n]+<[^<>`\n]+>`_|[^\W_]{2}_{1,2}(?!\w)|[^`\s]`__?(?!\w)|^:[A-Z]\w+: ",
     re.MULTILINE,
 )
 MARKDOWN = re.compile(
