@@ -128,3 +128,45 @@ def test_odd_texts_are_segmented(text: str) -> None:
 
 def test_blank_lines_separate_paragraphs() -> None:
     assert [unit.block for unit in find_units("One is. Two is.\nThree is.\n\nFour is.")] == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        (
+            "# A\n\n> We accept fixes, but we\n> will accept no features. It\n>  ends.",
+            ["We accept fixes, but we\n> will accept no features.", "It\n>  ends."],
+        ),
+        ("# A\n\n- > [!NOTE]\n  > It is so\n  > here.", ["It is so\n  > here."]),
+        ("> We accept fixes, but we\n> will accept no features.", ["> We accept fixes, but we\n> will accept no features."]),
+        ("Ann wrote\n> It is so.", ["Ann wrote", "> It is so."]),
+    ],
+)
+def test_a_quoted_sentence_has_all_its_lines(text: str, sentences: list[str]) -> None:
+    assert [text[unit.start : unit.end] for unit in find_units(text)] == sentences
+
+
+DEFINED = """# Terms
+
+White-box monitoring
+: Monitoring based on **metrics**.
+
+Page
+Alert
+: A notification.
+: It asks for a human.
+
+The end.
+"""
+DEFINED_IN_HTML = """<h1>Terms</h1><dl><dt>White-box <i>monitoring</i></dt><dd>Monitoring based on **metrics**.</dd>
+<dt>Page</dt><dt>Alert</dt><dd><p>A notification.</p><p>It asks for a human.</p></dd></dl><p>The end.</p>"""
+
+
+@pytest.mark.parametrize("text", [DEFINED, DEFINED_IN_HTML])
+def test_a_term_introduces_its_definitions(text: str) -> None:
+    assert [(unit.kind, text[unit.start : unit.end], unit.introduced_by) for unit in find_units(text)] == [
+        ("item", "Monitoring based on **metrics**.", "White-box monitoring"),
+        ("item", "A notification.", "Page, Alert"),
+        ("item", "It asks for a human.", "Page, Alert"),
+        ("sentence", "The end.", ""),
+    ]

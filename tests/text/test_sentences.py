@@ -24,6 +24,22 @@ from support.shared_data import DATA
         ("Kept at 37°C. The rest died.", ["Kept at 37°C.", "The rest died."]),
         ('He said "Stop." Then left.', ['He said "Stop."', "Then left."]),
         ("As shown [1,2]. Later work (3). It held.", ["As shown [1,2].", "Later work (3).", "It held."]),
+        ("It is free.[3] One day later.", ["It is free.[3]", "One day later."]),
+        (
+            'He said "no."[12][13] Then [a] left![a] 5 came?[note 1]\nIt\'s so.',
+            ['He said "no."[12][13]', "Then [a] left![a]", "5 came?[note 1]", "It's so."],
+        ),
+        (
+            "All left.[citation needed][1, 2–4] So.² It is.[^one-1] Yes.",
+            ["All left.[citation needed][1, 2–4]", "So.²", "It is.[^one-1]", "Yes."],
+        ),
+        ("It is.[3](#note-3) Yes.[[4]](#note-4) No.", ["It is.[3](#note-3)", "Yes.[[4]](#note-4)", "No."]),
+        ("Netscape Inc.[3] It left the U.S.[4] It ended.", ["Netscape Inc.[3]", "It left the U.S.[4]", "It ended."]),
+        ("Smith et al.[3] Show it, as e.g.[4] Lee.", ["Smith et al.[3] Show it, as e.g.[4] Lee."]),
+        ("It is free. [3] One day.", ["It is free.", "[3] One day."]),
+        ("[1] One day. It is.[2] and so on.", ["[1] One day.", "It is.[2] and so on."]),
+        ("See it.[Docs](https://a.b) Or pip install .[docs] Now.", ["See it.[Docs](https://a.b) Or pip install .[docs] Now."]),
+        ("深度学习。[3]很好！", ["深度学习。[3]", "很好！"]),
         ("1 Introduction . . . . . 4", ["1 Introduction . . . . . 4"]),
         ("深度学习。很好！真的？", ["深度学习。", "很好！", "真的？"]),
         ("هل يعمل؟ نعم. جيد", ["هل يعمل؟", "نعم.", "جيد"]),
@@ -63,7 +79,32 @@ def test_a_cut_does_not_part_a_number_from_its_unit() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["word ", "x", ".", ". ", "\n", "# ", "```x\n", '."', "et al. ", "\n- a", "。", "!a", "</p>", "1. A\n", "AB \n", ".\t", "  \n"]
+    "piece",
+    [
+        "word ",
+        "x",
+        ".",
+        ". ",
+        "\n",
+        "# ",
+        "```x\n",
+        '."',
+        "et al. ",
+        "\n- a",
+        "。",
+        "!a",
+        "</p>",
+        "1. A\n",
+        "AB \n",
+        ".\t",
+        "  \n",
+        ".[1]",
+        "[1]",
+        ".[1](a",
+        "a.[[1]](",
+        "[a ",
+        ".²",
+    ],
 )
 def test_time_is_linear_in_the_length(piece: str) -> None:
     """Of 400,000 characters of the worst kinds; a quadratic rule would take minutes."""

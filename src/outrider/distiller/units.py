@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from outrider.distiller.structure.block import Block, BlockKind, holds_links_alone
 from outrider.distiller.structure.inline_markup import strip_inline_markup
 from outrider.distiller.structure.read_structure import read_structure
+from outrider.distiller.structure.references import EDIT_LINK
 from outrider.state.distilling import Reading, UnitKind
 from outrider.text.content_cache import ContentCache
 from outrider.text.sentences import MAX_SENTENCE_CHARS, sentence_spans
@@ -55,11 +56,16 @@ MAX_KEPT_CHARS = 20_000
 KEPT_BYTES = 16 * 2**20
 BYTES_A_UNIT, BYTES_A_CHAR = 500, 5
 """Measured on abstracts: a unit, its text and a list of its stems, which are shared strings."""
+QUOTED = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*>")
+"""The beginning of a line that is quoted, perhaps in an item."""
+NEAR = 50
+"""Characters before a block in which its line begins if it is quoted."""
+QUOTE_MARKS = re.compile(r"(?<=\n)[ \t]*>[ \t>]*")
 LINK_STARTS = "[!@#^-"
 """Characters with which a sentence begins that is made of links between notes, citations and tags alone."""
 T = TypeVar("T")
 KINDS: dict[BlockKind, UnitKind] = {"paragraph": "sentence", "item": "item", "row": "row", "code": "code", "caption": "sentence"}
-"""Kinds of blocks that can answer. Headings name the section of others; badges, links alone and furniture are left out."""
+"""Kinds of blocks that can answer. Headings and terms are context of others; badges, links alone and furniture are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +188,10 @@ def _spans(text: str, block: Block) -> list[tuple[int, int]]:
     elif block.kind == "row" and block.end - block.start <= MAX_SENTENCE_CHARS:
         spans = [(block.start, block.end)]
     else:
-        spans = [(block.start + start, block.start + end) for start, end in sentence_spans(text[block.start : block.end])]
+        own = text[block.start : block.end]
+        if ">" in own and QUOTED.match(text[max(0, block.start - NEAR) : block.start + 1].rpartition("\n")[2]):
+            own = QUOTE_MARKS.sub(lambda marks: " " * len(marks[0]), own)  # each further line of a quote has them
+        spans = [(block.start + start, block.start + end) for start, end in sentence_spans(own)]
     spans = [span for span in spans if len(WORD_CHARACTER.findall(text, *span)) >= MIN_WORD_CHARS]
     return [span for span in spans if block.kind == "code" or text[span[0]] not in LINK_STARTS or not holds_links_alone(text[slice(*span)])]
 
@@ -209,4 +218,4 @@ def _divide_code(text: str, block: Block) -> Iterator[tuple[int, int]]:
 def _plain_heading(text: str, block: Block) -> str:
     """The first line of a heading without its marks."""
     line = text[block.start : block.end].lstrip("#=-~^\"'` \t\n").split("\n")[0]
-    return " ".join(HEADING_MARKS.sub("", line[:MAX_CONTEXT_CHARS]).split())
+    return " ".join(HEADING_MARKS.sub("", EDIT_LINK.sub("", line[:MAX_CONTEXT_CHARS])).split())

@@ -8,11 +8,26 @@ from __future__ import annotations
 
 import re
 
+CITATIONS = r"""(?:
+    \[{1,2}(?:
+        \d{1,4}(?:[ ]?[,–-][ ]?\d{1,4}){0,20}
+      | [a-z]
+      | (?:note|nb|n|fn)[ ]\d{1,3}
+      | (?i:[a-z ]{0,30}(?:needed|verification|who\?|whom\?|when\?|where\?|which\?|why\?))
+      | \^[\w-]{1,40}
+    )\]{1,2}(?:\([^()\s]{1,300}\))?
+  | [¹²³⁰-⁹]{1,3}
+)*+"""
+"""Citations and notes behind a sentence: `[3]`, `[a]`, `[note 1]`, `[citation needed]`, `²`, in Markdown `[^1]` and `[3](#note)`."""
 BOUNDARY = re.compile(
     r"""
     (?=[.!?…。！？｡।॥۔؟።։\n\#\dA-Z<])(?:                              # what any of them begins with: no other place is looked at twice
-      (?<![.!?…])(?<![.…][ ])[.!?…]++["'”’)\]]*+(?=\s++["'“‘(\[]*+[^\sa-z.…])  # a full stop, none of a row, before no lower-case letter
-    | [。！？｡।॥۔؟።։។။]+["'”’」』）]*                                # stops of other scripts need no space
+      (?<![.!?…])(?<![.…][ ])[.!?…]++["'”’)\]]*+(?P<cited>"""
+    + CITATIONS
+    + r""")(?=\s++["'“‘(\[]*+[^\sa-z.…])   # a full stop, none of a row, and its citations
+    | [。！？｡।॥۔؟።։។။]+["'”’」』）]*(?:"""
+    + CITATIONS
+    + r""")  # stops of other scripts need no space
     | \n[ \t]*(?=\n)                                                 # a blank line
     | \n(?=[ \t]*+(?:[-*+•>|]|\#{1,6}|\d{1,3}[.)])[ \t])             # a list item, heading or table row
     | ^\#{1,6}[ \t][^\n]*(?=\n)                                      # the end of a heading
@@ -31,6 +46,8 @@ ABBREVIATION = re.compile(
     """,
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
+CITED_ABBREVIATION = re.compile(r"\b(?:[A-Z]|(?i:no|inc|ltd|co|corp|jr|sr|univ|ph\.d))\.$")
+"""Abbreviations that end a sentence where a citation follows: a name goes on without one."""
 BEFORE_NUMBER = re.compile(
     r"\b(?:ext|tel|chap|ch|art|para|sect|tab|min|max|ver|abb|nr|bd|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\.$", re.IGNORECASE
 )
@@ -47,8 +64,8 @@ NEAR = 40
 def sentence_spans(text: str) -> list[tuple[int, int]]:
     """Half-open [start, end) offsets of the sentences, in order, without surrounding white space, empty ones left out.
 
-    Time is linear in the length of the text. A full stop ends a sentence unless it closes an abbreviation or an initial, or a
-    lower-case letter follows. A fenced piece of code is one; a fence that nothing closes is text.
+    Time is linear in the length of the text. A full stop, and the citations directly behind it, end a sentence unless it closes an
+    abbreviation or an initial, or a lower-case letter follows. A fenced piece of code is one; a fence that nothing closes is text.
     """
     spans: list[tuple[int, int]] = []
     start = 0
@@ -68,7 +85,8 @@ def _add_prose(spans: list[tuple[int, int]], text: str, start: int, end: int) ->
     for match in BOUNDARY.finditer(text, start, end):
         stop, begin = match.start(), max(start, match.start() - 12)
         if text[stop] == "." and (
-            ABBREVIATION.search(text, begin, stop + 1) or (NUMBER_BEHIND.match(text, stop) and BEFORE_NUMBER.search(text, begin, stop + 1))
+            (ABBREVIATION.search(text, begin, stop + 1) and not (match["cited"] and CITED_ABBREVIATION.search(text, begin, stop + 1)))
+            or (NUMBER_BEHIND.match(text, stop) and BEFORE_NUMBER.search(text, begin, stop + 1))
         ):
             continue
         _add(spans, text, start, match.end())

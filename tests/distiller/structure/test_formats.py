@@ -15,6 +15,7 @@ from outrider.distiller.structure.html import read_html
 from outrider.distiller.structure.markdown import read_markdown
 from outrider.distiller.structure.plain_text import read_plain_text
 from outrider.distiller.structure.read_structure import detect_format, find_header, read_structure
+from outrider.distiller.structure.references import mark_references
 from outrider.distiller.structure.restructured_text import read_restructured_text
 from outrider.distiller.units import find_units
 from support.distiller_fakes import ODD, texts
@@ -178,6 +179,25 @@ Write to ann@example.org
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("The list of members is in\n[the README](./README.md).", ["The list of members is in\n[the README](./README.md)."]),
+        ("You can use\n[ide-configs](https://a.b)\nto debug.", ["You can use\n[ide-configs](https://a.b)\nto debug."]),
+        ("It waits.\n[Ruff](https://a.b)\nis fast.", ["It waits.", "[Ruff](https://a.b)\nis fast."]),
+        ("* A member opens an issue and mentions\n  @nodejs/tsc.", ["A member opens an issue and mentions\n  @nodejs/tsc."]),
+        ("See [a](b)\nand [c](d),\n[e](f),\n([g](h))\nor ask.", ["See [a](b)\nand [c](d),\n[e](f),\n([g](h))\nor ask."]),
+        ("It is fixed.\n[#1509](https://a.b)", ["It is fixed."]),
+        ("It is fixed by it\n([#1509](https://a.b))", ["It is fixed by it"]),
+        ("It is fixed by it  \n[Docs](https://a.b)", ["It is fixed by it"]),
+        ("The abbot bought **wax**\n#wax #abbot", ["The abbot bought **wax**"]),
+        ("[Docs](https://a.b)\n[Chat](https://a.b)\nThe tool is fast.", ["The tool is fast."]),
+    ],
+)
+def test_a_line_of_links_within_a_sentence_belongs_to_it(text: str, sentences: list[str]) -> None:
+    assert [text[unit.start : unit.end] for unit in find_units(text)] == sentences
+
+
 def test_code_that_draws_a_picture_is_none() -> None:
     text = "# T\n\n```mermaid\nflowchart LR\n  a --> b\n```\n\n```sh\nrun it\n```\n"
     assert shown(text, read_markdown) == [("heading", "# T"), ("furniture", "flowchart LR\n  a --> b"), ("code", "run it")]
@@ -224,7 +244,7 @@ def test_html() -> None:
 
 
 def test_plain_text_of_a_paper() -> None:
-    assert shown(PAPER, read_plain_text) == [
+    assert shown(PAPER, lambda text: mark_references(text, read_plain_text(text))) == [
         ("furniture", "Journal of Things 12 (2020)"),
         ("heading", "A Study of Things"),
         ("furniture", "Ann Author1, Bob Writer2, Cy Scribe1\nann@example.org"),
@@ -371,3 +391,147 @@ def test_the_headers_of_several_rows_take_one_reading() -> None:
     assert {find_header(text, place) for place in places} == {"| year | price |"}
     assert time.process_time() - started < 3
     assert not find_header(text, 0)
+
+
+GRID_TABLE = """The options are as follows:
+
++-----------+------------------------------+
+| Option    | Meaning                      |
+{header}
+| "'<'"     | Forces the field to be left  |
+|           | (this is the default).       |
++-----------+------------------------------+
+| space     | Indicates a leading space on |
+|           | positive numbers.            |
++-----------+------------------------------+
+
+The width is at least a *minimum*.
+
+Meaning
+=======
+
+A space stands here. "'<'" does too.
+"""
+
+
+@pytest.mark.parametrize("header", ["+===========+==============================+", "|===========|==============================|"])
+def test_rows_of_several_lines_stand_where_their_table_is(header: str) -> None:
+    """Sphinx writes the line below the header with other corners, which docutils does not read."""
+    text = GRID_TABLE.format(header=header)
+    blocks = read_restructured_text(text)
+    assert [(block.kind, " ".join(text[block.start : block.end].split())) for block in blocks] == [
+        ("paragraph", "The options are as follows:"),
+        ("row", "\"'<'\" | Forces the field to be left | | | (this is the default)."),
+        ("row", "space | Indicates a leading space on | | | positive numbers."),
+        ("paragraph", "The width is at least a *minimum*."),
+        ("heading", "Meaning"),
+        ("paragraph", "A space stands here. \"'<'\" does too."),
+    ]
+    assert [block.introduced_by for block in blocks if block.kind == "row"] == ["Option | Meaning"] * 2
+
+
+def test_a_row_of_a_simple_table_has_its_further_lines() -> None:
+    table = "=====  =========\nName   Meaning\n=====  =========\na      the first\n       of all\nb      c\n=====  ========="
+    text = f"Title\n=====\n\n{table}\n\nAll b here.\n"
+    assert [" ".join(text[block.start : block.end].split()) for block in read_restructured_text(text)] == [
+        "Title",
+        "a the first of all",
+        "b c",
+        "All b here.",
+    ]
+
+
+def test_a_row_of_a_list_table_ends_before_the_directive_below() -> None:
+    table = ".. list-table::\n\n    * - package\n      - a version\n        of it\n"
+    text = table + ".. |docs| image:: https://example.org/badge\n    :alt: Docs\n"
+    assert [text[block.start : block.end] for block in read_restructured_text(text)] == ["package\n      - a version\n        of it"]
+
+
+def test_a_table_in_code_stays_code() -> None:
+    text = "A table::\n\n    | a | b |\n    |===|===|\n    | c | d |\n"
+    assert [block.kind for block in read_restructured_text(text)] == ["paragraph", "code"]
+
+
+def test_a_term_that_says_something_is_a_block() -> None:
+    text = "You can also do what follows here:\n    Type help.\n\nhelp\n    It shows help.\n"
+    assert [(block.kind, text[block.start : block.end]) for block in read_restructured_text(text)] == [
+        ("paragraph", "You can also do what follows here:"),
+        ("item", "Type help."),
+        ("item", "It shows help."),
+    ]
+
+
+WORDS = st.lists(st.sampled_from(["space", "a", "'<'", "the", "width", "x1", "é", "meaning"]), min_size=1, max_size=8).map(" ".join)
+CELLS = st.lists(WORDS, min_size=1, max_size=3)
+ROWS = st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=3)
+
+
+def _draw_grid_table(rows: list[tuple[list[str], list[str]]]) -> str:
+    left, right = (max(len(line) for row in rows for line in row[column]) for column in (0, 1))
+    border = f"+-{'-' * left}-+-{'-' * right}-+"
+    lines = [border]
+    for first, second in rows:
+        lines += [f"| {one:{left}} | {other:{right}} |" for one, other in itertools.zip_longest(first, second, fillvalue="")]
+        lines.append(border)
+    return "\n".join(lines)
+
+
+def _draw_simple_table(rows: list[tuple[list[str], list[str]]]) -> str:
+    left, right = (max(len(line) for row in rows for line in row[column]) for column in (0, 1))
+    border = f"{'=' * (left + 1)}  {'=' * (right + 1)}"
+    lines = [f"{one:{left}}    {other}" for first, second in rows for one, other in itertools.zip_longest(first[:1], second, fillvalue="")]
+    return "\n".join([border, "Name".ljust(left + 3) + "Meaning", border, *lines, border])
+
+
+@given(st.lists(st.one_of(WORDS, ROWS.map(_draw_grid_table), ROWS.map(_draw_simple_table)), min_size=1, max_size=8))
+def test_no_word_of_prose_between_tables_is_lost(parts: list[str]) -> None:
+    text = "``Text``\n\n" + "\n\n".join(parts)
+    blocks = read_restructured_text(text)
+    assert all(first.end <= second.start for first, second in itertools.pairwise(blocks))
+    start = len("``Text``\n\n")
+    for part in parts:
+        if part[0] not in "+=":
+            assert any(block.start <= start and start + len(part) <= block.end for block in blocks), part
+        start += len(part) + 2
+
+
+@pytest.mark.parametrize(
+    ("paragraph", "level"),
+    [
+        ("3. Distribution Obligations.", 1),
+        ("     3.2. Availability of Source Code.\n     Any Modification must be made available.", 2),
+        ("7. DISCLAIMER OF WARRANTY.", 1),
+        ("     DELETING A LINE", 7),
+        ("WHAT IS THE MODE?", 7),
+    ],
+)
+def test_numbered_titles_and_lines_in_capitals_are_headings(paragraph: str, level: int) -> None:
+    first, *_ = (block for block in read_plain_text(f"A sentence.\n\n{paragraph}\n\n3.3. Notices.\nMore of it.") if block.start > 5)
+    assert (first.kind, first.level) == ("heading", level)
+
+
+@pytest.mark.parametrize(
+    "paragraph",
+    [
+        "3. Weigh the crystals.",
+        "3.2. Any Modification must be made available.\nMore of it.",
+        '1.8. "License" means this document.',
+        "3.2. Yes. No.\nMore of it.",
+        "1. Install Python.\n2. Open Visual Studio.",
+        "IT WORKS.",
+        "DO NOT USE IT!",
+        "זה טקסט?",
+        "Does it work?",
+        "To delete a line, use this command: >",
+    ],
+)
+def test_short_sentences_and_items_are_no_headings(paragraph: str) -> None:
+    blocks = read_plain_text(f"A sentence.\n\n{paragraph}\n\nAll of it, see 3.2.")
+    assert all(block.kind in ("paragraph", "item") for block in blocks)
+
+
+@pytest.mark.parametrize("text", ["Start with i_. Help is there.", "Copyright (C) ______ ______. All rights."])
+def test_a_gap_and_a_letter_with_a_line_are_no_restructured_text(text: str) -> None:
+    assert detect_format(text) == "plain"
+    assert detect_format("See the manual_ for it.") == "rst"
+    assert detect_format("See the `manual\n<https://example.org>`__ for it.") == "rst"

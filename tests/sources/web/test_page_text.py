@@ -109,3 +109,14 @@ def test_no_word_of_the_extracted_text_is_lost() -> None:
         if extracted:
             rendered = render_blocks(extracted.body)
             assert list(filter(str.isalnum, rendered)) == list(filter(str.isalnum, extracted.text)), source
+
+
+def test_a_term_stands_above_its_definition() -> None:
+    text = page_text(
+        f"<h1>Terms</h1><p>{LONG}</p><dl><dt>White-box</dt><dd><p>By metrics that the system exposes.</p></dd>"
+        f"<dt>Page</dt><dt>Alert</dt><dd>A notification.<dd>It asks for a human.</dd><dt>Alone</dt></dl><p>{LONG}</p>"
+    )
+    terms = "White-box\n: By metrics that the system exposes.\n\nPage\nAlert\n: A notification.\n: It asks for a human.\n\n- Alone"
+    assert text == f"# Terms\n\n{LONG}\n\n{terms}\n\n{LONG}"
+    introduced = [(text[unit.start : unit.end], unit.introduced_by) for unit in find_units(text) if unit.introduced_by]
+    assert introduced[0] == ("By metrics that the system exposes.", "White-box")

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-BlockKind = Literal["paragraph", "item", "row", "code", "heading", "caption", "badge", "links", "furniture"]
-"""`badge` and `links` hold images or links alone; `furniture` is what frames a text: running heads, authors, references."""
+BlockKind = Literal["paragraph", "item", "row", "code", "heading", "caption", "term", "badge", "links", "furniture"]
+"""`term` introduces its definition; `badge` and `links` hold images or links alone; `furniture`
+is what frames a text: running heads, authors, references."""
 LINE_BREAK = re.compile(r"\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 SENTENCE_WORDS = 5

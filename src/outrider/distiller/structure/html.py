@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 from outrider.distiller.structure.block import Block, BlockKind, Lines, in_order, is_sentence
@@ -29,6 +30,8 @@ SUMMARY_LEVEL = 7
 HTML_LINE = re.compile(r"\n")
 WORD = re.compile(r"\w")
 NO_REFERENCE = re.compile(r"&#(?!\d|[xX][\da-fA-F])")
+TAG = re.compile(r"<[^<>]{0,500}>")
+MAX_TERMS, MAX_TERM_CHARS = 3, 200
 MAX_OPEN = 200
 """Open elements that are remembered: a page that ends none of its items opens any number."""
 
@@ -53,6 +56,11 @@ class _BlockParser(HTMLParser):
         """The open elements that decide on kind or visibility."""
         self._start = self._end = -1
         self._words = self._links = 0
+        self._text = text
+        self._terms: list[Block] = []
+        """Of the definition that comes next or is being read."""
+        self._last = ""
+        """The element of the last block."""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         row = "tr" in self._open and tag in ("td", "th", "p", "br", "div")
@@ -106,16 +114,28 @@ class _BlockParser(HTMLParser):
         """End the block that is being read, if there is one."""
         if self._start >= 0:
             kind: BlockKind = "paragraph"
-            level = 0
+            level, own = 0, ""
             for tag in reversed(self._open):
                 if HEADING.fullmatch(tag):
                     kind, level = "heading", SUMMARY_LEVEL if tag == "summary" else int(tag[1])
                     break
                 if tag in KINDS:
-                    kind = KINDS[tag]
+                    kind, own = KINDS[tag], tag
                     break
             if kind in ("paragraph", "item") and not self._words:
                 kind = "links" if self._links else "badge"
-            self.blocks.append(Block(self._start, self._end, kind, level))
+            self._append(Block(self._start, self._end, kind, level), own)
         self._start = self._end = -1
         self._words = self._links = 0
+
+    def _append(self, block: Block, element: str) -> None:
+        """Add a block. A term that has a definition introduces it."""
+        if element == "dt":
+            self._terms = [*(self._terms if self._last == "dt" else ()), block][-MAX_TERMS:]
+        elif element == "dd" and self._terms and self._last in ("dt", "dd"):
+            if self._last == "dt":
+                self.blocks[-len(self._terms) :] = [replace(term, kind="term") for term in self._terms]
+            terms = (TAG.sub("", self._text[term.start : term.end])[:MAX_TERM_CHARS] for term in self._terms)
+            block = replace(block, introduced_by=", ".join(" ".join(term.split()) for term in terms))
+        self._last = element
+        self.blocks.append(block)

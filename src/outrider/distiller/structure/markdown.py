@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -27,6 +28,11 @@ NO_WORD_FIRST = re.compile(r"^\W", re.MULTILINE)
 DIAGRAMS = [["mermaid"], ["plantuml"], ["graphviz"], ["dot"]]
 """Languages of code that draws a picture (https://docs.github.com/en/get-started/writing-on-github)."""
 LINK_BEFORE_WORDS = re.compile(r"\[\[|(?<!\S)\[?-?@\w|(?<!\S)#\w")
+SENTENCE_END = re.compile(r"[.!?:…。！？]['\"”’)\]*_`]*\s*\Z")
+DEFINITION = re.compile(r"^:[ \t]+(?=\S)", re.MULTILINE)
+"""The mark of a definition below its term (https://pandoc.org/MANUAL.html#definition-lists)."""
+MARKED_DEFINITION = re.compile(r"(?:[ \t]*>)*[ \t]*:[ \t]+")
+MAX_TERMS, MAX_TERM_CHARS = 3, 200
 MAX_BRACKETS = 300
 """A paragraph with more of them is text: the parser takes quadratic time for those that nothing closes."""
 
@@ -61,12 +67,33 @@ def _blocks(text: str, lines: Lines, tokens: Sequence[Token], definitions: dict[
                 header = text[start : lines.offset(first + 1)].strip()
             case "tr_open" if token.map and tokens[at - 1].type != "thead_open":
                 yield Block(start, lines.offset(first + 1), "row", introduced_by=header)
+            case "inline" if tokens[at - 1].type == "paragraph_open" and (definitions_of_terms := _list_definitions(text, lines, token)):
+                yield from definitions_of_terms
             case "inline" if tokens[at - 1].type == "paragraph_open":
                 yield from _divide_paragraph(lines, token, "item" if items else "paragraph", definitions)
 
 
+def _list_definitions(text: str, lines: Lines, inline: Token) -> list[Block]:
+    """The blocks of a paragraph that is a term with definitions below it; empty for another paragraph."""
+    mark = DEFINITION.search(inline.content)
+    if mark is None:
+        return []
+    first, last = inline.map or (0, 0)
+    rows = inline.content.split("\n")
+    marked = [at for at, row in enumerate(rows) if DEFINITION.match(row)]
+    terms = rows[: marked[0]]
+    if not 1 <= len(terms) <= MAX_TERMS or max(map(len, terms)) > MAX_TERM_CHARS:
+        return []
+    result = [Block(lines.offset(first + at), lines.offset(first + at + 1), "term") for at in range(len(terms))]
+    for begin, end in pairwise([*marked, last - first]):
+        start = lines.offset(first + begin)
+        match = MARKED_DEFINITION.match(text, start)
+        result.append(Block(match.end() if match else start, lines.offset(first + end), "item", introduced_by=", ".join(terms)))
+    return result
+
+
 def _divide_paragraph(lines: Lines, inline: Token, kind: BlockKind, definitions: dict[str, object]) -> Iterator[Block]:
-    """The paragraph without its lines that hold badges or links alone, which are blocks of their own."""
+    """The paragraph without its lines that hold badges or links alone, which are blocks of their own unless a sentence goes on there."""
     first, last = inline.map or (0, 0)
     texts = inline.content.split("\n")
     has_links = LINK_BEFORE_WORDS.search(inline.content) is not None
@@ -74,8 +101,11 @@ def _divide_paragraph(lines: Lines, inline: Token, kind: BlockKind, definitions:
         yield Block(lines.offset(first), lines.offset(last), kind)
         return
     rows: list[list[Token]] = [[]]
+    hard: set[int] = set()
+    """Rows that begin a new line when they are shown."""
     for child in INLINE.parseInline(inline.content, definitions)[0].children or ():
         if child.type in ("softbreak", "hardbreak"):
+            hard.update([len(rows)] if child.type == "hardbreak" else [])
             rows.append([])
         else:
             rows[-1].append(child)
@@ -84,12 +114,27 @@ def _divide_paragraph(lines: Lines, inline: Token, kind: BlockKind, definitions:
     kinds = [_kind_of_line(row) or kind for row in rows]
     if has_links and len(texts) == len(kinds):
         kinds = ["links" if holds_links_alone(text) else own for text, own in zip(texts, kinds, strict=True)]
+    if len(texts) == len(kinds):
+        _join_sentences(texts, kinds, kind, hard)
     begin = 0
     for at in range(1, len(kinds) + 1):
         if at == len(kinds) or kinds[at] != kinds[begin]:
             end = last if at == len(kinds) else first + at
             yield Block(lines.offset(first + begin), lines.offset(end), kinds[begin])
             begin = at
+
+
+def _join_sentences(lines: Sequence[str], kinds: list[BlockKind], kind: BlockKind, hard: set[int]) -> None:
+    """Make a line of links text where the sentence of the line before goes on, or its own in the line behind."""
+    for at in range(1, len(kinds)):
+        ends = SENTENCE_END.search(lines[at - 1]) is not None or at in hard
+        is_note = lines[at][:1] == "(" or (holds_links_alone(lines[at]) and not SENTENCE_END.search(lines[at]))  # such as `#tag`
+        if kinds[at] == "links" and kinds[at - 1] == kind and not ends and not is_note:
+            kinds[at] = kind
+    for at in reversed(range(len(kinds) - 1)):
+        goes_on = lines[at + 1].lstrip("(,;–— ")[:1].islower() and at + 1 not in hard and not SENTENCE_END.search(lines[at])
+        if kinds[at] == "links" and kinds[at + 1] == kind and goes_on:
+            kinds[at] = kind
 
 
 def _kind_of_line(tokens: Sequence[Token]) -> BlockKind | None:

@@ -1,6 +1,6 @@
 """Blocks of plain text, by their shape, and what frames a printed page.
 
-PDFs and articles give such text. Running heads, page numbers, lists of references and of authors are furniture: they never answer.
+PDFs and articles give such text. Running heads, page numbers and lists of authors are furniture: they never answer.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from outrider.distiller.structure.block import Block, BlockKind, Lines, in_order
 
@@ -16,17 +15,19 @@ ITEM = re.compile(r"[ \t]*(?:[-*+•‣◦–]|\(?\d{1,3}[.)]|\(?[a-z]\))[ \t]+(
 ROW = re.compile(r"[ \t]*\|.*\|[ \t]*$|[^\t\n]+(?:\t[^\t\n]*){2,}")
 MARKED_HEADING = re.compile(r"(\#{1,6})[ \t]+\S")
 NUMBERED_HEADING = re.compile(r"(\d+(?:\.\d+)*)\.?[ \t]+[^\W\d_]")
-ENDS_SENTENCE = re.compile(r"[.!?…。！？;,:]['\"”’)\]]*$")
+SUBSECTION = re.compile(r"^[ \t]*\d{1,3}(?:\.\d{1,3})+\.?[ \t]+[\"“(]?[A-ZÀ-Þ]", re.MULTILINE)
+NUMBERED_TITLE = re.compile(r"(\d{1,3}(?:\.\d{1,3})*)\.?[ \t]+(?![a-z\d])([^\n]*[^\W\d_][\"'”’)]?)\.")
+"""A heading with a number and a full stop: `3.2. Availability of Source Code.`"""
+SMALL_WORDS = frozenset("a an and as at by due for from in into of on or the this to upon with".split())
+WORD_AND_STOP = re.compile(r"[^\W\d_]{3,}[.!?:;]$")
+ENDS_SENTENCE = re.compile(r"[.!?…。！？;,:]['\"”’)\]]*(?: >)?$")
+"""The help of Vim writes `>` before an example."""
 CAPTION = re.compile(
     r"(?:supplementary |additional |extended data )?(?:fig(?:ure|\.)?|table|scheme|box|chart|plate|algorithm|listing)\.? ?S?\d+[a-z]?\b"
     r" ?[.:|–—]",
     re.IGNORECASE,
 )
 PAGE_NUMBER = re.compile(r"[ \t]*(?:(?:page|p\.) ?)?\d{1,4}(?: ?(?:of|/) ?\d{1,4})?[ \t]*", re.IGNORECASE)
-REFERENCES = re.compile(
-    r"(?:\d+\.? )?(?:references|bibliography|literature(?: cited)?|works cited|reference list|références|literatur(?:verzeichnis)?)[ :]*",
-    re.IGNORECASE,
-)
 EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.\w+")
 NAME = re.compile(r"(?:[A-ZÀ-Þ][\w'’.-]*[ ,]*){2,4}(?:[\d*†‡§,]*)(?:,|;| and | & |$)")
 INDENTED = re.compile(r"(?: {4}|\t)[ \t]*\S")
@@ -44,11 +45,13 @@ def read_plain_text(text: str) -> list[Block]:
     """The blocks in order, without overlap, in time linear in the length of the text."""
     lines = Lines(text).spans()
     heads = _running_heads(text, lines)
-    blocks = [block for first, last in _paragraphs(text, lines, heads) for block in _read_paragraph(text, lines[first:last])]
+    has_sections = SUBSECTION.search(text) is not None
+    paragraphs = (lines[first:last] for first, last in _paragraphs(text, lines, heads))
+    blocks = [block for paragraph in paragraphs for block in _read_paragraph(text, paragraph, has_sections=has_sections)]
     furniture = [
         Block(start, end, "furniture") for start, end in lines if _shape(text[start:end]) in heads or _is_page_number(text, start, end)
     ]
-    return in_order(text, [*_mark_references(text, blocks), *furniture])
+    return in_order(text, [*blocks, *furniture])
 
 
 def _shape(line: str) -> str:
@@ -79,11 +82,20 @@ def _paragraphs(text: str, lines: Sequence[tuple[int, int]], heads: frozenset[st
         yield begin, len(lines)
 
 
-def _read_paragraph(text: str, lines: Sequence[tuple[int, int]]) -> Iterator[Block]:
+def _read_paragraph(text: str, lines: Sequence[tuple[int, int]], *, has_sections: bool) -> Iterator[Block]:
+    """The blocks of lines without a blank one. `has_sections`: numbers such as 3.2 stand in the text, so that `3.` may be a section."""
     whole = text[lines[0][0] : lines[-1][1]].strip()
-    if len(lines) == 1 and (level := _heading_level(whole, alone=True)):
+    if len(lines) == 1 and (level := _heading_level(whole, alone=True) or (_numbered_level(whole) if has_sections else 0)):
         yield Block(*lines[0], "heading", level)
         return
+    if (
+        len(lines) > 1
+        and (level := _numbered_level(text[slice(*lines[0])].strip())) > 1
+        and not text[slice(*lines[1])].strip()[0].isdigit()
+    ):
+        yield Block(*lines[0], "heading", level)
+        lines = lines[1:]
+        whole = text[lines[0][0] : lines[-1][1]].strip()
     if kind := _kind_of_paragraph(whole, [text[start:end] for start, end in lines]):
         yield Block(lines[0][0], lines[-1][1], kind)
         return
@@ -126,12 +138,24 @@ def _kind_of_paragraph(whole: str, lines: Sequence[str]) -> BlockKind | None:
     return None
 
 
+def _numbered_level(line: str) -> int:
+    """The level of a numbered heading with a full stop, whose words have capitals; 0 for another line."""
+    match = NUMBERED_TITLE.fullmatch(line) if len(line) <= MAX_HEADING_CHARS else None
+    words = match[2].split() if match else []
+    if match is None or len(words) > MAX_HEADING_WORDS or any(WORD_AND_STOP.search(word) for word in words):
+        return 0
+    is_title = match[2].lstrip("\"'“‘(")[:1].isupper() and all(word in SMALL_WORDS or not re.match(r"\W*[a-z]", word) for word in words)
+    return match[1].count(".") + 1 if is_title else 0
+
+
 def _heading_level(line: str, *, alone: bool) -> int:
     """The level of a heading, 0 if the line is none. Within a paragraph only marks count."""
     if len(line) > MAX_HEADING_CHARS or not line:
         return 0
     if marked := MARKED_HEADING.match(line):
         return len(marked[1])
+    if alone and line[-1] == "?" and line.isupper() and 1 < len(line.split()) <= MAX_HEADING_WORDS:
+        return PLAIN_LEVEL
     if (
         not alone
         or ENDS_SENTENCE.search(line)
@@ -142,17 +166,3 @@ def _heading_level(line: str, *, alone: bool) -> int:
     if numbered := NUMBERED_HEADING.match(line):
         return numbered[1].count(".") + 1
     return PLAIN_LEVEL if line[0].isupper() and not ROW.match(line) else 0
-
-
-def _mark_references(text: str, blocks: Sequence[Block]) -> Iterator[Block]:
-    """Everything below a heading of references is furniture, up to the next heading of the same or a higher level."""
-    below = 0
-    for block in blocks:
-        if block.kind == "heading":
-            if below and block.level > below:
-                continue
-            title = text[block.start : block.end].strip().lstrip("# ")
-            below = block.level if REFERENCES.fullmatch(title) else 0
-            yield block
-        else:
-            yield replace(block, kind="furniture") if below else block

@@ -9,18 +9,20 @@ from typing import Literal
 
 from outrider.distiller.structure.block import Block
 from outrider.distiller.structure.plain_text import read_plain_text
+from outrider.distiller.structure.questions import introduce_answers
+from outrider.distiller.structure.references import mark_references
 
 TextFormat = Literal["plain", "markdown", "rst", "html"]
 MAX_CHARS = 400_000
 """A longer text is read as plain text, whose parser takes a millisecond where the others take a hundred."""
 RST = re.compile(
     r"^\.\. (?:[\w+.-]+::|_[^:\n]+:|\|[^|\n]+\| \w+::)|^\S.*\n([=~^\"+*#-])\1{2,}[ \t]*$|[^:]::[ \t]*$|:[\w:]{1,40}:`|``[^`\n]+``"
-    r"|`[^`<\n]+<[^<>`\n]+>`_|\w_\b(?!\w)|^:[A-Z]\w+: ",
+    r"|`[^`<\n]+<[^<>`\n]+>`_|[^\W_]{2}_{1,2}(?!\w)|[^`\s]`__?(?!\w)|^:[A-Z]\w+: ",
     re.MULTILINE,
 )
 MARKDOWN = re.compile(
     r"^\#{1,6} \S|^[ \t]*(?:```|~~~)|!?\[[^\[\]\n]*\]\([^()\n]*\)|^ {0,3}\[[^\]\n]+\]:[ \t]|\*\*[^*\n]+\*\*"
-    r"|^\|.*\|[ \t]*\n\|[ :|-]+\|[ \t]*$|(?<!`)`[^`\n]+`(?![`_])",
+    r"|^\|.*\|[ \t]*\n\|[ :|-]+\|[ \t]*$|(?<!`)`[^`\n]+`(?![`_])|^[^\s:][^\n]*\n:[ \t]+\S",
     re.MULTILINE,
 )
 # no class of these patterns crosses what the pattern begins with: a row of beginnings takes linear time
@@ -41,7 +43,14 @@ def detect_format(text: str) -> TextFormat:
 
 
 def read_structure(text: str) -> list[Block]:
-    """The blocks of a text in order, without overlap; offsets are in characters."""
+    """The blocks of a text in order, without overlap; offsets are in characters.
+
+    Lists of references are furniture, and questions introduce their answers.
+    """
+    return introduce_answers(text, mark_references(text, _read_format(text)))
+
+
+def _read_format(text: str) -> list[Block]:
     form = detect_format(text) if len(text) <= MAX_CHARS else "plain"
     if form == "html":
         from outrider.distiller.structure.html import read_html

@@ -55,7 +55,7 @@ class NoReader:
 
 PDF = FileReader("pdf", version=3, single=True)
 DOCX = FileReader("docx", version=2, single=True)
-EPUB = FileReader("epub", version=2, single=True)
+EPUB = FileReader("epub", version=3, single=True)
 NOTEBOOK = FileReader("notebook", version=2, single=True)
 JATS = FileReader("jats", single=True)
 PUBMED = FileReader("pubmed")
@@ -71,7 +71,7 @@ REFWORKS = FileReader("refworks", module="tagged")
 BIBTEX = FileReader("bibtex", version=4)
 TABLES = FileReader("tables", version=7)
 JSON_LINES = FileReader("json_lines", version=6)
-HTML = FileReader("html", version=3, single=True, module="text_documents")
+HTML = FileReader("html", version=4, single=True, module="text_documents")
 MARKDOWN = FileReader("markdown", single=True, module="text_documents")
 PLAIN_TEXT = FileReader("plain_text", single=True, module="text_documents")
 

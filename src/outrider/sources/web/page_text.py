@@ -37,21 +37,23 @@ def render_blocks(body: Element, names: Mapping[str, str] | None = None) -> str:
 
     blocks: list[tuple[str, str]] = []
     parts: list[str] = []
-    within: list[tuple[str, Element]] = []
+    within: list[tuple[str, Element, str]] = []
     group = depth = 0
 
     def close_block() -> None:
-        tag, element = within[-1] if within else ("", body)
+        tag, element, role = within[-1] if within else ("", body, "")
         lines = [" ".join(line.split()) for line in "".join(parts).split("\n")]
         parts.clear()
         if not (text := (" " if tag in ("head", "item") else "\n").join(filter(None, lines))):
             return
         if tag == "head":
             level = (element.get("rend") or element.tag)[1:]
-            text = f"{'#' * (int(level) if level in tuple('123456') else 2)} {text}"
+            blocks.append(("", f"{'#' * (int(level) if level in tuple('123456') else 2)} {text}"))
         elif tag == "item":
-            text = f"{'  ' * (depth - 1)}- {text}"
-        blocks.append((f"list {group}" if tag == "item" else "", text))
+            is_defined = blocks[-1][0][:3] in ("dt ", "dd ") if blocks else False
+            blocks.append(_mark_item(text, role if depth == 1 and (is_defined or role == "dt") else "", depth, group))
+        else:
+            blocks.append(("", text))
 
     walk = iterwalk(body, events=("start", "end", "comment", "pi"))
     for event, element in walk:
@@ -76,7 +78,8 @@ def render_blocks(body: Element, names: Mapping[str, str] | None = None) -> str:
             group += tag == "table" or (tag == "list" and depth == 1)
             if is_block:
                 is_in_item = tag in ("div", "p") and bool(within) and within[-1][0] == "item"
-                within.append(("item" if is_in_item else tag, element))
+                role = within[-1][2] if is_in_item else _item_role(element) if tag == "item" else ""
+                within.append(("item" if is_in_item else tag, element, role))
             parts.append("\n" if tag == "lb" else (element.text or "") if tag == "quote" else _fold_lines(element.text))
     close_block()
     return "".join(_join_blocks(blocks)).translate(CONTROLS)
@@ -97,12 +100,33 @@ def put_before_stop(mark: Element) -> None:
             before.tail = text
 
 
+def _item_role(item: Element) -> str:
+    """`dt` for a term, `dd` for its definition, empty for another item."""
+    name = item.tag if item.tag in ("dt", "dd") else (item.get("rend") or "")[:3].rstrip("-")
+    return name if name in ("dt", "dd") else ""
+
+
+def _mark_item(text: str, role: str, depth: int, group: int) -> tuple[str, str]:
+    """The kind of an item and its text; a term and its definitions get their marks once it is known whether the term has any."""
+    return (f"{role} {group}", text) if role else (f"list {group}", f"{'  ' * (depth - 1)}- {text}")
+
+
 def _join_blocks(blocks: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Items of one list and rows of one table follow each other, other blocks with a line between them."""
+    """Items of one list and rows of one table follow each other, other blocks with a line between them.
+
+    Definitions are written as Pandoc reads them: below the term, after a colon. A term without a definition is an item.
+    """
+    lines: list[tuple[str, str]] = []
+    for kind, text in reversed(blocks):
+        role, _, group = kind.partition(" ")
+        if role == "dt" and not (lines and lines[-1][0] in ("dt", "dd")):
+            lines.append((f"list {group}", f"- {text}"))
+        else:
+            lines.append((role, f": {text}" if role == "dd" else text) if role in ("dt", "dd") else (kind, text))
     last = None
-    for kind, text in blocks:
+    for kind, text in reversed(lines):
         if last is not None:
-            yield "\n" if kind and kind == last else "\n\n"
+            yield "\n" if kind and (kind == last or (last, kind) == ("dt", "dd")) else "\n\n"
         yield text
         last = kind
 
