@@ -53,6 +53,7 @@ from outrider.ingest.entry import Entry
 from outrider.ingest.installed_packages import read_installed_packages
 from outrider.settings.model import DistillerSettings
 from outrider.state.distilling import Reading
+from outrider.state.embedding import EmbeddingSpace
 
 OWN = Path(__file__).with_name("question_cases.jsonl")
 FOLDS, SEEDS = 10, (0, 1, 2)
@@ -111,6 +112,10 @@ class TokenCache:
 
     embedder: Embedder
     known: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        return self.embedder.space
 
     def read(self, case: Case, tokens: int) -> Case:
         """The case with the closeness of the units of its shortlist."""
