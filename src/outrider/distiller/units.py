@@ -103,6 +103,10 @@ class SegmentedText:
             return False
         return not any(ABOUT_AUTHORS.fullmatch(title) for title in unit.section)
 
+    def goes_on(self, at: int) -> bool:
+        """Whether the unit before it is one of its section, which a reader has in mind."""
+        return at > 0 and self.units[at - 1].section == self.units[at].section
+
     def texts(self) -> list[str]:
         return [self.reading.text[unit.start : unit.end] for unit in self.units]
 

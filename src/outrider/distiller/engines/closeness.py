@@ -45,7 +45,7 @@ def compute_closeness(embedder: Embedder, question: np.ndarray, segmented: Segme
     nothing = np.zeros(len(question), np.float32)
     above = np.array([np.max([of_title[title] for title in many], axis=0) if many else nothing for many in titles])
     row_of = {at: row for row, at in enumerate(places)}
-    before = np.array([own[row_of[at - 1]] if at - 1 in row_of else nothing for at in places])
+    before = np.array([own[row_of[at - 1]] if at - 1 in row_of and segmented.goes_on(at) else nothing for at in places])
     windows = np.array([vectors[[row_of[near] for near in (at - 1, at, at + 1) if near in row_of]].mean(axis=0) for at in places])
     asked, common = question.mean(axis=0), vectors.mean(axis=0)
     rarity = np.log(1 + len(places) / (1 + (own > CLOSE_TOKENS).sum(axis=0)))
