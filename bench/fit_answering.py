@@ -1,8 +1,9 @@
 """`python -m bench.fit_answering`: fits the weights of the engine `answering`, and prints figures of texts that a fit has not seen.
 
 Cases: the development half of `answers` in the shared data, and those of `question_cases.jsonl`, which hold questions and places over
-READMEs of packages that `constraints.txt` pins and over short texts of our own; its parts other than `dev` are never fitted on. Texts are
-divided into folds, so that no text is in a fit and in its test. `--tokens` prints the figures for other budgets of tokens and fits nothing.
+READMEs of packages that `constraints.txt` pins and over short texts of our own; its parts other than `dev` are never fitted on. The texts
+`k01` to `k20` were written for their questions, each of another kind (a statute, a recipe, minutes, ...). Texts are divided into folds, so
+that no text is in a fit and in its test. `--tokens` prints the figures for other budgets of tokens and fits nothing.
 
 Whether a text answers at all is also fitted on hits: the first five packages for each request of `bench software`, except those of its set
 kept apart. A package of grade 2 answers, one of grade 0 does not.
@@ -60,13 +61,18 @@ FOLDS, SEEDS = 10, (0, 1, 2)
 TYPICAL_UNITS, LEAST_UNITS = 40, 10
 """A text with hundreds of units counts as much as one with forty."""
 USED = {
-    "words": ("bm25", "context", "before", "code_for_how", "no_number", "place", "end", "question", "lead_in", "short", "address", "marks"),
+    "words": (
+        "bm25", "context", "before", "code_for_how", "no_number", "place", "end", "question", "lead_in", "short", "address", "marks",
+        "quantity", "defines",
+    ),
     "tokens": (*(name for name in FEATURES if name != "bm25"), *(name for name in TOKEN_FEATURES if name != "cosine")),
-}
+}  # fmt: skip
 """Features with a weight: more of them were worse on texts of other folds."""
 RIDGE = {"words": 20.0, "tokens": 50.0}
 TEXT_RIDGE = 10.0
 ANSWERING = 2
+WRITTEN_WEIGHT = 0.5
+"""Of a question over a text that was written for it."""
 HITS, HIT_WEIGHT = 5, 0.15
 """Hits of a request, and their weight: there are more of them than questions, and most do not answer."""
 NOTHING, CERTAIN = {"words": 0.50, "tokens": 0.46}, {"words": 0.76, "tokens": 0.78}
@@ -87,6 +93,8 @@ class Case:
     read: ReadUnits | None = None
     grade: int | None = None
     """Of a hit: 2 if the package answers the request, 0 if not."""
+    written_for: bool = False
+    """Whether the text was written for the questions, of which it then answers nearly all: no example of texts that do not."""
 
     @property
     def answered(self) -> bool:
@@ -165,7 +173,8 @@ def load_cases() -> list[Case]:
     for row in (*rows, *own):
         text, places = read_case(row, score)
         its = segment_text(Reading("a", text))
-        cases.append(Case(row["question"], text, "split" not in row, its, places, compute_features(row["question"], its)))
+        features = compute_features(row["question"], its)
+        cases.append(Case(row["question"], text, "split" not in row, its, places, features, written_for=row["id"].startswith("k")))
     return cases
 
 
@@ -293,11 +302,12 @@ def _divide(cases: Sequence[Case], seed: int) -> dict[str, int]:
 def _fit_text(kind: str, cases: Sequence[Case], units: Sequence[np.ndarray]) -> np.ndarray:
     """`units` are for each case the weights of its units."""
     rows = []
-    for case, unit in zip(cases, units, strict=True):
+    pairs = [(case, unit) for case, unit in zip(cases, units, strict=True) if not case.written_for]
+    for case, unit in pairs:
         logits = list(case.values @ unit[:-1] + unit[-1])
         rows.append(compute_text_features(case.question, case.its, logits, case.read.close if case.read else []))
-    answered = np.array([float(case.answered) for case in cases])
-    counts = np.array([1.0 if case.grade is None else HIT_WEIGHT for case in cases])
+    answered = np.array([float(case.answered) for case, _ in pairs])
+    counts = np.array([1.0 if case.grade is None else HIT_WEIGHT for case, _ in pairs])
     text = fit_logistic(np.array(rows), answered, counts, TEXT_RIDGE, list(range(len(rows[0]))))
     slope = (logit(THRESHOLD) - logit(NOISE)) / (logit(CERTAIN[kind]) - logit(NOTHING[kind]))
     text = text * slope
@@ -312,7 +322,10 @@ def _name(names: Sequence[str], weights: np.ndarray) -> dict[str, float]:
 def _fit_units(kind: str, cases: Sequence[Case]) -> np.ndarray:
     names = FEATURES + (TOKEN_FEATURES if kind == "tokens" else ())
     answers = [case.answers for case in cases]
-    counts = np.concatenate([np.full(len(own), TYPICAL_UNITS / max(LEAST_UNITS, len(own))) for own in answers])
+    weights = [WRITTEN_WEIGHT if case.written_for else 1.0 for case in cases]
+    counts = np.concatenate(
+        [np.full(len(own), weight * TYPICAL_UNITS / max(LEAST_UNITS, len(own))) for own, weight in zip(answers, weights, strict=True)]
+    )
     used = [names.index(name) for name in USED[kind]]
     return fit_logistic(np.vstack([case.values for case in cases]), np.concatenate(answers), counts, RIDGE[kind], used)
 

@@ -16,7 +16,7 @@ from outrider.distiller.engines.answering import FEATURES, Answering, compute_fe
 from outrider.distiller.engines.by_kind_of_text import ByKindOfText, shift_by_rank
 from outrider.distiller.engines.closeness import TOKEN_FEATURES, compute_closeness
 from outrider.distiller.engines.lexical import Lexical
-from outrider.distiller.engines.question_cues import CUES, find_answer_marks, share_of_marks
+from outrider.distiller.engines.question_cues import CUES, find_answer_marks, find_definition, find_quantity, share_of_marks
 from outrider.distiller.engines.select import make_engine
 from outrider.distiller.engines.shortlist import share_tokens
 from outrider.distiller.selection import NOISE, THRESHOLD, SelectionSettings
@@ -166,6 +166,78 @@ def test_texts_beyond_the_budget_are_scored_by_words() -> None:
 def test_an_answer_has_marks_of_its_kind(question: str, answer: str, other: str) -> None:
     marks = find_answer_marks(question)
     assert share_of_marks(answer, marks) > share_of_marks(other, marks)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "other"),
+    [
+        ("how many classes of enzymes are there?", "There are four classes.", "Several classes of enzymes are known since 1998."),
+        (
+            "how many paper nodes does the graph have?",
+            "This gives 37M paper nodes.",
+            "It links papers since 2018.",
+        ),
+        ("How many countries took part?", "Sites in 14 countries enrolled.", "In 2014 some countries took part."),
+        ("how old must a senator be?", "No one who is below the age of thirty years.", "A senator has 1 vote."),
+        ("when does the shop open?", "It opens on 3 May.", "The shop opens when the snow has gone."),
+        ("how tall was she?", "She was only ten inches high.", "She was 8."),
+        ("what percentage recovered?", "A third, or 34 %, recovered.", "34 patients were seen."),
+        ("how much does it cost?", "It is €4 a month.", "It has 4 parts."),
+    ],
+)
+def test_a_quantity_has_the_unit_that_is_asked_for(question: str, answer: str, other: str) -> None:
+    quantity = find_quantity(question)
+    assert quantity is not None
+    assert quantity.search(answer)
+    assert not quantity.search(other)
+
+
+@pytest.mark.parametrize(
+    "question", ["Who presides when he is ill?", "how do I know when it is done?", "why?", "", "how many", "how many are there"]
+)
+def test_other_questions_ask_for_no_quantity(question: str) -> None:
+    assert find_quantity(question) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "definition", "other"),
+    [
+        ("what is white-box monitoring?", "White-box monitoring is a way of watching.", "White-box monitoring is essential."),
+        ("What is MmPPOX?", "We tested an oxadiazolone, named MmPPOX.", "MmPPOX alters growth."),
+        ("what are microservices", "Microservices (small programs) are the parts.", "Many use microservices."),
+        ("what does TSC stand for?", "TSC stands for Technical Steering Committee.", "The TSC meets weekly."),
+        ("who was Ada Nkemelu?", "Ada Nkemelu, an engineer from Lagos, was the first.", "Ada Nkemelu left in 1998."),
+    ],
+)
+def test_a_definition_says_what_the_term_is(question: str, definition: str, other: str) -> None:
+    form = find_definition(question)
+    assert form is not None
+    assert form.search(definition)
+    assert not form.search(other)
+
+
+@pytest.mark.parametrize("question", ["What is it for?", "what is this about", "how is it done?", "what is", "", "who pays for the gate?"])
+def test_other_questions_ask_for_no_definition(question: str) -> None:
+    assert find_definition(question) is None
+
+
+def test_the_first_sentence_below_its_term_defines_it() -> None:
+    text = "# Terms\n\n## Slow start\n\nMore and more packets at once. A loss ends slow start.\n\n## Loss\n\nA packet that never arrives.\n"
+    segmented = segment_text(Reading("a", text))
+    defines = FEATURES.index("defines")
+    assert [row[defines] for row in compute_features("what is slow start?", segmented)] == [1.0, 0.0, 0.0]
+
+
+def test_the_sentence_before_counts_within_a_section_only() -> None:
+    text = "# Water\n\nThe leak was mended. It has stopped.\n\n# Paint\n\nGreen is best.\n"
+    rows = compute_features("who mended the leak?", segment_text(Reading("a", text)))
+    assert [row[FEATURES.index("before")] > 0 for row in rows] == [False, True, False]
+
+
+@given(st.text(alphabet="how many ofthewasd?.,()-' 12"))
+def test_any_question_has_forms_that_compile(question: str) -> None:
+    for form in (find_quantity(f"how many {question}"), find_definition(f"what is {question}?")):
+        assert form is None or form.search("") is None or form.pattern
 
 
 def test_no_mark_is_slow_on_a_long_line() -> None:

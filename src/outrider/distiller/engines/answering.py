@@ -26,7 +26,7 @@ from outrider.distiller.engines.closeness import TOKEN_FEATURES, compute_closene
 from outrider.distiller.engines.direction import read_conversion
 from outrider.distiller.engines.embedding import Embedder
 from outrider.distiller.engines.ensemble import Scores, probability
-from outrider.distiller.engines.question_cues import find_answer_marks, share_of_marks
+from outrider.distiller.engines.question_cues import HAS_NUMBER, find_answer_marks, find_definition, find_quantity, share_of_marks
 from outrider.distiller.engines.shortlist import choose_units, share_tokens
 from outrider.distiller.units import SegmentedText
 from outrider.runtime.threads_and_loops import stop_if_abandoned
@@ -41,12 +41,11 @@ ASKS_HOW = re.compile(
     re.IGNORECASE,
 )
 ASKS_NUMBER = re.compile(
-    r"\bhow (?:many|much|long|fast|large|big|often|old|well|far|high)\b|\bat (?:what|which)\b|\bwhen\b|\broughly\b|\bby how\b"
+    r"\bhow (?:many|much|long|fast|large|big|often|old|well|far|high)\b|\bat (?:what|which)\b|^\W*(?:\w+ )?when\b|\broughly\b|\bby how\b"
     r"|\bwhat (?:percentage|share|size|number|date|year|time)\b|\bwhich (?:\w+ )?(?:versions?|release|year|date)\b",
     re.IGNORECASE,
 )
 INTRODUCES_CODE = re.compile(r"(?:here(?:['’]s| is| are)|the following|below|for example)\b", re.IGNORECASE)
-DIGIT = re.compile(r"\d")
 ADDRESS = re.compile(r"https?://")
 K1, B = 1.2, 0.75
 SECTION_TITLES = 2
@@ -64,7 +63,7 @@ TEXT_TOKENS, LEAST_TOKENS = 800, 60
 """Tokens of one text that an embedding model reads at most, as the weights were fitted with; with fewer than the second, words decide."""
 FEATURES = (
     "bm25", "context", "section", "before", "code_for_how", "item_for_how", "number", "no_number", "place", "end", "question", "lead_in",
-    "short", "address", "length", "marks",
+    "short", "address", "length", "marks", "quantity", "defines",
 )  # fmt: skip
 TEXT_FEATURES = ("best", "covered", "known")
 TOKEN_TEXT_FEATURES = ("best", "covered", "cosine")
@@ -210,11 +209,11 @@ def compute_features(query: str, segmented: SegmentedText) -> list[tuple[float, 
     introductions = {text: set(stems(text)) for text in {unit.introduced_by for unit in units}}
     sections = _cover_sections(segmented, own, get_coverage)
     how, number = ASKS_HOW.search(query) is not None, ASKS_NUMBER.search(query) is not None
-    marks = find_answer_marks(query)
+    marks, quantity, definition = find_answer_marks(query), find_quantity(query), find_definition(query)
     rows: list[tuple[float, ...]] = []
     for at, (unit, text) in enumerate(zip(units, plain, strict=True)):
         context = own[at] | titles[unit.section] | introductions[unit.introduced_by]
-        end, digit, count = text.rstrip()[-1:], DIGIT.search(text) is not None, max(1, len(words(text)))
+        end, has_number, count = text.rstrip()[-1:], HAS_NUMBER.search(text) is not None, max(1, len(words(text)))
         rows.append(
             (
                 bm25[at] / best,
@@ -223,8 +222,8 @@ def compute_features(query: str, segmented: SegmentedText) -> list[tuple[float, 
                 get_coverage(own[at - 1]) if segmented.goes_on(at) else 0.0,
                 float(how and unit.kind == "code"),
                 float(how and unit.kind == "item"),
-                float(number and digit),
-                float(number and not digit),
+                float(number and has_number),
+                float(number and not has_number),
                 at / len(units),
                 float(at >= END * len(units)),
                 float(end == "?"),
@@ -233,9 +232,19 @@ def compute_features(query: str, segmented: SegmentedText) -> list[tuple[float, 
                 float(ADDRESS.search(text) is not None),
                 math.log(count),
                 share_of_marks(text, marks),
+                float(quantity is not None and unit.kind != "code" and quantity.search(text) is not None),
+                float(definition is not None and _defines(segmented, at, text, definition)),
             )
         )
     return rows
+
+
+def _defines(segmented: SegmentedText, at: int, text: str, definition: re.Pattern[str]) -> bool:
+    """Whether a unit says what the term is, or stands first below it."""
+    unit = segmented.units[at]
+    heading = unit.introduced_by or ("" if segmented.goes_on(at) else next(iter(unit.section[-1:]), ""))
+    found, above = definition.search(text), definition.search(heading)
+    return (found is not None and found["term"] is None) or (above is not None and above["term"] is not None)
 
 
 def _compute_bm25(query_stems: Sequence[str], bags: Sequence[Sequence[str]]) -> tuple[dict[str, float], list[float]]:

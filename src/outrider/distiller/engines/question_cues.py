@@ -1,5 +1,8 @@
 """Kinds of questions and the marks of sentences that answer them.
 
+Marks are words of a kind of answer; a quantity is a number with the unit that was asked for, or before the thing that was to be counted; a
+definition says what the term of the question is.
+
 Types of answers, after Li and Roth 2002, "Learning Question Classifiers". A question about costs need not share a word with "free for
 private use", but its answer names a price, a currency or the lack of one.
 """
@@ -78,19 +81,105 @@ CUES = (
     ),
 )
 """Marks of a kind of question, and marks of its answers."""
+NUMBER_WORDS = (
+    "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty"
+    "|forty|fifty|sixty|seventy|eighty|ninety|dozens?|hundreds?|thousands?|millions?|billions?|half"
+)
+HAS_NUMBER = re.compile(rf"\d|\b(?:{NUMBER_WORDS})\b", re.IGNORECASE)
+"""Without `one`, which is a pronoun as well."""
+NUMBER = rf"(?:\d[\d.,]*|\b(?:one|{NUMBER_WORDS})\b)"
+NO_YEAR = r"(?<![\d.,])(?!(?:1[89]|20)\d\d\b)"
+TIME = r"(?:(?:milli|micro|nano)?seconds?|[mµn]?s|min(?:ute)?s?|h(?:ou)?rs?|days?|nights?|weeks?|months?|years?|decades?|centur(?:y|ies))\b"
+LENGTH = r"(?:[kcmµn]?m|(?:kilo|centi|milli)?met(?:er|re)s?|inch(?:es)?|f(?:ee|oo)?t|yards?|miles?)\b"
+MONEY = r"(?:dollars?|euros?|pounds?|cents?|USD|EUR)\b"
+MONTHS = (
+    r"\b(?:january|february|march|april|june|july|august|september|october|november|december)\b|\bmay \d|\d(?:st|nd|rd|th)?(?: of)? may\b"
+)
+DATE = rf"\b(?:1\d|20)\d\d\b|{MONTHS}|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b"
+QUANTITIES = (
+    (
+        r"\bhow (?:long|old|often)\b|\bwhat age\b|\bhow much (?:longer|time)\b",
+        rf"{NUMBER}\)?[ -]?{TIME}|\b(?:once|twice|daily|weekly|monthly)\b",
+    ),
+    (r"^\W*(?:\w+ )?when\b|\b(?:what|which) (?:year|date|day|month|century)\b", DATE),
+    (r"\bhow (?:tall|high|deep|far|wide|thick)\b", rf"{NUMBER}[ -]?{LENGTH}"),
+    (r"\bhow (?:hot|cold|warm)\b|\b(?:what|which) temperatures?\b", rf"{NUMBER} ?(?:°|º|degrees?\b|[CFK]\b)"),
+    (
+        r"\b(?:what|which) (?:percentage|share|proportion|fraction)\b|\bhow many percent\b",
+        rf"{NUMBER} ?(?:%|percent|per cent)|\b(?:half|third|quarter)\b",
+    ),
+    (
+        r"\bhow much\b.*\b(?:costs?|pay|paid|money|revenue|price|earn|charge)\b|\bwhat .*\b(?:price|costs?)\b",
+        rf"[$€£¥] ?\d|{NUMBER} ?{MONEY}|\bfree\b",
+    ),
+)
+"""What a question asks for, and a number with such a unit."""
+COUNTED = re.compile(r"\b(?:how many|(?:what|which)(?: is| was)? (?:the )?number of)\s+((?:[\w'’-]+\s*){1,4})", re.IGNORECASE)
+DETERMINERS = re.compile(r"(?:of )?(?:the|these|those|its|different) ", re.IGNORECASE)
+NOT_COUNTED = re.compile(
+    r"\b(?:of|the|these|those|different|is|are|was|were|do|does|did|can|could|will|would|shall|should|may|must|has|have|had|there|in|on|at|for"
+    r"|to|per|with|by|from|i|you|we|he|she|it|they)\b.*",
+    re.IGNORECASE,
+)
+"""Words that end the name of what is counted."""
+TERM = r"(?:(?:an?|the)\s+)?((?:[\w.+/#'’-]+\s*){1,4}?)"
+DEFINED = re.compile(
+    rf"^\W*(?:(?:so|and|but),? )?(?:what(?:['’]s| is| are| was| were)|who(?:['’]s| is| was)|define|explain what)\s+(?:meant by\s+)?{TERM}"
+    rf"(?: (?:is|are|mean|means))?\W*$|^\W*what do(?:es)?\s+{TERM} (?:mean|stand for)\W*$",
+    re.IGNORECASE,
+)
+NO_TERM = re.compile(r"\b(?:it|this|that|these|those|they|he|she|there|for|about|of|in|on|to|with|by|at|from|and|or)\b", re.IGNORECASE)
+PLURAL = re.compile(r"(?<=\w\w\w)(?:ies|es|s|y|e)$")
+Kinds = tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]
 MAX_QUESTION_CHARS = 1_000
 
 
-@lru_cache(maxsize=1)
-def _compile() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
-    return tuple((re.compile(question, re.IGNORECASE), re.compile(answer, re.IGNORECASE)) for question, answer in CUES)
+@lru_cache(maxsize=2)
+def _compile(kinds: tuple[tuple[str, str], ...]) -> Kinds:
+    return tuple((re.compile(question, re.IGNORECASE), re.compile(answer, re.IGNORECASE)) for question, answer in kinds)
 
 
 def find_answer_marks(question: str) -> list[re.Pattern[str]]:
     """The marks of an answer to this question, one pattern for each kind of question that it is."""
-    return [answer for asked, answer in _compile() if asked.search(question[:MAX_QUESTION_CHARS])]
+    return [answer for asked, answer in _compile(CUES) if asked.search(question[:MAX_QUESTION_CHARS])]
 
 
 def share_of_marks(text: str, marks: list[re.Pattern[str]]) -> float:
     """The share of the patterns that a text matches; 0 without patterns."""
     return sum(mark.search(text) is not None for mark in marks) / len(marks) if marks else 0.0
+
+
+def find_quantity(question: str) -> re.Pattern[str] | None:
+    """The form of the quantity that a question asks for; None where it asks for none."""
+    question = question[:MAX_QUESTION_CHARS]
+    if counted := COUNTED.search(question):
+        words = NOT_COUNTED.sub("", DETERMINERS.sub("", counted[1], count=1)).split()
+        if words:
+            noun = next((word for word in reversed(words) if word.endswith("s")), words[0])
+            return re.compile(rf"{NO_YEAR}{NUMBER}[^.;:!?]{{0,30}}?\b{_stem(noun)}\w{{0,4}}\b", re.IGNORECASE)
+    return next((answer for asked, answer in _compile(QUANTITIES) if asked.search(question)), None)
+
+
+def find_definition(question: str) -> re.Pattern[str] | None:
+    """The form of a sentence that says what the term of the question is; None where it asks for none.
+
+    Its group `term` is there where the text is the term alone, as a heading is.
+    """
+    asked = DEFINED.match(question[:MAX_QUESTION_CHARS])
+    term = (asked[1] or asked[2]) if asked else ""
+    if not term.strip() or NO_TERM.search(term):
+        return None
+    own = r"[\s-]+".join(rf"{_stem(word)}\w{{0,3}}" for word in re.split(r"[\s-]+", term) if word)
+    return re.compile(
+        rf"(?P<term>^\W*(?:(?:an?|the)\s+)?{own}\W*$)"
+        rf"|\b{own}[\"'”’)*_`]*(?:\s*\([^()]{{0,60}}\)|,[^,.;]{{0,60}},)?\s*"
+        r"(?:\b(?:is|are|was|were)\s+(?:an?|the|one|any|our|all|those|used|defined)\b"
+        r"|\b(?:means?|refers?\s+to|denotes?|stands?\s+for|describes?|represents?)\b|[:,–—]\s*(?:an?|the|any)\s)"
+        rf"|\b(?:called|named|termed|known\s+as)\W{{0,3}}(?:an?\s|the\s)?{own}\b",
+        re.IGNORECASE,
+    )
+
+
+def _stem(word: str) -> str:
+    """A word without the ending of its plural, as a pattern."""
+    return re.escape(PLURAL.sub("", word))
