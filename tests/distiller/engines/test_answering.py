@@ -206,6 +206,7 @@ def test_other_questions_ask_for_no_quantity(question: str) -> None:
         ("What is MmPPOX?", "We tested an oxadiazolone, named MmPPOX.", "MmPPOX alters growth."),
         ("what are microservices", "Microservices (small programs) are the parts.", "Many use microservices."),
         ("what does TSC stand for?", "TSC stands for Technical Steering Committee.", "The TSC meets weekly."),
+        ("what is a C++ module.", "A C++ module is a unit.", "C++ modules compile."),
         ("who was Ada Nkemelu?", "Ada Nkemelu, an engineer from Lagos, was the first.", "Ada Nkemelu left in 1998."),
     ],
 )
@@ -242,10 +243,24 @@ def test_any_question_has_forms_that_compile(question: str) -> None:
 
 def test_no_mark_is_slow_on_a_long_line() -> None:
     every = [mark for question, _ in CUES for mark in find_answer_marks(question)]
-    for text in ("," * 300_000, "a" * 300_000, "1 " * 150_000):
+    asked = ("how many cats", "how long", "when", "how tall", "how hot", "what percentage", "how much does it cost")
+    every += [form for question in asked if (form := find_quantity(question))]
+    every += [form for term in ("a", "aa aa", "1") if (form := find_definition(f"what is {term}?"))]
+    for text in ("," * 300_000, "a" * 300_000, "1 " * 150_000, "1" * 300_000, "1," * 150_000, "a " * 150_000, "aa(" * 100_000):
         start = time.thread_time()
         share_of_marks(text, every)
         assert time.thread_time() - start < 5
+
+
+@pytest.mark.parametrize("asked", ["what is ", "what does ", "how many ", "who is the "])
+@pytest.mark.parametrize(
+    "rest", ["a" * 950 + ",b", "a " * 450 + ",b", "a-" * 450 + ",b", " " * 900 + ",", "a.b/" * 220 + "(", "the " * 200]
+)
+def test_no_question_is_slow(asked: str, rest: str) -> None:
+    start = time.thread_time()
+    find_quantity(asked + rest)
+    find_definition(asked + rest)
+    assert time.thread_time() - start < 1
 
 
 def test_abstracts_go_to_one_engine_and_other_texts_to_the_other() -> None:

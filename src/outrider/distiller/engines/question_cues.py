@@ -87,8 +87,8 @@ NUMBER_WORDS = (
 )
 HAS_NUMBER = re.compile(rf"\d|\b(?:{NUMBER_WORDS})\b", re.IGNORECASE)
 """Without `one`, which is a pronoun as well."""
-NUMBER = rf"(?:\d[\d.,]*|\b(?:one|{NUMBER_WORDS})\b)"
-NO_YEAR = r"(?<![\d.,])(?!(?:1[89]|20)\d\d\b)"
+NUMBER = rf"(?:(?<![\d.,])\d[\d.,]*+|\b(?:one|{NUMBER_WORDS})\b)"
+NO_YEAR = r"(?!(?:1[89]|20)\d\d\b)"
 TIME = r"(?:(?:milli|micro|nano)?seconds?|[mµn]?s|min(?:ute)?s?|h(?:ou)?rs?|days?|nights?|weeks?|months?|years?|decades?|centur(?:y|ies))\b"
 LENGTH = r"(?:[kcmµn]?m|(?:kilo|centi|milli)?met(?:er|re)s?|inch(?:es)?|f(?:ee|oo)?t|yards?|miles?)\b"
 MONEY = r"(?:dollars?|euros?|pounds?|cents?|USD|EUR)\b"
@@ -114,7 +114,7 @@ QUANTITIES = (
     ),
 )
 """What a question asks for, and a number with such a unit."""
-COUNTED = re.compile(r"\b(?:how many|(?:what|which)(?: is| was)? (?:the )?number of)\s+((?:[\w'’-]+\s*){1,4})", re.IGNORECASE)
+COUNTED = re.compile(r"\b(?:how many|(?:what|which)(?: is| was)? (?:the )?number of)\s+([\w'’-]++(?:\s++[\w'’-]++){0,3})", re.IGNORECASE)
 DETERMINERS = re.compile(r"(?:of )?(?:the|these|those|its|different) ", re.IGNORECASE)
 NOT_COUNTED = re.compile(
     r"\b(?:of|the|these|those|different|is|are|was|were|do|does|did|can|could|will|would|shall|should|may|must|has|have|had|there|in|on|at|for"
@@ -122,7 +122,7 @@ NOT_COUNTED = re.compile(
     re.IGNORECASE,
 )
 """Words that end the name of what is counted."""
-TERM = r"(?:(?:an?|the)\s+)?((?:[\w.+/#'’-]+\s*){1,4}?)"
+TERM = r"(?:(?:an?|the)\s+)?([\w.+/#'’-]++(?:\s++[\w.+/#'’-]++){0,3}?)"
 DEFINED = re.compile(
     rf"^\W*(?:(?:so|and|but),? )?(?:what(?:['’]s| is| are| was| were)|who(?:['’]s| is| was)|define|explain what)\s+(?:meant by\s+)?{TERM}"
     rf"(?: (?:is|are|mean|means))?\W*$|^\W*what do(?:es)?\s+{TERM} (?:mean|stand for)\W*$",
@@ -166,8 +166,8 @@ def find_definition(question: str) -> re.Pattern[str] | None:
     Its group `term` is there where the text is the term alone, as a heading is.
     """
     asked = DEFINED.match(question[:MAX_QUESTION_CHARS])
-    term = (asked[1] or asked[2]) if asked else ""
-    if not term.strip() or NO_TERM.search(term):
+    term = ((asked[1] or asked[2]) if asked else "").strip(".-'’/ ")
+    if not term or NO_TERM.search(term):
         return None
     own = r"[\s-]+".join(rf"{_stem(word)}\w{{0,3}}" for word in re.split(r"[\s-]+", term) if word)
     return re.compile(
