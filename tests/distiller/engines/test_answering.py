@@ -340,6 +340,28 @@ def test_the_first_hit_is_doubted_less_than_the_fifth() -> None:
     assert [unit.why for unit in Distiller(engine, selection=settings).distil("retry", readings).units] == ["relevant", "best"]
 
 
+@pytest.mark.parametrize(
+    ("question", "units", "scores", "certain"),
+    [
+        ("how many members does it have?", ["The members are listed.", "Two of 14 members left."], [0.9, 0.3], True),
+        ("how many members does it have?", ["The members are listed.", "It has rules."], [0.9, 0.3], False),
+        ("how many members does it have?", ["The members are listed.", "Two of 14 members left."], [0.9, 0.1], False),
+        ("how long does it take?", ["It takes a while.", "It is slow."], [0.9, 0.3], False),
+        ("when was it founded?", ["It was founded by Ann.", "It is old."], [0.9, 0.3], False),
+        ("when is a file skipped?", ["A file is skipped if it is empty.", "It is old."], [0.9, 0.3], True),
+        ("who pays for it?", ["The members are listed.", "It has rules."], [0.9, 0.3], True),
+    ],
+)
+def test_nothing_is_certain_without_the_quantity_that_is_asked_for(
+    question: str, units: list[str], scores: list[float], certain: bool
+) -> None:
+    text = "# Club\n\n" + "\n\n".join(units) + "\n\n# More\n\nEnd.\n"
+    given = [*scores, 0.0]
+    (judged,) = ByKindOfText(Lexical(), Answering()).judge_texts(question, [segment_text(Reading("a", text))], [given])
+    assert (max(judged) >= THRESHOLD) is certain
+    assert [round(one / judged[0], 6) for one in judged] == [round(one / given[0], 6) for one in given]
+
+
 def test_code_below_here_is_how_answers_as_much_as_the_sentence() -> None:
     text = "The tool signs data. Here is how you sign a token.\n\n```\nx = make(key)\n```\n\nIt is fast."
     cut = segment_text(Reading("a", text))

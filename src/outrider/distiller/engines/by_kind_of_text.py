@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from outrider.distiller.engines.ensemble import Engine, Scores, logit, probability
-from outrider.distiller.selection import NOISE, THRESHOLD
+from outrider.distiller.engines.question_cues import ASKS_CONDITION, find_quantity
+from outrider.distiller.selection import CLOSE, NOISE, THRESHOLD
 from outrider.distiller.units import SegmentedText
 from outrider.text.words import stems
 
@@ -62,12 +64,18 @@ class ByKindOfText:
     def judge_texts(self, query: str, cuts: Sequence[SegmentedText], scores: Scores) -> Scores:
         """The scores with those of each abstract scaled by the words that it shares with the question, and those of other hits by their
         place: for a selection of the best few. A selection by a calibrated threshold needs the scores that it was fitted on.
+
+        Where the question asks for a quantity and no unit that would be kept has one, nothing is certain.
         """
         query_stems = frozenset(stems(query))
-        return [
+        judged = [
             _scale(query_stems, its, own) if its.is_abstract() else shift_by_rank(its.reading.rank, own)
             for its, own in zip(cuts, scores, strict=True)
         ]
+        quantity = None if ASKS_CONDITION.match(query) else find_quantity(query)
+        if quantity is None:
+            return judged
+        return [_doubt_without(quantity, its, own) for its, own in zip(cuts, judged, strict=True)]
 
 
 def shift_by_rank(rank: int, scores: list[float]) -> list[float]:
@@ -79,6 +87,17 @@ def shift_by_rank(rank: int, scores: list[float]) -> list[float]:
         return scores
     judged = max(NOISE, probability(logit(best) + FIRST * (1 / max(1, rank) - TYPICAL)))
     return [score * judged / best for score in scores]
+
+
+def _doubt_without(quantity: re.Pattern[str], segmented: SegmentedText, scores: list[float]) -> list[float]:
+    best = max(scores, default=0.0)
+    if best < THRESHOLD:
+        return scores
+    plain = segmented.plain_texts()
+    if any(score >= CLOSE * best and quantity.search(text) for score, text in zip(scores, plain, strict=True)):
+        return scores
+    doubted = math.nextafter(THRESHOLD, 0)
+    return [score * doubted / best for score in scores]
 
 
 def _scale(query_stems: frozenset[str], segmented: SegmentedText, scores: list[float]) -> list[float]:

@@ -114,6 +114,8 @@ QUANTITIES = (
     ),
 )
 """What a question asks for, and a number with such a unit."""
+ASKS_CONDITION = re.compile(r"\W*(?:\w+ )?when (?!(?:was|were|did|will|had)\b)", re.IGNORECASE)
+"""`when is a file skipped?` may ask for a date, or for what makes it so."""
 COUNTED = re.compile(r"\b(?:how many|(?:what|which)(?: is| was)? (?:the )?number of)\s+([\w'’-]++(?:\s++[\w'’-]++){0,3})", re.IGNORECASE)
 DETERMINERS = re.compile(r"(?:of )?(?:the|these|those|its|different) ", re.IGNORECASE)
 NOT_COUNTED = re.compile(
