@@ -34,12 +34,10 @@ class TableState:
 def read_times(library: Path) -> dict[str, int]:
     """When a version of each table in the folder of a library was last written or removed, in nanoseconds, by its name."""
     times: dict[str, int] = {}
-    try:
+    with suppress(OSError):  # no folder: no table
         for table in library.glob("*.lance"):
             with suppress(OSError):
                 times[table.stem] = (table / "_versions").stat().st_mtime_ns
-    except OSError:
-        pass
     return times
 
 

@@ -26,7 +26,15 @@ from outrider.distiller.engines.closeness import TOKEN_FEATURES, compute_closene
 from outrider.distiller.engines.direction import read_conversion
 from outrider.distiller.engines.embedding import Embedder
 from outrider.distiller.engines.ensemble import Scores, probability
-from outrider.distiller.engines.question_cues import HAS_NUMBER, find_answer_marks, find_definition, find_quantity, share_of_marks
+from outrider.distiller.engines.question_cues import (
+    ASKS_HOW,
+    ASKS_NUMBER,
+    HAS_NUMBER,
+    find_answer_marks,
+    find_definition,
+    find_quantity,
+    share_of_marks,
+)
 from outrider.distiller.engines.shortlist import choose_units, share_tokens
 from outrider.distiller.units import SegmentedText
 from outrider.runtime.threads_and_loops import stop_if_abandoned
@@ -36,15 +44,6 @@ from outrider.text.words import stems, words
 if TYPE_CHECKING:
     import numpy as np
 
-ASKS_HOW = re.compile(
-    r"\bhow (?:do|can|to|would|should|could|does one|is|are)\b|^\s*how\b.*\b(?:i|we|you|one)\b|\bcommand\b|\bexample\b|\bcode\b",
-    re.IGNORECASE,
-)
-ASKS_NUMBER = re.compile(
-    r"\bhow (?:many|much|long|fast|large|big|often|old|well|far|high)\b|\bat (?:what|which)\b|^\W*(?:\w+ )?when\b|\broughly\b|\bby how\b"
-    r"|\bwhat (?:percentage|share|size|number|date|year|time)\b|\bwhich (?:\w+ )?(?:versions?|release|year|date)\b",
-    re.IGNORECASE,
-)
 INTRODUCES_CODE = re.compile(r"(?:here(?:['’]s| is| are)|the following|below|for example)\b", re.IGNORECASE)
 ADDRESS = re.compile(r"https?://")
 K1, B = 1.2, 0.75

@@ -81,6 +81,17 @@ CUES = (
     ),
 )
 """Marks of a kind of question, and marks of its answers."""
+WHEN = r"^\W*(?:\w+ )?when"
+"""It begins the question: within one, as in `who rules when he is ill?`, it asks for no date."""
+ASKS_HOW = re.compile(
+    r"\bhow (?:do|can|to|would|should|could|does one|is|are)\b|^\s*how\b.*\b(?:i|we|you|one)\b|\bcommand\b|\bexample\b|\bcode\b",
+    re.IGNORECASE,
+)
+ASKS_NUMBER = re.compile(
+    rf"{WHEN}\b|\bhow (?:many|much|long|fast|large|big|often|old|well|far|high)\b|\bat (?:what|which)\b|\broughly\b|\bby how\b"
+    r"|\bwhat (?:percentage|share|size|number|date|year|time)\b|\bwhich (?:\w+ )?(?:versions?|release|year|date)\b",
+    re.IGNORECASE,
+)
 NUMBER_WORDS = (
     "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty"
     "|forty|fifty|sixty|seventy|eighty|ninety|dozens?|hundreds?|thousands?|millions?|billions?|half"
@@ -101,7 +112,7 @@ QUANTITIES = (
         r"\bhow (?:long|old|often)\b|\bwhat age\b|\bhow much (?:longer|time)\b",
         rf"{NUMBER}\)?[ -]?{TIME}|\b(?:once|twice|daily|weekly|monthly)\b",
     ),
-    (r"^\W*(?:\w+ )?when\b|\b(?:what|which) (?:year|date|day|month|century)\b", DATE),
+    (rf"{WHEN}\b|\b(?:what|which) (?:year|date|day|month|century)\b", DATE),
     (r"\bhow (?:tall|high|deep|far|wide|thick)\b", rf"{NUMBER}[ -]?{LENGTH}"),
     (r"\bhow (?:hot|cold|warm)\b|\b(?:what|which) temperatures?\b", rf"{NUMBER} ?(?:°|º|degrees?\b|[CFK]\b)"),
     (
@@ -114,7 +125,7 @@ QUANTITIES = (
     ),
 )
 """What a question asks for, and a number with such a unit."""
-ASKS_CONDITION = re.compile(r"\W*(?:\w+ )?when (?!(?:was|were|did|will|had)\b)", re.IGNORECASE)
+ASKS_CONDITION = re.compile(rf"{WHEN} (?!(?:was|were|did|will|had)\b)", re.IGNORECASE)
 """`when is a file skipped?` may ask for a date, or for what makes it so."""
 COUNTED = re.compile(r"\b(?:how many|(?:what|which)(?: is| was)? (?:the )?number of)\s+([\w'’-]++(?:\s++[\w'’-]++){0,3})", re.IGNORECASE)
 DETERMINERS = re.compile(r"(?:of )?(?:the|these|those|its|different) ", re.IGNORECASE)

@@ -12,6 +12,8 @@ BlockKind = Literal["paragraph", "item", "row", "code", "heading", "caption", "t
 is what frames a text: running heads, authors, references."""
 LINE_BREAK = re.compile(r"\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
+MAX_TERMS, MAX_TERM_CHARS = 3, 200
+"""Terms that share a definition, and the length of each."""
 SENTENCE_WORDS = 5
 NOTE_LINK = re.compile(r"!?\[\[([^\[\]\n]{1,300})\]\]|\[[^\[\]\n]{0,300}@\w[^\[\]\n]{0,300}\]")
 """A link between notes (`[[Wax trade]]`), or a citation with its place (`[@rybina2001, p. 12]`), as Obsidian and Pandoc write them."""

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
-from outrider.distiller.structure.block import Block, BlockKind, Lines, in_order, is_sentence
+from outrider.distiller.structure.block import MAX_TERM_CHARS, MAX_TERMS, Block, BlockKind, Lines, in_order, is_sentence
 
 BREAKS = frozenset(
     "address article aside blockquote body br caption center dd details dialog div dl dt fieldset figcaption figure footer form "
@@ -31,7 +31,6 @@ HTML_LINE = re.compile(r"\n")
 WORD = re.compile(r"\w")
 NO_REFERENCE = re.compile(r"&#(?!\d|[xX][\da-fA-F])")
 TAG = re.compile(r"<[^<>]{0,500}>")
-MAX_TERMS, MAX_TERM_CHARS = 3, 200
 MAX_OPEN = 200
 """Open elements that are remembered: a page that ends none of its items opens any number."""
 

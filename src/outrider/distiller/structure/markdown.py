@@ -12,7 +12,7 @@ from itertools import pairwise
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from outrider.distiller.structure.block import Block, BlockKind, Lines, holds_links_alone, in_order, is_sentence
+from outrider.distiller.structure.block import MAX_TERM_CHARS, MAX_TERMS, Block, BlockKind, Lines, holds_links_alone, in_order, is_sentence
 from outrider.distiller.structure.html import read_html
 
 MARKER = re.compile(r"(?:[ \t]*(?:>|[-*+](?=[ \t])|\d{1,9}[.)](?=[ \t])))*[ \t]*(?:\[[ xX]\][ \t]+)?")
@@ -29,10 +29,9 @@ DIAGRAMS = [["mermaid"], ["plantuml"], ["graphviz"], ["dot"]]
 """Languages of code that draws a picture (https://docs.github.com/en/get-started/writing-on-github)."""
 LINK_BEFORE_WORDS = re.compile(r"\[\[|(?<!\S)\[?-?@\w|(?<!\S)#\w")
 SENTENCE_END = re.compile(r"[.!?:…。！？]['\"”’)\]*_`]*\s*\Z")
-DEFINITION = re.compile(r"^:[ \t]+(?=\S)", re.MULTILINE)
+DEFINITION = re.compile(r":[ \t]+(?=\S)")
 """The mark of a definition below its term (https://pandoc.org/MANUAL.html#definition-lists)."""
 MARKED_DEFINITION = re.compile(r"(?:[ \t]*>)*[ \t]*:[ \t]+")
-MAX_TERMS, MAX_TERM_CHARS = 3, 200
 MAX_BRACKETS = 300
 """A paragraph with more of them is text: the parser takes quadratic time for those that nothing closes."""
 
@@ -75,13 +74,10 @@ def _blocks(text: str, lines: Lines, tokens: Sequence[Token], definitions: dict[
 
 def _list_definitions(text: str, lines: Lines, inline: Token) -> list[Block]:
     """The blocks of a paragraph that is a term with definitions below it; empty for another paragraph."""
-    mark = DEFINITION.search(inline.content)
-    if mark is None:
-        return []
     first, last = inline.map or (0, 0)
     rows = inline.content.split("\n")
     marked = [at for at, row in enumerate(rows) if DEFINITION.match(row)]
-    terms = rows[: marked[0]]
+    terms = rows[: marked[0]] if marked else []
     if not 1 <= len(terms) <= MAX_TERMS or max(map(len, terms)) > MAX_TERM_CHARS:
         return []
     result = [Block(lines.offset(first + at), lines.offset(first + at + 1), "term") for at in range(len(terms))]
