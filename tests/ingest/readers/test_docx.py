@@ -12,6 +12,7 @@ from outrider.ingest.readers import docx
 from outrider.ingest.readers.packed_file import MAX_TREE_BYTES
 from outrider.state.errors import NothingToRead, UnreadableFile
 from outrider.state.records import BaseRecord
+from support.packed_members import write_packed
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 R = 'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
@@ -57,11 +58,7 @@ def write_docx(path: Path, body: str, properties: str = "", parts: dict[str, str
         f'xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:dcterms="http://purl.org/dc/terms/">{properties}</cp:coreProperties>',
         **(parts or {}),
     }
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
-            if data:
-                archive.writestr(name, data)
-    return path
+    return write_packed(path, files)
 
 
 def read(path: Path, options: ReadOptions | None = None) -> list[Parsed]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from outrider.ingest.readers import epub
 from outrider.ingest.readers.packed_file import MAX_TREE_BYTES
 from outrider.state.errors import NothingToRead, UnreadableFile
 from outrider.state.records import BaseRecord
+from support.packed_members import write_packed
 
 CONTAINER = (
     '<container version="1.0" xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
@@ -52,11 +52,7 @@ def write_epub(
         **{f"OEBPS/{name.replace('%20', ' ')}": content for name, content in pages.items()},
         **(files or {}),
     }
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in members.items():
-            if data:
-                archive.writestr(name, data)
-    return path
+    return write_packed(path, members)
 
 
 def read(path: Path, options: ReadOptions | None = None) -> list[Parsed]:
